@@ -1,0 +1,58 @@
+"""`Segment`: what the packets stage gives, one TCP segment."""
+
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr
+
+FIN: Final = 0x01
+SYN: Final = 0x02
+RST: Final = 0x04
+PSH: Final = 0x08
+ACK: Final = 0x10
+
+
+@mypyc_attr(acyclic=True)
+class Segment:
+    """One TCP segment: ``data[start:end]`` is its captured payload.
+
+    `flow` is source address, destination address, source port, destination port as on the wire:
+    12 bytes for IPv4, 36 for IPv6; it is the key of one direction of a connection.
+    `payload_length` is what the IP header declares; more than ``end - start`` when the capture cut
+    the packet. `sequence` and `acknowledgment` are the raw 32-bit numbers, `flags` the flag byte,
+    `window` the unscaled window. Times and numbers are those of the packet.
+    """
+
+    __slots__ = (
+        "number", "ordinal", "capture", "time_ns", "flow", "sequence", "acknowledgment", "flags",
+        "window", "data", "start", "end", "payload_length",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        number: i64,
+        ordinal: i64,
+        capture: i64,
+        time_ns: i64,
+        flow: bytes,
+        sequence: i64,
+        acknowledgment: i64,
+        flags: i64,
+        window: i64,
+        data: bytes,
+        start: i64,
+        end: i64,
+        payload_length: i64,
+    ) -> None:
+        self.number = number
+        self.ordinal = ordinal
+        self.capture = capture
+        self.time_ns = time_ns
+        self.flow = flow
+        self.sequence = sequence
+        self.acknowledgment = acknowledgment
+        self.flags = flags
+        self.window = window
+        self.data = data
+        self.start = start
+        self.end = end
+        self.payload_length = payload_length

@@ -1,0 +1,172 @@
+"""What the streams stage gives: `Chunk`, `Gap` and `End`, each of one direction of a `Connection`.
+
+A position is a 64-bit count of stream bytes: 0 is the first byte after the SYN, or the first byte
+seen when the capture starts in mid-connection.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr
+
+# Sides of a connection, and the direction named after the side that sends.
+OPENER: Final = 0  # sent the SYN; without one, sent the first segment seen
+ACCEPTER: Final = 1
+
+CLOSED_BY_FIN: Final = "fin"
+CLOSED_BY_RST: Final = "rst"
+CLOSED_BY_REUSE: Final = "reuse"
+CLOSED_BY_IDLE: Final = "idle"
+CLOSED_BY_LIMIT: Final = "limit"
+CAPTURE_ENDED: Final = "capture-end"
+
+
+class DirectionCounts:
+    """What was counted of one direction of a connection; bytes are TCP payload unless said."""
+
+    __slots__ = (
+        "packets", "wire_bytes", "payload_bytes", "delivered_bytes", "duplicate_bytes",
+        "cut_bytes", "missing_bytes", "gaps", "retransmitted_segments", "out_of_order_segments",
+        "zero_windows", "fin_seen", "rst_seen",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.packets: i64 = 0
+        # Captured and uncaptured payload bytes as the IP headers declare them.
+        self.wire_bytes: i64 = 0
+        # Captured payload bytes: delivered_bytes + duplicate_bytes (+ what is still held).
+        self.payload_bytes: i64 = 0
+        self.delivered_bytes: i64 = 0
+        self.duplicate_bytes: i64 = 0
+        # On the wire, but cut off by the snaplen.
+        self.cut_bytes: i64 = 0
+        # Bytes of all gaps given out, cut ones included.
+        self.missing_bytes: i64 = 0
+        self.gaps: i64 = 0
+        self.retransmitted_segments: i64 = 0
+        self.out_of_order_segments: i64 = 0
+        self.zero_windows: i64 = 0
+        self.fin_seen: bool = False
+        self.rst_seen: bool = False
+
+
+class Connection:
+    """One TCP connection while it lives; counts grow until its `End` is given.
+
+    `id` is the ordinal of its first packet, so it means the same however the capture is cut.
+    `flow` is the opener's direction (see `Segment.flow`). `handshake_rtt_ns` is SYN to the ACK of
+    the SYN-ACK, -1 when not seen whole.
+    """
+
+    __slots__ = (
+        "id", "capture", "flow", "first_time_ns", "last_time_ns", "first_packet", "syn_seen",
+        "handshake_rtt_ns", "min_rtt_ns", "counts", "retransmits", "closed_by",
+    )  # fmt: skip
+
+    def __init__(self, id: i64, capture: i64, flow: bytes, time_ns: i64, packet: i64) -> None:
+        self.id = id
+        self.capture = capture
+        self.flow = flow
+        self.first_time_ns = time_ns
+        self.last_time_ns = time_ns
+        self.first_packet = packet
+        self.syn_seen: bool = False
+        self.handshake_rtt_ns: i64 = -1
+        # Smallest data → ACK time seen, by the side that acknowledges: the tap to that side.
+        self.min_rtt_ns: list[int] = [-1, -1]
+        self.counts = (DirectionCounts(), DirectionCounts())
+        # Retransmitted segments so far, both directions: differences of it go on exchanges.
+        self.retransmits: i64 = 0
+        self.closed_by: str = ""
+
+
+class Event:
+    """Base of what the streams stage gives."""
+
+    __slots__ = ("connection", "direction", "position", "time_ns", "packet", "ordinal", "capture")
+
+    def __init__(
+        self,
+        connection: Connection,
+        direction: i64,
+        position: i64,
+        time_ns: i64,
+        packet: i64,
+        ordinal: i64,
+        capture: i64,
+    ) -> None:
+        self.connection = connection
+        self.direction = direction
+        self.position = position
+        self.time_ns = time_ns
+        self.packet = packet
+        self.ordinal = ordinal
+        self.capture = capture
+
+
+@mypyc_attr(acyclic=True)
+class Chunk(Event):
+    """Stream bytes ``data[start:end]``, the first at `position`, in order and given once."""
+
+    __slots__ = ("data", "start", "end")
+
+    def __init__(
+        self,
+        connection: Connection,
+        direction: i64,
+        position: i64,
+        time_ns: i64,
+        packet: i64,
+        ordinal: i64,
+        capture: i64,
+        data: bytes,
+        start: i64,
+        end: i64,
+    ) -> None:
+        super().__init__(connection, direction, position, time_ns, packet, ordinal, capture)
+        self.data = data
+        self.start = start
+        self.end = end
+
+
+class Gap(Event):
+    """`length` stream bytes from `position` on that the capture does not have.
+
+    `is_acknowledged`: the receiver acknowledged them, so the capture lost them, not the network.
+    `is_cut`: the packet was there, but the snaplen cut these bytes off.
+    """
+
+    __slots__ = ("length", "is_acknowledged", "is_cut")
+
+    def __init__(
+        self,
+        connection: Connection,
+        direction: i64,
+        position: i64,
+        time_ns: i64,
+        packet: i64,
+        ordinal: i64,
+        capture: i64,
+        length: i64,
+        is_acknowledged: bool,
+        is_cut: bool,
+    ) -> None:
+        super().__init__(connection, direction, position, time_ns, packet, ordinal, capture)
+        self.length = length
+        self.is_acknowledged = is_acknowledged
+        self.is_cut = is_cut
+
+
+class End(Event):
+    """The connection is over, both directions; `reason` is one of the CLOSED_BY_ words.
+
+    `direction` and `position` mean nothing here. It is the connection's last event.
+    """
+
+    __slots__ = ("reason",)
+
+    def __init__(
+        self, connection: Connection, time_ns: i64, packet: i64, ordinal: i64, capture: i64,
+        reason: str,
+    ) -> None:  # fmt: skip
+        super().__init__(connection, OPENER, -1, time_ns, packet, ordinal, capture)
+        self.reason = reason
