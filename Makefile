@@ -1,0 +1,85 @@
+# `make` prints the targets. What is made lies in .venv, build and dist; `make clean` removes it.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+PYTHON ?= python3
+TESTS ?= tests
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := pyproject.toml setup.py $(shell find kdissect -type f -not -path '*/__pycache__/*')
+
+.PHONY: help demo setup check test test-plain test-compiled fuzz bench golden captures schema docs clean
+
+help: ## print the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
+
+# --- what the targets need -------------------------------------------------------------------
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kdissect needs Python 3.11 or newer: make PYTHON=python3.12")'
+	@echo "creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+# Never editable: a compiled module beside its source would go stale when the source changes.
+# build/ goes first, because setuptools packs whatever an older build left in it.
+$(VENV)/.installed: $(SOURCES) | $(BIN)/python
+	@rm -rf build/lib* build/bdist* && mkdir -p build
+	@echo "installing kdissect into $(VENV), compiled if a C compiler works (log: build/install.log)"
+	@$(BIN)/pip install --disable-pip-version-check -v . >build/install.log 2>&1 || { tail -n 40 build/install.log; exit 1; }
+	@grep -ho 'kdissect: .*' build/install.log | sort -u || true
+	@$(BIN)/kdissect --version
+	@touch $@
+
+$(VENV)/.developer: pyproject.toml | $(BIN)/python
+	@echo "installing what developing needs into $(VENV)"
+	@$(BIN)/python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; print(*project["dependencies"], *project["optional-dependencies"]["dev"], sep="\n")' >$(VENV)/developer.txt
+	@$(BIN)/pip install --disable-pip-version-check -q -r $(VENV)/developer.txt
+	@touch $@
+
+# --- for everybody ---------------------------------------------------------------------------
+
+demo: $(VENV)/.installed ## install into .venv and show the capture in the tree
+	$(BIN)/kdissect captures/quickstart.pcapng
+
+test: $(VENV)/.installed $(VENV)/.developer ## install and run the tests on what was installed
+	@.ci/test-installed $(BIN)/python $(TESTS)
+
+# --- for developers --------------------------------------------------------------------------
+
+setup: $(VENV)/.installed $(VENV)/.developer ## create .venv with all that developing needs
+
+check: $(VENV)/.developer ## lint, types, import contract and the quick tests, from source
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q -m "not slow" $(TESTS)
+
+test-plain: $(VENV)/.developer ## run the tests on the sources as they are, not compiled
+	$(BIN)/python -m pytest -q $(TESTS)
+
+test-compiled: export KDISSECT_COMPILE = require
+test-compiled: ## make test, but fail when nothing can be compiled
+	@rm -f $(VENV)/.installed
+	@$(MAKE) --no-print-directory test
+
+fuzz: $(VENV)/.developer ## run the property tests a hundred times as long
+	$(BIN)/python -m pytest -q --hypothesis-profile=fuzz $(TESTS)
+
+bench: $(VENV)/.installed ## measure kdissect beside its peers (tshark must be there)
+	$(BIN)/python -m benchmarks.peers
+
+golden: $(VENV)/.developer ## write the golden rows anew; review the diff
+	$(BIN)/python -m tools.golden
+
+captures: $(VENV)/.developer ## record captures/ anew with real brokers (Java, tcpdump)
+	$(BIN)/python -m tools.record
+
+schema: $(VENV)/.developer ## import Kafka's message definitions: make schema MESSAGES=directory
+	$(BIN)/python -m tools.import_messages $(MESSAGES)
+
+docs: $(VENV)/.developer ## print the reference pages from the code
+	$(BIN)/python -m tools.print_docs
+
+clean: ## remove what was made
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

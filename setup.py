@@ -1,0 +1,61 @@
+"""Which modules are compiled, and when: KDISSECT_COMPILE is 1 (default), 0 or require.
+
+1 compiles when a C compiler works and says so when not; require fails without one. The modules are
+ordinary Python; mypyc makes one C library of them all, so that calls between them are direct.
+All are compiled or none: there is no half-built state.
+"""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from setuptools import Distribution, Extension, setup
+from setuptools.errors import BaseError
+
+COMPILED = [
+    *("capture/packet", "capture/pcap", "capture/pcapng"),
+    *("packets/segment", "packets/link", "packets/ip", "packets/tcp", "packets/decoder"),
+    *("streams/events", "streams/sequence", "streams/receiver", "streams/connections", "frames"),
+    *("protocol/primitives", "protocol/readers", "messages/headers"),
+    *("messages/records", "messages/legacy_records", "facts", "exchanges", "tables/rows"),
+]
+MODE = os.environ.get("KDISSECT_COMPILE", "1")
+BUILDS = {"bdist_wheel", "build", "build_ext", "develop", "editable_wheel", "install"}
+
+
+def missing_compiler() -> str:
+    """Why C extensions cannot be built here; "" when they can."""
+    with tempfile.TemporaryDirectory() as directory:
+        source = Path(directory, "probe.c")
+        source.write_text("#include <Python.h>\nPyObject *PyInit_probe(void) { return NULL; }\n")
+        probe = Distribution({"ext_modules": [Extension("probe", [str(source)])]})
+        build = probe.get_command_obj("build_ext")
+        build.build_lib = build.build_temp = directory
+        try:
+            build.ensure_finalized()
+            build.run()
+        except BaseError as error:
+            return str(error) or type(error).__name__
+    return ""
+
+
+def compiled_modules() -> list[Extension]:
+    if MODE not in ("0", "1", "require"):
+        sys.exit(f"KDISSECT_COMPILE={MODE}: say 0, 1 or require")
+    if MODE == "0" or not BUILDS & set(sys.argv):
+        return []
+    if reason := missing_compiler():
+        if MODE == "require":
+            sys.exit(f"KDISSECT_COMPILE=require, but C extensions cannot be built: {reason}")
+        print(f"kdissect: NOT compiled, so many times slower: {reason}", file=sys.stderr)
+        return []
+    from mypyc.build import mypycify
+
+    paths = [f"kdissect/{name}.py" for name in COMPILED if Path(f"kdissect/{name}.py").exists()]
+    print(f"kdissect: compiling {len(paths)} modules", file=sys.stderr)
+    options = ["--config-file=", "--ignore-missing-imports", "--python-version=3.11"]
+    return mypycify(options + paths, opt_level="3", group_name="kdissect")
+
+
+setup(ext_modules=compiled_modules())
