@@ -1,0 +1,286 @@
+"""The first page about a capture: record batches of the tables in, one `Summary` out.
+
+Reads every batch once and keeps counters only, so memory does not grow with the capture: what has
+as many values as the traffic likes (clients, topics, connections with trouble) is kept for the
+`KEPT` largest, the rest is counted together.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.analysis.columns import groups, integers, is_set, texts, times
+from kdissect.analysis.counters import (
+    ApiRow,
+    ClientRow,
+    Count,
+    ErrorCount,
+    ErrorRow,
+    ExchangeColumns,
+    Topic,
+    TopicRow,
+    Traffic,
+)
+from kdissect.analysis.largest import Largest
+
+# A client holds a histogram of up to 58 KB: 512 of them are 30 MB at the very most.
+KEPT: Final = 512
+TROUBLED_KEPT: Final = 10
+TABLES: Final = ("connections", "exchanges", "partitions", "errors", "problems")
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Of the whole capture; times in ns since 1970, None when there are no packets."""
+
+    first_time_ns: int | None
+    last_time_ns: int | None
+    connections: int
+    exchanges: int
+    outcomes: dict[str, int]
+    with_errors: int
+    request_bytes: int
+    response_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TroubledConnection:
+    """One connection whose packets were lost, repeated or cut off; both directions added up."""
+
+    connection_id: int
+    client: str
+    broker: str
+    protocol: str
+    payload_bytes: int
+    retransmitted_segments: int
+    gaps: int
+    missing_bytes: int
+    skipped_bytes: int
+    zero_windows: int
+    rst_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemRow:
+    """One kind of problem, with the first one's words."""
+
+    stage: str
+    kind: str
+    count: int
+    bytes: int
+    packet_number: int | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What `kdissect summary` shows. Rows come largest first."""
+
+    totals: Totals
+    protocols: dict[str, int]
+    software: dict[str, int]
+    apis: list[ApiRow]
+    clients: list[ClientRow]
+    clients_left_out: int
+    topics: list[TopicRow]
+    topics_left_out: int
+    errors: list[ErrorRow]
+    troubled: list[TroubledConnection]
+    troubled_count: int
+    problems: list[ProblemRow]
+    balance: dict[str, Any]
+
+
+def summarise(
+    batches: Iterable[tuple[str, pa.RecordBatch]], balance: Mapping[str, Any] | None = None
+) -> Summary:
+    """Summarise (table name, record batch) pairs; `balance` may be filled while they are read."""
+    summariser = Summariser()
+    for name, batch in batches:
+        summariser.add(name, batch)
+    return summariser.finish(balance or {})
+
+
+class Summariser:
+    """The counters behind `summarise`, for those who want to stop in between."""
+
+    def __init__(self) -> None:
+        self._first: int | None = None
+        self._last: int | None = None
+        self._outcomes: dict[str, int] = {}
+        self._apis: dict[int, Traffic] = {}
+        self._clients: Largest[Traffic] = Largest(KEPT, Traffic)
+        self._topics: Largest[Topic] = Largest(KEPT, Topic)
+        self._errors: dict[int, ErrorCount] = {}
+        self._connections = 0
+        self._protocols: dict[str, int] = {}
+        self._software: Largest[Count] = Largest(KEPT, Count)
+        self._troubled: list[TroubledConnection] = []
+        self._troubled_count = 0
+        self._problems: dict[tuple[str, str], ProblemRow] = {}
+
+    def add(self, table: str, batch: pa.RecordBatch) -> None:
+        """Count one batch of the table `table`; tables not known here are passed over."""
+        if table == "exchanges":
+            self._add_exchanges(batch)
+        elif table == "connections":
+            self._add_connections(batch)
+        elif table == "partitions":
+            self._add_partitions(batch)
+        elif table == "errors":
+            self._add_errors(batch)
+        elif table == "problems":
+            self._add_problems(batch)
+
+    def finish(self, balance: Mapping[str, Any]) -> Summary:
+        """What was counted until now."""
+        apis = sorted(self._apis.values(), key=lambda api: (-api.exchanges, api.key))
+        errors = sorted(self._errors.values(), key=lambda error: (-error.count, error.code))
+        problems = sorted(self._problems.values(), key=lambda row: (-row.count, row.kind))
+        return Summary(
+            totals=Totals(
+                first_time_ns=self._first,
+                last_time_ns=self._last,
+                connections=self._connections,
+                exchanges=sum(self._outcomes.values()),
+                outcomes=dict(sorted(self._outcomes.items(), key=lambda item: -item[1])),
+                with_errors=sum(api.with_errors for api in apis),
+                request_bytes=sum(api.request_bytes for api in apis),
+                response_bytes=sum(api.response_bytes for api in apis),
+            ),
+            protocols=dict(sorted(self._protocols.items(), key=lambda item: -item[1])),
+            software={name: count.weight for name, count in self._software.rows()},
+            apis=[api.api_row() for api in apis],
+            clients=[client.client_row(name) for name, client in self._clients.rows()],
+            clients_left_out=self._clients.left_out,
+            topics=[topic.row(name) for name, topic in self._topics.rows()],
+            topics_left_out=self._topics.left_out,
+            errors=[error.row() for error in errors],
+            troubled=self._troubled,
+            troubled_count=self._troubled_count,
+            problems=problems,
+            balance=dict(balance),
+        )
+
+    def _add_exchanges(self, batch: pa.RecordBatch) -> None:
+        self._add_times(times(batch, "request_start"), times(batch, "response_end"))
+        for outcome, rows in groups(texts(batch, "outcome")):
+            self._outcomes[outcome] = self._outcomes.get(outcome, 0) + len(rows)
+        facts = ExchangeColumns(batch)
+        names = texts(batch, "api")
+        for key, rows in groups(integers(batch, "api_key", -1)):
+            api = self._apis.setdefault(int(key), Traffic())
+            api.key = int(key)
+            api.name = api.name or str(names[rows[0]] or "")
+            api.add(facts, rows)
+        for client, rows in groups(texts(batch, "client_id")):
+            self._clients.at(client or "").add(facts, rows)
+
+    def _add_connections(self, batch: pa.RecordBatch) -> None:
+        self._connections += batch.num_rows
+        self._add_times(times(batch, "first_time"), times(batch, "last_time"))
+        for protocol, rows in groups(texts(batch, "protocol")):
+            self._protocols[protocol or "unknown"] = self._protocols.get(
+                protocol or "unknown", 0
+            ) + len(rows)
+        versions = texts(batch, "client_software_version")
+        for name, rows in groups(texts(batch, "client_software_name")):
+            for version, some in groups(versions[rows]):
+                if name:
+                    self._software.at(f"{name} {version or ''}".strip()).weight += len(some)
+        self._add_troubled(batch)
+
+    def _add_times(self, first: Any, last: Any) -> None:
+        if len(first):
+            self._first = min(int(first.min()), self._first or int(first.min()))
+        if len(last):
+            self._last = max(int(last.max()), self._last or 0)
+
+    def _add_troubled(self, batch: pa.RecordBatch) -> None:
+        sums = {
+            name: integers(batch, f"{name}_to_broker", 0) + integers(batch, f"{name}_to_client", 0)
+            for name in ("payload_bytes", *_TROUBLES)
+        }
+        score = sum(sums[name] for name in _TROUBLES) + is_set(batch, "rst_by")
+        rows = np.flatnonzero(score)
+        self._troubled_count += len(rows)
+        worst = rows[np.argsort(-score[rows], kind="stable")][:TROUBLED_KEPT]
+        found = batch.take(pa.array(worst)).to_pylist()
+        for row, record in zip(worst, found, strict=True):
+            counts = {name: int(column[row]) for name, column in sums.items()}
+            self._troubled.append(_troubled(record, counts))
+        self._troubled.sort(key=_trouble, reverse=True)
+        del self._troubled[TROUBLED_KEPT:]
+
+    def _add_partitions(self, batch: pa.RecordBatch) -> None:
+        size = integers(batch, "record_bytes", 0)
+        count = integers(batch, "record_count", 0)
+        failed = integers(batch, "error_code", 0) != 0
+        fetched = is_set(batch, "fetch_offset")
+        ids = texts(batch, "topic_id")
+        for name, rows in groups(texts(batch, "topic")):
+            if name is None:
+                for topic_id, some in groups(ids[rows]):
+                    topic = self._topics.at(f"<{topic_id}>" if topic_id else "")
+                    topic.add(rows[some], size, count, failed, fetched)
+            else:
+                self._topics.at(name).add(rows, size, count, failed, fetched)
+
+    def _add_errors(self, batch: pa.RecordBatch) -> None:
+        names, paths = texts(batch, "name"), texts(batch, "path")
+        exchanges = integers(batch, "exchange_id", -1)
+        for code, rows in groups(integers(batch, "code", 0)):
+            error = self._errors.get(int(code))
+            if error is None:
+                concerns = _concerns(batch.slice(int(rows[0]), 1).to_pylist()[0])
+                error = ErrorCount(int(code), str(names[rows[0]] or ""), concerns)
+                error.first_exchange_id = int(exchanges[rows[0]])
+                self._errors[int(code)] = error
+            error.count += len(rows)
+            for path, some in groups(paths[rows]):
+                error.paths[path or ""] = error.paths.get(path or "", 0) + len(some)
+
+    def _add_problems(self, batch: pa.RecordBatch) -> None:
+        size = integers(batch, "bytes", 0)
+        kinds, numbers = texts(batch, "kind"), integers(batch, "packet_number", -1)
+        messages = texts(batch, "message")
+        for stage, rows in groups(texts(batch, "stage")):
+            for kind, some in groups(kinds[rows]):
+                here = rows[some]
+                number, message = int(numbers[here[0]]), str(messages[here[0]] or "")
+                row = self._problems.get((stage, kind)) or ProblemRow(
+                    stage, kind, 0, 0, number if number >= 0 else None, message
+                )
+                self._problems[stage, kind] = replace(
+                    row, count=row.count + len(here), bytes=row.bytes + int(size[here].sum())
+                )
+
+
+_TROUBLES: Final = (
+    "retransmitted_segments", "gaps", "missing_bytes", "skipped_bytes", "zero_windows",
+)  # fmt: skip
+
+
+def _concerns(row: dict[str, Any]) -> str:
+    topic, partition = row.get("topic") or row.get("topic_id"), row.get("partition")
+    if topic:
+        return f"{topic}-{partition}" if partition is not None else str(topic)
+    return str(row.get("group_id") or row.get("resource") or row.get("message") or "")
+
+
+def _troubled(record: dict[str, Any], counts: dict[str, int]) -> TroubledConnection:
+    return TroubledConnection(
+        connection_id=record["connection_id"],
+        client=f"{record['client_ip']}:{record['client_port']}",
+        broker=f"{record['broker_ip']}:{record['broker_port']}",
+        protocol=record["protocol"] or "unknown",
+        rst_by=record["rst_by"] or "",
+        **counts,
+    )
+
+
+def _trouble(row: TroubledConnection) -> int:
+    return sum(int(getattr(row, name)) for name in _TROUBLES) + bool(row.rst_by)
