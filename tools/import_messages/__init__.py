@@ -1,0 +1,1 @@
+"""Prints the schema files of kdissect from Kafka's JSON message definitions."""
