@@ -10,6 +10,7 @@
     │   ├── InvalidValue              a value that the protocol does not allow
     │   ├── UnknownApi                no layout for this API key and version
     │   └── CorruptRecords            a record batch or message set that does not hold together
+    │       └── DecompressionLimit    one that unpacks to more than the limit
     ├── OutputError                   the destination exists, is full, or is not writable
     └── SchemaError                   kdissect's own data files are wrong
 """
@@ -95,6 +96,10 @@ class UnknownApi(DecodeError):
 
 class CorruptRecords(DecodeError):
     """A record batch or message set does not hold together."""
+
+
+class DecompressionLimit(CorruptRecords):
+    """Compressed records unpack to more than the limit; reading stopped there."""
 
 
 class OutputError(KdissectError):

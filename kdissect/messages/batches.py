@@ -1,0 +1,229 @@
+"""What walking a records field gives: `Batch` and `Record`, and the scans that carry them.
+
+All sizes are bytes, all times ms since 1970, -1 stands for "there is none" or "not known".
+"""
+
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr
+
+from kdissect.errors import CorruptRecords
+from kdissect.messages.varints import read_varint
+
+CODEC_MASK: Final = 0x07
+TIMESTAMP_TYPE_MASK: Final = 0x08
+TRANSACTIONAL_MASK: Final = 0x10
+CONTROL_MASK: Final = 0x20
+DELETE_HORIZON_MASK: Final = 0x40
+
+CREATE_TIME: Final = 0
+LOG_APPEND_TIME: Final = 1
+
+CONTROL_KEY_SIZE: Final = 4
+CONTROL_TYPES: Final = (
+    "ABORT", "COMMIT", "LEADER_CHANGE", "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION",
+    "KRAFT_VOTERS",
+)  # fmt: skip
+
+
+@mypyc_attr(acyclic=True)
+class Batch:
+    """One entry of a records field, ``data[start:end]`` of what was scanned.
+
+    A magic-2 batch, a compressed magic-0/1 wrapper message, or a run of plain magic-0/1 messages
+    of one magic and timestamp type. The record bytes are ``data[records_start:]``,
+    `compressed_size` of them: what follows the header, the wrapper's value, or the whole run.
+
+    `uncompressed_size` of a compressed batch is what its codec's own headers claim. Of a wrapper,
+    `base_offset`, `base_time_ms` and `record_count` are only known inside; `read_records` fills
+    them in, and the true `uncompressed_size`. `last_offset` is as the header has it, so compacted
+    batches span more than `record_count`. With `has_delete_horizon`, `base_time_ms` is the time
+    after which tombstones may go. `timestamp_type` is 0 create, 1 log append, -1 none (magic 0).
+    `crc` is the stored one, unsigned; that of the first message of a run.
+    """
+
+    __slots__ = (
+        "start", "end", "records_start", "compressed_size", "uncompressed_size", "magic",
+        "attributes", "codec", "timestamp_type", "base_offset", "last_offset", "record_count",
+        "base_time_ms", "max_time_ms", "producer_id", "producer_epoch", "base_sequence",
+        "leader_epoch", "crc",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        start: i64,
+        end: i64,
+        records_start: i64,
+        compressed_size: i64,
+        uncompressed_size: i64,
+        magic: i64,
+        attributes: i64,
+        codec: i64,
+        timestamp_type: i64,
+        base_offset: i64,
+        last_offset: i64,
+        record_count: i64,
+        base_time_ms: i64,
+        max_time_ms: i64,
+        producer_id: i64,
+        producer_epoch: i64,
+        base_sequence: i64,
+        leader_epoch: i64,
+        crc: i64,
+    ) -> None:
+        self.start = start
+        self.end = end
+        self.records_start = records_start
+        self.compressed_size = compressed_size
+        self.uncompressed_size = uncompressed_size
+        self.magic = magic
+        self.attributes = attributes
+        self.codec = codec
+        self.timestamp_type = timestamp_type
+        self.base_offset = base_offset
+        self.last_offset = last_offset
+        self.record_count = record_count
+        self.base_time_ms = base_time_ms
+        self.max_time_ms = max_time_ms
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        self.leader_epoch = leader_epoch
+        self.crc = crc
+
+    @property
+    def size(self) -> i64:
+        """The whole entry on the wire, headers included."""
+        return self.end - self.start
+
+    @property
+    def is_transactional(self) -> bool:
+        """Written inside a transaction (magic 2)."""
+        return self.magic == 2 and (self.attributes & TRANSACTIONAL_MASK) != 0
+
+    @property
+    def is_control(self) -> bool:
+        """Holds a marker of the broker's, not anyone's records (magic 2)."""
+        return self.magic == 2 and (self.attributes & CONTROL_MASK) != 0
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """`base_time_ms` is a delete horizon (magic 2, log cleaner of 3.1 and later)."""
+        return self.magic == 2 and (self.attributes & DELETE_HORIZON_MASK) != 0
+
+
+class BatchScan:
+    """The batches of a records field, in order; every byte of it is accounted for.
+
+    Their sizes + `corrupt_size` + `partial_size` = the bytes scanned. `partial_size`: an entry cut
+    off at the end, as brokers do at a fetch's byte limit; no error. `corrupt_size`: entries that
+    do not hold together, of which `error` is the first.
+    """
+
+    __slots__ = ("batches", "partial_size", "corrupt_size", "error")
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.partial_size: i64 = 0
+        self.corrupt_size: i64 = 0
+        self.error: CorruptRecords | None = None
+
+
+@mypyc_attr(acyclic=True)
+class Record:
+    """One record, or message of magic 0/1: ``payload[start:end]``, its length field not included.
+
+    The payload is the decompressed records part, or what was scanned when nothing was compressed.
+    `key_size` and `value_size` are -1 for null. Headers start at `headers_start`.
+    """
+
+    __slots__ = (
+        "payload", "start", "end", "offset", "time_ms", "key_start", "key_size", "value_start",
+        "value_size", "header_count", "headers_start",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        payload: bytes,
+        start: i64,
+        end: i64,
+        offset: i64,
+        time_ms: i64,
+        key_start: i64,
+        key_size: i64,
+        value_start: i64,
+        value_size: i64,
+        header_count: i64,
+        headers_start: i64,
+    ) -> None:
+        self.payload = payload
+        self.start = start
+        self.end = end
+        self.offset = offset
+        self.time_ms = time_ms
+        self.key_start = key_start
+        self.key_size = key_size
+        self.value_start = value_start
+        self.value_size = value_size
+        self.header_count = header_count
+        self.headers_start = headers_start
+
+    def key(self) -> bytes | None:
+        """The key's bytes; None for null."""
+        return cut(self.payload, self.key_start, self.key_size)
+
+    def value(self) -> bytes | None:
+        """The value's bytes; None for null, which compaction takes for a tombstone."""
+        return cut(self.payload, self.value_start, self.value_size)
+
+    def headers(self) -> list[tuple[bytes, bytes | None]]:
+        """Names and values in wire order; names may repeat and should be UTF-8."""
+        headers: list[tuple[bytes, bytes | None]] = []
+        position = self.headers_start
+        for _ in range(self.header_count):
+            name_size, start = read_varint(self.payload, position, self.end)
+            position = start + name_size
+            value_size, value_start = read_varint(self.payload, position, self.end)
+            position = value_start + max(value_size, 0)
+            name = self.payload[start : start + name_size]
+            headers.append((name, cut(self.payload, value_start, value_size)))
+        return headers
+
+    def control_type(self) -> i64:
+        """Of a control batch's record: index in CONTROL_TYPES, more for unknown ones, -1 for none.
+
+        The key is int16 version, int16 type.
+        """
+        if self.key_size < CONTROL_KEY_SIZE:
+            return -1
+        high: i64 = self.payload[self.key_start + 2]
+        low: i64 = self.payload[self.key_start + 3]
+        return (high << 8) | low
+
+
+class RecordScan:
+    """The records of one batch, in order.
+
+    `lost_count` records that the batch declares are not among them; `error` says why the first
+    was lost, or why all were. Records before and after a damaged one are given.
+    """
+
+    __slots__ = ("records", "lost_count", "error")
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.lost_count: i64 = 0
+        self.error: CorruptRecords | None = None
+
+    def fail(self, error: CorruptRecords, lost_count: i64) -> None:
+        """Count `lost_count` records as lost; only the first error is kept."""
+        self.lost_count += lost_count
+        if self.error is None:
+            self.error = error
+
+
+def cut(payload: bytes, start: i64, size: i64) -> bytes | None:
+    """``payload[start:]``, `size` bytes of it; None for a size of -1."""
+    if size < 0:
+        return None
+    return payload[start : start + size]

@@ -1,0 +1,225 @@
+"""The four codecs of record batches: bytes → bytes, never more than a limit.
+
+    gzip    RFC 1952, several members may follow each other
+    snappy  one raw block, or the xerial stream of the Java clients:
+            82 "SNAPPY" 00, int32 version, int32 compatible version, { int32 size, raw block }
+    lz4     LZ4 frames; in magic 0 with a header checksum that may be wrong, KAFKA-3160
+    zstd    RFC 8878 frames, mostly without a content size
+
+Memory: the output is made in steps and refused at the limit, so at most twice `limit` is held
+(the pieces and their sum), plus a zstd window of at most 128 MiB when a frame asks for one.
+"""
+
+import threading
+import zlib
+from typing import Final
+
+import cramjam
+import lz4.frame
+import zstandard
+from librt.strings import read_i32_be
+from mypy_extensions import i64
+
+from kdissect.errors import CorruptRecords, DecompressionLimit
+from kdissect.messages.compressed_frames import (
+    check_zstd_frames,
+    claimed_snappy_size,
+    correct_lz4_checksum,
+    find_lz4_frame_end,
+)
+
+NONE: Final = 0
+GZIP: Final = 1
+SNAPPY: Final = 2
+LZ4: Final = 3
+ZSTD: Final = 4
+CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+
+# The largest request a broker takes by default (socket.request.max.bytes, 100 MiB): a batch that
+# is larger when unpacked could not have been sent plain.
+DECOMPRESSED_LIMIT: Final = 104_857_600
+
+# Nobody writes more than a few; each costs a decompressor (3 µs) but only 20 bytes on the wire.
+GZIP_MEMBER_LIMIT: Final = 1_000
+
+FIRST_STEP: Final = 32_768  # output asked for at least: most batches need one step
+STEP_RATIO: Final = 8  # or this many times the input
+GZIP_STEP: Final = 65_536  # input given at once: what follows a member is copied once a member
+GZIP_WINDOW: Final = 31  # zlib: 15 bits of window, +16 for the gzip header and trailer
+ZSTD_WINDOW_LIMIT: Final = 1 << 27  # what every reader must take, and level 22 writes
+
+XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+XERIAL_HEADER_SIZE: Final = 16
+
+thread = threading.local()  # a zstd context is 3 times the price of unpacking a small batch
+
+
+def decompress(codec: i64, data: bytes, limit: i64 = DECOMPRESSED_LIMIT, magic: i64 = 2) -> bytes:
+    """`data` unpacked; CorruptRecords, or DecompressionLimit when that is over `limit` bytes.
+
+    `magic` is that of the message format: 0 has its own idea of an LZ4 header checksum, and zstd
+    came with 2.
+    """
+    if codec == NONE:
+        return data
+    output = Output(len(data), limit)
+    if codec == GZIP:
+        decompress_gzip(data, output)
+    elif codec == SNAPPY:
+        decompress_snappy(data, output)
+    elif codec == LZ4:
+        decompress_lz4(data, output, magic)
+    elif codec == ZSTD and magic == 2:
+        decompress_zstd(data, output)
+    elif codec == ZSTD:
+        raise CorruptRecords(f"zstd in message format {magic}, which does not know it")
+    else:
+        raise CorruptRecords(f"unknown codec {codec}")
+    return output.joined()
+
+
+class Output:
+    """The pieces unpacked so far, and how much may still come."""
+
+    __slots__ = ("parts", "size", "limit", "step")
+
+    def __init__(self, input_size: i64, limit: i64) -> None:
+        self.parts: list[bytes] = []
+        self.size: i64 = 0
+        self.limit = limit
+        self.step = max(FIRST_STEP, input_size * STEP_RATIO)
+
+    def room(self) -> i64:
+        """How many bytes to ask for next; the one beyond the limit tells that it is passed."""
+        room = min(self.step, self.limit - self.size + 1)
+        self.step *= 2
+        return room
+
+    def add(self, part: bytes) -> None:
+        """Take a piece; DecompressionLimit when it is one too much."""
+        self.reserve(len(part))
+        self.size += len(part)
+        if part:
+            self.parts.append(part)
+
+    def reserve(self, size: i64) -> None:
+        """DecompressionLimit when `size` more bytes are too many."""
+        if size > self.limit - self.size:
+            raise DecompressionLimit(f"unpacks to more than the limit of {self.limit} bytes")
+
+    def joined(self) -> bytes:
+        """All of it."""
+        return self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
+
+
+def decompress_gzip(data: bytes, output: Output) -> None:
+    """All members of a gzip stream."""
+    position: i64 = 0
+    for _ in range(GZIP_MEMBER_LIMIT):
+        position = decompress_gzip_member(data, position, output)
+        if position == len(data):
+            return
+    raise DecompressionLimit(f"gzip of more than {GZIP_MEMBER_LIMIT} members")
+
+
+def decompress_gzip_member(data: bytes, start: i64, output: Output) -> i64:
+    """The member at `start`; gives the position after it."""
+    member = zlib.decompressobj(GZIP_WINDOW)
+    position = start
+    try:
+        while not member.eof and position < len(data):
+            step = data[position : position + GZIP_STEP]
+            position += len(step)
+            output.add(member.decompress(step, output.room()))
+            while member.unconsumed_tail:
+                output.add(member.decompress(member.unconsumed_tail, output.room()))
+    except zlib.error as error:
+        raise CorruptRecords(f"gzip: {error}", offset=start, data=data) from error
+    if not member.eof:
+        raise CorruptRecords("gzip stream ends early", offset=len(data), data=data)
+    return position - len(member.unused_data)
+
+
+def decompress_snappy(data: bytes, output: Output) -> None:
+    """A raw block, or a xerial stream of them."""
+    if not data.startswith(XERIAL_MAGIC):
+        decompress_snappy_block(data, output)
+        return
+    position: i64 = 0
+    end: i64 = len(data)
+    while position < end:
+        # Streams that were appended to each other repeat the header in the middle.
+        if data[position : position + len(XERIAL_MAGIC)] == XERIAL_MAGIC:
+            position += XERIAL_HEADER_SIZE
+            continue
+        size: i64 = i64(read_i32_be(data, position)) if end - position >= 4 else -1
+        if size < 0 or size > end - position - 4:
+            raise CorruptRecords("xerial block ends early", offset=position, data=data, length=4)
+        decompress_snappy_block(data[position + 4 : position + 4 + size], output)
+        position += 4 + size
+    if position > end:
+        raise CorruptRecords("xerial header ends early", offset=end, data=data)
+
+
+def decompress_snappy_block(block: bytes, output: Output) -> None:
+    """One raw block, whose size stands in front, so it is known before memory is spent."""
+    size = claimed_snappy_size(block, 0, len(block))
+    if size < 0:
+        raise CorruptRecords("snappy block claims a size it cannot have", offset=0, data=block)
+    output.reserve(size)
+    try:
+        output.add(bytes(cramjam.snappy.decompress_raw(block)))
+    except cramjam.DecompressionError as error:
+        raise CorruptRecords(f"snappy: {error}", offset=0, data=block) from error
+
+
+def decompress_lz4(data: bytes, output: Output, magic: i64) -> None:
+    """All LZ4 frames."""
+    position: i64 = 0
+    end: i64 = len(data)
+    while position < end:
+        after = find_lz4_frame_end(data, position, end)
+        frame = data[position:after]
+        if magic == 0:
+            frame = correct_lz4_checksum(frame)
+        decompress_lz4_frame(frame, output)
+        position = after
+
+
+def decompress_lz4_frame(frame: bytes, output: Output) -> None:
+    """One whole LZ4 frame."""
+    decompressor = lz4.frame.LZ4FrameDecompressor()
+    step = frame
+    try:
+        while not decompressor.eof:
+            part = decompressor.decompress(step, max_length=output.room())
+            output.add(part)
+            if not part and not step and not decompressor.eof:
+                raise CorruptRecords("lz4 frame ends early", offset=len(frame), data=frame)
+            step = b""
+    except (RuntimeError, EOFError, ValueError) as error:
+        raise CorruptRecords(f"lz4: {error}", offset=0, data=frame) from error
+
+
+def decompress_zstd(data: bytes, output: Output) -> None:
+    """All zstd frames. The reader takes an early end of its input for the end: checked first."""
+    check_zstd_frames(data, 0, len(data))
+    reader = zstd_decompressor().stream_reader(data, read_across_frames=True)
+    try:
+        while True:
+            room = output.room()
+            part = reader.read(room)
+            output.add(part)
+            if len(part) < room:
+                return
+    except zstandard.ZstdError as error:
+        raise CorruptRecords(f"zstd: {error}", offset=0, data=data) from error
+
+
+def zstd_decompressor() -> zstandard.ZstdDecompressor:
+    """The one of this thread; every reader made from it starts afresh."""
+    decompressor: zstandard.ZstdDecompressor | None = getattr(thread, "zstd", None)
+    if decompressor is None:
+        decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_LIMIT)
+        thread.zstd = decompressor
+    return decompressor

@@ -1,0 +1,331 @@
+"""Records fields (Produce, Fetch, log segments): bytes → `Batch`es → `Record`s.
+
+A field is a concatenation of entries, each `int64 offset, int32 size, size bytes`, of any mixture
+of formats; byte 16 of an entry, its magic, tells which. Magic 0 and 1 are in `legacy_records`.
+
+    batch   int64 base offset, int32 size, int32 leader epoch, int8 magic = 2, uint32 crc,
+            int16 attributes, int32 last offset delta, int64 base time, int64 max time,
+            int64 producer id, int16 producer epoch, int32 base sequence, int32 record count,
+            records, compressed together                                              (KIP-98)
+    record  varint size, int8 attributes, varlong time delta, varint offset delta,
+            varint key size, key, varint value size, value,
+            varint header count, { varint size, name, varint size, value }
+
+The declared size of an entry or record wins: one that does not hold together is lost alone.
+"""
+
+from typing import Final
+
+import google_crc32c
+from librt.strings import read_i16_be, read_i32_be, read_i64_be
+from mypy_extensions import i64
+
+from kdissect.errors import CorruptRecords
+from kdissect.messages.batches import (
+    CODEC_MASK,
+    CONTROL_TYPES,
+    LOG_APPEND_TIME,
+    TIMESTAMP_TYPE_MASK,
+    Batch,
+    BatchScan,
+    Record,
+    RecordScan,
+)
+from kdissect.messages.compressed_frames import claimed_size
+from kdissect.messages.compression import CODECS, DECOMPRESSED_LIMIT, decompress
+from kdissect.messages.legacy_records import check_messages_crc, read_messages, scan_message
+from kdissect.messages.varints import read_varint, read_varlong
+
+__all__ = [
+    "Batch",
+    "BatchScan",
+    "Record",
+    "RecordScan",
+    "check_crc",
+    "decode_records",
+    "read_records",
+    "scan_batches",
+]
+
+PREFIX_SIZE: Final = 12  # offset and size, which the size does not count
+ENTRY_MIN: Final = 26  # the smallest message, magic 0 with neither key nor value
+HEADER_SIZE: Final = 61
+RECORD_MIN: Final = 7  # a size of 6, and one byte for each of six fields
+HEADER_MIN: Final = 2  # two sizes of one byte
+
+MAGIC_AT: Final = 16
+CRC_AT: Final = 17
+CRC_FROM: Final = 21  # what lies before it is the broker's to rewrite
+
+# Offsets that can be added to any 32-bit delta without wrapping.
+OFFSET_MAX: Final = 0x7FFF_FFFF_0000_0000
+INT64_MAX: Final = 0x7FFF_FFFF_FFFF_FFFF
+INT64_MIN: Final = -INT64_MAX - 1
+
+# Each costs an exception (2 µs): 100 MiB of zeros would be 100 million of them.
+DAMAGED_RECORD_LIMIT: Final = 1_000
+
+# A record may take 7 bytes, a `Record` takes 128: 100 MiB of the smallest would take 2 GB.
+RECORD_LIMIT: Final = 4_000_000
+
+
+def scan_batches(data: bytes, start: i64, end: i64) -> BatchScan:
+    """The entries of the records field ``data[start:end]``, nothing decompressed.
+
+    The scan stops where an entry's size makes no sense, and at an entry that is cut off.
+    """
+    scan = BatchScan()
+    position = start
+    while end - position >= PREFIX_SIZE:
+        size = i64(read_i32_be(data, position + 8)) + PREFIX_SIZE
+        if size < ENTRY_MIN:
+            reason = f"entry of {size - PREFIX_SIZE} bytes, the smallest has 14"
+            note_corrupt(scan, data, position, end - position, reason)
+            return scan
+        if size > end - position:
+            break
+        magic: i64 = data[position + MAGIC_AT]
+        if magic == 2:
+            problem = scan_batch(data, position, position + size, scan.batches)
+        elif magic < 2:
+            problem = scan_message(data, position, position + size, magic, scan.batches)
+        else:
+            problem = f"unknown magic {magic}"
+        if problem:
+            note_corrupt(scan, data, position, size, problem)
+        position += size
+    scan.partial_size = end - position
+    return scan
+
+
+def note_corrupt(scan: BatchScan, data: bytes, position: i64, size: i64, reason: str) -> None:
+    """Count `size` bytes as corrupt; the first reason becomes the error."""
+    scan.corrupt_size += size
+    if scan.error is None:
+        scan.error = CorruptRecords(reason, offset=position, data=data, length=PREFIX_SIZE)
+
+
+def scan_batch(data: bytes, start: i64, end: i64, batches: list[Batch]) -> str:
+    """Add the magic-2 batch ``data[start:end]``; gives "" or what is wrong with it."""
+    packed_size = end - start - HEADER_SIZE
+    if packed_size < 0:
+        return f"record batch of {end - start} bytes, its header alone has 61"
+    base_offset = read_i64_be(data, start)
+    if base_offset > OFFSET_MAX or base_offset < -OFFSET_MAX:
+        return f"base offset {base_offset}"
+    attributes = i64(read_i16_be(data, start + 21)) & 0xFFFF
+    codec = attributes & CODEC_MASK
+    record_count: i64 = i64(read_i32_be(data, start + 57))
+    # A count is added up and shown: plain records cannot be more than fit.
+    if record_count < 0 or (codec == 0 and record_count * RECORD_MIN > packed_size):
+        return f"{record_count} records in {packed_size} bytes"
+    unpacked_size = packed_size
+    if codec != 0:
+        unpacked_size = claimed_size(codec, data, start + HEADER_SIZE, end)
+    batches.append(
+        Batch(
+            start,
+            end,
+            start + HEADER_SIZE,
+            packed_size,
+            unpacked_size,
+            2,
+            attributes,
+            codec,
+            1 if attributes & TIMESTAMP_TYPE_MASK else 0,
+            base_offset,
+            base_offset + i64(read_i32_be(data, start + 23)),
+            record_count,
+            read_i64_be(data, start + 27),
+            read_i64_be(data, start + 35),
+            read_i64_be(data, start + 43),
+            i64(read_i16_be(data, start + 51)),
+            i64(read_i32_be(data, start + 53)),
+            i64(read_i32_be(data, start + 12)),
+            i64(read_i32_be(data, start + CRC_AT)) & 0xFFFF_FFFF,
+        )
+    )
+    return ""
+
+
+def check_crc(data: bytes, batch: Batch) -> bool:
+    """Whether the checksums of the batch (each message of a run) are the stored ones.
+
+    CRC-32C from the attributes on (magic 2), CRC-32 from the magic on (magic 0 and 1).
+    """
+    if batch.magic != 2:
+        return check_messages_crc(data, batch)
+    found: int = google_crc32c.value(data[batch.start + CRC_FROM : batch.end])
+    return found == batch.crc
+
+
+def read_records(data: bytes, batch: Batch, limit: i64 = DECOMPRESSED_LIMIT) -> RecordScan:
+    """The records of a batch that `scan_batches` found in `data`; unpacks `limit` bytes at most.
+
+    Never raises: what cannot be had is counted in the scan, with the reason. See `Batch` for what
+    it learns here.
+    """
+    scan = RecordScan()
+    try:
+        if batch.magic == 2:
+            read_batch(data, batch, limit, scan)
+        else:
+            read_messages(data, batch, limit, scan)
+    except CorruptRecords as error:
+        scan.fail(error, max(batch.record_count - len(scan.records) - scan.lost_count, 0))
+    return scan
+
+
+def read_batch(data: bytes, batch: Batch, limit: i64, scan: RecordScan) -> None:
+    """The records of a magic-2 batch, into `scan`; CorruptRecords when the rest is lost."""
+    if batch.codec == 0:
+        walk_records(data, batch.records_start, batch.end, batch, scan)
+        return
+    payload = decompress(batch.codec, data[batch.records_start : batch.end], limit, 2)
+    batch.uncompressed_size = len(payload)
+    walk_records(payload, 0, len(payload), batch, scan)
+
+
+def walk_records(payload: bytes, start: i64, end: i64, batch: Batch, scan: RecordScan) -> None:
+    """The records of ``payload[start:end]``, as many as the batch declares."""
+    position = start
+    records = scan.records
+    for _ in range(min(batch.record_count, RECORD_LIMIT)):
+        size, first = read_varint(payload, position, end)
+        if size < 0 or size > end - first:
+            raise CorruptRecords(
+                f"record of {size} bytes, {end - first} left", offset=position, data=payload
+            )
+        position = first + size
+        try:
+            records.append(read_record(payload, first, position, batch))
+        except CorruptRecords as error:
+            scan.fail(error, 1)
+            if scan.lost_count >= DAMAGED_RECORD_LIMIT:
+                raise CorruptRecords(f"{DAMAGED_RECORD_LIMIT} damaged records") from error
+    if batch.record_count > RECORD_LIMIT:
+        raise CorruptRecords(f"batch of more than {RECORD_LIMIT} records")
+    if position != end:
+        left = f"{end - position} bytes after {batch.record_count} records"
+        raise CorruptRecords(left, offset=position, data=payload)
+
+
+def read_record(payload: bytes, start: i64, end: i64, batch: Batch) -> Record:
+    """The record ``payload[start:end]`` (its size not included); CorruptRecords when it lies."""
+    # The attributes at `start` have no meaning yet.
+    time_delta, position = read_varlong(payload, start + 1, end)
+    offset_delta, position = read_varint(payload, position, end)
+    key_size, key_start = read_varint(payload, position, end)
+    position = key_start + check_size(payload, key_start, end, key_size)
+    value_size, value_start = read_varint(payload, position, end)
+    position = value_start + check_size(payload, value_start, end, value_size)
+    header_count, headers_start = read_varint(payload, position, end)
+    position = headers_start
+    if header_count != 0:
+        position = skip_headers(payload, headers_start, end, header_count)
+    if position != end:
+        left = f"{end - position} bytes after the last header"
+        raise CorruptRecords(left, offset=position, data=payload)
+    return Record(
+        payload, start, end, batch.base_offset + offset_delta, find_time(batch, time_delta),
+        key_start, key_size, value_start, value_size, header_count, headers_start,
+    )  # fmt: skip
+
+
+def find_time(batch: Batch, time_delta: i64) -> i64:
+    """A record's time: the broker's for the whole batch, or the producer's."""
+    if batch.timestamp_type == LOG_APPEND_TIME:
+        return batch.max_time_ms
+    base = batch.base_time_ms
+    if base > INT64_MAX - time_delta if time_delta >= 0 else base < INT64_MIN - time_delta:
+        raise CorruptRecords(f"time {base} + {time_delta} is past the end of time")
+    return base + time_delta
+
+
+def check_size(payload: bytes, start: i64, end: i64, size: i64) -> i64:
+    """The bytes that a key or value of `size` takes: 0 for null."""
+    if size < -1 or size > end - start:
+        raise CorruptRecords(f"{size} bytes, {end - start} left", offset=start, data=payload)
+    return max(size, 0)
+
+
+def skip_headers(payload: bytes, start: i64, end: i64, count: i64) -> i64:
+    """The position after `count` headers."""
+    if count < 0 or count * HEADER_MIN > end - start:
+        raise CorruptRecords(f"{count} headers in {end - start} bytes", offset=start, data=payload)
+    position = start
+    for _ in range(count):
+        name_size, position = read_varint(payload, position, end)
+        if name_size < 0:
+            raise CorruptRecords("header without a name", offset=position, data=payload)
+        position += check_size(payload, position, end, name_size)
+        value_size, position = read_varint(payload, position, end)
+        position += check_size(payload, position, end, value_size)
+    return position
+
+
+def decode_records(data: bytes, limit: i64 = DECOMPRESSED_LIMIT) -> list[dict[str, object]]:
+    """A whole records field as plain values, for `show`.
+
+    A batch is a dict of its header's fields and "records"; of what is cut off or corrupt, one
+    dict of its size and error at the end.
+    """
+    scan = scan_batches(data, 0, len(data))
+    decoded = [decode_batch(data, batch, limit) for batch in scan.batches]
+    rest: dict[str, object] = {}
+    if scan.partial_size:
+        rest["partial_size"] = int(scan.partial_size)
+    if scan.error is not None:
+        rest["corrupt_size"] = int(scan.corrupt_size)
+        rest["error"] = str(scan.error)
+    return [*decoded, rest] if rest else decoded
+
+
+def decode_batch(data: bytes, batch: Batch, limit: i64) -> dict[str, object]:
+    """The header's fields and the records of one batch."""
+    scan = read_records(data, batch, limit)
+    decoded: dict[str, object] = {
+        "magic": batch.magic,
+        "codec": CODECS[batch.codec] if batch.codec < len(CODECS) else batch.codec,
+        "size": batch.size,
+        "compressed_size": batch.compressed_size,
+        "uncompressed_size": batch.uncompressed_size,
+        "base_offset": batch.base_offset,
+        "last_offset": batch.last_offset,
+        "record_count": batch.record_count,
+        "base_time_ms": batch.base_time_ms,
+        "max_time_ms": batch.max_time_ms,
+        "timestamp_type": batch.timestamp_type,
+        "crc": batch.crc,
+        "crc_ok": check_crc(data, batch),
+    }
+    if batch.magic == 2:
+        decoded["attributes"] = batch.attributes
+        decoded["leader_epoch"] = batch.leader_epoch
+        decoded["producer_id"] = batch.producer_id
+        decoded["producer_epoch"] = batch.producer_epoch
+        decoded["base_sequence"] = batch.base_sequence
+        decoded["is_transactional"] = batch.is_transactional
+        decoded["is_control"] = batch.is_control
+        decoded["has_delete_horizon"] = batch.has_delete_horizon
+    decoded["records"] = [decode_record(record, batch.is_control) for record in scan.records]
+    if scan.error is not None:
+        decoded["lost_count"] = scan.lost_count
+        decoded["error"] = str(scan.error)
+    return decoded
+
+
+def decode_record(record: Record, is_control: bool) -> dict[str, object]:
+    """One record; of a control batch, with the name of its type (the number when it has none)."""
+    decoded: dict[str, object] = {
+        "offset": record.offset,
+        "time_ms": record.time_ms,
+        "key": record.key(),
+        "value": record.value(),
+        "headers": record.headers(),
+    }
+    if is_control:
+        number = record.control_type()
+        named = 0 <= number < len(CONTROL_TYPES)
+        decoded["control_type"] = CONTROL_TYPES[number] if named else number
+    return decoded
