@@ -1,0 +1,70 @@
+"""kdissect: reads captures of Kafka traffic and answers with tables. See docs/ for the rest."""
+
+from typing import TYPE_CHECKING, Any
+
+from kdissect.errors import (
+    CaptureError,
+    CapturePermissionError,
+    CorruptRecords,
+    DecodeError,
+    InvalidValue,
+    KdissectError,
+    OutputError,
+    Problem,
+    SchemaError,
+    Truncated,
+    TruncatedCapture,
+    UnknownApi,
+    UnknownCaptureFormat,
+)
+
+if TYPE_CHECKING:
+    from kdissect.messages.bodies import decode
+    from kdissect.pipeline import Balance, Options, Reading, Run, dissect, read, write
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Balance",
+    "CaptureError",
+    "CapturePermissionError",
+    "CorruptRecords",
+    "DecodeError",
+    "InvalidValue",
+    "KdissectError",
+    "Options",
+    "OutputError",
+    "Problem",
+    "Reading",
+    "Run",
+    "SchemaError",
+    "Truncated",
+    "TruncatedCapture",
+    "UnknownApi",
+    "UnknownCaptureFormat",
+    "decode",
+    "dissect",
+    "read",
+    "write",
+]
+
+# Names that need Arrow or the schemas are imported when they are used first (PEP 562), so that
+# `kdissect --help` and code that only wants the exceptions start at once.
+_LAZY = {
+    "Balance": "kdissect.pipeline",
+    "Options": "kdissect.pipeline",
+    "Reading": "kdissect.pipeline",
+    "Run": "kdissect.pipeline",
+    "decode": "kdissect.messages.bodies",
+    "dissect": "kdissect.pipeline",
+    "read": "kdissect.pipeline",
+    "write": "kdissect.pipeline",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'kdissect' has no attribute {name!r}")

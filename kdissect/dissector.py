@@ -1,0 +1,244 @@
+"""Packets → rows: joins the stages over one capture; compiled, so it knows rows but no Arrow."""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from kdissect.capture.packet import Packet
+from kdissect.errors import DecodeError, Problem
+from kdissect.exchanges import ConnectionState, Exchange, Exchanges
+from kdissect.frames import Frames
+from kdissect.messages.facts import Partition
+from kdissect.messages.records import check_crc, read_records
+from kdissect.packets.decoder import PacketDecoder
+from kdissect.protocol.readers import NULL
+from kdissect.sniffing import Sniffer
+from kdissect.streams.connections import Streams
+from kdissect.streams.events import End, Event
+from kdissect.tables.rows import (
+    BatchRows, ConnectionRows, ErrorRows, ExchangeRows, PartitionRows, ProblemRows, RecordRows,
+    Rows,
+)  # fmt: skip
+
+# A batch of one record of 1 MiB that unpacks to 100 MiB is a bomb; brokers take 1 MiB by default.
+DEFAULT_RECORDS_LIMIT: Final = 256 * 1024 * 1024
+
+
+class Dissector:
+    """All stages over one capture: feed it packets, take rows of tables or exchanges from it.
+
+    `tables` names the tables whose rows are made. With `collects` the exchanges themselves are
+    kept in `exchanges_done` for the caller to take.
+    """
+
+    def __init__(
+        self,
+        exchanges: Exchanges,
+        tables: frozenset[str],
+        has_payload: bool = False,
+        verifies_crc: bool = False,
+        collects: bool = False,
+        max_frame_size: i64 = 0,
+    ) -> None:
+        self.decoder = PacketDecoder()
+        self.streams = Streams()
+        self.frames = Frames(Sniffer(exchanges))
+        self.exchanges = exchanges
+        self.has_payload = has_payload
+        self.verifies_crc = verifies_crc
+        self.collects = collects
+        self.exchanges_done: list[Exchange] = []
+        # Kind → how many; and the first one, for callers that are strict.
+        self.problem_counts: dict[str, int] = {}
+        self.first_problem: Problem | None = None
+        self.packets: i64 = 0
+        self.captured_bytes: i64 = 0
+        self.payload_bytes: i64 = 0
+        self.framed_bytes: i64 = 0
+        self.skipped_bytes: i64 = 0
+        self.duplicate_bytes: i64 = 0
+        self.missing_bytes: i64 = 0
+        self.connection_count: i64 = 0
+        self.exchange_count: i64 = 0
+        self.protocols: dict[str, int] = {}
+        self.makes_connections: bool = "connections" in tables
+        self.makes_exchanges: bool = "exchanges" in tables
+        self.makes_partitions: bool = "partitions" in tables
+        self.makes_batches: bool = "batches" in tables
+        self.makes_records: bool = "records" in tables
+        self.makes_errors: bool = "errors" in tables
+        self.makes_problems: bool = "problems" in tables
+        self.connection_rows = ConnectionRows()
+        self.exchange_rows = ExchangeRows()
+        self.partition_rows = PartitionRows()
+        self.batch_rows = BatchRows()
+        self.record_rows = RecordRows()
+        self.error_rows = ErrorRows()
+        self.problem_rows = ProblemRows()
+
+    def feed(self, packets: list[Packet]) -> None:
+        """Take packets in the order of the capture."""
+        decoder = self.decoder
+        streams = self.streams
+        for packet in packets:
+            self.captured_bytes += packet.end - packet.start
+            segment = decoder.decode(packet)
+            if segment is None:
+                continue
+            for event in streams.feed(segment):
+                self._event(event)
+        self.packets += len(packets)
+        self._take_problems()
+
+    def finish(self) -> None:
+        """The capture is over: end every connection that is still open."""
+        for event in self.streams.finish():
+            self._event(event)
+        self._take_problems()
+
+    def add_problems(self, problems: list[Problem]) -> None:
+        """Problems of the stage before, which this class does not see."""
+        for problem in problems:
+            if self.first_problem is None:
+                self.first_problem = problem
+            self.problem_counts[problem.kind] = self.problem_counts.get(problem.kind, 0) + 1
+            if self.makes_problems:
+                self.problem_rows.add(problem)
+
+    def full_tables(self, row_limit: i64) -> list[str]:
+        """Names of the tables with at least `row_limit` rows waiting (and at least one)."""
+        full: list[str] = []
+        for name, rows in self._tables().items():
+            if rows.count >= row_limit and rows.count > 0:
+                full.append(name)
+        return full
+
+    def take_rows(self, table: str) -> Rows:
+        """The waiting rows of a table; later rows go to new ones."""
+        rows = self._tables()[table]
+        if table == "connections":
+            self.connection_rows = ConnectionRows()
+        elif table == "exchanges":
+            self.exchange_rows = ExchangeRows()
+        elif table == "partitions":
+            self.partition_rows = PartitionRows()
+        elif table == "batches":
+            self.batch_rows = BatchRows()
+        elif table == "records":
+            self.record_rows = RecordRows()
+        elif table == "errors":
+            self.error_rows = ErrorRows()
+        else:
+            self.problem_rows = ProblemRows()
+        return rows
+
+    def take_exchanges(self) -> list[Exchange]:
+        """The exchanges completed since the last call, when the dissector collects them."""
+        done = self.exchanges_done
+        self.exchanges_done = []
+        return done
+
+    def _tables(self) -> dict[str, Rows]:
+        return {
+            "connections": self.connection_rows,
+            "exchanges": self.exchange_rows,
+            "partitions": self.partition_rows,
+            "batches": self.batch_rows,
+            "records": self.record_rows,
+            "errors": self.error_rows,
+            "problems": self.problem_rows,
+        }
+
+    def _event(self, event: Event) -> None:
+        for frame in self.frames.feed(event):
+            for exchange in self.exchanges.feed(frame):
+                self._exchange(exchange)
+        if isinstance(event, End):
+            left, state = self.exchanges.end(event.connection)
+            for exchange in left:
+                self._exchange(exchange)
+            self._connection(state)
+
+    def _connection(self, state: ConnectionState) -> None:
+        connection = state.connection
+        framed, skipped = self.frames.take_counts(connection)
+        for counts in connection.counts:
+            self.payload_bytes += counts.payload_bytes
+            self.duplicate_bytes += counts.duplicate_bytes
+            self.missing_bytes += counts.missing_bytes
+        self.framed_bytes += framed[0] + framed[1]
+        self.skipped_bytes += skipped[0] + skipped[1]
+        self.connection_count += 1
+        self.protocols[state.protocol] = self.protocols.get(state.protocol, 0) + 1
+        if self.makes_connections:
+            self.connection_rows.add(state, framed, skipped)
+
+    def _exchange(self, exchange: Exchange) -> None:
+        self.exchange_count += 1
+        if self.collects:
+            self.exchanges_done.append(exchange)
+        if self.makes_exchanges:
+            self.exchange_rows.add(exchange)
+        if self.makes_errors and exchange.errors is not None:
+            self.error_rows.add(exchange)
+        partitions = exchange.partitions
+        if partitions is None:
+            return
+        if self.makes_partitions:
+            for partition in partitions:
+                self.partition_rows.add(exchange, partition)
+        if self.makes_batches or self.makes_records:
+            for partition in partitions:
+                if partition.batches is not None:
+                    self._batches(exchange, partition)
+
+    def _batches(self, exchange: Exchange, partition: Partition) -> None:
+        batches = partition.batches
+        if batches is None:
+            return
+        for batch in batches:
+            if self.makes_records:
+                try:
+                    records = read_records(partition.records, batch, DEFAULT_RECORDS_LIMIT)
+                except DecodeError as error:
+                    self._corrupt(exchange, partition, str(error))
+                    records = []
+                for record in records:
+                    self.record_rows.add(exchange, partition, record, self.has_payload)
+            if self.makes_batches:
+                crc_ok: i64 = NULL
+                if self.verifies_crc:
+                    crc_ok = 1 if check_crc(partition.records, batch) else 0
+                self.batch_rows.add(exchange, partition, batch, crc_ok)
+
+    def _corrupt(self, exchange: Exchange, partition: Partition, text: str) -> None:
+        self.add_problems(
+            [
+                Problem(
+                    "messages", "corrupt-records", f"partition {partition.partition}: {text}",
+                    exchange.request_start if exchange.request_start != NULL else -1,
+                    exchange.request_packet if exchange.request_packet != NULL else -1,
+                    partition.record_bytes, exchange.connection_id, exchange.exchange_id,
+                    exchange.capture,
+                )  # fmt: skip
+            ]
+        )
+
+    def _take_problems(self) -> None:
+        """Drain the stages' problems into the table, in the order of the stages."""
+        if self.decoder.problems:
+            found = self.decoder.problems
+            self.decoder.problems = []
+            self.add_problems(found)
+        if self.streams.problems:
+            found = self.streams.problems
+            self.streams.problems = []
+            self.add_problems(found)
+        if self.frames.problems:
+            found = self.frames.problems
+            self.frames.problems = []
+            self.add_problems(found)
+        if self.exchanges.problems:
+            found = self.exchanges.problems
+            self.exchanges.problems = []
+            self.add_problems(found)

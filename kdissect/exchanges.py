@@ -1,0 +1,658 @@
+"""Frame → Exchange: pairs each request with its response; the memory of every connection.
+
+A broker answers the requests of one connection in order, so pairing is first in, first out with
+the correlation id as check; after loss the id repairs the order. A request is remembered from its
+header alone, before its body is decoded, so a body that does not decode costs its details and
+never the row. Knows nothing of tables.
+"""
+
+from typing import Final
+
+from librt.strings import read_i16_be, read_i32_be
+from mypy_extensions import i64, mypyc_attr
+
+from kdissect.errors import DecodeError, Problem
+from kdissect.frames import Frame
+from kdissect.messages.facts import NO_ID, ErrorFact, FactSink, Interner, Partition
+from kdissect.messages.headers import RequestHeader, is_plausible_request, read_request_header
+from kdissect.messages.projections import Plan, Projections
+from kdissect.protocol.readers import NULL
+from kdissect.streams.events import ACCEPTER, OPENER, Connection
+
+API_PRODUCE: Final = 0
+API_FETCH: Final = 1
+API_JOIN_GROUP: Final = 11
+API_SYNC_GROUP: Final = 14
+API_SASL_HANDSHAKE: Final = 17
+API_VERSIONS: Final = 18
+API_SASL_AUTHENTICATE: Final = 36
+
+# Outcomes.
+PENDING: Final = 0
+ANSWERED: Final = 1
+UNANSWERED: Final = 2
+NO_RESPONSE_EXPECTED: Final = 3
+ORPHAN: Final = 4
+OUTCOMES: Final = ("pending", "answered", "unanswered", "no_response_expected", "orphan")
+
+# Decode status: what of the exchange is not decoded, as bits; 0 is all decoded.
+REQUEST_FAILED: Final = 1
+RESPONSE_FAILED: Final = 2
+UNKNOWN_VERSION: Final = 4
+UNKNOWN_API: Final = 8
+DAMAGED: Final = 16
+NO_REQUEST: Final = 32  # an orphan response says neither its API nor its version
+
+# Fetch classes.
+FETCH_DATA: Final = 1
+FETCH_WAITED: Final = 2
+FETCH_EMPTY: Final = 3
+FETCH_ERROR: Final = 4
+FETCH_CLASSES: Final = ("", "data", "waited", "empty", "error")
+
+EXCHANGES_PER_PACKET: Final = 100_000  # more than frames fit into one 256 KiB segment (>= 4 bytes each)
+DEFAULT_PENDING_LIMIT: Final = 10_000  # requests waiting on one connection; clients allow 5 to 1 000
+HELD_FRAMES_LIMIT: Final = 64  # frames kept while it is not known which side is the broker
+MS: Final = 1_000_000
+
+DEFAULT_PORTS: Final = (9092, 9093, 9094, 19092, 29092)
+
+
+@mypyc_attr(acyclic=True)
+class Exchange:
+    """A request and what became of it; times in ns since 1970, NULL where there is none.
+
+    `queue_end_ns` is the end of the previous answer on the connection, `wait_ns` the part of the
+    service time that the request asked for. The frames are kept only when asked for.
+    """
+
+    __slots__ = (
+        "capture", "connection_id", "exchange_id", "api_key", "api_version", "correlation_id",
+        "client_id", "outcome", "request_start", "request_end", "response_start", "response_end",
+        "queue_ns", "wait_ns", "throttle_ms", "request_size", "response_size", "error_code",
+        "error_count", "acks", "group_id", "transactional_id", "topic_count", "record_count",
+        "record_bytes", "fetch_class", "retransmits", "retransmits_at_start", "request_packet",
+        "response_packet", "status", "partitions", "errors", "max_wait_ms", "min_bytes",
+        "request_frame", "response_frame", "connection", "request_direction",
+    )  # fmt: skip
+
+    def __init__(
+        self, connection: Connection, direction: i64, exchange_id: i64, capture: i64
+    ) -> None:
+        self.connection = connection
+        self.request_direction = direction
+        self.connection_id: i64 = connection.id
+        self.exchange_id = exchange_id
+        self.capture = capture
+        self.api_key: i64 = NULL
+        self.api_version: i64 = NULL
+        self.correlation_id: i64 = NULL
+        self.client_id: str | None = None
+        self.outcome: i64 = PENDING
+        self.request_start: i64 = NULL
+        self.request_end: i64 = NULL
+        self.response_start: i64 = NULL
+        self.response_end: i64 = NULL
+        self.queue_ns: i64 = NULL
+        self.wait_ns: i64 = NULL
+        self.throttle_ms: i64 = NULL
+        self.request_size: i64 = NULL
+        self.response_size: i64 = NULL
+        self.error_code: i64 = NULL
+        self.error_count: i64 = NULL
+        self.acks: i64 = NULL
+        self.group_id: str = ""
+        self.transactional_id: str = ""
+        self.topic_count: i64 = 0
+        self.record_count: i64 = NULL
+        self.record_bytes: i64 = NULL
+        self.fetch_class: i64 = 0
+        self.retransmits: i64 = 0
+        self.retransmits_at_start: i64 = 0
+        self.request_packet: i64 = NULL
+        self.response_packet: i64 = NULL
+        self.status: i64 = 0
+        self.partitions: list[Partition] | None = None
+        self.errors: list[ErrorFact] | None = None
+        self.max_wait_ms: i64 = NULL
+        self.min_bytes: i64 = NULL
+        self.request_frame: Frame | None = None
+        self.response_frame: Frame | None = None
+
+
+class FetchPosition:
+    """Where a fetch session stands in one partition, and how far the broker said the log goes."""
+
+    __slots__ = ("offset", "high_watermark")
+
+    def __init__(self, offset: i64) -> None:
+        self.offset = offset
+        self.high_watermark: i64 = NULL
+
+
+class ConnectionState:
+    """What has to be remembered of one connection between its frames.
+
+    `request_direction` is the direction that carries requests, -1 while it is not known;
+    `protocol` is "" while nothing was understood. Requests waiting are ``pending[pending_head:]``.
+    """
+
+    __slots__ = (
+        "connection", "request_direction", "broker_side_by", "protocol", "pending",
+        "pending_head", "last_response_end", "exchange_count", "sasl_mechanism", "sasl_user",
+        "software_name", "software_version", "in_sasl_tokens", "tokens_unanswered", "positions",
+        "held", "probed",
+    )  # fmt: skip
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.request_direction: i64 = -1
+        self.broker_side_by = ""
+        self.protocol = ""
+        self.pending: list[Exchange] = []
+        self.pending_head: i64 = 0
+        self.last_response_end: i64 = NULL
+        self.exchange_count: i64 = 0
+        self.sasl_mechanism = ""
+        self.sasl_user = ""
+        self.software_name = ""
+        self.software_version = ""
+        self.in_sasl_tokens: bool = False
+        self.tokens_unanswered: i64 = 0
+        # Fetch offsets by topic (name or id) and partition, for sessions that leave them out.
+        self.positions: dict[object, dict[int, FetchPosition]] = {}
+        self.held: list[Frame] = []
+        # Which directions the sniffer has been asked about, as bits.
+        self.probed: i64 = 0
+
+
+_NOTHING: Final[list[Exchange]] = []
+
+
+class Exchanges:
+    """The stage: feed it frames in the order they complete, and the connections that end.
+
+    `ports` are ports of brokers, used when the capture does not hold the SYN of a connection;
+    `brokers` are endpoints as ``address bytes + port bytes`` that are brokers whatever else.
+    """
+
+    def __init__(
+        self,
+        ports: frozenset[int] = frozenset(DEFAULT_PORTS),
+        brokers: frozenset[bytes] = frozenset(),
+        keeps_frames: bool = False,
+        keeps_batches: bool = True,
+        keeps_records: bool = False,
+        pending_limit: i64 = DEFAULT_PENDING_LIMIT,
+    ) -> None:
+        self.ports = ports
+        self.brokers = brokers
+        self.keeps_frames = keeps_frames
+        self.pending_limit = pending_limit
+        self.problems: list[Problem] = []
+        self.names: dict[bytes, str] = {}
+        self.interner = Interner()
+        self.sink = FactSink(self.interner, self.names)
+        self.sink.keeps_batches = keeps_batches
+        self.sink.keeps_records = keeps_records
+        self.projections = Projections()
+        self.states: dict[int, ConnectionState] = {}
+        self.current: ConnectionState | None = None
+
+    def feed(self, frame: Frame) -> list[Exchange]:
+        """The exchanges that this frame completes; the list is the caller's to read only."""
+        state = self.state_of(frame.connection)
+        if state.request_direction < 0:
+            decide_sides(state, self.ports, self.brokers)
+        if state.request_direction < 0:
+            return self._decide_by_content(state, frame)
+        return self._one(state, frame)
+
+    def end(self, connection: Connection) -> tuple[list[Exchange], ConnectionState]:
+        """The connection is over: its unanswered requests, and what was learnt of it."""
+        state = self.state_of(connection)
+        self.states.pop(connection.id, None)
+        self.current = None
+        left = state.pending[state.pending_head :]
+        for exchange in left:
+            exchange.outcome = UNANSWERED
+            exchange.retransmits = connection.retransmits - exchange.retransmits_at_start
+        state.pending = []
+        state.pending_head = 0
+        if not state.protocol:
+            counts = connection.counts
+            empty = counts[0].payload_bytes + counts[1].payload_bytes == 0
+            state.protocol = "none" if empty else "other"
+        return left, state
+
+    def state_of(self, connection: Connection) -> ConnectionState:
+        """The memory of a connection, made when it is asked for first."""
+        current = self.current
+        if current is not None and current.connection is connection:
+            return current
+        state = self.states.get(connection.id)
+        if state is None:
+            state = ConnectionState(connection)
+            self.states[connection.id] = state
+        self.current = state
+        return state
+
+    def _decide_by_content(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
+        """Neither SYN nor port tell: the side that sends plausible requests is the client."""
+        if is_plausible_request(frame.data):
+            state.request_direction = frame.direction
+            state.broker_side_by = "content"
+            held = state.held
+            state.held = []
+            done: list[Exchange] = []
+            for earlier in held:
+                done += self._one(state, earlier)
+            done += self._one(state, frame)
+            return done
+        if len(state.held) < HELD_FRAMES_LIMIT:
+            state.held.append(frame)
+        return _NOTHING
+
+    def _one(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
+        if frame.direction == state.request_direction:
+            return self._request(state, frame)
+        return self._response(state, frame)
+
+    # Requests
+
+    def _request(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
+        data = frame.data
+        if state.in_sasl_tokens or state.protocol != "kafka":
+            if not is_plausible_request(data):
+                self._unknown_request(state, frame)
+                return _NOTHING
+            state.in_sasl_tokens = False
+            state.protocol = "kafka"
+        try:
+            header = read_request_header(data)
+        except DecodeError as error:
+            self._problem(frame, "bad-request-header", str(error))
+            return _NOTHING
+        exchange = self._new_exchange(state, frame)
+        exchange.api_key = header.api_key
+        exchange.api_version = header.api_version
+        exchange.correlation_id = header.correlation_id
+        if header.client_id_size >= 0:
+            at = header.client_id_start
+            exchange.client_id = self.interner.text(data[at : at + header.client_id_size])
+        exchange.request_start = frame.start_time_ns
+        exchange.request_end = frame.end_time_ns if frame.end_time_ns >= 0 else NULL
+        exchange.request_size = frame.size
+        exchange.request_packet = frame.start_packet
+        if self.keeps_frames:
+            exchange.request_frame = frame
+        self._request_body(state, exchange, header, frame)
+        if exchange.acks == 0 and exchange.api_key == API_PRODUCE:
+            exchange.outcome = NO_RESPONSE_EXPECTED
+            exchange.retransmits = frame.retransmits_at_end - frame.retransmits_at_start
+            return [exchange]
+        state.pending.append(exchange)
+        if len(state.pending) - state.pending_head > self.pending_limit:
+            return [self._overflow(state, frame)]
+        return _NOTHING
+
+    def _new_exchange(self, state: ConnectionState, frame: Frame) -> Exchange:
+        state.exchange_count += 1
+        exchange = Exchange(
+            frame.connection,
+            state.request_direction,
+            frame.start_ordinal * EXCHANGES_PER_PACKET + frame.index,
+            frame.start_capture,
+        )
+        exchange.retransmits_at_start = frame.retransmits_at_start
+        return exchange
+
+    def _request_body(
+        self, state: ConnectionState, exchange: Exchange, header: RequestHeader, frame: Frame
+    ) -> None:
+        """Read what the tables need of the request; leave the exchange as it is on failure."""
+        plan = self.projections.find(exchange.api_key, exchange.api_version, False)
+        sink = self.sink
+        if plan is None:
+            known = self.projections.knows(exchange.api_key)
+            exchange.status |= UNKNOWN_VERSION if known else UNKNOWN_API
+            return
+        if not self._run(plan, exchange, frame, header.body_offset, REQUEST_FAILED):
+            exchange.status |= REQUEST_FAILED
+        exchange.acks = sink.acks
+        exchange.group_id = sink.group
+        exchange.transactional_id = sink.transactional_id
+        exchange.topic_count = sink.topic_count
+        exchange.max_wait_ms = sink.max_wait_ms
+        exchange.min_bytes = sink.min_bytes
+        if sink.has_records:
+            exchange.record_count = sink.record_count
+            exchange.record_bytes = sink.record_bytes
+        if sink.partitions:
+            exchange.partitions = sink.partitions
+        if exchange.api_key == API_FETCH:
+            remember_positions(state, sink)
+        elif exchange.api_key == API_VERSIONS and sink.software_name:
+            state.software_name = sink.software_name
+            state.software_version = sink.software_version
+        elif exchange.api_key == API_SASL_HANDSHAKE:
+            state.sasl_mechanism = sink.mechanism
+        elif exchange.api_key == API_SASL_AUTHENTICATE:
+            learn_user(state, sink.auth_bytes)
+            sink.auth_bytes = b""
+
+    def _unknown_request(self, state: ConnectionState, frame: Frame) -> None:
+        """A frame of the client that is no request: a raw SASL token, or not Kafka at all."""
+        data = frame.data
+        if state.in_sasl_tokens:
+            state.tokens_unanswered += 1
+            learn_user(state, data)
+        elif not state.protocol and data[:1] == b"\x60":
+            # 0.9 clients start GSSAPI without a handshake; its first token has ASN.1 tag 0x60.
+            state.in_sasl_tokens = True
+            state.sasl_mechanism = "GSSAPI"
+            state.tokens_unanswered += 1
+            state.protocol = "kafka"
+        elif not state.protocol:
+            state.protocol = "other"
+
+    def _overflow(self, state: ConnectionState, frame: Frame) -> Exchange:
+        oldest = state.pending[state.pending_head]
+        state.pending_head += 1
+        oldest.outcome = UNANSWERED
+        text = f"more than {self.pending_limit} requests wait on one connection; the oldest is let go"
+        self._problem(frame, "pending-limit", text)
+        return oldest
+
+    # Responses
+
+    def _response(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
+        if state.tokens_unanswered > 0:
+            state.tokens_unanswered -= 1
+            return _NOTHING
+        data = frame.data
+        if len(data) < 4:
+            if state.protocol == "kafka" and not frame.missing:
+                self._problem(frame, "bad-response-header", f"a response of {len(data)} bytes")
+            return _NOTHING
+        correlation_id: i64 = i64(read_i32_be(data, 0))
+        pending = state.pending
+        head = state.pending_head
+        at = head
+        while at < len(pending) and pending[at].correlation_id != correlation_id:
+            at += 1
+        if at == len(pending):
+            if state.protocol and state.protocol != "kafka":
+                return _NOTHING
+            return [self._orphan(state, frame, correlation_id)]
+        exchange = pending[at]
+        done: list[Exchange] = []
+        # Answers come in order, so what was asked before this one is not going to be answered.
+        while head < at:
+            earlier = pending[head]
+            earlier.outcome = UNANSWERED
+            earlier.retransmits = frame.retransmits_at_start - earlier.retransmits_at_start
+            done.append(earlier)
+            head += 1
+        state.pending_head = at + 1
+        if state.pending_head >= 64 and state.pending_head * 2 >= len(pending):
+            del pending[: state.pending_head]
+            state.pending_head = 0
+        self._answer(state, exchange, frame)
+        done.append(exchange)
+        return done
+
+    def _orphan(self, state: ConnectionState, frame: Frame, correlation_id: i64) -> Exchange:
+        exchange = self._new_exchange(state, frame)
+        exchange.outcome = ORPHAN
+        exchange.status = NO_REQUEST
+        exchange.correlation_id = correlation_id
+        self._set_response(state, exchange, frame)
+        return exchange
+
+    def _set_response(self, state: ConnectionState, exchange: Exchange, frame: Frame) -> None:
+        exchange.response_start = frame.start_time_ns
+        exchange.response_end = frame.end_time_ns if frame.end_time_ns >= 0 else NULL
+        exchange.response_size = frame.size
+        exchange.response_packet = frame.start_packet
+        exchange.retransmits = frame.retransmits_at_end - exchange.retransmits_at_start
+        if self.keeps_frames:
+            exchange.response_frame = frame
+        if exchange.response_end != NULL:
+            state.last_response_end = exchange.response_end
+
+    def _answer(self, state: ConnectionState, exchange: Exchange, frame: Frame) -> None:
+        """Fill in what the response says."""
+        exchange.outcome = ANSWERED
+        exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, state.last_response_end)
+        self._set_response(state, exchange, frame)
+        plan = self.projections.find_response(exchange.api_key, exchange.api_version, frame.data)
+        if plan is None:
+            return
+        sink = self.sink
+        if not self._run(plan, exchange, frame, plan.body_offset(frame.data), RESPONSE_FAILED):
+            exchange.status |= RESPONSE_FAILED
+        exchange.throttle_ms = sink.throttle_ms
+        if sink.errors:
+            exchange.errors = sink.errors
+        exchange.error_count = len(sink.errors)
+        exchange.error_code = sink.top_error if sink.top_error > 0 or sink.top_error < 0 else NULL
+        if sink.top_error == NULL or sink.top_error == 0:
+            exchange.error_code = 0 if sink.first_error == NULL else sink.first_error
+        if sink.topic_count > exchange.topic_count:
+            exchange.topic_count = sink.topic_count
+        if sink.has_records:
+            exchange.record_count = sink.record_count
+            exchange.record_bytes = sink.record_bytes
+        if exchange.api_key == API_FETCH:
+            settle_fetch(state, exchange, sink)
+        elif exchange.api_key == API_JOIN_GROUP or exchange.api_key == API_SYNC_GROUP:
+            exchange.wait_ns = service_ns(exchange)
+        elif exchange.api_key == API_SASL_HANDSHAKE and exchange.api_version == 0:
+            state.in_sasl_tokens = exchange.error_code == 0
+        if exchange.wait_ns == NULL and exchange.queue_ns != NULL:
+            exchange.wait_ns = 0
+        if sink.partitions:
+            exchange.partitions = merge_partitions(exchange.partitions, sink.partitions)
+
+    def _run(self, plan: Plan, exchange: Exchange, frame: Frame, offset: i64, failed: i64) -> bool:
+        """Run a projection over a body; False when it does not decode to its last byte."""
+        sink = self.sink
+        sink.begin()
+        data = frame.data
+        side = "request" if failed == REQUEST_FAILED else "response"
+        try:
+            end = plan.run(data, offset, sink)
+        except DecodeError as error:
+            if frame.missing:
+                exchange.status |= DAMAGED
+                return True
+            name = self.projections.name(exchange.api_key)
+            text = f"cannot decode {name} {side} v{exchange.api_version}: {error}"
+            self._problem(frame, f"undecodable-{side}", text, exchange.exchange_id)
+            return False
+        if frame.missing:
+            exchange.status |= DAMAGED
+        elif end != len(data):
+            name = self.projections.name(exchange.api_key)
+            text = (
+                f"{name} {side} v{exchange.api_version}: "
+                f"{len(data) - end} bytes left over at byte {end} of {len(data)}"
+            )
+            self._problem(frame, f"leftover-{side}", text, exchange.exchange_id)
+            return False
+        if sink.corrupt_records:
+            text = f"{self.projections.name(exchange.api_key)} {side}: {sink.corrupt_records}"
+            self._problem(frame, "corrupt-records", text, exchange.exchange_id)
+        return True
+
+    def _problem(self, frame: Frame, kind: str, text: str, exchange_id: i64 = -1) -> None:
+        self.problems.append(
+            Problem(
+                "exchanges", kind, text, frame.start_time_ns, frame.start_packet,
+                len(frame.data), frame.connection.id, exchange_id, frame.start_capture,
+            )  # fmt: skip
+        )
+
+
+def decide_sides(
+    state: ConnectionState, ports: frozenset[int], brokers: frozenset[bytes]
+) -> None:
+    """Tell the broker's side by the user's word, the SYN, or a known port; else leave it open."""
+    flow = state.connection.flow
+    size = len(flow)
+    address = (size - 4) // 2
+    opener = flow[:address] + flow[size - 4 : size - 2]
+    accepter = flow[address : address * 2] + flow[size - 2 :]
+    opener_known = i64(read_i16_be(flow, size - 4)) & 0xFFFF in ports
+    accepter_known = i64(read_i16_be(flow, size - 2)) & 0xFFFF in ports
+    if brokers and (opener in brokers) != (accepter in brokers):
+        state.request_direction = ACCEPTER if opener in brokers else OPENER
+        state.broker_side_by = "user"
+    elif state.connection.syn_seen:
+        state.request_direction = OPENER
+        state.broker_side_by = "syn"
+    elif opener_known != accepter_known:
+        state.request_direction = OPENER if accepter_known else ACCEPTER
+        state.broker_side_by = "port"
+
+
+def queue_ns(exchange: Exchange, response_start: i64, previous_end: i64) -> i64:
+    """Part of the latency spent behind earlier requests: within 0 and the latency; NULL unknown."""
+    if exchange.request_end == NULL:
+        return NULL
+    latency = response_start - exchange.request_end
+    if previous_end == NULL or latency <= 0:
+        return 0
+    behind = previous_end - exchange.request_end
+    if behind <= 0:
+        return 0
+    return behind if behind < latency else latency
+
+
+def service_ns(exchange: Exchange) -> i64:
+    """Latency without the queue; NULL when a side of it was not captured."""
+    if exchange.request_end == NULL or exchange.queue_ns == NULL:
+        return NULL
+    service = exchange.response_start - exchange.request_end - exchange.queue_ns
+    return service if service > 0 else 0
+
+
+def remember_positions(state: ConnectionState, sink: FactSink) -> None:
+    """Keep the fetch offsets a Fetch request names; epoch 0 or -1 names them all anew (KIP-227)."""
+    if sink.session_epoch == NULL or sink.session_epoch <= 0:
+        fresh: dict[object, dict[int, FetchPosition]] = {}
+    else:
+        fresh = state.positions
+    for row in sink.partitions:
+        key: object = row.topic_id if row.topic_id != NO_ID else row.topic
+        known = fresh.get(key)
+        if known is None:
+            known = {}
+            fresh[key] = known
+        position = FetchPosition(row.fetch_offset)
+        before = state.positions.get(key)
+        if before is not None:
+            old = before.get(row.partition)
+            if old is not None:
+                position.high_watermark = old.high_watermark
+        known[row.partition] = position
+    state.positions = fresh
+
+
+def settle_fetch(state: ConnectionState, exchange: Exchange, sink: FactSink) -> None:
+    """Fill in fetch offsets the session left out, and say how the long poll ended.
+
+    Data had been there already when the offset asked for was below the high watermark last stated
+    on this connection (or none was stated yet); otherwise the broker waited for it.
+    """
+    was_there = False
+    for row in sink.partitions:
+        key: object = row.topic_id if row.topic_id != NO_ID else row.topic
+        known = state.positions.get(key)
+        if known is None:
+            continue
+        position = known.get(row.partition)
+        if position is None:
+            continue
+        row.fetch_offset = position.offset
+        if row.record_bytes > 0:
+            seen = position.high_watermark
+            if seen == NULL or position.offset < seen:
+                was_there = True
+        if row.high_watermark != NULL:
+            position.high_watermark = row.high_watermark
+    service = service_ns(exchange)
+    if exchange.error_count > 0:
+        exchange.fetch_class = FETCH_ERROR
+    elif sink.record_bytes < exchange.min_bytes or sink.record_bytes == 0:
+        exchange.fetch_class = FETCH_EMPTY
+        asked = exchange.max_wait_ms * MS if exchange.max_wait_ms > 0 else 0
+        exchange.wait_ns = service if service < asked else asked
+    elif was_there:
+        exchange.fetch_class = FETCH_DATA
+    else:
+        exchange.fetch_class = FETCH_WAITED
+        exchange.wait_ns = service
+
+
+def merge_partitions(
+    asked: list[Partition] | None, answered: list[Partition]
+) -> list[Partition]:
+    """One row per topic-partition from what the request and the response say of it."""
+    if not asked:
+        return answered
+    index: dict[object, dict[int, Partition]] = {}
+    for row in asked:
+        key: object = row.topic or row.topic_id
+        rows = index.get(key)
+        if rows is None:
+            rows = {}
+            index[key] = rows
+        rows[row.partition] = row
+    for row in answered:
+        rows = index.get(row.topic or row.topic_id)
+        if rows is None:
+            continue
+        request = rows.pop(row.partition, None)
+        if request is not None:
+            absorb(row, request)
+    merged = answered
+    for rows in index.values():
+        for row in rows.values():
+            merged.append(row)
+    return merged
+
+
+def absorb(row: Partition, request: Partition) -> None:
+    """Put into a response's row what only the request's row says."""
+    if row.fetch_offset == NULL:
+        row.fetch_offset = request.fetch_offset
+    if row.committed_offset == NULL:
+        row.committed_offset = request.committed_offset
+    if row.leader_epoch == NULL:
+        row.leader_epoch = request.leader_epoch
+    if row.record_count == NULL:
+        row.record_count = request.record_count
+        row.record_bytes = request.record_bytes
+        row.batches = request.batches
+        row.records = request.records
+    if row.topic_id == NO_ID:
+        row.topic_id = request.topic_id
+
+
+def learn_user(state: ConnectionState, token: bytes) -> None:
+    """Take the user name out of a SASL token, where it is in clear (PLAIN, SCRAM); nothing else."""
+    if state.sasl_user:
+        return
+    mechanism = state.sasl_mechanism
+    if mechanism == "PLAIN":
+        parts = token.split(b"\0")
+        if len(parts) == 3:
+            state.sasl_user = parts[1].decode("utf-8", "backslashreplace")
+    elif mechanism.startswith("SCRAM"):
+        for part in token.split(b","):
+            if part.startswith(b"n="):
+                name = part[2:].replace(b"=2C", b",").replace(b"=3D", b"=")
+                state.sasl_user = name.decode("utf-8", "backslashreplace")
+                return

@@ -1,0 +1,306 @@
+"""Body bytes → the facts that tables are made of, without building the rest of the body.
+
+A projected decode (`protocol.plans`) reads only fields that have a role here and calls
+`FactSink.row` at the end of each struct that matters: the whole body, a topic, a partition, or any
+struct that holds an error code.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr
+
+from kdissect.messages.records import Batch, scan_batches
+from kdissect.protocol.readers import NULL, Shape, Sink
+
+# Roles: what a field means to the tables. The number is the index into Shape.slots.
+ERROR: Final = 0
+ERROR_MESSAGE: Final = 1
+SECOND_ERROR: Final = 2
+SECOND_ERROR_MESSAGE: Final = 3
+THROTTLE: Final = 4
+TOPIC: Final = 5
+TOPIC_ID: Final = 6
+PARTITION: Final = 7
+GROUP: Final = 8
+TRANSACTIONAL_ID: Final = 9
+RESOURCE: Final = 10
+ACKS: Final = 11
+MAX_WAIT: Final = 12
+MIN_BYTES: Final = 13
+REPLICA_ID: Final = 14
+SESSION_ID: Final = 15
+SESSION_EPOCH: Final = 16
+FETCH_OFFSET: Final = 17
+BASE_OFFSET: Final = 18
+HIGH_WATERMARK: Final = 19
+LAST_STABLE_OFFSET: Final = 20
+LOG_START_OFFSET: Final = 21
+LEADER_EPOCH: Final = 22
+PREFERRED_READ_REPLICA: Final = 23
+RECORDS: Final = 24
+COMMITTED_OFFSET: Final = 25
+SOFTWARE_NAME: Final = 26
+SOFTWARE_VERSION: Final = 27
+MECHANISM: Final = 28
+AUTH_BYTES: Final = 29
+ROLE_COUNT: Final = 30
+
+# Kinds of structs, as bits.
+BODY: Final = 1
+HAS_TOPIC: Final = 2
+HAS_PARTITION: Final = 4
+HAS_ERROR: Final = 8
+
+NO_ID: Final = bytes(16)
+
+
+class Interner:
+    """Gives equal texts from the wire as one `str`; forgets all when `limit` texts are known.
+
+    Forgetting costs sharing, never correctness, so hostile captures cannot make it grow.
+    """
+
+    __slots__ = ("texts", "limit")
+
+    def __init__(self, limit: i64 = 100_000) -> None:
+        self.texts: dict[bytes, str] = {}
+        self.limit = limit
+
+    def text(self, raw: bytes) -> str:
+        """`raw` as text; invalid UTF-8 is written with backslash escapes."""
+        known = self.texts.get(raw)
+        if known is not None:
+            return known
+        if len(self.texts) >= self.limit:
+            self.texts = {}
+        text = raw.decode("utf-8", "backslashreplace")
+        self.texts[raw] = text
+        return text
+
+
+@mypyc_attr(acyclic=True)
+class Partition:
+    """What one exchange says of one topic-partition; NULL, "" and NO_ID where it says nothing.
+
+    `topic` may be "" when only `topic_id` is on the wire. Sizes are in bytes.
+    """
+
+    __slots__ = (
+        "topic", "topic_id", "partition", "error_code", "base_offset", "fetch_offset",
+        "committed_offset", "high_watermark", "last_stable_offset", "log_start_offset", "record_count",
+        "record_bytes", "leader_epoch", "preferred_read_replica", "batches", "records",
+    )  # fmt: skip
+
+    def __init__(self, topic: str, topic_id: bytes, partition: i64) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = partition
+        self.error_code: i64 = NULL
+        self.base_offset: i64 = NULL
+        self.fetch_offset: i64 = NULL
+        self.committed_offset: i64 = NULL
+        self.high_watermark: i64 = NULL
+        self.last_stable_offset: i64 = NULL
+        self.log_start_offset: i64 = NULL
+        self.record_count: i64 = NULL
+        self.record_bytes: i64 = NULL
+        self.leader_epoch: i64 = NULL
+        self.preferred_read_replica: i64 = NULL
+        self.batches: list[Batch] | None = None
+        # The bytes that the batches' spans point into, kept only when records are asked for.
+        self.records: bytes = b""
+
+
+@mypyc_attr(acyclic=True)
+class ErrorFact:
+    """One error code other than 0, where it stands and what it concerns ("" and NULL: nothing)."""
+
+    __slots__ = ("path", "code", "message", "topic", "topic_id", "partition", "group", "resource")
+
+    def __init__(self, path: str, code: i64) -> None:
+        self.path = path
+        self.code = code
+        self.message = ""
+        self.topic = ""
+        self.topic_id: bytes = NO_ID
+        self.partition: i64 = NULL
+        self.group = ""
+        self.resource = ""
+
+
+class FactSink(Sink):
+    """Collects the facts of one body at a time; call `begin` before each.
+
+    `names` maps topic ids to names and grows with every body that holds both.
+    """
+
+    def __init__(self, interner: Interner, names: dict[bytes, str]) -> None:
+        super().__init__()
+        self.interner = interner
+        self.names = names
+        self.keeps_batches: bool = True
+        self.keeps_records: bool = False
+        self.partitions: list[Partition] = []
+        self.errors: list[ErrorFact] = []
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the facts of the body before."""
+        if self.partitions:
+            self.partitions = []
+        if self.errors:
+            self.errors = []
+        self.topic_count: i64 = 0
+        self.top_error: i64 = NULL
+        self.first_error: i64 = NULL
+        self.throttle_ms: i64 = NULL
+        self.acks: i64 = NULL
+        self.max_wait_ms: i64 = NULL
+        self.min_bytes: i64 = NULL
+        self.replica_id: i64 = NULL
+        self.session_id: i64 = NULL
+        self.session_epoch: i64 = NULL
+        self.record_count: i64 = 0
+        self.record_bytes: i64 = 0
+        self.has_records: bool = False
+        self.group: str = ""
+        self.transactional_id: str = ""
+        self.software_name: str = ""
+        self.software_version: str = ""
+        self.mechanism: str = ""
+        self.auth_bytes: bytes = b""
+        # Bytes of a records field that are not whole, well-formed batches.
+        self.corrupt_records: str = ""
+        # Topic of the partition rows that follow; spans differ per body, so compare spans first.
+        self.topic_span: i64 = NULL
+        self.topic_id_span: i64 = NULL
+        self.topic: str = ""
+        self.topic_id: bytes = NO_ID
+
+    def row(self, shape: Shape, data: bytes) -> None:
+        """One struct is read: turn its slots into facts, by the bits of its kind."""
+        kind = shape.kind
+        if kind & HAS_PARTITION:
+            self._partition_row(shape, data)
+        elif kind & HAS_TOPIC:
+            self._set_topic(shape, data)
+            self.topic_count += 1
+        if kind & HAS_ERROR:
+            self._error_row(shape, data, ERROR, ERROR_MESSAGE, kind)
+            self._error_row(shape, data, SECOND_ERROR, SECOND_ERROR_MESSAGE, kind)
+        if kind & BODY:
+            self._body_row(shape, data)
+
+    def _value(self, shape: Shape, role: i64) -> i64:
+        return self.slots[shape.slots[role]]
+
+    def _text(self, shape: Shape, data: bytes, role: i64) -> str:
+        span = self.slots[shape.slots[role]]
+        if span == NULL:
+            return ""
+        start = span >> 32
+        return self.interner.text(data[start : start + (span & 0xFFFFFFFF)])
+
+    def _set_topic(self, shape: Shape, data: bytes) -> None:
+        """Make the shape's topic the current one, and learn its name when both are there."""
+        span = self.slots[shape.slots[TOPIC]]
+        id_span = self.slots[shape.slots[TOPIC_ID]]
+        if span == self.topic_span and id_span == self.topic_id_span:
+            return
+        self.topic_span = span
+        self.topic_id_span = id_span
+        self.topic = self._text(shape, data, TOPIC)
+        if id_span == NULL:
+            self.topic_id = NO_ID
+            return
+        self.topic_id = data[id_span : id_span + 16]
+        if self.topic_id == NO_ID:
+            return
+        if self.topic:
+            self.names[self.topic_id] = self.topic
+        else:
+            self.topic = self.names.get(self.topic_id, "")
+
+    def _partition_row(self, shape: Shape, data: bytes) -> None:
+        self._set_topic(shape, data)
+        slots = self.slots
+        at = shape.slots
+        row = Partition(self.topic, self.topic_id, slots[at[PARTITION]])
+        row.error_code = slots[at[ERROR]]
+        row.base_offset = slots[at[BASE_OFFSET]]
+        row.fetch_offset = slots[at[FETCH_OFFSET]]
+        row.committed_offset = slots[at[COMMITTED_OFFSET]]
+        row.high_watermark = slots[at[HIGH_WATERMARK]]
+        row.last_stable_offset = slots[at[LAST_STABLE_OFFSET]]
+        row.log_start_offset = slots[at[LOG_START_OFFSET]]
+        row.leader_epoch = slots[at[LEADER_EPOCH]]
+        row.preferred_read_replica = slots[at[PREFERRED_READ_REPLICA]]
+        if at[RECORDS] != 0:
+            self.has_records = True
+            span = slots[at[RECORDS]]
+            if span != NULL:
+                self._records(row, data, span >> 32, span & 0xFFFFFFFF)
+        self.partitions.append(row)
+
+    def _records(self, row: Partition, data: bytes, start: i64, size: i64) -> None:
+        """Walk the batch headers of a records field and count what they say."""
+        scan = scan_batches(data, start, start + size)
+        if scan.error:
+            self.corrupt_records = scan.error
+        count: i64 = 0
+        for batch in scan.batches:
+            if batch.record_count > 0:
+                count += batch.record_count
+        row.record_count = count
+        row.record_bytes = size
+        self.record_count += count
+        self.record_bytes += size
+        if self.keeps_batches:
+            row.batches = scan.batches
+        if self.keeps_records and size > 0:
+            row.records = data
+
+    def _error_row(self, shape: Shape, data: bytes, role: i64, message_role: i64, kind: i64) -> None:
+        code = self._value(shape, role)
+        if code == NULL or code == 0:
+            if kind & BODY and code == 0 and role == ERROR:
+                self.top_error = 0
+            return
+        field = shape.error_field if role == ERROR else shape.second_error_field
+        fact = ErrorFact(f"{shape.path}.{field}" if shape.path else field, code)
+        fact.message = self._text(shape, data, message_role)
+        if kind & (HAS_TOPIC | HAS_PARTITION):
+            fact.topic = self.topic
+            fact.topic_id = self.topic_id
+        if kind & HAS_PARTITION:
+            fact.partition = self._value(shape, PARTITION)
+        fact.group = self._text(shape, data, GROUP)
+        fact.resource = self._text(shape, data, RESOURCE)
+        self.errors.append(fact)
+        if kind & BODY:
+            self.top_error = code
+        elif self.first_error == NULL:
+            self.first_error = code
+
+    def _body_row(self, shape: Shape, data: bytes) -> None:
+        slots = self.slots
+        at = shape.slots
+        self.throttle_ms = slots[at[THROTTLE]]
+        self.acks = slots[at[ACKS]]
+        self.max_wait_ms = slots[at[MAX_WAIT]]
+        self.min_bytes = slots[at[MIN_BYTES]]
+        self.replica_id = slots[at[REPLICA_ID]]
+        self.session_id = slots[at[SESSION_ID]]
+        self.session_epoch = slots[at[SESSION_EPOCH]]
+        self.group = self._text(shape, data, GROUP) or self.group
+        self.transactional_id = self._text(shape, data, TRANSACTIONAL_ID)
+        if at[SOFTWARE_NAME] != 0:
+            self.software_name = self._text(shape, data, SOFTWARE_NAME)
+            self.software_version = self._text(shape, data, SOFTWARE_VERSION)
+        if at[MECHANISM] != 0:
+            self.mechanism = self._text(shape, data, MECHANISM)
+        if at[AUTH_BYTES] != 0:
+            span = slots[at[AUTH_BYTES]]
+            if span != NULL:
+                start = span >> 32
+                self.auth_bytes = data[start : start + (span & 0xFFFFFFFF)]

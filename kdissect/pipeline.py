@@ -1,0 +1,337 @@
+"""Captures → tables: joins the stages and is the only place that sees them all.
+
+    Run       the tables of a run as record batches, in bounded memory
+    dissect   the exchanges one by one
+    read      one table, to Arrow or pandas
+    write     all tables, to Parquet
+"""
+
+import gc
+import ipaddress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kdissect.capture.files import Capture, Source, open_captures
+from kdissect.dissector import Dissector
+from kdissect.errors import KdissectError, Problem
+from kdissect.exchanges import DEFAULT_PORTS, Exchange, Exchanges
+from kdissect.tables.batches import BatchBuilder, arrow_schema
+from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
+from kdissect.tables.writers import ParquetDirectory
+
+Progress = Callable[[int, int | None], None]
+
+ROW_NUMBER: Final = "kdissect_row_number"
+# Rows of one record batch: 65 536 rows of 31 packed integers are 16 MB before they become Arrow.
+BATCH_ROWS: Final = 65_536
+
+
+class ProblemFound(KdissectError):
+    """The first problem of a strict run; `problem` is its row."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(f"{problem.stage}: {problem.message} (packet {problem.packet_number})")
+        self.problem = problem
+
+
+@dataclass(frozen=True)
+class Balance:
+    """What became of the captured bytes; counts over all connections of a run.
+
+    captured payload_bytes = framed_bytes + skipped_bytes + duplicate_bytes; missing_bytes were on
+    the wire, but not in the capture. `packets_by_reason` says why packets were not looked into.
+    """
+
+    packets: int
+    captured_bytes: int
+    payload_bytes: int
+    framed_bytes: int
+    skipped_bytes: int
+    duplicate_bytes: int
+    missing_bytes: int
+    connections: int
+    exchanges: int
+    packets_by_reason: Mapping[str, int]
+    protocols: Mapping[str, int]
+    problems: Mapping[str, int]
+
+
+@dataclass
+class Options:
+    """How to dissect; every limit is named here.
+
+    `ports` are broker ports beside the known ones; `brokers` are ``address:port`` that are brokers
+    whatever else speaks for it.
+    """
+
+    ports: Sequence[int] = ()
+    brokers: Sequence[str] = ()
+    tables: Sequence[str] = DEFAULT_TABLES
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    payload: bool = False
+    verify_crc: bool = False
+    strict: bool = False
+    batch_rows: int = BATCH_ROWS
+    progress: Progress | None = None
+
+
+class Run:
+    """One pass over captures: iterate over it once for ``(table name, record batch)``.
+
+    `sources` is a path, glob, "-" (stdin), an open binary file, or a list of those. Afterwards
+    `balance` says what became of every byte. Raises CaptureError for what cannot be read and, with
+    strict, ProblemFound for the first problem.
+    """
+
+    def __init__(self, sources: Source | Sequence[Source], options: Options | None = None) -> None:
+        self.options = options or Options()
+        unknown = set(self.options.tables) - set(TABLES)
+        if unknown:
+            raise KdissectError(f"no table {sorted(unknown)[0]!r}; there are: {', '.join(TABLES)}")
+        self.capture = open_captures(sources)
+        self.dissector = make_dissector(self.options, collects=False, keeps_frames=False)
+        self.builders = {
+            name: BatchBuilder(
+                TABLES[name],
+                self.capture.names,
+                self.dissector.exchanges.names,
+                self.options.columns.get(name),
+            )
+            for name in self.options.tables
+        }
+
+    @property
+    def schemas(self) -> dict[str, pa.Schema]:
+        """The Arrow schema of every table of the run."""
+        return {name: arrow_schema(TABLES[name], builder.wanted) for name, builder in self.builders.items()}
+
+    def __iter__(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        for _ in feed_all(self.capture, self.dissector, self.options):
+            yield from self._batches(self.options.batch_rows)
+        yield from self._batches(1)
+        for name, builder in self.builders.items():
+            for batch in builder.finish():
+                yield name, batch
+
+    @property
+    def balance(self) -> Balance:
+        """What became of the bytes read so far; connections count when they are over."""
+        return make_balance(self.dissector)
+
+    def _batches(self, row_limit: int) -> Iterator[tuple[str, pa.RecordBatch]]:
+        for name in self.dissector.full_tables(row_limit):
+            batch = self.builders[name].batch(self.dissector.take_rows(name))
+            if batch.num_rows:
+                yield name, batch
+
+
+def feed_all(capture: Capture, dissector: Dissector, options: Options) -> Iterator[None]:
+    """Feed the whole capture; gives control back after every batch of packets and at the end."""
+    with paused_collector():
+        for packets in capture:
+            dissector.feed(packets)
+            if capture.problems:
+                dissector.add_problems(capture.take_problems())
+            if options.strict and dissector.first_problem is not None:
+                raise ProblemFound(dissector.first_problem)
+            if options.progress is not None:
+                options.progress(capture.bytes_read, capture.bytes_total)
+            yield
+        dissector.finish()
+        dissector.add_problems(capture.take_problems())
+        if options.strict and dissector.first_problem is not None:
+            raise ProblemFound(dissector.first_problem)
+        yield
+
+
+class paused_collector:
+    """The stages make no reference cycles, so the cycle collector only costs time meanwhile."""
+
+    def __enter__(self) -> None:
+        self.was_enabled = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self.was_enabled:
+            gc.enable()
+
+
+def make_dissector(options: Options, collects: bool, keeps_frames: bool) -> Dissector:
+    """All stages, set up for a run."""
+    tables = frozenset(options.tables)
+    exchanges = Exchanges(
+        ports=frozenset(DEFAULT_PORTS) | frozenset(options.ports),
+        brokers=frozenset(endpoint_bytes(text) for text in options.brokers),
+        keeps_frames=keeps_frames,
+        keeps_batches=collects or bool(tables & {"partitions", "batches", "records"}),
+        keeps_records=options.verify_crc or "records" in tables,
+    )
+    return Dissector(
+        exchanges,
+        tables,
+        has_payload=options.payload,
+        verifies_crc=options.verify_crc,
+        collects=collects,
+    )
+
+
+def make_balance(dissector: Dissector) -> Balance:
+    """The counts of a dissector."""
+    return Balance(
+        packets=dissector.packets,
+        captured_bytes=dissector.captured_bytes,
+        payload_bytes=dissector.payload_bytes,
+        framed_bytes=dissector.framed_bytes,
+        skipped_bytes=dissector.skipped_bytes,
+        duplicate_bytes=dissector.duplicate_bytes,
+        missing_bytes=dissector.missing_bytes,
+        connections=dissector.connection_count,
+        exchanges=dissector.exchange_count,
+        packets_by_reason=dissector.decoder.reasons(),
+        protocols=dict(dissector.protocols),
+        problems=dict(dissector.problem_counts),
+    )
+
+
+def endpoint_bytes(text: str) -> bytes:
+    """``address:port`` as address bytes and port bytes; brackets around an IPv6 address.
+
+    >>> endpoint_bytes("10.0.0.9:9092").hex()
+    '0a0000092384'
+    """
+    address, _, port = text.rpartition(":")
+    try:
+        raw = ipaddress.ip_address(address.strip("[]")).packed
+        return raw + int(port).to_bytes(2, "big")
+    except (ValueError, OverflowError) as error:
+        raise KdissectError(f"{text!r} is not address:port: {error}") from error
+
+
+def dissect(source: Source | Sequence[Source], **options: Any) -> Iterator[Exchange]:
+    """The exchanges of captures, one by one, in the order in which they complete.
+
+    Takes the options of `Options` as keywords.
+    """
+    settings = Options(**options)
+    capture = open_captures(source)
+    dissector = make_dissector(settings, collects=True, keeps_frames=True)
+    for _ in feed_all(capture, dissector, settings):
+        yield from dissector.take_exchanges()
+
+
+class Reading:
+    """One table of captures, not read yet; every way to read it is one pass."""
+
+    def __init__(
+        self,
+        source: Source | Sequence[Source],
+        table: str,
+        columns: Sequence[str] | None,
+        where: str | None,
+        limit: int | None,
+        options: Mapping[str, Any],
+    ) -> None:
+        if table not in TABLES:
+            raise KdissectError(f"no table {table!r}; there are: {', '.join(TABLES)}")
+        names = [column.name for column in TABLES[table].columns]
+        for name in columns or ():
+            if name not in names:
+                raise KdissectError(f"no column {name!r} in {table}; there are: {', '.join(names)}")
+        self.source = source
+        self.table = table
+        self.columns = list(columns) if columns is not None else None
+        self.where = where
+        self.limit = limit
+        self.options = options
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """The record batches, in bounded memory."""
+        if self.limit == 0:
+            return
+        made = {} if self.columns is None or self.where else {self.table: self.columns}
+        run = Run(self.source, Options(tables=(self.table,), columns=made, **self.options))
+        left = self.limit
+        for _, batch in run:
+            chosen = self._chosen(batch)
+            if left is not None:
+                chosen = chosen.slice(0, left)
+                left -= chosen.num_rows
+            if chosen.num_rows:
+                yield chosen
+            if left == 0:
+                return
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as an Arrow table; text columns are dictionaries."""
+        batches = list(self)
+        schema = arrow_schema(TABLES[self.table], self.columns)
+        return pa.Table.from_batches(batches, schema).unify_dictionaries()
+
+    def to_pandas(self) -> Any:
+        """All rows as a pandas DataFrame: text as categories, times as UTC with nanoseconds."""
+        return self.to_arrow().to_pandas()
+
+    def _chosen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self.where:
+            batch = filtered(batch, self.where)
+        return batch if self.columns is None else batch.select(self.columns)
+
+
+def filtered(batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
+    """The rows for which the SQL condition `where` over the columns is true (DuckDB's SQL).
+
+    Times compare in µs. Raises KdissectError with the database's own words for a wrong condition.
+    """
+    import duckdb
+
+    numbered = pa.Table.from_batches([batch]).append_column(ROW_NUMBER, pa.array(range(batch.num_rows)))
+    try:
+        with duckdb.connect() as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            rows = connection.from_arrow(numbered).filter(where).project(ROW_NUMBER)
+            kept = rows.to_arrow_table().column(0).combine_chunks()
+    except duckdb.Error as error:
+        first_line = str(error).strip().splitlines()[0]
+        raise KdissectError(f"--where {where!r}: {first_line}") from error
+    return batch.take(kept.sort())
+
+
+def read(
+    source: Source | Sequence[Source],
+    *,
+    table: str = "exchanges",
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    limit: int | None = None,
+    **options: Any,
+) -> Reading:
+    """One table of captures: ``read("a.pcap", table="errors").to_pandas()``.
+
+    `where` is an SQL condition over the table's columns, `limit` a number of rows; reading stops
+    when it is reached. Other keywords are those of `Options`.
+    """
+    return Reading(source, table, columns, where, limit, options)
+
+
+def write(
+    source: Source | Sequence[Source],
+    directory: str | Path,
+    tables: Sequence[str] | None = None,
+    force: bool = False,
+    **options: Any,
+) -> tuple[dict[str, tuple[Path, int]], Balance]:
+    """Write tables of captures as ``directory/<table>.parquet``; gives their paths and row counts.
+
+    Refuses to overwrite without `force`; raises OutputError and leaves nothing half-written.
+    """
+    chosen = DEFAULT_TABLES if tables is None else tuple(tables)
+    run = Run(source, Options(tables=chosen, **options))
+    with ParquetDirectory(Path(directory), run.schemas, force) as output:
+        for name, batch in run:
+            output.write(name, batch)
+    written = {name: (file.path, file.rows) for name, file in output.files.items()}
+    return written, run.balance

@@ -1,0 +1,89 @@
+"""Tells from a direction's bytes whether and where Kafka frames start in them.
+
+The frames stage asks (`frames.Probe`) for the first bytes of every direction, and after loss; the
+answer needs what the exchanges stage knows of the connection, so it lives beside it.
+"""
+
+from typing import Final
+
+from librt.strings import read_i32_be
+from mypy_extensions import i64
+
+from kdissect.exchanges import ConnectionState, Exchanges, decide_sides
+from kdissect.frames import IGNORE, NOT_HERE, Probe
+from kdissect.messages.headers import is_plausible_request
+from kdissect.streams.events import Connection
+
+TLS_HANDSHAKE: Final = 0x16
+HTTP_STARTS: Final = (b"GET ", b"POST", b"HEAD", b"PUT ", b"PRI ", b"HTTP", b"OPTI", b"DELE")
+MAX_PLAUSIBLE_REQUEST: Final = 104_857_600  # socket.request.max.bytes, the broker's default
+
+
+class Sniffer(Probe):
+    """Answers by what `exchanges` knows; sets `protocol` of connections that are not Kafka."""
+
+    def __init__(self, exchanges: Exchanges) -> None:
+        self.exchanges = exchanges
+
+    def find_start(
+        self, connection: Connection, direction: i64, data: bytes, start: i64, end: i64
+    ) -> i64:
+        """See `Probe.find_start`."""
+        state = self.exchanges.state_of(connection)
+        if state.protocol != "" and state.protocol != "kafka":
+            return IGNORE
+        is_first = not state.probed >> direction & 1
+        state.probed |= 1 << direction
+        if is_first and state.protocol == "":
+            other = foreign_protocol(data, start, end)
+            if other:
+                state.protocol = other
+                return IGNORE
+        if is_first and connection.syn_seen:
+            return start
+        if state.request_direction < 0:
+            decide_sides(state, self.exchanges.ports, self.exchanges.brokers)
+        if state.request_direction == direction:
+            return start if is_request_start(data, start, end) else NOT_HERE
+        if state.request_direction >= 0:
+            return start if is_awaited_response(state, data, start, end) else NOT_HERE
+        return start if is_request_start(data, start, end) else NOT_HERE
+
+
+def foreign_protocol(data: bytes, start: i64, end: i64) -> str:
+    """tls, http or ssh when a connection's first bytes say so; else "" """
+    if end - start < 4:
+        return ""
+    if data[start] == TLS_HANDSHAKE and data[start + 1] == 3 and data[start + 2] <= 4:
+        return "tls"
+    first = data[start : start + 4]
+    if first in HTTP_STARTS:
+        return "http"
+    return "ssh" if first == b"SSH-" else ""
+
+
+def is_request_start(data: bytes, start: i64, end: i64) -> bool:
+    """A plausible size field followed by a plausible request header."""
+    if end - start < 12:
+        return False
+    size = i64(read_i32_be(data, start))
+    if size < 10 or size > MAX_PLAUSIBLE_REQUEST:
+        return False
+    stop = start + 4 + size
+    return is_plausible_request(data[start + 4 : stop if stop < end else end])
+
+
+def is_awaited_response(state: ConnectionState, data: bytes, start: i64, end: i64) -> bool:
+    """A plausible size field followed by the correlation id of a request that waits."""
+    if end - start < 8:
+        return False
+    size = i64(read_i32_be(data, start))
+    if size < 4:
+        return False
+    correlation_id = i64(read_i32_be(data, start + 4))
+    at = state.pending_head
+    while at < len(state.pending):
+        if state.pending[at].correlation_id == correlation_id:
+            return True
+        at += 1
+    return False

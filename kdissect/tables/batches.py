@@ -1,0 +1,307 @@
+"""Packed rows → Arrow record batches, a column at a time; derived columns are computed here."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kdissect.exchanges import (
+    DAMAGED, FETCH_CLASSES, NO_REQUEST, OUTCOMES, REQUEST_FAILED, RESPONSE_FAILED, UNKNOWN_API,
+    UNKNOWN_VERSION,
+)  # fmt: skip
+from kdissect.protocol.apis import api_name
+from kdissect.protocol.error_codes import error_name, is_retriable
+from kdissect.protocol.readers import NULL
+from kdissect.tables import schemas
+from kdissect.tables.rows import CODECS, TIMESTAMP_TYPES, RecordRows, Rows, topic_id_text
+from kdissect.tables.schemas import Column, Table
+
+# About 150 bytes a row in Arrow: 75 MB at the most.
+DEFAULT_HELD_ROWS: Final = 500_000
+
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+
+TEXT_TYPE: Final = pa.dictionary(pa.int32(), pa.string())
+ARROW_TYPES: Final[dict[str, pa.DataType]] = {
+    schemas.TIME: pa.timestamp("ns", tz="UTC"),
+    schemas.INT64: pa.int64(),
+    schemas.INT32: pa.int32(),
+    schemas.INT16: pa.int16(),
+    schemas.INT8: pa.int8(),
+    schemas.BOOL: pa.bool_(),
+    schemas.TEXT: TEXT_TYPE,
+    schemas.BINARY: pa.binary(),
+}
+
+STATUS_WORDS: Final = (
+    (UNKNOWN_API, "unknown-api"),
+    (UNKNOWN_VERSION, "unknown-version"),
+    (NO_REQUEST, "no-request"),
+    (DAMAGED, "damaged"),
+    (REQUEST_FAILED, "request"),
+    (RESPONSE_FAILED, "response"),
+)
+
+
+def arrow_schema(table: Table, columns: Sequence[str] | None = None) -> pa.Schema:
+    """The Arrow schema of a table, or of some of its columns in the order given.
+
+    Every column carries its meaning and unit as metadata.
+    """
+    by_name = {column.name: column for column in table.columns}
+    chosen = table.columns if columns is None else [by_name[name] for name in columns]
+    return pa.schema(
+        [
+            pa.field(
+                column.name,
+                ARROW_TYPES[column.type],
+                metadata={"meaning": column.meaning, "unit": column.unit},
+            )
+            for column in chosen
+        ],
+        metadata={"kdissect.table": table.name},
+    )
+
+
+def status_text(status: int) -> str:
+    """The decode_status words of an exchange's status bits, joined with +; "ok" for 0."""
+    return "+".join(word for bit, word in STATUS_WORDS if status & bit) or "ok"
+
+
+class BatchBuilder:
+    """Makes record batches of one table; `captures` and `names` are shared with the run.
+
+    Rows whose topic id has no name yet are held back until the end, when it may have been learnt;
+    at most `held_limit` of them, what is beyond goes out with a null topic. `columns` (all when
+    None) says what is made, in that order.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        captures: Sequence[str],
+        names: dict[bytes, str],
+        columns: Sequence[str] | None = None,
+        held_limit: int = DEFAULT_HELD_ROWS,
+    ) -> None:
+        self.table = table
+        self.captures = captures
+        self.names = names
+        self.wanted = [column.name for column in table.columns] if columns is None else list(columns)
+        made = list(self.wanted)
+        if "topic" in made and "topic_id" not in made:
+            made.append("topic_id")
+        self.schema = arrow_schema(table, made)
+        self.position = {column.name: i for i, column in enumerate(table.stored)}
+        self.held: list[pa.RecordBatch] = []
+        self.held_rows = 0
+        self.held_limit = held_limit
+
+    def batch(self, rows: Rows) -> pa.RecordBatch:
+        """One record batch of the rows in the buffer, without those held back."""
+        matrix = np.frombuffer(rows.buffer.getvalue(), np.int64)
+        made = Columns(self, rows, matrix.reshape(rows.count, len(self.position))).record_batch()
+        if "topic" in self.wanted and self.held_rows < self.held_limit:
+            made = self._hold_nameless(made)
+        return made.select(self.wanted)
+
+    def finish(self) -> list[pa.RecordBatch]:
+        """The rows that were held back, with the names that were learnt since."""
+        held, self.held, self.held_rows = self.held, [], 0
+        names = {topic_id_text(raw): name for raw, name in self.names.items()}
+        return [self._named(batch, names).select(self.wanted) for batch in held]
+
+    def _hold_nameless(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        nameless = pc.and_(batch["topic"].is_null(), batch["topic_id"].is_valid())
+        if not pc.any(nameless).as_py():
+            return batch
+        held = batch.filter(nameless)
+        self.held.append(held)
+        self.held_rows += held.num_rows
+        return batch.filter(pc.invert(nameless))
+
+    def _named(self, batch: pa.RecordBatch, names: dict[str, str]) -> pa.RecordBatch:
+        ids = batch["topic_id"]
+        by_id = pa.array([names.get(text) for text in ids.dictionary.to_pylist()], pa.string())
+        topics = by_id.take(ids.indices).dictionary_encode()
+        return batch.set_column(batch.schema.get_field_index("topic"), self.schema.field("topic"), topics)
+
+
+class Columns:
+    """The columns of one batch while it is made."""
+
+    def __init__(self, builder: BatchBuilder, rows: Rows, matrix: Ints) -> None:
+        self.builder = builder
+        self.rows = rows
+        self.matrix = matrix
+
+    def record_batch(self) -> pa.RecordBatch:
+        """Make the columns that the builder's schema names."""
+        by_name = {column.name: column for column in self.builder.table.columns}
+        arrays = [self._array(by_name[name]) for name in self.builder.schema.names]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.builder.schema)
+
+    def ints(self, name: str) -> Ints:
+        """The raw integers of a stored column."""
+        return np.ascontiguousarray(self.matrix[:, self.builder.position[name]])
+
+    def _array(self, column: Column) -> pa.Array:
+        if not column.stored:
+            return DERIVED[column.name](self)
+        values = self.ints(column.name)
+        if column.type == schemas.TEXT:
+            return self._text(column.name, values)
+        return numbers(values, ARROW_TYPES[column.type])
+
+    def _text(self, name: str, values: Ints) -> pa.Array:
+        if name == "capture":
+            return dictionary(values, self.builder.captures)
+        if name == "topic":
+            return self._topics(values)
+        if name == "topic_id":
+            return dictionary(values, [topic_id_text(raw) for raw in self.rows.topic_ids.indices])
+        if name == "decode_status":
+            kinds, inverse = np.unique(values, return_inverse=True)
+            return dictionary(inverse.astype(np.int64), [status_text(int(kind)) for kind in kinds])
+        if name in FIXED_TEXTS:
+            return dictionary(values, FIXED_TEXTS[name])
+        texts = self.rows.texts.get(name)
+        return dictionary(values, list(texts.indices) if texts is not None else [])
+
+    def _topics(self, values: Ints) -> pa.Array:
+        """Topic names, those that only an id stands for looked up in what was learnt."""
+        texts = list(self.rows.texts["topic"].indices)
+        ids = self.ints("topic_id")
+        nameless = (values == NULL) & (ids != NULL)
+        if nameless.any():
+            known = [self.builder.names.get(raw, "") for raw in self.rows.topic_ids.indices]
+            place = np.full(len(known), NULL, np.int64)
+            for i, name in enumerate(known):
+                if name:
+                    place[i] = len(texts)
+                    texts.append(name)
+            values = values.copy()
+            values[nameless] = place[ids[nameless]]
+        return dictionary(values, texts)
+
+
+def numbers(values: Ints, type: pa.DataType) -> pa.Array:
+    """Integers as an Arrow array; NULL becomes null. Widths were proven when they were decoded."""
+    missing = values == NULL
+    mask = missing if missing.any() else None
+    if pa.types.is_boolean(type):
+        return pa.array(values == 1, pa.bool_(), mask=mask)
+    if pa.types.is_timestamp(type):
+        return pa.array(values, pa.int64(), mask=mask).cast(type)
+    narrow = values.astype(type.to_pandas_dtype())
+    return pa.array(narrow, type, mask=mask)
+
+
+def dictionary(values: Ints, texts: Sequence[str]) -> pa.Array:
+    """Indices into `texts` as a dictionary array; NULL becomes null."""
+    missing = values == NULL
+    indices = np.where(missing, 0, values).astype(np.int32)
+    index_array = pa.array(indices, pa.int32(), mask=missing if missing.any() else None)
+    return pa.DictionaryArray.from_arrays(index_array, pa.array(texts, pa.string()))
+
+
+def difference(later: str, earlier: str) -> Callable[[Columns], pa.Array]:
+    """A derived column: `later` - `earlier`, null where either is."""
+
+    def make(columns: Columns) -> pa.Array:
+        return numbers(minus(columns.ints(later), columns.ints(earlier)), pa.int64())
+
+    return make
+
+
+def minus(later: Ints, earlier: Ints) -> Ints:
+    """later - earlier, NULL where either is NULL."""
+    result = later - earlier
+    result[(later == NULL) | (earlier == NULL)] = NULL
+    return result
+
+
+def _latency(columns: Columns) -> Ints:
+    return minus(columns.ints("response_start"), columns.ints("request_end"))
+
+
+def _service(columns: Columns) -> Ints:
+    return minus(_latency(columns), columns.ints("queue_ns"))
+
+
+def _work(columns: Columns) -> Ints:
+    return minus(_service(columns), columns.ints("wait_ns"))
+
+
+def _named(column: str, name: Callable[[int], str]) -> Callable[[Columns], pa.Array]:
+    """A derived column: the name of each code in `column`; null where there is no name."""
+
+    def make(columns: Columns) -> pa.Array:
+        codes, inverse = np.unique(columns.ints(column), return_inverse=True)
+        texts = ["" if code == NULL else name(int(code)) for code in codes]
+        has_name = np.array([bool(text) for text in texts], bool)
+        places = np.where(has_name, np.arange(len(codes)), NULL)
+        return dictionary(places[inverse], texts)
+
+    return make
+
+
+def _error_text(code: int) -> str:
+    return "" if code == 0 else error_name(code)
+
+
+def _retriable(columns: Columns) -> pa.Array:
+    codes, inverse = np.unique(columns.ints("code"), return_inverse=True)
+    flags = np.array([is_retriable(int(code)) for code in codes], bool)
+    return pa.array(flags[inverse], pa.bool_())
+
+
+def _payload(name: str) -> Callable[[Columns], pa.Array]:
+    """A derived column of `records`: null everywhere unless payload was asked for."""
+
+    def make(columns: Columns) -> pa.Array:
+        rows = columns.rows
+        assert isinstance(rows, RecordRows)
+        if not rows.keys:
+            return pa.nulls(rows.count, pa.binary())
+        if name == "headers":
+            return pa.array([headers_json(headers) for headers in rows.headers], pa.binary())
+        return pa.array(rows.keys if name == "key" else rows.values, pa.binary())
+
+    return make
+
+
+def headers_json(headers: list[tuple[str, bytes | None]]) -> bytes | None:
+    """Record headers as a JSON list of [key, value]; bytes that are not UTF-8 are escaped."""
+    if not headers:
+        return None
+    pairs = [
+        [key, None if value is None else value.decode("utf-8", "backslashreplace")]
+        for key, value in headers
+    ]
+    return json.dumps(pairs, ensure_ascii=False).encode()
+
+
+FIXED_TEXTS: Final[dict[str, Sequence[str]]] = {
+    "outcome": OUTCOMES,
+    "fetch_class": FETCH_CLASSES,
+    "codec": CODECS,
+    "timestamp_type": TIMESTAMP_TYPES,
+}
+DERIVED: Final[dict[str, Callable[[Columns], pa.Array]]] = {
+    "api": _named("api_key", api_name),
+    "latency_ns": difference("response_start", "request_end"),
+    "upload_ns": difference("request_end", "request_start"),
+    "download_ns": difference("response_end", "response_start"),
+    "service_ns": lambda columns: numbers(_service(columns), pa.int64()),
+    "work_ns": lambda columns: numbers(_work(columns), pa.int64()),
+    "error": _named("error_code", _error_text),
+    "name": _named("code", _error_text),
+    "is_retriable": _retriable,
+    "key": _payload("key"),
+    "value": _payload("value"),
+    "headers": _payload("headers"),
+}

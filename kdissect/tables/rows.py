@@ -1,0 +1,390 @@
+"""Exchange, connection, problem → packed rows: one 64-bit integer a stored column.
+
+The hot side of the tables: rows of a table are appended to one buffer, column after column in the
+order of `schemas.py`; texts become indices into a dictionary of the batch. `batches.py` turns the
+buffer into Arrow a column at a time.
+"""
+
+import base64
+import ipaddress
+from typing import Final
+
+from librt.strings import BytesWriter, write_i64_le
+from mypy_extensions import i64
+
+from kdissect.errors import Problem
+from kdissect.exchanges import ConnectionState, Exchange
+from kdissect.messages.facts import NO_ID, Partition
+from kdissect.messages.records import Batch, Record
+from kdissect.protocol.readers import NULL
+from kdissect.streams.events import OPENER, DirectionCounts
+
+# Codec column: index into this; -1 codecs and runs that differ are "mixed".
+CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", "codec-7", "mixed")
+MIXED_CODEC: Final = 8
+TIMESTAMP_TYPES: Final = ("create", "append")
+MAX_MS: Final = 9_223_372_036_854  # the last ms that fits into a 64-bit count of ns
+MS: Final = 1_000_000
+
+
+class Texts:
+    """The dictionary of one text column of one batch: text → index, in order of appearance."""
+
+    __slots__ = ("indices",)
+
+    def __init__(self) -> None:
+        self.indices: dict[str, int] = {}
+
+    def index(self, text: str) -> i64:
+        """Index of `text`, added when new."""
+        known = self.indices.get(text)
+        if known is not None:
+            return known
+        size = len(self.indices)
+        self.indices[text] = size
+        return size
+
+    def index_or_null(self, text: str) -> i64:
+        """As `index`; NULL for the empty text."""
+        return self.index(text) if text else NULL
+
+
+class TopicIds:
+    """The dictionary of a topic_id column: 16 raw bytes → index; the text form is made once."""
+
+    __slots__ = ("indices",)
+
+    def __init__(self) -> None:
+        self.indices: dict[bytes, int] = {}
+
+    def index_or_null(self, topic_id: bytes) -> i64:
+        """Index of `topic_id`, added when new; NULL for the zero id."""
+        if topic_id == NO_ID:
+            return NULL
+        known = self.indices.get(topic_id)
+        if known is not None:
+            return known
+        size = len(self.indices)
+        self.indices[topic_id] = size
+        return size
+
+
+def topic_id_text(topic_id: bytes) -> str:
+    """The text form that Kafka uses: URL-safe base64 without padding."""
+    return base64.urlsafe_b64encode(topic_id).decode("ascii").rstrip("=")
+
+
+class Rows:
+    """The rows of one table since the last batch: a buffer, their number, and dictionaries."""
+
+    def __init__(self) -> None:
+        self.buffer = BytesWriter()
+        self.count: i64 = 0
+        self.texts: dict[str, Texts] = {}
+        self.topic_ids = TopicIds()
+
+    def column(self, name: str) -> Texts:
+        """The dictionary of the text column `name`."""
+        texts = self.texts.get(name)
+        if texts is None:
+            texts = Texts()
+            self.texts[name] = texts
+        return texts
+
+
+class ExchangeRows(Rows):
+    """Rows of `exchanges`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.client_ids = self.column("client_id")
+        self.groups = self.column("group_id")
+        self.transactional_ids = self.column("transactional_id")
+
+    def add(self, x: Exchange) -> None:
+        """Append one exchange."""
+        b = self.buffer
+        partitions = x.partitions
+        client_id = x.client_id
+        write_i64_le(b, x.capture)
+        write_i64_le(b, x.connection_id)
+        write_i64_le(b, x.exchange_id)
+        write_i64_le(b, x.api_key)
+        write_i64_le(b, x.api_version)
+        write_i64_le(b, x.correlation_id)
+        write_i64_le(b, NULL if client_id is None else self.client_ids.index(client_id))
+        write_i64_le(b, x.outcome)
+        write_i64_le(b, x.request_start)
+        write_i64_le(b, x.request_end)
+        write_i64_le(b, x.response_start)
+        write_i64_le(b, x.response_end)
+        write_i64_le(b, x.queue_ns)
+        write_i64_le(b, x.wait_ns)
+        write_i64_le(b, x.throttle_ms)
+        write_i64_le(b, x.request_size)
+        write_i64_le(b, x.response_size)
+        write_i64_le(b, x.error_code)
+        write_i64_le(b, x.error_count)
+        write_i64_le(b, x.acks)
+        write_i64_le(b, self.groups.index_or_null(x.group_id))
+        write_i64_le(b, self.transactional_ids.index_or_null(x.transactional_id))
+        write_i64_le(b, x.topic_count)
+        write_i64_le(b, 0 if partitions is None else len(partitions))
+        write_i64_le(b, x.record_count)
+        write_i64_le(b, x.record_bytes)
+        write_i64_le(b, x.fetch_class if x.fetch_class else NULL)
+        write_i64_le(b, x.retransmits)
+        write_i64_le(b, x.request_packet)
+        write_i64_le(b, x.response_packet)
+        write_i64_le(b, x.status)
+        self.count += 1
+
+
+class PartitionRows(Rows):
+    """Rows of `partitions`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.topics = self.column("topic")
+
+    def add(self, x: Exchange, p: Partition) -> None:
+        """Append one topic-partition of an exchange."""
+        b = self.buffer
+        batches = p.batches
+        write_i64_le(b, x.capture)
+        write_i64_le(b, x.connection_id)
+        write_i64_le(b, x.exchange_id)
+        write_i64_le(b, self.topics.index_or_null(p.topic))
+        write_i64_le(b, self.topic_ids.index_or_null(p.topic_id))
+        write_i64_le(b, p.partition)
+        write_i64_le(b, p.error_code)
+        write_i64_le(b, p.base_offset)
+        write_i64_le(b, p.fetch_offset)
+        write_i64_le(b, p.committed_offset)
+        write_i64_le(b, p.high_watermark)
+        write_i64_le(b, p.last_stable_offset)
+        write_i64_le(b, p.log_start_offset)
+        write_i64_le(b, p.record_count)
+        write_i64_le(b, p.record_bytes)
+        write_i64_le(b, NULL if batches is None else len(batches))
+        write_i64_le(b, NULL if batches is None else codec_of(batches))
+        write_i64_le(b, p.leader_epoch)
+        write_i64_le(b, p.preferred_read_replica)
+        self.count += 1
+
+
+class BatchRows(Rows):
+    """Rows of `batches`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.topics = self.column("topic")
+
+    def add(self, x: Exchange, p: Partition, batch: Batch, crc_ok: i64) -> None:
+        """Append one batch; `crc_ok` is 1, 0 or NULL (not verified)."""
+        b = self.buffer
+        write_i64_le(b, x.capture)
+        write_i64_le(b, x.connection_id)
+        write_i64_le(b, x.exchange_id)
+        write_i64_le(b, self.topics.index_or_null(p.topic))
+        write_i64_le(b, self.topic_ids.index_or_null(p.topic_id))
+        write_i64_le(b, p.partition)
+        write_i64_le(b, batch.magic)
+        write_i64_le(b, batch.codec)
+        write_i64_le(b, batch.compressed_size)
+        write_i64_le(b, batch.uncompressed_size if batch.uncompressed_size >= 0 else NULL)
+        write_i64_le(b, batch.record_count if batch.record_count >= 0 else NULL)
+        write_i64_le(b, batch.base_offset)
+        write_i64_le(b, batch.last_offset)
+        write_i64_le(b, ns_of_ms(batch.base_time_ms))
+        write_i64_le(b, ns_of_ms(batch.max_time_ms))
+        write_i64_le(b, batch.timestamp_type if batch.timestamp_type >= 0 else NULL)
+        write_i64_le(b, batch.producer_id if batch.producer_id >= 0 else NULL)
+        write_i64_le(b, batch.producer_epoch if batch.producer_id >= 0 else NULL)
+        write_i64_le(b, batch.base_sequence if batch.producer_id >= 0 else NULL)
+        write_i64_le(b, batch.leader_epoch)
+        write_i64_le(b, 1 if batch.is_transactional else 0)
+        write_i64_le(b, 1 if batch.is_control else 0)
+        write_i64_le(b, crc_ok)
+        self.count += 1
+
+
+class RecordRows(Rows):
+    """Rows of `records`; keys, values and headers beside them when payload is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.topics = self.column("topic")
+        self.keys: list[bytes | None] = []
+        self.values: list[bytes | None] = []
+        self.headers: list[list[tuple[str, bytes | None]]] = []
+
+    def add(self, x: Exchange, p: Partition, record: Record, has_payload: bool) -> None:
+        """Append one record."""
+        b = self.buffer
+        write_i64_le(b, x.capture)
+        write_i64_le(b, x.connection_id)
+        write_i64_le(b, x.exchange_id)
+        write_i64_le(b, self.topics.index_or_null(p.topic))
+        write_i64_le(b, self.topic_ids.index_or_null(p.topic_id))
+        write_i64_le(b, p.partition)
+        write_i64_le(b, record.offset)
+        write_i64_le(b, ns_of_ms(record.time_ms))
+        write_i64_le(b, record.key_size if record.key_size >= 0 else NULL)
+        write_i64_le(b, record.value_size if record.value_size >= 0 else NULL)
+        write_i64_le(b, record.header_count)
+        self.count += 1
+        if has_payload:
+            self.keys.append(record.key())
+            self.values.append(record.value())
+            self.headers.append(record.headers())
+
+
+class ErrorRows(Rows):
+    """Rows of `errors`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.paths = self.column("path")
+        self.messages = self.column("message")
+        self.topics = self.column("topic")
+        self.groups = self.column("group_id")
+        self.resources = self.column("resource")
+
+    def add(self, x: Exchange) -> None:
+        """Append the errors of one exchange; its own group where the error names none."""
+        errors = x.errors
+        if errors is None:
+            return
+        b = self.buffer
+        for error in errors:
+            write_i64_le(b, x.capture)
+            write_i64_le(b, x.connection_id)
+            write_i64_le(b, x.exchange_id)
+            write_i64_le(b, self.paths.index(error.path))
+            write_i64_le(b, error.code)
+            write_i64_le(b, self.messages.index_or_null(error.message))
+            write_i64_le(b, self.topics.index_or_null(error.topic))
+            write_i64_le(b, self.topic_ids.index_or_null(error.topic_id))
+            write_i64_le(b, error.partition)
+            write_i64_le(b, self.groups.index_or_null(error.group or x.group_id))
+            write_i64_le(b, self.resources.index_or_null(error.resource))
+            self.count += 1
+
+
+class ProblemRows(Rows):
+    """Rows of `problems`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stages = self.column("stage")
+        self.kinds = self.column("kind")
+        self.messages = self.column("message")
+
+    def add(self, problem: Problem) -> None:
+        """Append one problem."""
+        b = self.buffer
+        write_i64_le(b, problem.capture)
+        write_i64_le(b, or_null(problem.connection_id))
+        write_i64_le(b, or_null(problem.exchange_id))
+        write_i64_le(b, self.stages.index(problem.stage))
+        write_i64_le(b, self.kinds.index(problem.kind))
+        write_i64_le(b, or_null(problem.time_ns))
+        write_i64_le(b, or_null(problem.packet_number))
+        write_i64_le(b, problem.bytes)
+        write_i64_le(b, self.messages.index(problem.message))
+        self.count += 1
+
+
+class ConnectionRows(Rows):
+    """Rows of `connections`."""
+
+    def add(self, state: ConnectionState, framed: tuple[int, int], skipped: tuple[int, int]) -> None:
+        """Append a connection that is over; framed and skipped bytes are by direction."""
+        connection = state.connection
+        b = self.buffer
+        # An undecided connection is shown as if its opener were the client.
+        up: i64 = state.request_direction if state.request_direction >= 0 else OPENER
+        down = 1 - up
+        flow = connection.flow
+        size = len(flow)
+        width = (size - 4) // 2
+        addresses = (flow[:width], flow[width : 2 * width])
+        ports = (flow[size - 4 : size - 2], flow[size - 2 :])
+        to_broker = connection.counts[up]
+        to_client = connection.counts[down]
+        write_i64_le(b, connection.capture)
+        write_i64_le(b, connection.id)
+        write_i64_le(b, self.column("client_ip").index(address_text(addresses[up])))
+        write_i64_le(b, int.from_bytes(ports[up], "big"))
+        write_i64_le(b, self.column("broker_ip").index(address_text(addresses[down])))
+        write_i64_le(b, int.from_bytes(ports[down], "big"))
+        write_i64_le(b, self.column("broker_side_by").index_or_null(state.broker_side_by))
+        write_i64_le(b, connection.first_time_ns)
+        write_i64_le(b, connection.last_time_ns)
+        write_i64_le(b, connection.first_packet)
+        write_i64_le(b, 1 if connection.syn_seen else 0)
+        write_i64_le(b, 1 if to_broker.fin_seen or to_client.fin_seen else 0)
+        rst_by = "client" if to_broker.rst_seen else "broker" if to_client.rst_seen else ""
+        write_i64_le(b, self.column("rst_by").index_or_null(rst_by))
+        write_i64_le(b, self.column("closed_by").index_or_null(connection.closed_by))
+        write_pair(b, to_broker.packets, to_client.packets)
+        write_pair(b, to_broker.wire_bytes, to_client.wire_bytes)
+        write_pair(b, to_broker.payload_bytes, to_client.payload_bytes)
+        write_pair(b, to_broker.duplicate_bytes, to_client.duplicate_bytes)
+        write_pair(b, to_broker.missing_bytes, to_client.missing_bytes)
+        write_pair(b, framed[up], framed[down])
+        write_pair(b, skipped[up], skipped[down])
+        write_pair(b, to_broker.gaps, to_client.gaps)
+        write_pair(b, to_broker.retransmitted_segments, to_client.retransmitted_segments)
+        write_pair(b, to_broker.out_of_order_segments, to_client.out_of_order_segments)
+        write_pair(b, to_broker.zero_windows, to_client.zero_windows)
+        write_i64_le(b, or_null(connection.handshake_rtt_ns))
+        write_i64_le(b, or_null(connection.min_rtt_ns[down]))
+        write_i64_le(b, or_null(connection.min_rtt_ns[up]))
+        write_i64_le(b, state.exchange_count)
+        write_i64_le(b, self.column("protocol").index_or_null(state.protocol))
+        write_i64_le(b, NULL)
+        write_i64_le(b, NULL)
+        write_i64_le(b, self.column("sasl_mechanism").index_or_null(state.sasl_mechanism))
+        write_i64_le(b, self.column("sasl_user").index_or_null(state.sasl_user))
+        write_i64_le(b, self.column("client_software_name").index_or_null(state.software_name))
+        version = state.software_version
+        write_i64_le(b, self.column("client_software_version").index_or_null(version))
+        self.count += 1
+
+
+def write_pair(b: BytesWriter, to_broker: i64, to_client: i64) -> None:
+    """The two columns of a both-ways count."""
+    write_i64_le(b, to_broker)
+    write_i64_le(b, to_client)
+
+
+def or_null(value: i64) -> i64:
+    """`value`, or NULL for the -1 that means "none" in a count, time or number."""
+    return NULL if value == -1 else value
+
+
+def ns_of_ms(ms: i64) -> i64:
+    """A record timestamp in ns; NULL for none (negative) and for what does not fit."""
+    return NULL if ms < 0 or ms > MAX_MS else ms * MS
+
+
+def codec_of(batches: list[Batch]) -> i64:
+    """The codec of all batches of a partition, MIXED_CODEC when they differ, NULL without any."""
+    if not batches:
+        return NULL
+    codec = batches[0].codec
+    for batch in batches:
+        if batch.codec != codec:
+            return MIXED_CODEC
+    return codec
+
+
+def address_text(address: bytes) -> str:
+    """An IP address of 4 or 16 bytes as text, IPv6 in the shortest form (RFC 5952).
+
+    >>> address_text(bytes([127, 0, 0, 1]))
+    '127.0.0.1'
+    """
+    return str(ipaddress.ip_address(address))

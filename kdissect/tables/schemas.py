@@ -1,0 +1,288 @@
+"""The tables: every column's name, type, unit and meaning, declared once.
+
+The Arrow schema, the row layout of `rows.py`, the Spark schema and docs/tables.md all come from
+here. A `stored` column is one packed integer a row (text is an index into the batch's dictionary);
+the others are computed a column at a time when a batch is closed (`batches.py`).
+"""
+
+from typing import Final, NamedTuple
+
+TIME: Final = "time"  # timestamp[ns, UTC] of the capture clock
+INT64: Final = "int64"
+INT32: Final = "int32"
+INT16: Final = "int16"
+INT8: Final = "int8"
+BOOL: Final = "bool"
+TEXT: Final = "text"  # dictionary of UTF-8 strings
+BINARY: Final = "binary"
+
+
+class Column(NamedTuple):
+    """One column. `unit` is "" for counts, codes and text; `stored` False when it is computed."""
+
+    name: str
+    type: str
+    unit: str
+    meaning: str
+    stored: bool = True
+
+
+class Table(NamedTuple):
+    """One table: what a row is, and its columns in order."""
+
+    name: str
+    row: str
+    columns: tuple[Column, ...]
+    is_default: bool = True
+
+    @property
+    def stored(self) -> tuple[Column, ...]:
+        """The columns that are packed a row at a time, in order."""
+        return tuple(column for column in self.columns if column.stored)
+
+
+CAPTURE = Column("capture", TEXT, "", "file or interface the row's first packet came from")
+CONNECTION_ID = Column(
+    "connection_id", INT64, "",
+    "the connection: number of its first packet (counted on over all files of the run)",
+)  # fmt: skip
+EXCHANGE_ID = Column(
+    "exchange_id", INT64, "",
+    "the exchange: number of its first packet times 100 000, plus its place in that packet",
+)  # fmt: skip
+
+
+def _both_ways(name: str, unit: str, meaning: str) -> tuple[Column, Column]:
+    return (
+        Column(f"{name}_to_broker", INT64, unit, f"{meaning}, client to broker"),
+        Column(f"{name}_to_client", INT64, unit, f"{meaning}, broker to client"),
+    )
+
+
+CONNECTIONS = Table(
+    "connections",
+    "a TCP connection",
+    (
+        CAPTURE,
+        CONNECTION_ID,
+        Column("client_ip", TEXT, "", "address of the client side"),
+        Column("client_port", INT32, "", "TCP port of the client side"),
+        Column("broker_ip", TEXT, "", "address of the broker side"),
+        Column("broker_port", INT32, "", "TCP port of the broker side"),
+        Column("broker_side_by", TEXT, "", "how the sides were told apart: syn, port or content"),
+        Column("first_time", TIME, "", "time of the first packet"),
+        Column("last_time", TIME, "", "time of the last packet"),
+        Column("first_packet", INT64, "", "frame number of the first packet"),
+        Column("syn_seen", BOOL, "", "the capture holds the start of the connection"),
+        Column("fin_seen", BOOL, "", "a FIN was seen, either way"),
+        Column("rst_by", TEXT, "", "side that reset the connection: client, broker; null if none"),
+        Column("closed_by", TEXT, "", "why the row ends: fin, rst, reuse, idle, limit, capture-end"),
+        *_both_ways("packets", "", "TCP segments"),
+        *_both_ways("bytes", "bytes", "payload on the wire as the IP headers declare it, repeats included"),
+        *_both_ways("payload_bytes", "bytes", "captured TCP payload"),
+        *_both_ways("retransmitted_bytes", "bytes", "captured payload that had been seen before"),
+        *_both_ways("missing_bytes", "bytes", "payload the capture does not hold"),
+        *_both_ways("framed_bytes", "bytes", "payload cut into frames, size fields included"),
+        *_both_ways("skipped_bytes", "bytes", "payload that could not be cut into frames"),
+        *_both_ways("gaps", "", "holes in the payload"),
+        *_both_ways("retransmitted_segments", "", "segments that repeat seen bytes"),
+        *_both_ways("out_of_order_segments", "", "segments that came after later ones"),
+        *_both_ways("zero_windows", "", "segments by which the sender said its window is full"),
+        Column("handshake_rtt_ns", INT64, "ns", "SYN to the ACK of the SYN-ACK"),
+        Column("min_rtt_broker_ns", INT64, "ns", "smallest data to ACK time, tap to broker side"),
+        Column("min_rtt_client_ns", INT64, "ns", "smallest data to ACK time, tap to client side"),
+        Column("exchanges", INT64, "", "exchanges of the connection"),
+        Column("protocol", TEXT, "", "kafka, kafka-0.7, tls, http, ssh, other, or none (no payload)"),
+        Column("tls_version", TEXT, "", "TLS version, when the connection is TLS"),
+        Column("tls_sni", TEXT, "", "TLS server name, when the client sent one"),
+        Column("sasl_mechanism", TEXT, "", "SASL mechanism"),
+        Column("sasl_user", TEXT, "", "SASL user name, where it travels in clear"),
+        Column("client_software_name", TEXT, "", "client library, from ApiVersions v3+"),
+        Column("client_software_version", TEXT, "", "its version, from ApiVersions v3+"),
+    ),
+)
+
+EXCHANGES = Table(
+    "exchanges",
+    "a request and what became of it",
+    (
+        CAPTURE,
+        CONNECTION_ID,
+        EXCHANGE_ID,
+        Column("api_key", INT16, "", "API key of the request"),
+        Column("api", TEXT, "", "API name; null when the key is unknown", stored=False),
+        Column("api_version", INT16, "", "API version of the request"),
+        Column("correlation_id", INT32, "", "correlation id"),
+        Column("client_id", TEXT, "", "client id of the request header"),
+        Column(
+            "outcome", TEXT, "",
+            "answered, unanswered (connection or capture ended first), no_response_expected "
+            "(produce with acks=0), orphan (a response whose request was not captured)",
+        ),
+        Column("request_start", TIME, "", "packet with the first byte of the request's size field"),
+        Column("request_end", TIME, "", "packet with the last byte of the request"),
+        Column("response_start", TIME, "", "packet with the first byte of the response's size field"),
+        Column("response_end", TIME, "", "packet with the last byte of the response"),
+        Column("latency_ns", INT64, "ns", "response_start - request_end", stored=False),
+        Column("upload_ns", INT64, "ns", "request_end - request_start", stored=False),
+        Column("download_ns", INT64, "ns", "response_end - response_start", stored=False),
+        Column(
+            "queue_ns", INT64, "ns",
+            "part of latency spent behind earlier requests of the connection: "
+            "response_end of the previous answer - request_end, within 0 and latency",
+        ),
+        Column("service_ns", INT64, "ns", "latency - queue", stored=False),
+        Column("wait_ns", INT64, "ns", "part of service the request asked for: long poll, join wait"),
+        Column("work_ns", INT64, "ns", "service - wait", stored=False),
+        Column("throttle_ms", INT32, "ms", "throttle time the broker states"),
+        Column("request_size", INT64, "bytes", "size field of the request"),
+        Column("response_size", INT64, "bytes", "size field of the response"),
+        Column(
+            "error_code", INT16, "",
+            "top-level error code; when that is 0 or absent, the first other code in the response",
+        ),
+        Column("error", TEXT, "", "name of error_code", stored=False),
+        Column("error_count", INT32, "", "error codes other than 0 anywhere in the response"),
+        Column("acks", INT16, "", "acks of a Produce request"),
+        Column("group_id", TEXT, "", "group of the request (or its first group)"),
+        Column("transactional_id", TEXT, "", "transactional id of the request"),
+        Column("topic_count", INT32, "", "topics named in request or response, whichever has more"),
+        Column("partition_count", INT32, "", "rows of this exchange in `partitions`"),
+        Column("record_count", INT64, "", "records carried, as the batch headers count them"),
+        Column("record_bytes", INT64, "bytes", "size of the records fields, as on the wire"),
+        Column(
+            "fetch_class", TEXT, "",
+            "Fetch only: data (answered at once), waited (long poll that data ended), "
+            "empty (less than min_bytes came back), error",
+        ),
+        Column("retransmits", INT32, "", "segments of the connection retransmitted meanwhile"),
+        Column("request_packet", INT64, "", "frame number of request_start"),
+        Column("response_packet", INT64, "", "frame number of response_start"),
+        Column(
+            "decode_status", TEXT, "",
+            "ok, or what is not decoded: request, response, request+response (see problems), "
+            "unknown-api, unknown-version, damaged (bytes were not captured)",
+        ),
+    ),
+)  # fmt: skip
+
+PARTITIONS = Table(
+    "partitions",
+    "a topic-partition in an exchange",
+    (
+        CAPTURE,
+        CONNECTION_ID,
+        EXCHANGE_ID,
+        Column("topic", TEXT, "", "topic name, from the message or learnt for the topic id"),
+        Column("topic_id", TEXT, "", "topic id as Kafka writes it (22 characters of base64)"),
+        Column("partition", INT32, "", "partition index"),
+        Column("error_code", INT16, "", "error code of the partition in the response"),
+        Column("error", TEXT, "", "name of error_code", stored=False),
+        Column("base_offset", INT64, "", "Produce: offset given to the first record; ListOffsets: the offset"),
+        Column("fetch_offset", INT64, "", "Fetch: offset asked for (the last one of the fetch session)"),
+        Column("committed_offset", INT64, "", "OffsetCommit, OffsetFetch: the committed offset; -1 none"),
+        Column("high_watermark", INT64, "", "high watermark in the response"),
+        Column("last_stable_offset", INT64, "", "last stable offset in the response"),
+        Column("log_start_offset", INT64, "", "log start offset in the response"),
+        Column("record_count", INT64, "", "records, as the batch headers count them"),
+        Column("record_bytes", INT64, "bytes", "size of the records field on the wire"),
+        Column("batch_count", INT32, "", "rows of this partition in `batches`"),
+        Column("codec", TEXT, "", "compression of the batches; mixed when they differ"),
+        Column("leader_epoch", INT32, "", "leader epoch of the request or response"),
+        Column("preferred_read_replica", INT32, "", "Fetch: replica the consumer is sent to"),
+    ),
+)
+
+BATCHES = Table(
+    "batches",
+    "a record batch, a compressed wrapper message, or a run of plain messages of one magic",
+    (
+        CAPTURE,
+        CONNECTION_ID,
+        EXCHANGE_ID,
+        Column("topic", TEXT, "", "topic name, from the message or learnt for the topic id"),
+        Column("topic_id", TEXT, "", "topic id"),
+        Column("partition", INT32, "", "partition index"),
+        Column("magic", INT8, "", "record format: 0, 1 or 2"),
+        Column("codec", TEXT, "", "none, gzip, snappy, lz4 or zstd"),
+        Column("compressed_size", INT64, "bytes", "size of the records part on the wire"),
+        Column("uncompressed_size", INT64, "bytes", "size of the records part unpacked, where known"),
+        Column("record_count", INT64, "", "records; null for a wrapper that was not unpacked"),
+        Column("base_offset", INT64, "", "first offset (in a produce request: relative)"),
+        Column("last_offset", INT64, "", "last offset the batch stands for"),
+        Column("base_time", TIME, "", "first record's timestamp (ms resolution)"),
+        Column("max_time", TIME, "", "largest timestamp (ms resolution)"),
+        Column("timestamp_type", TEXT, "", "create or append"),
+        Column("producer_id", INT64, "", "producer id; null without idempotence"),
+        Column("producer_epoch", INT16, "", "producer epoch"),
+        Column("base_sequence", INT32, "", "sequence number of the first record"),
+        Column("leader_epoch", INT32, "", "partition leader epoch in the batch header"),
+        Column("is_transactional", BOOL, "", "part of a transaction"),
+        Column("is_control", BOOL, "", "control batch (transaction marker, leader change ...)"),
+        Column("crc_ok", BOOL, "", "checksum is right; null when not verified"),
+    ),
+)
+
+RECORDS = Table(
+    "records",
+    "a record",
+    (
+        CAPTURE,
+        CONNECTION_ID,
+        EXCHANGE_ID,
+        Column("topic", TEXT, "", "topic name, from the message or learnt for the topic id"),
+        Column("topic_id", TEXT, "", "topic id"),
+        Column("partition", INT32, "", "partition index"),
+        Column("offset", INT64, "", "offset (in a produce request: relative)"),
+        Column("time", TIME, "", "timestamp (ms resolution)"),
+        Column("key_size", INT32, "bytes", "size of the key; null for no key"),
+        Column("value_size", INT32, "bytes", "size of the value; null for a tombstone"),
+        Column("header_count", INT32, "", "record headers"),
+        Column("key", BINARY, "", "the key (only with payload)", stored=False),
+        Column("value", BINARY, "", "the value (only with payload)", stored=False),
+        Column("headers", BINARY, "", "the headers as JSON (only with payload)", stored=False),
+    ),
+    is_default=False,
+)
+
+ERRORS = Table(
+    "errors",
+    "an error code other than 0 anywhere in a response",
+    (
+        CAPTURE,
+        CONNECTION_ID,
+        EXCHANGE_ID,
+        Column("path", TEXT, "", "field of the response, like responses[].partitions[].error_code"),
+        Column("code", INT16, "", "error code"),
+        Column("name", TEXT, "", "its name", stored=False),
+        Column("is_retriable", BOOL, "", "clients may retry it", stored=False),
+        Column("message", TEXT, "", "error message beside the code"),
+        Column("topic", TEXT, "", "topic concerned"),
+        Column("topic_id", TEXT, "", "topic id concerned"),
+        Column("partition", INT32, "", "partition concerned"),
+        Column("group_id", TEXT, "", "group concerned"),
+        Column("resource", TEXT, "", "other thing concerned: config resource, user, member, ..."),
+    ),
+)
+
+PROBLEMS = Table(
+    "problems",
+    "something that did not go right",
+    (
+        CAPTURE,
+        CONNECTION_ID,
+        EXCHANGE_ID,
+        Column("stage", TEXT, "", "capture, packets, streams, frames, messages, exchanges or tables"),
+        Column("kind", TEXT, "", "fixed word for what happened"),
+        Column("time", TIME, "", "packet time, where there is one"),
+        Column("packet_number", INT64, "", "frame number, where there is one"),
+        Column("bytes", INT64, "bytes", "bytes concerned"),
+        Column("message", TEXT, "", "what happened, in words"),
+    ),
+)
+
+TABLES: Final[dict[str, Table]] = {
+    table.name: table
+    for table in (CONNECTIONS, EXCHANGES, PARTITIONS, BATCHES, RECORDS, ERRORS, PROBLEMS)
+}
+DEFAULT_TABLES: Final = tuple(table.name for table in TABLES.values() if table.is_default)
