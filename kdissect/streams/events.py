@@ -79,6 +79,7 @@ class Connection:
         self.closed_by: str = ""
 
 
+@mypyc_attr(acyclic=True)
 class Event:
     """Base of what the streams stage gives."""
 
@@ -128,6 +129,7 @@ class Chunk(Event):
         self.end = end
 
 
+@mypyc_attr(acyclic=True)
 class Gap(Event):
     """`length` stream bytes from `position` on that the capture does not have.
 
@@ -156,6 +158,7 @@ class Gap(Event):
         self.is_cut = is_cut
 
 
+@mypyc_attr(acyclic=True)
 class End(Event):
     """The connection is over, both directions; `reason` is one of the CLOSED_BY_ words.
 

@@ -1,0 +1,424 @@
+"""Segment → Chunk | Gap | End: the connections of a capture, and which segments are whose.
+
+A connection begins with its first segment, SYN or not, and ends
+
+- by FIN in both directions, all bytes before them given out, or by RST: it stays LINGER_NS after
+  its last segment, so that late copies of its segments do not look like a new connection;
+- by reuse of its ports: a SYN with another initial sequence number, or, where the SYN was not
+  captured, two segments that follow each other and are both far from everything before;
+- by silence for `idle_ns`; by the limit on connections (the longest silent first); by the end of
+  the capture.
+
+All time is packet time. Nothing is known here of what the bytes mean.
+"""
+
+from collections import deque
+from typing import Final
+
+from mypy_extensions import i64
+
+from kdissect.errors import Problem
+from kdissect.packets.segment import ACK, FIN, RST, SYN, Segment
+from kdissect.streams.events import (
+    ACCEPTER,
+    CAPTURE_ENDED,
+    CLOSED_BY_FIN,
+    CLOSED_BY_IDLE,
+    CLOSED_BY_LIMIT,
+    CLOSED_BY_REUSE,
+    CLOSED_BY_RST,
+    OPENER,
+    Chunk,
+    Connection,
+    End,
+    Event,
+)
+from kdissect.streams.held import Allowance
+from kdissect.streams.receiver import Receiver
+from kdissect.streams.recent import Recent
+from kdissect.streams.sequence import HALF, MASK, distance
+
+# A connection takes about 1.5 KB without held bytes: 100 MB at most.
+MAX_CONNECTIONS: Final = 65_536
+# Brokers close a connection after 10 silent minutes (connections.max.idle.ms), clients after 9.
+IDLE_NS: Final = 15 * 60 * 1_000_000_000
+# A window is 6 MiB at most unless Linux is tuned: more cannot be waiting for a retransmission.
+MAX_HELD: Final = 8 << 20  # per direction
+MAX_HELD_IN_ALL: Final = 256 << 20  # 32 directions at their limit
+# The last FIN or data is sent again within seconds when its ACK was lost.
+LINGER_NS: Final = 10_000_000_000
+# A SYN this close before the first data seen is that connection's own, captured late.
+LATE_SYN_BYTES: Final = 65_536
+# Two far segments are neighbours when the second starts this near to the end of the first.
+NEIGHBOUR_BYTES: Final = 1 << 20
+SWEEPS_PER_IDLE: Final = 4
+EVICTED_SHARE: Final = 16  # one in so many goes when the table is full: sorting is paid by many
+
+CONTROL: Final = SYN | FIN | RST | ACK
+NEVER: Final = (1 << 63) - 1
+NOTHING: Final[list[Event]] = []
+
+
+class Streams:
+    """All connections of a capture.
+
+    The list that `feed` gives may be shared: do not change it. `problems` grows until the owner
+    takes it away.
+    """
+
+    __slots__ = (
+        "problems", "_receivers", "_recent", "_allowance", "_max_connections", "_idle_ns",
+        "_max_held", "_sweep_ns", "_due_ns", "_lingering", "_nobody",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        max_connections: i64 = MAX_CONNECTIONS,
+        idle_ns: i64 = IDLE_NS,
+        max_held: i64 = MAX_HELD,
+        max_held_in_all: i64 = MAX_HELD_IN_ALL,
+    ) -> None:
+        self.problems: list[Problem] = []
+        self._receivers: dict[bytes, Receiver] = {}
+        self._recent = Recent()
+        self._allowance = Allowance(max_held_in_all)
+        self._max_connections = max_connections
+        self._idle_ns = idle_ns
+        self._max_held = max_held
+        self._sweep_ns: i64 = -1
+        self._due_ns: i64 = -1
+        # Openers' receivers of closed connections, with the time to look at them again.
+        self._lingering: deque[tuple[int, Receiver]] = deque()
+        # Stands in for the peer of a receiver that is over, so that no cycle is left behind.
+        self._nobody = Receiver(Connection(-1, 0, b"", 0, 0), OPENER, 0, Allowance(0), self._recent)
+
+    @property
+    def connections(self) -> list[Connection]:
+        """The connections that have had no End yet."""
+        return [
+            receiver.connection
+            for receiver in self._receivers.values()
+            if receiver.direction == OPENER
+        ]
+
+    def feed(self, segment: Segment) -> list[Event]:
+        """What became known by one more segment, in order."""
+        receiver = self._receivers.get(segment.flow)
+        if receiver is None:
+            return self._feed_with_care(segment)
+        connection = receiver.connection
+        peer = receiver.peer
+        now = segment.time_ns
+        silent = now - connection.last_time_ns
+        ahead = ((segment.acknowledgment - peer.next_sequence + HALF) & MASK) - HALF
+        if (
+            segment.flags & CONTROL != ACK
+            or receiver.needs_care
+            or peer.needs_care
+            or (ahead > 0 and peer.next_sequence >= 0)
+            or segment.window == 0
+            or silent >= self._idle_ns
+            or now >= self._due_ns
+        ):
+            return self._feed_with_care(segment)
+        start = segment.start
+        length = segment.end - start
+        sequence = receiver.next_sequence
+        if segment.payload_length != length or (length > 0 and segment.sequence != sequence):
+            return self._feed_with_care(segment)
+
+        if silent > 0:
+            connection.last_time_ns = now
+        if 0 <= peer.timed_position <= peer.next_position + ahead:
+            peer.note_round_trip(now)
+        counts = receiver.counts
+        counts.packets += 1
+        if length == 0:
+            return NOTHING
+        position = receiver.next_position
+        counts.wire_bytes += length
+        counts.payload_bytes += length
+        counts.delivered_bytes += length
+        receiver.next_position = position + length
+        receiver.next_sequence = (sequence + length) & MASK
+        if receiver.timed_position < 0:
+            receiver.timed_position = position + length
+            receiver.timed_ns = now
+        chunk = Chunk(
+            connection, receiver.direction, position, now, segment.number, segment.ordinal,
+            segment.capture, segment.data, start, segment.end,
+        )  # fmt: skip
+        self._recent.add(chunk)
+        return [chunk]
+
+    def finish(self) -> list[Event]:
+        """End all connections: the capture is over."""
+        events: list[Event] = []
+        for receiver in list(self._receivers.values()):
+            if receiver.direction == OPENER:
+                self._end(receiver, CAPTURE_ENDED, None, events)
+        self._lingering.clear()
+        return events
+
+    def _feed_with_care(self, segment: Segment) -> list[Event]:
+        events: list[Event] = []
+        if segment.time_ns >= self._due_ns:
+            self._evict(segment.time_ns, events)
+        receiver = self._find(segment, events)
+        if segment.payload_length > 0 and receiver.is_far(segment):
+            self._set_aside(receiver, segment, events)
+        else:
+            receiver.discard_stray(self.problems)
+            self._process(receiver, segment, events)
+        return events
+
+    def _find(self, segment: Segment, events: list[Event]) -> Receiver:
+        """The receiver of the segment's direction, of a new connection when it begins one."""
+        receiver = self._receivers.get(segment.flow)
+        if receiver is not None:
+            if segment.time_ns - receiver.connection.last_time_ns >= self._idle_ns:
+                self._end(receiver, CLOSED_BY_IDLE, segment, events)
+            elif segment.flags & SYN and is_new_incarnation(receiver, segment):
+                self._end(receiver, CLOSED_BY_REUSE, segment, events)
+            else:
+                return receiver
+        return self._open(segment, events)
+
+    def _open(self, segment: Segment, events: list[Event]) -> Receiver:
+        if len(self._receivers) >= 2 * self._max_connections:
+            self._make_room(segment, events)
+        if segment.time_ns < self._sweep_ns - self._idle_ns:
+            # The clock ran ahead and came back: the sweep set by the wrong time is too far off.
+            self._schedule(segment.time_ns)
+        there = segment.flow
+        back = reverse_flow(there)
+        if segment.flags & (SYN | ACK) == SYN | ACK:
+            there, back = back, there
+        connection = Connection(
+            segment.ordinal, segment.capture, there, segment.time_ns, segment.number
+        )
+        opener = Receiver(connection, OPENER, self._max_held, self._allowance, self._recent)
+        accepter = Receiver(connection, ACCEPTER, self._max_held, self._allowance, self._recent)
+        opener.peer = accepter
+        accepter.peer = opener
+        # A socket connected to itself has one flow for both directions; the opener's stays.
+        self._receivers[back] = accepter
+        self._receivers[there] = opener
+        return self._receivers[segment.flow]
+
+    def _set_aside(self, receiver: Receiver, segment: Segment, events: list[Event]) -> None:
+        """A far segment: the second of two neighbours proves a new connection on the old ports."""
+        stray = receiver.stray
+        if stray is not None and follows(segment, stray):
+            receiver.stray = None
+            self._end(receiver, CLOSED_BY_REUSE, segment, events)
+            self._process(self._open(stray, events), stray, events)
+            self._process(self._receivers[segment.flow], segment, events)
+            return
+        receiver.discard_stray(self.problems)
+        receiver.stray = own_copy(segment)
+        receiver.refresh()
+
+    def _process(self, receiver: Receiver, segment: Segment, events: list[Event]) -> None:
+        peer = receiver.peer
+        flags = segment.flags
+        sequence = segment.sequence
+        receiver.count(segment)
+        if flags & SYN:
+            note_syn(receiver, segment)
+            sequence = (sequence + 1) & MASK
+        if flags & RST:
+            # A payload of RST is a diagnostic text, not of the stream.
+            receiver.counts.rst_seen = True
+            receiver.counts.duplicate_bytes += segment.end - segment.start
+            self._close(receiver, CLOSED_BY_RST, segment)
+        else:
+            note_window(receiver, segment)
+            if flags & ACK:
+                note_handshake(receiver, segment)
+                peer.acknowledge(segment)
+            if segment.payload_length > 0:
+                receiver.accept(segment, sequence, events, self.problems)
+            if flags & FIN:
+                self._note_fin(receiver, segment, sequence)
+        receiver.check_patience(segment, events)
+        peer.check_patience(segment, events)
+        receiver.refresh()
+        peer.refresh()
+        if receiver.is_complete() and peer.is_complete():
+            self._close(receiver, CLOSED_BY_FIN, segment)
+
+    def _note_fin(self, receiver: Receiver, segment: Segment, sequence: i64) -> None:
+        if receiver.next_sequence < 0:
+            receiver.start(sequence)
+        receiver.note_fin(receiver.position_of(sequence) + segment.payload_length)
+
+    def _close(self, receiver: Receiver, reason: str, segment: Segment) -> None:
+        """The connection is closed, and lingers."""
+        if receiver.connection.closed_by:
+            return
+        receiver.connection.closed_by = reason
+        opener = receiver if receiver.direction == OPENER else receiver.peer
+        due = segment.time_ns + LINGER_NS
+        self._lingering.append((due, opener))
+        self._due_ns = min(self._due_ns, due)
+
+    def _end(
+        self, receiver: Receiver, reason: str, segment: Segment | None, events: list[Event]
+    ) -> None:
+        """Give out what is left of a connection and its End, and forget it."""
+        peer = receiver.peer
+        connection = receiver.connection
+        if not connection.closed_by:
+            connection.closed_by = reason
+        last = segment if segment is not None else nowhere(connection)
+        receiver.finish(last, events, self.problems)
+        peer.finish(last, events, self.problems)
+        events.append(
+            End(connection, connection.last_time_ns, last.number, last.ordinal, last.capture,
+                connection.closed_by)
+        )  # fmt: skip
+        self._receivers.pop(connection.flow, None)
+        self._receivers.pop(reverse_flow(connection.flow), None)
+        receiver.is_over = True
+        peer.is_over = True
+        receiver.peer = self._nobody
+        peer.peer = self._nobody
+
+    def _evict(self, now: i64, events: list[Event]) -> None:
+        """End what has lingered or been silent long enough, and set the time to look again.
+
+        A connection is looked at SWEEPS_PER_IDLE times at most after its last segment, so the
+        cost per segment is bounded.
+        """
+        lingering = self._lingering
+        while lingering and lingering[0][0] <= now:
+            receiver = lingering.popleft()[1]
+            due: i64 = receiver.connection.last_time_ns + LINGER_NS
+            if receiver.is_over:
+                continue
+            if due <= now:
+                self._end(receiver, receiver.connection.closed_by, None, events)
+            else:
+                lingering.append((due, receiver))
+        if now >= self._sweep_ns:
+            for receiver in list(self._receivers.values()):
+                is_silent = now - receiver.connection.last_time_ns >= self._idle_ns
+                if is_silent and receiver.direction == OPENER:
+                    self._end(receiver, CLOSED_BY_IDLE, None, events)
+            self._schedule(now)
+        self._due_ns = self._sweep_ns
+        if lingering:
+            self._due_ns = min(self._due_ns, lingering[0][0])
+
+    def _schedule(self, now: i64) -> None:
+        self._sweep_ns = now + self._idle_ns // SWEEPS_PER_IDLE
+        self._due_ns = min(self._due_ns, self._sweep_ns)
+
+    def _make_room(self, segment: Segment, events: list[Event]) -> None:
+        """The limit on connections is reached: end those that were silent longest."""
+        openers = [
+            (receiver.connection.last_time_ns, receiver.connection.id, receiver)
+            for receiver in self._receivers.values()
+            if receiver.direction == OPENER
+        ]
+        openers.sort()
+        count = max(1, len(openers) // EVICTED_SHARE)
+        text = f"{len(openers)} connections are open: {count} of them end here"
+        self.problems.append(
+            Problem("streams", "connection-limit", text, segment.time_ns, segment.number,
+                    capture=segment.capture)
+        )  # fmt: skip
+        for _, _, receiver in openers[:count]:
+            self._end(receiver, CLOSED_BY_LIMIT, segment, events)
+
+
+def reverse_flow(flow: bytes) -> bytes:
+    """The other direction: addresses and ports exchanged."""
+    size = (len(flow) - 4) // 2
+    return flow[size : 2 * size] + flow[:size] + flow[-2:] + flow[-4:-2]
+
+
+def is_new_incarnation(receiver: Receiver, segment: Segment) -> bool:
+    """Whether a SYN begins another connection than the one known on its ports."""
+    if receiver.syn_sequence >= 0:
+        return segment.sequence != receiver.syn_sequence
+    if receiver.next_sequence >= 0:
+        return not is_just_before(receiver.position_of((segment.sequence + 1) & MASK))
+    if receiver.connection.closed_by:
+        return True
+    peer = receiver.peer
+    if peer.syn_sequence >= 0 or peer.next_sequence < 0:
+        return False
+    # The other side was already sending, without SYN.
+    return not (segment.flags & ACK and is_just_before(peer.position_of(segment.acknowledgment)))
+
+
+def is_just_before(position: i64) -> bool:
+    """Whether a stream that begins at `position` can be the one whose first byte seen is 0."""
+    return -LATE_SYN_BYTES <= position <= 0
+
+
+def follows(segment: Segment, stray: Segment) -> bool:
+    """Whether a segment is a neighbour of one set aside, and not a copy of it."""
+    ahead = distance(segment.sequence, stray.sequence + stray.payload_length)
+    return segment.sequence != stray.sequence and -NEIGHBOUR_BYTES <= ahead <= NEIGHBOUR_BYTES
+
+
+def note_syn(receiver: Receiver, segment: Segment) -> None:
+    """Take a SYN that belongs to the receiver's connection."""
+    connection = receiver.connection
+    peer = receiver.peer
+    if receiver.syn_sequence >= 0:
+        receiver.counts.retransmitted_segments += 1
+        connection.retransmits += 1
+    receiver.syn_sequence = segment.sequence
+    if receiver.next_sequence < 0:
+        receiver.start((segment.sequence + 1) & MASK)
+    if (receiver.direction == ACCEPTER) == (segment.flags & ACK != 0):
+        connection.syn_seen = True
+    if receiver.direction == ACCEPTER:
+        receiver.awaits_handshake = connection.handshake_rtt_ns < 0 and peer.syn_ns >= 0
+    elif peer.syn_sequence < 0:
+        # Of several copies the last before the SYN-ACK is the one most likely answered.
+        receiver.syn_ns = segment.time_ns
+
+
+def note_handshake(receiver: Receiver, segment: Segment) -> None:
+    """Take an acknowledgment for what it says of the handshake."""
+    peer = receiver.peer
+    connection = receiver.connection
+    if receiver.direction != OPENER or segment.flags & SYN:
+        return
+    if peer.next_sequence < 0 and receiver.syn_sequence >= 0:
+        # The SYN-ACK was not captured, but this acknowledges it.
+        peer.start(segment.acknowledgment)
+    if peer.awaits_handshake:
+        peer.awaits_handshake = False
+        connection.handshake_rtt_ns = max(0, segment.time_ns - receiver.syn_ns)
+
+
+def note_window(receiver: Receiver, segment: Segment) -> None:
+    """Take the window that a segment announces."""
+    receiver.announces_zero = segment.window == 0 and segment.flags & (SYN | FIN) == 0
+    if receiver.announces_zero:
+        receiver.counts.zero_windows += 1
+
+
+def own_copy(segment: Segment) -> Segment:
+    """The segment with its payload copied out of the large buffer it lies in."""
+    data = segment.data[segment.start : segment.end]
+    return Segment(
+        segment.number, segment.ordinal, segment.capture, segment.time_ns, segment.flow,
+        segment.sequence, segment.acknowledgment, segment.flags, segment.window, data, 0,
+        len(data), segment.payload_length,
+    )  # fmt: skip
+
+
+def nowhere(connection: Connection) -> Segment:
+    """A segment without number, to time what happens when no segment does."""
+    return Segment(
+        -1, -1, connection.capture, connection.last_time_ns, connection.flow, 0, 0, 0, 0, b"", 0,
+        0, 0,
+    )  # fmt: skip

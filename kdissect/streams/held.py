@@ -1,0 +1,137 @@
+"""Bytes that came too early: the pieces of one direction that wait for a hole before them.
+
+Pieces are in order of position and never overlap: of two copies of a byte the first stays. A piece
+owns a copy of its bytes, because a segment's `data` is a large buffer that it would keep alive.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr
+
+from kdissect.packets.segment import Segment
+
+PIECE_COST: Final = 160  # bytes one Piece takes besides its payload, so tiny segments count too
+
+
+@mypyc_attr(acyclic=True)
+class Piece:
+    """`length` stream bytes from `position`; `data` is less than that when the snaplen cut it."""
+
+    __slots__ = ("position", "length", "data", "time_ns", "number", "ordinal", "capture")
+
+    def __init__(self, position: i64, length: i64, data: bytes, segment: Segment) -> None:
+        self.position = position
+        self.length = length
+        self.data = data
+        self.time_ns = segment.time_ns
+        self.number = segment.number
+        self.ordinal = segment.ordinal
+        self.capture = segment.capture
+
+
+class Allowance:
+    """How much all directions together may hold, and do."""
+
+    __slots__ = ("limit", "held")
+
+    def __init__(self, limit: i64) -> None:
+        self.limit = limit
+        self.held: i64 = 0
+
+
+class Held:
+    """The pieces of one direction; `cost` is the memory they take, counted in `allowance` too."""
+
+    __slots__ = ("pieces", "payload", "cost", "allowance")
+
+    def __init__(self, allowance: Allowance) -> None:
+        self.pieces: list[Piece] = []
+        self.payload: i64 = 0
+        self.cost: i64 = 0
+        self.allowance = allowance
+
+    def end(self) -> i64:
+        """Position after the last piece; there must be one."""
+        last = self.pieces[len(self.pieces) - 1]
+        return last.position + last.length
+
+    def insert(self, segment: Segment, position: i64, start: i64) -> i64:
+        """Keep the bytes of a segment at `position` from stream position `start` on that are new.
+
+        Gives how many those are, bytes cut off by the snaplen included.
+        """
+        end = position + segment.payload_length
+        index = self._first_after(start)
+        added: i64 = 0
+        while start < end:
+            if index < len(self.pieces) and self.pieces[index].position <= start:
+                # overlap: the piece was first
+                start = max(start, self.pieces[index].position + self.pieces[index].length)
+                index += 1
+                continue
+            stop = end
+            if index < len(self.pieces):
+                stop = min(stop, self.pieces[index].position)
+            self._put(index, segment, position, start, stop)
+            added += stop - start
+            start = stop
+            index += 1
+        return added
+
+    def drop_first(self, count: i64) -> None:
+        """Forget the first `count` pieces, which have been given out."""
+        for index in range(count):
+            piece = self.pieces[index]
+            self.payload -= len(piece.data)
+            self._charge(-PIECE_COST - len(piece.data))
+        del self.pieces[:count]
+
+    def disagrees(self, segment: Segment, position: i64) -> bool:
+        """Whether the segment at `position` has other bytes than those held for the same place."""
+        captured_end = position + segment.end - segment.start
+        index = self._first_after(position)
+        while index < len(self.pieces) and self.pieces[index].position < captured_end:
+            piece = self.pieces[index]
+            if differs(segment, position, piece.data, 0, len(piece.data), piece.position):
+                return True
+            index += 1
+        return False
+
+    def _first_after(self, position: i64) -> i64:
+        """Index of the first piece that ends after `position`."""
+        low: i64 = 0
+        high: i64 = len(self.pieces)
+        while low < high:
+            middle = (low + high) // 2
+            piece = self.pieces[middle]
+            if piece.position + piece.length > position:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _put(self, index: i64, segment: Segment, position: i64, start: i64, stop: i64) -> None:
+        first = segment.start + start - position
+        last = min(segment.start + stop - position, segment.end)
+        # All of start..stop may lie in the part that the snaplen cut off: first > last then.
+        data = segment.data[first:last] if first < last else b""
+        self.pieces.insert(index, Piece(start, stop - start, data, segment))
+        self.payload += len(data)
+        self._charge(PIECE_COST + len(data))
+
+    def _charge(self, cost: i64) -> None:
+        self.cost += cost
+        self.allowance.held += cost
+
+
+def differs(
+    segment: Segment, position: i64, data: bytes, start: i64, end: i64, data_position: i64
+) -> bool:
+    """Whether the segment at `position` and ``data[start:end]`` at `data_position` disagree."""
+    low = max(position, data_position)
+    high = min(position + segment.end - segment.start, data_position + end - start)
+    if low >= high:
+        return False
+    mine = segment.start + low - position
+    its = start + low - data_position
+    return segment.data[mine : mine + high - low] != data[its : its + high - low]

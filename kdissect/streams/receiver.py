@@ -1,0 +1,404 @@
+"""One direction of a connection: segments in any order → chunks in stream order, each byte once.
+
+    given out ──▶ next_position ── hole ──▶ held piece ── hole ──▶ held piece
+
+Cases of a segment's payload, in the order of the code: far away / in order / duplicate / overlap /
+hole / limit reached. A hole is given up, and becomes a `Gap`, when
+
+- the other side has acknowledged all of it for at least REORDER_NS (the capture may show the ACK
+  before the data it is for), or
+- it is older than HOLE_NS: a capture of one direction has no ACKs, or
+- more is held than the limits allow, or the connection ends.
+
+An acknowledgment alone, without later data, opens a hole too; one of a single byte does not, since
+that byte is the FIN of a lost packet more often than data.
+
+Where a direction starts without SYN, position 0 is its first byte seen, and what comes before it
+later (capture reordered, retransmission) is counted as duplicate, with one Problem.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from kdissect.errors import Problem
+from kdissect.packets.segment import Segment
+from kdissect.streams.events import Chunk, Connection, Event, Gap
+from kdissect.streams.held import Allowance, Held, Piece
+from kdissect.streams.recent import Recent
+from kdissect.streams.sequence import advance, distance
+
+# Two capture queues or interfaces are apart by less than 1 ms as a rule; 20 ms is generous, and
+# shorter than the smallest retransmission timeout (200 ms on Linux).
+REORDER_NS: Final = 20_000_000
+# Retransmission timers double from 200 ms: five losses in a row of one segment are 6.2 s.
+HOLE_NS: Final = 30_000_000_000
+# No Kafka socket has a window near this: Linux allows 6 MiB unless tuned, 128 MiB when tuned hard.
+FAR_BYTES: Final = 64 << 20
+DISAGREEMENTS_REPORTED: Final = 8  # per direction; one undetected port reuse would give thousands
+
+
+class Receiver:
+    """The reassembly of one direction.
+
+    `next_sequence` is the sequence number of `next_position`, -1 before the first byte or SYN.
+    `needs_care` is False while the next segment in order, or an ACK of what was given out, needs
+    nothing but counting: the caller then does that itself. Set it by `refresh`.
+    """
+
+    __slots__ = (
+        "connection", "direction", "counts", "peer", "next_sequence", "next_position",
+        "needs_care", "timed_position", "timed_ns", "syn_sequence", "syn_ns", "awaits_handshake",
+        "fin_position", "announces_zero", "window_probe", "acked_position", "marked_position",
+        "marked_ns", "settled_position", "hole_ns", "stray", "held", "held_limit", "recent",
+        "disagreements", "warned_of_start", "is_over",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        connection: Connection,
+        direction: i64,
+        held_limit: i64,
+        allowance: Allowance,
+        recent: Recent,
+    ) -> None:
+        self.connection = connection
+        self.direction = direction
+        self.counts = connection.counts[direction]
+        self.peer: Receiver = self
+        self.next_sequence: i64 = -1
+        self.next_position: i64 = 0
+        self.needs_care: bool = False
+        # One sent position at a time whose acknowledgment is awaited, and when it was sent.
+        self.timed_position: i64 = -1
+        self.timed_ns: i64 = 0
+        self.syn_sequence: i64 = -1
+        self.syn_ns: i64 = -1
+        self.awaits_handshake: bool = False
+        self.fin_position: i64 = -1
+        self.announces_zero: bool = False
+        self.window_probe: i64 = -1
+        # Latest acknowledgment by the peer, the one marked at marked_ns, and the one marked before:
+        # what lies before settled_position was acknowledged REORDER_NS ago or earlier.
+        self.acked_position: i64 = 0
+        self.marked_position: i64 = 0
+        self.marked_ns: i64 = 0
+        self.settled_position: i64 = 0
+        self.hole_ns: i64 = -1
+        self.stray: Segment | None = None
+        self.held = Held(allowance)
+        self.held_limit = held_limit
+        self.recent = recent
+        self.disagreements: i64 = 0
+        self.warned_of_start: bool = False
+        self.is_over: bool = False
+
+    def start(self, sequence: i64) -> None:
+        """Position 0 has this sequence number."""
+        self.next_sequence = sequence
+
+    def position_of(self, sequence: i64) -> i64:
+        """The stream position of a sequence number not 2**31 bytes away from the next one."""
+        return self.next_position + distance(sequence, self.next_sequence)
+
+    def refresh(self) -> None:
+        """Set `needs_care` by what is going on."""
+        self.needs_care = (
+            self.acked_position > self.next_position
+            or len(self.held.pieces) > 0
+            or self.awaits_handshake
+            or self.announces_zero
+            or self.stray is not None
+        )
+
+    def is_far(self, segment: Segment) -> bool:
+        """Whether the segment's payload cannot belong here: more than FAR_BYTES away.
+
+        A jump forward is a pause of the capture when the acknowledgment number fits.
+        """
+        if self.next_sequence < 0:
+            return False
+        ahead = distance(segment.sequence, self.next_sequence)
+        if -FAR_BYTES <= ahead <= FAR_BYTES:
+            return False
+        if ahead < 0 or self.peer.next_sequence < 0:
+            return True
+        peer_ahead = distance(segment.acknowledgment, self.peer.next_sequence)
+        return peer_ahead < -FAR_BYTES or peer_ahead > FAR_BYTES
+
+    def accept(
+        self, segment: Segment, sequence: i64, events: list[Event], problems: list[Problem]
+    ) -> None:
+        """Take a segment's payload, whose first byte has `sequence`; it must not be empty."""
+        if self.next_sequence < 0:
+            self.start(sequence)
+        position = self.position_of(sequence)
+        end = position + segment.payload_length
+        captured = segment.end - segment.start
+        if position == self.next_position and not self.held.pieces:
+            # in order
+            self.time_from(segment)
+            self._give(segment, position, position, events)
+            self._note_window_probe(segment, position)
+            return
+        given_before = self.counts.delivered_bytes
+        held_before = self.held.payload
+        if end <= self.next_position:
+            # duplicate
+            self._repeated(segment, position, problems)
+        elif position <= self.next_position and not self.held.pieces:
+            # overlap
+            self._repeated(segment, position, problems)
+            self._give(segment, position, self.next_position, events)
+        else:
+            # hole, or in the middle of holes
+            self._hold(segment, position, problems)
+        new = self.counts.delivered_bytes - given_before + self.held.payload - held_before
+        self.counts.duplicate_bytes += captured - new
+        self._drain(segment.time_ns, events)
+        # limit reached
+        self._enforce_limits(segment, events, problems)
+
+    def acknowledge(self, segment: Segment) -> None:
+        """Take the peer's acknowledgment number."""
+        if self.next_sequence < 0:
+            return
+        position = self.position_of(segment.acknowledgment)
+        if position > self.next_position + FAR_BYTES:
+            return
+        if self.fin_position >= 0:
+            # The FIN takes a sequence number but is no byte of the stream.
+            position = min(position, self.fin_position)
+        if self.acked_position <= self.next_position < position:
+            self._mark(position, segment.time_ns)
+            self.settled_position = self.next_position
+        self.acked_position = position
+        if 0 <= self.timed_position <= position:
+            self.note_round_trip(segment.time_ns)
+
+    def time_from(self, segment: Segment) -> None:
+        """Await the acknowledgment of this segment, unless an earlier one is awaited."""
+        if self.timed_position < 0:
+            self.timed_position = self.next_position + segment.payload_length
+            self.timed_ns = segment.time_ns
+
+    def note_round_trip(self, now: i64) -> None:
+        """The peer has acknowledged the timed position at `now`."""
+        round_trip = now - self.timed_ns
+        self.timed_position = -1
+        side = self.peer.direction
+        smallest: i64 = self.connection.min_rtt_ns[side]
+        if round_trip >= 0 and (smallest < 0 or round_trip < smallest):
+            self.connection.min_rtt_ns[side] = round_trip
+
+    def note_fin(self, position: i64) -> None:
+        """The stream ends at `position`; the first FIN counts."""
+        self.counts.fin_seen = True
+        if self.fin_position < 0:
+            self.fin_position = position
+            self.acked_position = min(self.acked_position, position)
+
+    def is_complete(self) -> bool:
+        """Whether everything up to the FIN has been given out."""
+        return 0 <= self.fin_position <= self.next_position
+
+    def check_patience(self, segment: Segment, events: list[Event]) -> None:
+        """Give up the holes that have waited long enough at the time of `segment`."""
+        now = segment.time_ns
+        if now - self.marked_ns >= REORDER_NS:
+            self.settled_position = self.marked_position
+            self._mark(self.acked_position, now)
+        # A later, smaller acknowledgment takes back a larger one: it was reordered or corrupt.
+        settled = min(self.settled_position, self.acked_position)
+        pieces = self.held.pieces
+        while pieces and (
+            pieces[0].position <= settled or now - self.hole_ns >= HOLE_NS
+        ):
+            self._give_up(segment, events)
+        if not pieces and settled > self.next_position + 1:
+            self._give_gap(settled - self.next_position, segment, events)
+
+    def finish(self, last: Segment, events: list[Event], problems: list[Problem]) -> None:
+        """Give out what is held, holes as gaps: nothing more comes. `last` times the gaps."""
+        self.discard_stray(problems)
+        while self.held.pieces:
+            self._give_up(last, events)
+        if self.acked_position > self.next_position + 1:
+            self._give_gap(self.acked_position - self.next_position, last, events)
+
+    def discard_stray(self, problems: list[Problem]) -> None:
+        """The segment set aside for being far away belongs to nothing."""
+        stray = self.stray
+        if stray is None:
+            return
+        self.stray = None
+        self.count(stray)
+        self.counts.duplicate_bytes += stray.end - stray.start
+        text = f"sequence number {stray.sequence}, {self.next_sequence} was next"
+        problems.append(self._problem("out-of-window", text, stray))
+
+    def count(self, segment: Segment) -> None:
+        """Count a segment and its payload."""
+        counts = self.counts
+        counts.packets += 1
+        counts.wire_bytes += segment.payload_length
+        counts.payload_bytes += segment.end - segment.start
+        counts.cut_bytes += segment.payload_length - (segment.end - segment.start)
+        if segment.time_ns > self.connection.last_time_ns:
+            self.connection.last_time_ns = segment.time_ns
+
+    def _hold(self, segment: Segment, position: i64, problems: list[Problem]) -> None:
+        pieces = self.held.pieces
+        if not pieces:
+            self.hole_ns = segment.time_ns
+        start = max(position, self.next_position)
+        is_early = bool(pieces) and start < self.held.end()
+        disagrees = self.held.disagrees(segment, position)
+        added = self.held.insert(segment, position, start)
+        if is_early and added > 0:
+            self.counts.out_of_order_segments += 1
+        if added < segment.payload_length:
+            self._repeated(segment, position, problems)
+            if disagrees:
+                self._disagreed(segment, problems)
+
+    def _repeated(self, segment: Segment, position: i64, problems: list[Problem]) -> None:
+        """Bytes of the segment at `position` were seen before, or lie before position 0."""
+        if position + segment.payload_length <= 0:
+            self._before_start(segment, problems)
+            return
+        if self.timed_position > position:
+            # Karn: the acknowledgment may be for either copy.
+            self.timed_position = -1
+        if segment.payload_length == 1 and position == self.next_position - 1:
+            # A keepalive probe repeats the last byte, or has garbage there.
+            return
+        if position != self.window_probe:
+            # A zero-window probe is sent again and again, then with more bytes behind it.
+            self.counts.retransmitted_segments += 1
+            self.connection.retransmits += 1
+        if self.recent.disagrees(self.connection, self.direction, segment, position):
+            self._disagreed(segment, problems)
+
+    def _before_start(self, segment: Segment, problems: list[Problem]) -> None:
+        if segment.payload_length == 1 or self.warned_of_start:
+            return
+        self.warned_of_start = True
+        text = "bytes from before the first ones seen; later ones of the kind are not reported"
+        problems.append(self._problem("before-start", text, segment))
+
+    def _disagreed(self, segment: Segment, problems: list[Problem]) -> None:
+        self.disagreements += 1
+        if self.disagreements <= DISAGREEMENTS_REPORTED:
+            text = "a retransmission has other bytes than the first copy, which is kept"
+            problems.append(self._problem("overlap-disagrees", text, segment))
+
+    def _note_window_probe(self, segment: Segment, position: i64) -> None:
+        if segment.payload_length == 1 and self.peer.announces_zero:
+            self.window_probe = position
+
+    def _give(self, segment: Segment, position: i64, start: i64, events: list[Event]) -> None:
+        """Give out the bytes of the segment at `position` from stream position `start` on."""
+        first = segment.start + start - position
+        if first < segment.end:
+            self._give_chunk(
+                Chunk(
+                    self.connection, self.direction, start, segment.time_ns, segment.number,
+                    segment.ordinal, segment.capture, segment.data, first, segment.end,
+                ),
+                events,
+            )  # fmt: skip
+        cut = position + segment.payload_length - self.next_position
+        if cut > 0:
+            self._give_cut(cut, segment.time_ns, segment.number, segment.ordinal,
+                           segment.capture, events)  # fmt: skip
+
+    def _give_piece(self, piece: Piece, events: list[Event]) -> None:
+        size: i64 = len(piece.data)
+        if size > 0:
+            self._give_chunk(
+                Chunk(
+                    self.connection, self.direction, piece.position, piece.time_ns, piece.number,
+                    piece.ordinal, piece.capture, piece.data, 0, size,
+                ),
+                events,
+            )  # fmt: skip
+        if size < piece.length:
+            self._give_cut(piece.length - size, piece.time_ns, piece.number, piece.ordinal,
+                           piece.capture, events)  # fmt: skip
+
+    def _give_chunk(self, chunk: Chunk, events: list[Event]) -> None:
+        events.append(chunk)
+        self.recent.add(chunk)
+        self.counts.delivered_bytes += chunk.end - chunk.start
+        self._advance(chunk.end - chunk.start)
+
+    def _give_cut(
+        self, length: i64, time_ns: i64, number: i64, ordinal: i64, capture: i64,
+        events: list[Event],
+    ) -> None:  # fmt: skip
+        is_acknowledged = self.acked_position >= self.next_position + length
+        events.append(
+            Gap(
+                self.connection, self.direction, self.next_position, time_ns, number, ordinal,
+                capture, length, is_acknowledged, True,
+            )
+        )  # fmt: skip
+        self._skip(length)
+
+    def _give_gap(self, length: i64, segment: Segment, events: list[Event]) -> None:
+        is_acknowledged = self.acked_position >= self.next_position + length
+        events.append(
+            Gap(
+                self.connection, self.direction, self.next_position, segment.time_ns,
+                segment.number, segment.ordinal, segment.capture, length, is_acknowledged, False,
+            )
+        )  # fmt: skip
+        self._skip(length)
+
+    def _skip(self, length: i64) -> None:
+        self.counts.gaps += 1
+        self.counts.missing_bytes += length
+        self._advance(length)
+
+    def _advance(self, length: i64) -> None:
+        self.next_position += length
+        self.next_sequence = advance(self.next_sequence, length)
+
+    def _give_up(self, segment: Segment, events: list[Event]) -> None:
+        """The hole before the first piece becomes a gap."""
+        self._give_gap(self.held.pieces[0].position - self.next_position, segment, events)
+        self._drain(segment.time_ns, events)
+
+    def _drain(self, now: i64, events: list[Event]) -> None:
+        """Give out the pieces that follow without a hole."""
+        taken: i64 = 0
+        for piece in self.held.pieces:
+            if piece.position > self.next_position:
+                break
+            self._give_piece(piece, events)
+            taken += 1
+        if taken > 0:
+            self.hole_ns = now
+            self.held.drop_first(taken)
+
+    def _enforce_limits(
+        self, segment: Segment, events: list[Event], problems: list[Problem]
+    ) -> None:
+        held = self.held
+        while held.pieces and (
+            held.cost > self.held_limit or held.allowance.held > held.allowance.limit
+        ):
+            text = f"{held.payload} bytes wait for a hole in the stream, which is given up"
+            problems.append(self._problem("held-limit", text, segment))
+            self._give_up(segment, events)
+
+    def _mark(self, position: i64, now: i64) -> None:
+        self.marked_position = position
+        self.marked_ns = now
+
+    def _problem(self, kind: str, text: str, segment: Segment) -> Problem:
+        return Problem(
+            "streams", kind, text, segment.time_ns, segment.number,
+            segment.end - segment.start, self.connection.id, -1, segment.capture,
+        )  # fmt: skip
