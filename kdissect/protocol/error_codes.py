@@ -1,6 +1,6 @@
 """Kafka's error codes: name and whether a client may try again."""
 
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
 from kdissect.protocol.specs import read_index
@@ -14,7 +14,7 @@ class ErrorCode(NamedTuple):
     is_retriable: bool
 
 
-@lru_cache(maxsize=None)
+@cache
 def error_codes() -> dict[int, ErrorCode]:
     """All known error codes, read from schema/error_codes.tsv the first time."""
     rows = read_index("error_codes")

@@ -31,9 +31,9 @@ def check_offset(data: bytes, offset: i64, size: i64, what: str) -> None:
 
 
 def read_bool(data: bytes, offset: i64) -> tuple[bool, i64]:
-    """A byte; anything but 0 is True.
+    r"""A byte; anything but 0 is True.
 
-    >>> read_bool(b"\\x02", 0)
+    >>> read_bool(b"\x02", 0)
     (True, 1)
     """
     check_offset(data, offset, 1, "bool")
@@ -41,8 +41,9 @@ def read_bool(data: bytes, offset: i64) -> tuple[bool, i64]:
 
 
 def read_int8(data: bytes, offset: i64) -> tuple[i64, i64]:
-    """
-    >>> read_int8(b"\\xff", 0)
+    r"""A signed byte.
+
+    >>> read_int8(b"\xff", 0)
     (-1, 1)
     """
     check_offset(data, offset, 1, "int8")
@@ -51,8 +52,9 @@ def read_int8(data: bytes, offset: i64) -> tuple[i64, i64]:
 
 
 def read_int16(data: bytes, offset: i64) -> tuple[i64, i64]:
-    """
-    >>> read_int16(b"\\x80\\x00", 0)
+    r"""Two bytes, signed.
+
+    >>> read_int16(b"\x80\x00", 0)
     (-32768, 2)
     """
     check_offset(data, offset, 2, "int16")
@@ -60,8 +62,9 @@ def read_int16(data: bytes, offset: i64) -> tuple[i64, i64]:
 
 
 def read_uint16(data: bytes, offset: i64) -> tuple[i64, i64]:
-    """
-    >>> read_uint16(b"\\x80\\x00", 0)
+    r"""Two bytes, unsigned.
+
+    >>> read_uint16(b"\x80\x00", 0)
     (32768, 2)
     """
     check_offset(data, offset, 2, "uint16")
@@ -69,8 +72,9 @@ def read_uint16(data: bytes, offset: i64) -> tuple[i64, i64]:
 
 
 def read_int32(data: bytes, offset: i64) -> tuple[i64, i64]:
-    """
-    >>> read_int32(b"\\xff\\xff\\xff\\xfe", 0)
+    r"""Four bytes, signed.
+
+    >>> read_int32(b"\xff\xff\xff\xfe", 0)
     (-2, 4)
     """
     check_offset(data, offset, 4, "int32")
@@ -78,8 +82,9 @@ def read_int32(data: bytes, offset: i64) -> tuple[i64, i64]:
 
 
 def read_uint32(data: bytes, offset: i64) -> tuple[i64, i64]:
-    """
-    >>> read_uint32(b"\\xff\\xff\\xff\\xfe", 0)
+    r"""Four bytes, unsigned.
+
+    >>> read_uint32(b"\xff\xff\xff\xfe", 0)
     (4294967294, 4)
     """
     check_offset(data, offset, 4, "uint32")
@@ -87,8 +92,9 @@ def read_uint32(data: bytes, offset: i64) -> tuple[i64, i64]:
 
 
 def read_int64(data: bytes, offset: i64) -> tuple[i64, i64]:
-    """
-    >>> read_int64(b"\\x80" + bytes(7), 0)
+    r"""Eight bytes, signed.
+
+    >>> read_int64(b"\x80" + bytes(7), 0)
     (-9223372036854775808, 8)
     """
     check_offset(data, offset, 8, "int64")
@@ -96,7 +102,8 @@ def read_int64(data: bytes, offset: i64) -> tuple[i64, i64]:
 
 
 def read_float64(data: bytes, offset: i64) -> tuple[float, i64]:
-    """
+    """IEEE 754, eight bytes.
+
     >>> read_float64(bytes.fromhex("3ff8000000000000"), 0)
     (1.5, 8)
     """
@@ -115,9 +122,9 @@ def read_uuid(data: bytes, offset: i64) -> tuple[str, i64]:
 
 
 def read_unsigned_varint(data: bytes, offset: i64) -> tuple[i64, i64]:
-    """32 bits, 7 a byte, least significant first, at most 5 bytes.
+    r"""32 bits, 7 a byte, least significant first, at most 5 bytes.
 
-    >>> read_unsigned_varint(b"\\x96\\x01", 0)
+    >>> read_unsigned_varint(b"\x96\x01", 0)
     (150, 2)
     """
     end: i64 = len(data)
@@ -150,9 +157,9 @@ def read_unsigned_varint(data: bytes, offset: i64) -> tuple[i64, i64]:
 
 
 def read_varint(data: bytes, offset: i64) -> tuple[i64, i64]:
-    """Zig-zag, 32 bits, at most 5 bytes.
+    r"""Zig-zag, 32 bits, at most 5 bytes.
 
-    >>> read_varint(b"\\x03", 0)
+    >>> read_varint(b"\x03", 0)
     (-2, 1)
     """
     value, offset = read_unsigned_varint(data, offset)
@@ -160,9 +167,9 @@ def read_varint(data: bytes, offset: i64) -> tuple[i64, i64]:
 
 
 def read_varlong(data: bytes, offset: i64) -> tuple[i64, i64]:
-    """Zig-zag, 64 bits, at most 10 bytes.
+    r"""Zig-zag, 64 bits, at most 10 bytes.
 
-    >>> read_varlong(b"\\xff" * 9 + b"\\x01", 0)
+    >>> read_varlong(b"\xff" * 9 + b"\x01", 0)
     (-9223372036854775808, 10)
     """
     start = offset
@@ -221,17 +228,18 @@ def checked_length(data: bytes, at: i64, length: i64, start: i64) -> tuple[i64, 
 
 
 def text_of(data: bytes, start: i64, end: i64) -> str:
-    """UTF-8; invalid bytes are written with backslash escapes.
+    r"""UTF-8; invalid bytes are written with backslash escapes.
 
-    >>> text_of(b"a\\xffb", 0, 3)
-    'a\\\\xffb'
+    >>> text_of(b"a\xffb", 0, 3)
+    'a\\xffb'
     """
     return data[start:end].decode("utf-8", "backslashreplace")
 
 
 def read_string(data: bytes, offset: i64) -> tuple[str | None, i64]:
-    """
-    >>> read_string(b"\\x00\\x02hi", 0), read_string(b"\\xff\\xff", 0)
+    r"""An int16 length and that many bytes of UTF-8.
+
+    >>> read_string(b"\x00\x02hi", 0), read_string(b"\xff\xff", 0)
     (('hi', 4), (None, 2))
     """
     length, start = read_length16(data, offset)
@@ -241,8 +249,9 @@ def read_string(data: bytes, offset: i64) -> tuple[str | None, i64]:
 
 
 def read_compact_string(data: bytes, offset: i64) -> tuple[str | None, i64]:
-    """
-    >>> read_compact_string(b"\\x03hi", 0), read_compact_string(b"\\x00", 0)
+    r"""A varint of length + 1 and that many bytes of UTF-8.
+
+    >>> read_compact_string(b"\x03hi", 0), read_compact_string(b"\x00", 0)
     (('hi', 3), (None, 1))
     """
     length, start = read_compact_length(data, offset)
@@ -252,8 +261,9 @@ def read_compact_string(data: bytes, offset: i64) -> tuple[str | None, i64]:
 
 
 def read_bytes(data: bytes, offset: i64) -> tuple[bytes | None, i64]:
-    """
-    >>> read_bytes(b"\\x00\\x00\\x00\\x01!", 0)
+    r"""An int32 length and that many bytes.
+
+    >>> read_bytes(b"\x00\x00\x00\x01!", 0)
     (b'!', 5)
     """
     length, start = read_length32(data, offset)
@@ -263,8 +273,9 @@ def read_bytes(data: bytes, offset: i64) -> tuple[bytes | None, i64]:
 
 
 def read_compact_bytes(data: bytes, offset: i64) -> tuple[bytes | None, i64]:
-    """
-    >>> read_compact_bytes(b"\\x02!", 0)
+    r"""A varint of length + 1 and that many bytes.
+
+    >>> read_compact_bytes(b"\x02!", 0)
     (b'!', 2)
     """
     length, start = read_compact_length(data, offset)

@@ -25,7 +25,7 @@ its releases offered it only with unstable versions enabled.
 """
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -67,6 +67,11 @@ class FieldSpec(NamedTuple):
     def is_struct(self) -> bool:
         """Whether the field, or an element of it, is a struct."""
         return self.type not in PRIMITIVES
+
+    @property
+    def full_type(self) -> str:
+        """The type as upstream writes it: ``[]int32`` for an array."""
+        return f"[]{self.type}" if self.is_array else self.type
 
 
 class MessageSpec(NamedTuple):
@@ -194,7 +199,7 @@ def read_definitions(text: str) -> list[Definition]:
     return [_read_definition(line) for line in read_lines(text)]
 
 
-@lru_cache(maxsize=None)
+@cache
 def load_file(name: str) -> dict[str, Definition]:
     """The definitions of one file of schema/, by name; `name` is like ``apis/Fetch``."""
     path = SCHEMA_DIRECTORY / f"{name}.txt"
@@ -217,7 +222,7 @@ def read_index(name: str) -> Iterator[list[str]]:
 
 def _read_definition(line: Line) -> Definition:
     has_key = len(line.words) == 3
-    if len(line.words) not in (2, 3) or has_key and not line.words[1].isdigit():
+    if len(line.words) not in (2, 3) or (has_key and not line.words[1].isdigit()):
         raise SchemaError(f"line {line.number}: expected a kind, a key if any, and a name")
     attributes: dict[str, list[str]] = {}
     bodies: list[Line] = []
@@ -289,7 +294,7 @@ def _read_releases(words: list[str], line: Line) -> dict[int, Release]:
         version, _, rest = item.partition(" ")
         span, _, unstable = rest.partition(" unstable ")
         first, dash, last = span.partition("-")
-        if not version.isdigit() or not dash and not span.endswith("+"):
+        if not version.isdigit() or (not dash and not span.endswith("+")):
             raise SchemaError(f"line {line.number}: releases {item!r} of {line.words[-1]}")
         releases[int(version)] = Release(first.rstrip("+"), last, tuple(unstable.split()))
     return releases

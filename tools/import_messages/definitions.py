@@ -142,12 +142,10 @@ def to_fields(
     return tuple(spec for spec in specs if spec.versions)
 
 
-def to_field(
-    field: Json, parent: Versions, newest: int, structs: Structs, depth: int
-) -> FieldSpec:
+def to_field(field: Json, parent: Versions, newest: int, structs: Structs, depth: int) -> FieldSpec:
     """One field; its versions are cut to those of the parent."""
-    tagged_text = field.get("taggedVersions", "none")
-    versions = parse_versions(field.get("versions", tagged_text), newest) & parent
+    tagged_text: str = field.get("taggedVersions", "none")
+    versions = parse_versions(field.get("versions") or tagged_text, newest) & parent
     tagged = parse_versions(tagged_text, newest) & versions
     type_name = field["type"].removeprefix("[]")
     is_struct = type_name not in PRIMITIVES
@@ -181,4 +179,3 @@ def normal_default(value: object, type_name: str) -> str:
     if "int" in type_name and text:
         return str(int(text, 0)) if int(text, 0) else ""
     return text
-

@@ -196,9 +196,7 @@ def _latest_unstable(known: Definition, source: Source) -> bool:
     return source.is_latest_unstable
 
 
-def _merge_releases(
-    known: dict[int, Release], source: Source, release: str
-) -> dict[int, Release]:
+def _merge_releases(known: dict[int, Release], source: Source, release: str) -> dict[int, Release]:
     releases = dict(known)
     for version, support in source.supported_by.items():
         before = known.get(version)

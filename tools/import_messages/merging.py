@@ -72,7 +72,7 @@ def matches(older: Fields, newer: Fields) -> list[tuple[int, int]]:
 
 def is_same_field(older: FieldSpec, newer: FieldSpec) -> bool:
     """Whether two fields can share a line: name, shape, tag and length form agree."""
-    same_type = older.type == newer.type or older.is_struct and newer.is_struct
+    same_type = older.type == newer.type or (older.is_struct and newer.is_struct)
     return (
         older.name == newer.name
         and same_type
@@ -83,7 +83,7 @@ def is_same_field(older: FieldSpec, newer: FieldSpec) -> bool:
 
 
 def wire_layout(fields: Fields) -> tuple[object, ...]:
-    """What decides the bytes of `fields`: two layouts with equal values are the same on the wire."""
+    """What decides the bytes of `fields`: equal values are the same bytes on the wire."""
     return tuple(
         (field.name, field.type if not field.is_struct else "", field.is_array, field.tag,
          field.versions, field.is_struct and not field.is_array and field.nullable,

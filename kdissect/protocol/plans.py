@@ -1,0 +1,103 @@
+"""Specs and a version → trees of readers: the full decode and projected decodes.
+
+A projection is built from two questions put to the caller: which role has a field (`RoleOf`), and
+of which kind is a struct that has these roles (`KindOf`)? Fields with a role get a slot of their
+own. A struct whose kind is not 0 gives a row at its end; its shape finds the roles in its own
+fields, then in single structs inside it that give no row themselves, then, for roles that are
+inherited, in the enclosing structs as far as they stand before it on the wire. An array of
+primitives with a role gives a row for each element.
+"""
+
+from librt.vecs import vec
+from mypy_extensions import i64
+
+from kdissect.errors import UnknownApi
+from kdissect.protocol.apis import APIS, api_name
+from kdissect.protocol.layouts import build_reader
+from kdissect.protocol.primitives import check_offset
+from kdissect.protocol.projector import KindOf, Projector, Role, RoleOf, Scope
+from kdissect.protocol.readers import NULL, Reader, Shape, Sink
+from kdissect.protocol.specs import MessageSpec
+
+__all__ = [
+    "KindOf", "Plan", "Plans", "Role", "RoleOf", "build_projection", "build_reader",
+]  # fmt: skip
+
+
+class Plan:
+    """The projected decode of one layout; `shapes` are those of all its rows.
+
+    `spec` and `version` say of what. A sink may be used with any number of plans in turn.
+    """
+
+    def __init__(
+        self, spec: MessageSpec, version: int, reader: Reader, shapes: list[Shape], slot_count: i64
+    ) -> None:
+        self.spec = spec
+        self.version = version
+        self.reader = reader
+        self.shapes = shapes
+        self.slot_count = slot_count
+
+    def run(self, data: bytes, offset: i64, sink: Sink) -> i64:
+        """Decode the body at `offset` into `sink`; the offset behind it. Raises DecodeError."""
+        if len(sink.slots) < self.slot_count:
+            sink.slots = vec[i64]([NULL] * self.slot_count)
+        check_offset(data, offset, 0, "body")
+        return self.reader.project(data, offset, sink)
+
+
+def build_projection(
+    spec: MessageSpec,
+    version: int,
+    role_of: RoleOf,
+    kind_of: KindOf,
+    role_count: int,
+    inherited: frozenset[int] | None = None,
+) -> Plan:
+    """The projected decode of one version; None in `inherited` means all roles.
+
+    `role_of` is asked for each field with the path of upstream names that leads to its struct,
+    `kind_of` for each struct with the roles it has and whether it is the whole body.
+    """
+    if version not in spec.versions:
+        raise UnknownApi(f"no layout for {spec.name} v{version}")
+    projector = Projector(spec, version, role_of, kind_of, role_count, inherited)
+    reader = projector.struct(spec.fields, (), "", Scope(None))
+    return Plan(spec, version, reader, projector.shapes, projector.slot_count)
+
+
+class Plans:
+    """The plans of all API messages for one set of questions, each built when first asked for."""
+
+    def __init__(
+        self,
+        request_roles: RoleOf,
+        response_roles: RoleOf,
+        kind_of: KindOf,
+        role_count: int,
+        inherited: frozenset[int] | None = None,
+    ) -> None:
+        self.request_roles = request_roles
+        self.response_roles = response_roles
+        self.kind_of = kind_of
+        self.role_count = role_count
+        self.inherited = inherited
+        self.plans: dict[int, Plan] = {}
+
+    def get(self, key: i64, version: i64, is_response: bool) -> Plan:
+        """The plan of one message; raises UnknownApi for keys and versions not known."""
+        plan = self.plans.get(key << 17 | version << 1 | (1 if is_response else 0))
+        return plan if plan is not None else self._build(key, version, is_response)
+
+    def _build(self, key: int, version: int, is_response: bool) -> Plan:
+        api = APIS.get(key)
+        if api is None or not api.knows(version):
+            raise UnknownApi(f"no layout for {api_name(key)} v{version}")
+        spec = api.definition().layouts["response" if is_response else "request"]
+        role_of = self.response_roles if is_response else self.request_roles
+        plan = build_projection(
+            spec, version, role_of, self.kind_of, self.role_count, self.inherited
+        )
+        self.plans[key << 17 | version << 1 | (1 if is_response else 0)] = plan
+        return plan
