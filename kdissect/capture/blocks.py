@@ -1,0 +1,119 @@
+"""The blocks of a pcapng file that are not packets, and what all blocks have in common.
+
+    block  = 4 bytes type, 4 bytes total length, content, 4 bytes total length again
+    option = 2 bytes code, 2 bytes length, value, padding to a multiple of 4 bytes
+
+`order` is always ``<`` or ``>``, the byte order of the section; `content` is without the type and
+the lengths.
+"""
+
+import struct
+from typing import Final, NamedTuple
+
+SECTION_HEADER: Final = 0x0A0D0D0A  # the same in either byte order
+INTERFACE_DESCRIPTION: Final = 1
+OBSOLETE_PACKET: Final = 2
+SIMPLE_PACKET: Final = 3
+INTERFACE_STATISTICS: Final = 5
+ENHANCED_PACKET: Final = 6
+DECRYPTION_SECRETS: Final = 10
+# Skipped by kdissect, but numbered by Wireshark like packets.
+SYSTEMD_JOURNAL: Final = 9
+
+PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
+ORDER_BIG: Final = b"\x1a\x2b\x3c\x4d"
+ORDER_LITTLE: Final = b"\x4d\x3c\x2b\x1a"
+
+# Type, length and length again.
+BLOCK_FRAME_SIZE: Final = 12
+# Up to and with the byte order magic, which the length of a section header cannot be read without.
+SECTION_START_SIZE: Final = 12
+SECTION_HEADER_SIZE: Final = 28
+# Fixed fields and frame of an Enhanced (or obsolete) Packet and a Simple Packet Block.
+ENHANCED_SIZE: Final = 32
+SIMPLE_SIZE: Final = 16
+# A packet of the largest size with 15 MiB of options; Wireshark's limit is the same.
+MAXIMUM_BLOCK_SIZE: Final = 16 << 20
+MAXIMUM_INTERFACES: Final = 1 << 16
+MAXIMUM_SECRETS_SIZE: Final = 16 << 20
+
+END_OF_OPTIONS: Final = 0
+ISB_IFDROP: Final = 5
+ISB_OSDROP: Final = 7
+
+# What `agreed_length` says instead of a length.
+NO_BLOCK: Final = -1
+UNDECIDED: Final = 0
+
+
+class Option(NamedTuple):
+    """One option of a pcapng block."""
+
+    code: int
+    value: bytes
+
+
+class Secrets(NamedTuple):
+    """Content of a Decryption Secrets Block; `kind` 0x544C534B is a TLS key log."""
+
+    kind: int
+    content: bytes
+
+
+class Dropped(NamedTuple):
+    """Of an Interface Statistics Block: packets that the capturing host lost so far."""
+
+    interface: int
+    packets: int
+
+
+def read_options(content: bytes, offset: int, order: str) -> list[Option]:
+    """The options from `offset` on, up to their end mark or the first one that is cut."""
+    options: list[Option] = []
+    while offset + 4 <= len(content):
+        code, length = struct.unpack_from(order + "HH", content, offset)
+        offset += 4
+        if code == END_OF_OPTIONS or offset + length > len(content):
+            break
+        options.append(Option(code, content[offset : offset + length]))
+        offset += length + -length % 4
+    return options
+
+
+def read_dropped(content: bytes, order: str) -> Dropped:
+    """What an Interface Statistics Block says was lost.
+
+    Raises `struct.error` when the fixed fields are not there.
+    """
+    interface: int = struct.unpack_from(order + "I8x", content, 0)[0]
+    packets = 0
+    for option in read_options(content, 12, order):
+        if option.code in (ISB_IFDROP, ISB_OSDROP) and len(option.value) == 8:
+            packets += int(struct.unpack(order + "Q", option.value)[0])
+    return Dropped(interface, packets)
+
+
+def read_secrets(content: bytes, order: str) -> Secrets:
+    """The keys of a Decryption Secrets Block, less than its length says when that is a lie.
+
+    Raises `struct.error` when the fixed fields are not there.
+    """
+    kind, size = struct.unpack_from(order + "II", content, 0)
+    return Secrets(kind, content[8 : 8 + size])
+
+
+def agreed_length(data: bytes, at: int, order: str) -> int:
+    """Total length of the block at `at` if its two lengths agree, else NO_BLOCK or UNDECIDED."""
+    if at + SECTION_START_SIZE > len(data):
+        return UNDECIDED
+    if data[at : at + 4] == PCAPNG_MAGIC:
+        magic = data[at + 8 : at + SECTION_START_SIZE]
+        if magic != ORDER_BIG and magic != ORDER_LITTLE:
+            return NO_BLOCK
+        order = ">" if magic == ORDER_BIG else "<"
+    length: int = struct.unpack_from(order + "I", data, at + 4)[0]
+    if length < SECTION_HEADER_SIZE or length & 3 or length > MAXIMUM_BLOCK_SIZE:
+        return NO_BLOCK
+    if at + length > len(data):
+        return UNDECIDED
+    return length if data[at + 4 : at + 8] == data[at + length - 4 : at + length] else NO_BLOCK

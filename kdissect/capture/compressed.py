@@ -1,0 +1,193 @@
+"""Compressed capture files: gzip, zstd, LZ4 frames, xz and bzip2, told by their first bytes.
+
+In: the bytes of a file. Out: the uncompressed bytes, in pieces of a bounded size. Several
+compressed members in a row are one file, as their own tools have it. A file that ends early or is
+damaged gives what comes before, and a `Problem`.
+"""
+
+import bz2
+import lzma
+import zlib
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import lz4.frame
+import zstandard
+
+from kdissect.errors import Problem
+
+# Compressed bytes taken at a time.
+INPUT_SIZE: Final = 1 << 16
+# zstandard gives all that its input makes, so its input is what bounds its output: a block of 128
+# KiB may be written in 4 bytes, 2 KiB make 64 MiB at worst.
+ZSTD_INPUT_SIZE: Final = 1 << 11
+# Memory that a zstd frame may ask for: what `zstd --ultra --long=27` needs, and no more.
+ZSTD_WINDOW_SIZE: Final = 1 << 27
+GZIP_WBITS: Final = 31  # 15 bits of window, plus 16 for a gzip header
+
+FAILURES: Final = (zlib.error, OSError, EOFError, lzma.LZMAError, zstandard.ZstdError, RuntimeError)
+
+
+class Decoder(Protocol):
+    """What `bz2`, `lzma` and `lz4.frame` agree on: one compressed member, fed in pieces."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes | None: ...
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+
+
+class GzipDecoder:
+    """A gzip member."""
+
+    def __init__(self) -> None:
+        self._member = zlib.decompressobj(GZIP_WBITS)
+        self._is_full = False
+
+    @property
+    def eof(self) -> bool:
+        return self._member.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._is_full
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._member.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        taken = self._member.decompress(self._member.unconsumed_tail + data, max_length)
+        # Output may be left inside zlib even when all input was consumed.
+        self._is_full = len(taken) == max_length and not self._member.eof
+        return taken
+
+
+class ZstdDecoder:
+    """A zstd frame."""
+
+    def __init__(self) -> None:
+        self._frame = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_SIZE).decompressobj()
+        self._input = b""
+
+    @property
+    def eof(self) -> bool:
+        return self._frame.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._input
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._frame.unused_data + self._input
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        data = self._input + data
+        parts = []
+        used = size = 0
+        while used < len(data) and size < max_length and not self._frame.eof:
+            parts.append(self._frame.decompress(data[used : used + ZSTD_INPUT_SIZE]))
+            size += len(parts[-1])
+            used += ZSTD_INPUT_SIZE
+        self._input = data[used:]
+        return b"".join(parts)
+
+
+GZIP_MAGIC: Final = b"\x1f\x8b"
+LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
+ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+# The first four bytes of a zstd or LZ4 frame to be skipped; pzstd starts its files with one.
+SKIPPABLE_MAGICS: Final = frozenset(bytes((kind, 0x2A, 0x4D, 0x18)) for kind in range(0x50, 0x60))
+XZ_MAGIC: Final = b"\xfd7zXZ\x00"
+BZIP2_MAGIC: Final = b"BZh"
+
+
+def find_decoder(first: bytes) -> Callable[[], Decoder] | None:
+    """What decodes a file that starts with `first`; None when it is not compressed."""
+    if first.startswith(GZIP_MAGIC):
+        return GzipDecoder
+    if first.startswith(ZSTD_MAGIC) or first[:4] in SKIPPABLE_MAGICS:
+        return ZstdDecoder
+    if first.startswith(LZ4_MAGIC):
+        return _make_lz4_decoder
+    if first.startswith(XZ_MAGIC):
+        return lzma.LZMADecompressor
+    if first.startswith(BZIP2_MAGIC):
+        return bz2.BZ2Decompressor
+    return None
+
+
+def _make_lz4_decoder() -> Decoder:
+    decoder: Decoder = lz4.frame.LZ4FrameDecompressor()
+    return decoder
+
+
+class CompressedReader:
+    """The uncompressed bytes of a file that `read` gives more of after its beginning `first`."""
+
+    def __init__(
+        self, read: Callable[[int], bytes], first: bytes, make_decoder: Callable[[], Decoder]
+    ) -> None:
+        self.problems: list[Problem] = []
+        self._read_compressed = read
+        self._input = first
+        self._make_decoder = make_decoder
+        self._decoder = make_decoder()
+        self._is_over = False
+        self._compressed_size = len(first)
+
+    def read(self, size: int) -> bytes:
+        """At least `size` bytes (and not many more), less only at the end of the file."""
+        parts: list[bytes] = []
+        got = 0
+        while got < size and not self._is_over:
+            part = self._read_part(size - got)
+            parts.append(part)
+            got += len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _read_part(self, size: int) -> bytes:
+        if self._decoder.eof and not self._start_next_member():
+            self._is_over = True
+            return b""
+        if self._decoder.needs_input and not self._input and not self._fill():
+            self._stop("truncated-file", "the compressed file ends early")
+            return b""
+        data, self._input = self._input, b""
+        try:
+            return self._decoder.decompress(data, size)
+        except FAILURES as error:
+            self._stop("corrupt-file", f"the compressed file is damaged: {error}")
+            return b""
+
+    def _fill(self) -> bool:
+        """Add to the input; False at the end of the file."""
+        more = self._read_compressed(INPUT_SIZE)
+        self._input += more
+        self._compressed_size += len(more)
+        return bool(more)
+
+    def _start_next_member(self) -> bool:
+        """Whether another member follows; zeros after the last one are padding."""
+        self._input = ((self._decoder.unused_data or b"") + self._input).lstrip(b"\x00")
+        while len(self._input) < len(XZ_MAGIC) and self._fill():
+            self._input = self._input.lstrip(b"\x00")
+        if not self._input:
+            return False
+        make_decoder = find_decoder(self._input)
+        if make_decoder is None:
+            self._stop("corrupt-file", "something else follows the compressed data")
+            return False
+        self._decoder = make_decoder()
+        return True
+
+    def _stop(self, kind: str, message: str) -> None:
+        self._is_over = True
+        left = len(self._input)
+        self.problems.append(
+            Problem("capture", kind, f"{message}, byte {self._compressed_size - left}", bytes=left)
+        )

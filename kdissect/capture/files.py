@@ -1,0 +1,265 @@
+"""Opens captures by name and gives their packets in batches, several files as one capture.
+
+Files are put in the order of their first packets. Those of a ring buffer follow each other; those
+that overlap in time are merged packet by packet, each file keeping the order it was written in.
+"""
+
+import glob
+import io
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Final
+
+from kdissect.capture.blocks import Secrets
+from kdissect.capture.merge import count_until, number_packets
+from kdissect.capture.opened import CHUNK_SIZE, NO_PACKET_NS, CaptureFile, Source, capture_error
+from kdissect.capture.packet import Packet
+from kdissect.errors import CaptureError, Problem, TruncatedCapture, UnknownCaptureFormat
+
+__all__ = ["Capture", "Source", "open_captures"]
+
+STDIN: Final = "-"
+# Packets gathered from files that take turns before they are given as one batch.
+MERGED_BATCH: Final = 4096
+
+
+def open_captures(sources: Source | Iterable[Source], chunk_size: int = CHUNK_SIZE) -> "Capture":
+    """Open one capture or many: paths, globs, directories, ``-`` for stdin, binary files.
+
+    Of a directory, the files that are captures are taken; the others are named in `passed_over`.
+    Raises `CaptureError` for what is not there or is no capture.
+    """
+    files: list[CaptureFile] = []
+    for source in _listed(sources):
+        files += _find_files(source, chunk_size)
+    if not files:
+        raise CaptureError("no capture was named")
+    return Capture(_without_repeats(files))
+
+
+class Capture:
+    """Iterates over the packets of one or more files in order of time, as lists of `Packet`.
+
+    `names` are the files; `Packet.capture` is an index of it. `bytes_read` of `bytes_total` (None
+    when not known, as of a pipe) were read so far, as stored, so compressed if compressed.
+    `problems` is drained by the user. To be iterated over once; files close as they end, or in
+    `with` or `close`.
+    """
+
+    def __init__(self, files: list[CaptureFile]) -> None:
+        self.problems: list[Problem] = []
+        # Files in a directory that are no captures.
+        self.passed_over: list[str] = []
+        self._files = files
+        try:
+            self._open_files()
+        except CaptureError:
+            self.close()
+            raise
+
+    def __enter__(self) -> "Capture":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[list[Packet]]:
+        if len(self._files) == 1:
+            return self._iter_alone(self._files[0])
+        return self._iter_merged()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the files in the order of their first packets."""
+        return [file.name for file in self._files]
+
+    @property
+    def bytes_read(self) -> int:
+        return sum(file.bytes_done for file in self._files)
+
+    @property
+    def bytes_total(self) -> int | None:
+        sizes = [file.size for file in self._files]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+    @property
+    def secrets(self) -> list[Secrets]:
+        """Contents of the Decryption Secrets blocks read so far."""
+        return [secrets for file in self._files for secrets in file.secrets]
+
+    def take_problems(self) -> list[Problem]:
+        """The problems met since the last call."""
+        taken, self.problems = self.problems, []
+        return taken
+
+    def close(self) -> None:
+        """Close the files, but not those that the user opened."""
+        for file in self._files:
+            file.close()
+
+    def _open_files(self) -> None:
+        """Find out what the files are, and their order when there are several."""
+        if len(self._files) == 1 and not self._files[0].is_found:
+            self._files[0].start(0)
+            return
+        self._files = [file for file in self._files if self._is_readable(file)]
+        if not self._files:
+            raise CaptureError("there is no capture with packets among the files")
+        self._files.sort(key=lambda file: file.first_time_ns)
+        for capture, file in enumerate(self._files):
+            file.capture = capture
+
+    def _is_readable(self, file: CaptureFile) -> bool:
+        """Whether the file is to be read. One that is empty yet costs its packets, not the rest."""
+        try:
+            file.look_ahead()
+        except (TruncatedCapture, UnknownCaptureFormat) as error:
+            if file.is_found:
+                self.passed_over.append(file.name)
+                return False
+            if isinstance(error, UnknownCaptureFormat) and file.size != 0:
+                raise
+            self.problems.append(Problem("capture", "empty-file", str(error)))
+            return False
+        return True
+
+    def _iter_alone(self, file: CaptureFile) -> Iterator[list[Packet]]:
+        while (batch := file.read()) is not None:
+            self.problems += file.take_problems()
+            if batch:
+                yield batch
+
+    def _iter_merged(self) -> Iterator[list[Packet]]:
+        """Let the file with the earliest packet go on until another one is earlier."""
+        turns = _Turns(self._files)
+        ordinal = 1
+        merged: list[Packet] = []
+        while run := turns.take():
+            number_packets(run, ordinal)
+            ordinal += len(run)
+            if merged or len(run) < MERGED_BATCH:
+                merged += run
+            else:
+                merged = run
+            if len(merged) >= MERGED_BATCH:
+                self._take_problems()
+                yield merged
+                merged = []
+        self._take_problems()
+        if merged:
+            yield merged
+
+    def _take_problems(self) -> None:
+        for file in self._files:
+            self.problems += file.take_problems()
+
+
+class _Head:
+    """A file that is being read, and where in its current batch it is."""
+
+    def __init__(self, file: CaptureFile) -> None:
+        self.file = file
+        self.batch = file.read_packets()
+        self.index = 0
+
+    @property
+    def order(self) -> tuple[int, int]:
+        return self.batch[self.index].time_ns, self.file.capture
+
+
+class _Turns:
+    """Whose turn it is among files that are sorted by their first times."""
+
+    def __init__(self, files: list[CaptureFile]) -> None:
+        self._waiting = list(files)
+        self._heads: list[_Head] = []
+
+    def take(self) -> list[Packet]:
+        """The next packets, all of one file; none at the end of all files."""
+        self._start_files()
+        if not self._heads:
+            return []
+        head = min(self._heads, key=lambda head: head.order)
+        until = min(
+            (other.order[0] for other in self._heads if other is not head), default=NO_PACKET_NS
+        )
+        if self._waiting:
+            until = min(until, self._waiting[0].first_time_ns)
+        end = count_until(head.batch, head.index, until)
+        is_whole = head.index == 0 and end == len(head.batch)
+        run = head.batch if is_whole else head.batch[head.index : end]
+        self._advance(head, end)
+        return run
+
+    def _start_files(self) -> None:
+        """Start the files whose first packet is due."""
+        while self._waiting:
+            first_time_ns = self._waiting[0].first_time_ns
+            if self._heads and first_time_ns > min(head.order[0] for head in self._heads):
+                return
+            file = self._waiting.pop(0)
+            file.start(file.capture)
+            head = _Head(file)
+            if head.batch:
+                self._heads.append(head)
+
+    def _advance(self, head: _Head, index: int) -> None:
+        head.index = index
+        if index == len(head.batch):
+            head.batch = head.file.read_packets()
+            head.index = 0
+            if not head.batch:
+                self._heads.remove(head)
+
+
+def _listed(sources: Source | Iterable[Source]) -> list[Source]:
+    if isinstance(sources, str | os.PathLike | io.IOBase | BinaryIO):
+        return [sources]
+    return list(sources)
+
+
+def _find_files(source: Source, chunk_size: int) -> list[CaptureFile]:
+    """The files that one source stands for."""
+    if not isinstance(source, str | os.PathLike):
+        name = str(getattr(source, "name", "<stream>"))
+        return [CaptureFile(source, name, chunk_size)]
+    if source == STDIN:
+        return [CaptureFile(sys.stdin.buffer, STDIN, chunk_size)]
+    path = Path(source)
+    if path.is_dir():
+        return [CaptureFile(found, str(found), chunk_size, True) for found in _list_directory(path)]
+    if not path.exists() and glob.has_magic(str(path)):
+        matches = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207
+        if not matches:
+            raise CaptureError(f"{path}: no file matches")
+        files = [_find_files(match, chunk_size) for match in matches if not Path(match).is_dir()]
+        return [file for found in files for file in found]
+    return [CaptureFile(path, str(path), chunk_size)]
+
+
+def _list_directory(path: Path) -> list[Path]:
+    try:
+        entries = sorted(path.iterdir())
+    except OSError as error:
+        raise capture_error(str(path), error) from error
+    return [entry for entry in entries if entry.is_file() and not entry.name.startswith(".")]
+
+
+def _without_repeats(files: list[CaptureFile]) -> list[CaptureFile]:
+    """Files that were named twice, perhaps by overlapping globs, are read once."""
+    seen: set[str] = set()
+    kept: list[CaptureFile] = []
+    for file in files:
+        identity = os.path.realpath(file.name) if file.is_path else str(id(file))
+        if identity not in seen:
+            kept.append(file)
+        seen.add(identity)
+    return kept

@@ -1,0 +1,92 @@
+"""What a pcapng section says of one of its interfaces, and the clock arithmetic that follows."""
+
+import struct
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr
+
+from kdissect.capture.blocks import read_options
+
+SECOND_NS: Final = 1_000_000_000
+LATEST_NS: Final = (1 << 63) - 1  # the year 2262
+
+# Options of an Interface Description Block.
+IF_NAME: Final = 2
+IF_TSRESOL: Final = 9
+IF_TSOFFSET: Final = 14
+
+
+@mypyc_attr(acyclic=True)
+class Interface:
+    """One interface: where its packets' link type and clock come from.
+
+    A timestamp below ``high_limit << 32`` is in ns when multiplied by `unit_ns` and moved by
+    `offset_ns`; any other goes through `to_ns`.
+    """
+
+    __slots__ = (
+        "link_type", "snap_length", "name", "unit_ns", "high_limit", "offset_ns",
+        "units_per_second", "bad_times", "dropped",
+    )  # fmt: skip
+
+    def __init__(self, link_type: i64, snap_length: i64, name: str) -> None:
+        self.link_type: i64 = link_type
+        self.snap_length: i64 = snap_length
+        self.name = name
+        self.offset_ns: i64 = 0
+        self.units_per_second: int = 0
+        self.unit_ns: i64 = 0
+        self.high_limit: i64 = 0
+        # Packets whose time does not fit 64 bits of ns.
+        self.bad_times: i64 = 0
+        # Packets that the capturing host says it lost.
+        self.dropped: i64 = 0
+        self.set_resolution(1_000_000)
+
+    def set_resolution(self, units_per_second: int) -> None:
+        """Timestamps count 1 / `units_per_second` seconds."""
+        self.units_per_second = units_per_second
+        self.unit_ns = 0
+        self.high_limit = 0
+        if units_per_second <= SECOND_NS and SECOND_NS % units_per_second == 0:
+            self.unit_ns = SECOND_NS // units_per_second
+            # The offset may use up the other half of the 63 bits.
+            self.high_limit = (1 << 62) // (SECOND_NS // units_per_second) >> 32
+
+    def to_ns(self, timestamp: int) -> int:
+        """Time in ns since 1970 of any 64-bit timestamp, held within 0 and `LATEST_NS`."""
+        time_ns = timestamp * SECOND_NS // self.units_per_second + int(self.offset_ns)
+        if 0 <= time_ns <= LATEST_NS:
+            return time_ns
+        self.bad_times += 1
+        return 0 if time_ns < 0 else LATEST_NS
+
+
+def make_interface(content: bytes, order: str) -> Interface:
+    """The interface of an Interface Description Block's content (without lengths).
+
+    `order` is ``<`` or ``>``. Raises `struct.error` when the fixed fields are not there.
+    """
+    link_type, snap_length = struct.unpack_from(order + "HxxI", content, 0)
+    interface = Interface(link_type, snap_length, "")
+    for option in read_options(content, 8, order):
+        if option.code == IF_NAME:
+            interface.name = option.value.decode("utf-8", "replace")
+        elif option.code == IF_TSRESOL and len(option.value) == 1:
+            interface.set_resolution(_units_per_second(option.value[0]))
+        elif option.code == IF_TSOFFSET and len(option.value) == 8:
+            seconds: int = struct.unpack(order + "q", option.value)[0]
+            _set_offset(interface, seconds)
+    return interface
+
+
+def _units_per_second(resolution: int) -> int:
+    """Of an if_tsresol value: a negative power of 2 with the highest bit set, else of 10."""
+    exponent = resolution & 0x7F
+    return 1 << exponent if resolution & 0x80 else int(10**exponent)
+
+
+def _set_offset(interface: Interface, seconds: int) -> None:
+    """An offset that leaves no room for times in 64 bits of ns is a lie, held to half of them."""
+    half = LATEST_NS // 2
+    interface.offset_ns = max(-half, min(seconds * SECOND_NS, half))

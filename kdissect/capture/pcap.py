@@ -1,0 +1,229 @@
+"""The classic capture file format of libpcap (draft-ietf-opsawg-pcap).
+
+    file   = magic, 2 x 2 bytes version, 2 x 4 bytes unused, 4 bytes snaplen, 4 bytes link type,
+             then records
+    record = 4 bytes seconds, 4 bytes fraction, 4 bytes captured length, 4 bytes original length,
+             (modified format: 8 bytes more,) then the captured bytes
+
+The magic number tells the byte order, the unit of the fraction (µs or ns), and the modified format
+of A. Kuznetzov's Linux patches. Nothing marks the start of a record, so after a corrupt one the
+next is guessed (times like those before), confirmed by the records after it, and then trusted.
+"""
+
+import struct
+from typing import Final
+
+from librt.strings import read_i64_be, read_i64_le
+from mypy_extensions import i64
+
+from kdissect.capture.packet import Packet
+from kdissect.capture.scanner import (
+    MAXIMUM_PACKET_SIZE,
+    RESYNC_LIMIT,
+    RESYNC_STEP,
+    SECOND_NS,
+    U32,
+    Scanner,
+)
+from kdissect.errors import TruncatedCapture, UnknownCaptureFormat
+
+MICROSECONDS: Final = 0xA1B2C3D4
+NANOSECONDS: Final = 0xA1B23C4D
+MODIFIED: Final = 0xA1B2CD34
+# Magic numbers as the first four bytes of a file, either byte order.
+PCAP_MAGICS: Final = frozenset(
+    magic.to_bytes(4, order)
+    for magic in (MICROSECONDS, NANOSECONDS, MODIFIED)
+    for order in ("big", "little")
+)
+
+FILE_HEADER_SIZE: Final = 24
+RECORD_HEADER_SIZE: Final = 16
+MODIFIED_HEADER_SIZE: Final = 24
+# The link type field also holds the length of the frame check sequence in its upper six bits.
+LINK_TYPE_MASK: Final = 0x03FFFFFF
+
+# Records in a row that must look right after a corrupt one before the first of them is believed.
+# One of them alone: 2 of 16 bytes by the search, lengths below 2^20 (24 of 64 bits) and a fraction
+# below 10^6 (12 of 32 bits): chance agrees once in 2^52.
+CONFIRMING_RECORDS: Final = 3
+REFUTED: Final = -1
+UNDECIDED: Final = -2
+CONFIRMED: Final = 0
+
+
+class PcapScanner(Scanner):
+    """Cuts a pcap file into packets. Raises `CaptureError`s only for the file header."""
+
+    __slots__ = ("link_type", "snap_length", "_big", "_fraction_ns", "_header_size")
+
+    def __init__(self, capture: i64 = 0, first_ordinal: i64 = 0) -> None:
+        super().__init__(capture, first_ordinal)
+        self.link_type: i64 = -1
+        self.snap_length: i64 = 0
+        self._big = False
+        self._fraction_ns: i64 = 1
+        # 0 until the file header was read.
+        self._header_size: i64 = 0
+        self._wanted = FILE_HEADER_SIZE
+
+    def _scan(self, data: bytes, start: i64, packets: list[Packet]) -> i64:
+        if self._header_size == 0:
+            if len(data) - start < FILE_HEADER_SIZE:
+                return start
+            self._read_file_header(data[start : start + FILE_HEADER_SIZE])
+            start += FILE_HEADER_SIZE
+        while True:
+            if self._lost_at >= 0:
+                start = self._resynchronise(data, start)
+                if self._lost_at >= 0:
+                    return start
+            start = self._scan_records(data, start, packets)
+            if self._lost_at < 0:
+                return start
+
+    def _scan_end(self, data: bytes, packets: list[Packet]) -> i64:
+        if self._header_size == 0:
+            raise TruncatedCapture(
+                f"the file ends inside the pcap file header: {len(data)} of 24 bytes"
+            )
+        self._at_end = True
+        return self._scan(data, 0, packets)
+
+    def _read_file_header(self, header: bytes) -> None:
+        if header[:4] not in PCAP_MAGICS:
+            raise UnknownCaptureFormat(f"not a pcap file: it starts with {header[:4].hex(' ')}")
+        self._big = header[0] == 0xA1
+        order = ">" if self._big else "<"
+        magic, snap_length, link_type = struct.unpack(order + "I12xII", header)
+        self._fraction_ns = 1 if magic == NANOSECONDS else 1000
+        self._header_size = MODIFIED_HEADER_SIZE if magic == MODIFIED else RECORD_HEADER_SIZE
+        self.snap_length = snap_length
+        self.link_type = link_type & LINK_TYPE_MASK
+
+    def _scan_records(self, data: bytes, at: i64, packets: list[Packet]) -> i64:
+        """Records up to the end of `data` or, with `_lost_at` set, to a corrupt one."""
+        size: i64 = len(data)
+        header_size = self._header_size
+        fraction_ns = self._fraction_ns
+        link_type = self.link_type
+        capture = self.capture
+        number = self.number
+        first_ordinal = self.first_ordinal
+        time_ns = self.last_time_ns
+        is_big = self._big
+        self._wanted = header_size
+        while at + header_size <= size:
+            if is_big:
+                time = read_i64_be(data, at)
+                lengths = read_i64_be(data, at + 8)
+                seconds = time >> 32 & U32
+                fraction = time & U32
+                captured = lengths >> 32 & U32
+                original = lengths & U32
+            else:
+                time = read_i64_le(data, at)
+                lengths = read_i64_le(data, at + 8)
+                seconds = time & U32
+                fraction = time >> 32 & U32
+                captured = lengths & U32
+                original = lengths >> 32 & U32
+            # Zeros are what a hole in the file reads as; they would pass for empty packets.
+            if captured > MAXIMUM_PACKET_SIZE or (time == 0 and lengths == 0):
+                self._lose(at, captured)
+                break
+            end = at + header_size + captured
+            if end > size:
+                self._wanted = end - at
+                break
+            number += 1
+            # Both fields below 2^32: less than 4.3e18 + 4.3e12 ns, within 63 bits.
+            time_ns = seconds * SECOND_NS + fraction * fraction_ns
+            packets.append(
+                Packet(
+                    number,
+                    time_ns,
+                    link_type,
+                    data,
+                    at + header_size,
+                    end,
+                    original if original > captured else captured,
+                    first_ordinal + number,
+                    capture,
+                )
+            )
+            at = end
+        self.number = number
+        self.last_time_ns = time_ns
+        return at
+
+    def _lose(self, at: i64, captured: i64) -> None:
+        self._lost_at = self._origin + at
+        if captured == 0:
+            self._reason = "record header of zeros"
+        else:
+            self._reason = f"record length {captured}, more than {MAXIMUM_PACKET_SIZE},"
+
+    def _resynchronise(self, data: bytes, at: i64) -> i64:
+        """Look for the next record; found, `_lost_at` is -1 and it starts at the index given."""
+        while True:
+            candidate = self._find_candidate(data, at)
+            if candidate < 0:
+                self._wanted = RESYNC_STEP
+                return max(at, len(data) - self._header_size + 1)
+            verdict = self._confirm(data, candidate)
+            if verdict == CONFIRMED:
+                self._report_lost(self._origin + candidate, "then the records go on")
+                return candidate
+            if verdict == UNDECIDED:
+                return candidate
+            at = candidate + 1
+
+    def _find_candidate(self, data: bytes, at: i64) -> i64:
+        """Where the next 18 hours of the last good time might be written, or -1."""
+        if self.last_time_ns < 0 or self._origin + at - self._lost_at > RESYNC_LIMIT:
+            return -1
+        # The upper half of the seconds changes every 65 536 s.
+        upper: i64 = self.last_time_ns // SECOND_NS >> 16
+        first = self._find_upper(data, at, upper)
+        second = self._find_upper(data, at, upper + 1)
+        if first < 0 or (0 <= second < first):
+            first = second
+        return first if first + self._header_size <= len(data) else -1
+
+    def _find_upper(self, data: bytes, at: i64, upper: i64) -> i64:
+        """Index of a record whose seconds have `upper` as their upper half, or -1."""
+        if self._big:
+            return data.find(int(upper).to_bytes(2, "big"), at)
+        # Little-endian: the upper half is two bytes behind the start.
+        found: i64 = data.find(int(upper).to_bytes(2, "little"), at + 2)
+        return found - 2 if found >= 0 else -1
+
+    def _confirm(self, data: bytes, at: i64) -> i64:
+        """Whether records start at `at`: CONFIRMED, REFUTED or, for want of bytes, UNDECIDED."""
+        size: i64 = len(data)
+        first = at
+        for _ in range(CONFIRMING_RECORDS):
+            if at == size and self._at_end and at > first:
+                return CONFIRMED
+            if at + self._header_size > size:
+                self._wanted = at + self._header_size - first
+                return REFUTED if self._at_end else UNDECIDED
+            captured = self._plausible_length(data, at)
+            if captured < 0:
+                return REFUTED
+            at += self._header_size + captured
+        return CONFIRMED
+
+    def _plausible_length(self, data: bytes, at: i64) -> i64:
+        """Captured length of the record at `at`, -1 when it does not look like a record."""
+        order = ">IIII" if self._big else "<IIII"
+        seconds, fraction, captured, original = struct.unpack_from(order, data, at)
+        drift = (seconds >> 16) - (self.last_time_ns // SECOND_NS >> 16)
+        is_plausible = bool(
+            0 <= drift <= 1
+            and fraction * self._fraction_ns < SECOND_NS
+            and 0 < captured <= MAXIMUM_PACKET_SIZE
+            and captured <= original <= MAXIMUM_PACKET_SIZE
+        )
+        return captured if is_plausible else -1

@@ -1,0 +1,328 @@
+"""The pcapng capture file format (draft-ietf-opsawg-pcapng).
+
+    file    = sections
+    section = Section Header Block, then blocks, in the byte order that the header's magic tells
+    block   = 4 bytes type, 4 bytes total length, content, 4 bytes total length again
+
+Packets come from Enhanced Packet, Simple Packet and the obsolete Packet blocks. Interface
+Description blocks say what link type and clock they have, Interface Statistics blocks how many
+packets the capturing host lost, Decryption Secrets blocks hold TLS keys, kept in `secrets`. All
+other blocks and options are skipped. After a corrupt block the next Enhanced Packet or Section
+Header block whose two lengths agree is where reading goes on.
+"""
+
+import struct
+
+from librt.strings import read_i64_be, read_i64_le
+from mypy_extensions import i64
+
+from kdissect.capture.blocks import (
+    BLOCK_FRAME_SIZE,
+    DECRYPTION_SECRETS,
+    ENHANCED_PACKET,
+    ENHANCED_SIZE,
+    INTERFACE_DESCRIPTION,
+    INTERFACE_STATISTICS,
+    MAXIMUM_BLOCK_SIZE,
+    MAXIMUM_INTERFACES,
+    MAXIMUM_SECRETS_SIZE,
+    OBSOLETE_PACKET,
+    ORDER_BIG,
+    ORDER_LITTLE,
+    PCAPNG_MAGIC,
+    SECTION_HEADER,
+    SECTION_START_SIZE,
+    SIMPLE_PACKET,
+    SIMPLE_SIZE,
+    SYSTEMD_JOURNAL,
+    UNDECIDED,
+    Secrets,
+    agreed_length,
+    read_dropped,
+    read_secrets,
+)
+from kdissect.capture.interfaces import Interface, make_interface
+from kdissect.capture.packet import Packet
+from kdissect.capture.scanner import MAXIMUM_PACKET_SIZE, RESYNC_LIMIT, RESYNC_STEP, U32, Scanner
+from kdissect.errors import TruncatedCapture, UnknownCaptureFormat
+
+
+class PcapngScanner(Scanner):
+    """Cuts a pcapng file into packets. Raises `CaptureError`s only for the first section header."""
+
+    __slots__ = ("interfaces", "secrets", "_big", "_has_section", "_secrets_size")
+
+    def __init__(self, capture: i64 = 0, first_ordinal: i64 = 0) -> None:
+        super().__init__(capture, first_ordinal)
+        self.interfaces: list[Interface] = []
+        self.secrets: list[Secrets] = []
+        self._big = False
+        self._has_section = False
+        self._secrets_size: i64 = 0
+        self._wanted = BLOCK_FRAME_SIZE
+
+    def _scan(self, data: bytes, start: i64, packets: list[Packet]) -> i64:
+        while True:
+            if self._lost_at >= 0:
+                start = self._resynchronise(data, start)
+                if self._lost_at >= 0:
+                    return start
+            start = self._scan_blocks(data, start, packets)
+            if self._lost_at < 0:
+                return start
+
+    def _scan_end(self, data: bytes, packets: list[Packet]) -> i64:
+        if not self._has_section:
+            raise TruncatedCapture(
+                f"the file ends inside the pcapng section header: {len(data)} bytes"
+            )
+        self._at_end = True
+        used = self._scan(data, 0, packets)
+        self._report_interfaces()
+        return used
+
+    def _scan_blocks(self, data: bytes, at: i64, packets: list[Packet]) -> i64:
+        """Blocks up to the end of `data` or, with `_lost_at` set, to a corrupt one."""
+        size: i64 = len(data)
+        self._wanted = BLOCK_FRAME_SIZE
+        while at + BLOCK_FRAME_SIZE <= size:
+            # The first four bytes are enough: a section header may change the byte order.
+            if data[at] == 0x0A and data[at : at + 4] == PCAPNG_MAGIC:
+                self._set_byte_order(data, at)
+                if self._lost_at >= 0:
+                    break
+            elif not self._has_section:
+                self._lose(at, f"it starts with {data[at : at + 4].hex(' ')}")
+            if self._big:
+                head = read_i64_be(data, at)
+                kind = head >> 32 & U32
+                length = head & U32
+            else:
+                head = read_i64_le(data, at)
+                kind = head & U32
+                length = head >> 32 & U32
+            if length < BLOCK_FRAME_SIZE or length & 3 or length > MAXIMUM_BLOCK_SIZE:
+                self._lose(at, f"block length {length}")
+                break
+            end = at + length
+            if end > size:
+                self._wanted = length
+                break
+            if data[at + 4 : at + 8] != data[end - 4 : end]:
+                self._lose(at, f"block of type {kind} with two different lengths")
+                break
+            if kind in (ENHANCED_PACKET, OBSOLETE_PACKET):
+                self._read_packet(data, at, kind, length, packets)
+            else:
+                self._read_block(data, at, kind, length, packets)
+                if self._lost_at >= 0:
+                    break
+            at = end
+        return at
+
+    def _read_packet(
+        self, data: bytes, at: i64, kind: i64, length: i64, packets: list[Packet]
+    ) -> None:
+        """An Enhanced Packet Block, or the obsolete kind with a 16-bit interface."""
+        if length < ENHANCED_SIZE:
+            self._report_block("packet block too short", at, length)
+            return
+        if self._big:
+            first = read_i64_be(data, at + 8)
+            second = read_i64_be(data, at + 16)
+            index = first >> 32 & U32
+            high = first & U32
+            low = second >> 32 & U32
+            captured = second & U32
+            if kind == OBSOLETE_PACKET:
+                index >>= 16
+            original = read_i64_be(data, at + 24) >> 32 & U32
+        else:
+            first = read_i64_le(data, at + 8)
+            second = read_i64_le(data, at + 16)
+            index = first & U32
+            high = first >> 32 & U32
+            low = second & U32
+            captured = second >> 32 & U32
+            original = read_i64_le(data, at + 24) & U32
+        if kind == OBSOLETE_PACKET:
+            # The other half is the number of packets lost since the last one.
+            index &= 0xFFFF
+        if captured > length - ENHANCED_SIZE or captured > MAXIMUM_PACKET_SIZE:
+            self._report_block(f"captured length {captured} of a packet block", at, length)
+            return
+        if index >= len(self.interfaces):
+            self._report_block(f"packet of interface {index}, which is not described", at, length)
+            return
+        self._give(data, at + 28, captured, original, index, high, low, packets)
+
+    def _give(
+        self,
+        data: bytes,
+        start: i64,
+        captured: i64,
+        original: i64,
+        index: i64,
+        high: i64,
+        low: i64,
+        packets: list[Packet],
+    ) -> None:
+        interface = self.interfaces[index]
+        if high < interface.high_limit:
+            time_ns = (high << 32 | low) * interface.unit_ns + interface.offset_ns
+            if time_ns < 0:
+                time_ns = 0
+                interface.bad_times += 1
+        else:
+            time_ns = interface.to_ns((int(high) << 32) + int(low))
+        self.last_time_ns = time_ns
+        number = self.number + 1
+        self.number = number
+        packets.append(
+            Packet(
+                number,
+                time_ns,
+                interface.link_type,
+                data,
+                start,
+                start + captured,
+                original if original > captured else captured,
+                self.first_ordinal + number,
+                self.capture,
+            )
+        )
+
+    def _read_block(
+        self, data: bytes, at: i64, kind: i64, length: i64, packets: list[Packet]
+    ) -> None:
+        """Any other kind of block."""
+        content = data[at + 8 : at + length - 4]
+        try:
+            if kind == SIMPLE_PACKET:
+                self._read_simple(data, at, length, packets)
+            elif kind == SECTION_HEADER:
+                self._read_section_header(content, at)
+            elif kind == INTERFACE_DESCRIPTION:
+                self._read_interface(content, at)
+            elif kind == INTERFACE_STATISTICS:
+                self._read_dropped(content)
+            elif kind == DECRYPTION_SECRETS:
+                self._read_secrets(content, at)
+            elif kind == SYSTEMD_JOURNAL:
+                self.number += 1
+        except struct.error:
+            self._report_block(f"block of type {kind} is too short", at, length)
+
+    def _read_simple(self, data: bytes, at: i64, length: i64, packets: list[Packet]) -> None:
+        """A packet of interface 0 without a time: it is given the time of the one before."""
+        if length < SIMPLE_SIZE or not self.interfaces:
+            self._report_block("Simple Packet Block without interface or length", at, length)
+            return
+        original: i64 = struct.unpack_from(self._order() + "I", data, at + 8)[0]
+        snap_length = self.interfaces[0].snap_length
+        captured = min(original, length - SIMPLE_SIZE)
+        if 0 < snap_length < captured:
+            captured = snap_length
+        if captured > MAXIMUM_PACKET_SIZE:
+            self._report_block(f"captured length {captured} of a packet block", at, length)
+            return
+        self.number += 1
+        self.last_time_ns = max(self.last_time_ns, 0)
+        packets.append(
+            Packet(
+                self.number,
+                self.last_time_ns,
+                self.interfaces[0].link_type,
+                data,
+                at + 12,
+                at + 12 + captured,
+                original,
+                self.first_ordinal + self.number,
+                self.capture,
+            )
+        )
+
+    def _set_byte_order(self, data: bytes, at: i64) -> None:
+        magic = data[at + 8 : at + SECTION_START_SIZE]
+        if magic in (ORDER_BIG, ORDER_LITTLE):
+            self._big = magic == ORDER_BIG
+        else:
+            self._lose(at, f"section header with byte order magic {magic.hex(' ')}")
+
+    def _read_section_header(self, content: bytes, at: i64) -> None:
+        """A section begins: the interfaces described so far are no longer known."""
+        major: int = struct.unpack_from(self._order() + "4xH10x", content, 0)[0]
+        if major != 1:
+            self._lose(at, f"section header of unknown version {major}")
+            return
+        self._report_interfaces()
+        self.interfaces = []
+        self._has_section = True
+
+    def _read_interface(self, content: bytes, at: i64) -> None:
+        if len(self.interfaces) >= MAXIMUM_INTERFACES:
+            self._report_block("too many interfaces: this one is not used", at, len(content))
+            return
+        self.interfaces.append(make_interface(content, self._order()))
+
+    def _read_dropped(self, content: bytes) -> None:
+        dropped = read_dropped(content, self._order())
+        if dropped.interface < len(self.interfaces) and dropped.packets < 1 << 63:
+            # The counts run from the start of the capture, so the last block says it all.
+            self.interfaces[dropped.interface].dropped = dropped.packets
+
+    def _read_secrets(self, content: bytes, at: i64) -> None:
+        self._secrets_size += len(content)
+        if self._secrets_size > MAXIMUM_SECRETS_SIZE:
+            self._report_block("too many secrets: this block is not kept", at, len(content))
+        else:
+            self.secrets.append(read_secrets(content, self._order()))
+
+    def _resynchronise(self, data: bytes, at: i64) -> i64:
+        """Look for the next block; found, `_lost_at` is -1 and it starts at the index given."""
+        packet = b"\x00\x00\x00\x06" if self._big else b"\x06\x00\x00\x00"
+        if self._origin + at == self._lost_at:
+            at += 1
+        while self._origin + at - self._lost_at <= RESYNC_LIMIT:
+            found: i64 = data.find(packet, at)
+            section: i64 = data.find(PCAPNG_MAGIC, at)
+            if found < 0 or 0 <= section < found:
+                found = section
+            if found < 0:
+                break
+            length = agreed_length(data, found, self._order())
+            if length > 0:
+                self._report_lost(self._origin + found, "then the blocks go on")
+                return found
+            if length == UNDECIDED and not self._at_end:
+                self._wanted = len(data) - found + RESYNC_STEP
+                return found
+            at = found + 1
+        self._wanted = RESYNC_STEP
+        # Three bytes may be the beginning of a block type.
+        return max(at, len(data) - 3)
+
+    def _order(self) -> str:
+        return ">" if self._big else "<"
+
+    def _lose(self, at: i64, reason: str) -> None:
+        """What is at `at` cannot be read; without a section header, neither can the rest."""
+        if not self._has_section:
+            raise UnknownCaptureFormat(f"not a pcapng file: {reason} at offset {at}")
+        self._lost_at = self._origin + at
+        self._reason = reason
+
+    def _report_block(self, message: str, at: i64, length: i64) -> None:
+        """The block is skipped; the ones after it are not affected."""
+        self._report_record("corrupt-record", f"{message}, offset {self._origin + at}", length)
+
+    def _report_interfaces(self) -> None:
+        """What is to be said of the interfaces at the end of their section."""
+        for index, interface in enumerate(self.interfaces):
+            name = interface.name or f"interface {index}"
+            if interface.bad_times:
+                message = f"{name}: {interface.bad_times} packet times outside 1970 to 2262"
+                self._report_record("bad-time", message, 0)
+            if interface.dropped:
+                message = f"{name}: the capturing host lost {interface.dropped} packets"
+                self._report_record("dropped-packets", message, 0)

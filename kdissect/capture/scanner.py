@@ -1,0 +1,160 @@
+"""`Scanner`: what the scanners of all capture formats have in common.
+
+In: the bytes of one uncompressed capture file, in pieces of any size. Out: its packets, in order.
+Knows no files: who reads them, how large the pieces are and what compressed them is not known here.
+
+Packets refer to the piece they were fed in, so pieces are never copied. Only a record that lies
+across two pieces is put together in a buffer of its own.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr
+
+from kdissect.capture.packet import Packet
+from kdissect.errors import Problem
+
+U32: Final = 0xFFFFFFFF
+SECOND_NS: Final = 1_000_000_000
+# Captured bytes of one packet. libpcap and Wireshark stop at 256 KiB; Linux makes GRO packets of up
+# to 512 KiB (GSO_MAX_SIZE), so twice that. A length beyond is a lie that would swallow the file.
+MAXIMUM_PACKET_SIZE: Final = 1 << 20
+# Bytes searched for the next record after a corrupt one, before the rest of the file is given up.
+RESYNC_LIMIT: Final = 16 << 20
+# Bytes asked for at a time while searching.
+RESYNC_STEP: Final = 1 << 16
+
+
+@mypyc_attr(allow_interpreted_subclasses=False)
+class Scanner:
+    """Cuts one capture file into packets; `problems` is drained by the user.
+
+    `capture` is the index of the file and `first_ordinal` the number of packets of the files
+    before it: both go on the packets. `number` is the number of the last packet given.
+    """
+
+    __slots__ = (
+        "capture", "first_ordinal", "number", "problems", "last_time_ns", "_carry", "_wanted",
+        "_origin", "_fed", "_lost_at", "_reason", "_at_end",
+    )  # fmt: skip
+
+    def __init__(self, capture: i64 = 0, first_ordinal: i64 = 0) -> None:
+        self.capture: i64 = capture
+        self.first_ordinal: i64 = first_ordinal
+        self.number: i64 = 0
+        self.problems: list[Problem] = []
+        self.last_time_ns: i64 = -1
+        # The beginning of a record whose end was not fed yet.
+        self._carry = b""
+        # Bytes from the first unused one on that `_scan` needs to get any further.
+        self._wanted: i64 = 0
+        # File offset of the first byte of the buffer that is being scanned.
+        self._origin: i64 = 0
+        self._fed: i64 = 0
+        # File offset of the corrupt record, while the next good one is searched; else -1.
+        self._lost_at: i64 = -1
+        self._reason = ""
+        # The last bytes of the file are being scanned: there is nothing to wait for.
+        self._at_end = False
+
+    def feed(self, data: bytes) -> list[Packet]:
+        """Take the next bytes of the file and give the packets that are whole now."""
+        packets: list[Packet] = []
+        start: i64 = 0
+        if self._carry:
+            start = self._scan_carry(data, packets)
+        if start < len(data):
+            self._origin = self._fed
+            used = self._scan(data, start, packets)
+            self._carry = data[used:]
+        self._fed += len(data)
+        return packets
+
+    def finish(self) -> list[Packet]:
+        """The file ends here: give the last packets, if any; what is cut becomes a `Problem`."""
+        packets: list[Packet] = []
+        data = self._carry
+        self._carry = b""
+        self._origin = self._fed - len(data)
+        rest = data[self._scan_end(data, packets) :]
+        if self._lost_at >= 0:
+            self._report_lost(self._fed, "no further packet was found")
+        elif rest:
+            self._report_cut(rest)
+        return packets
+
+    def _scan_carry(self, data: bytes, packets: list[Packet]) -> i64:
+        """Complete what was carried over, with no more bytes of `data` than it takes.
+
+        Gives the index of the first byte of `data` that is not used.
+        """
+        start: i64 = 0
+        size: i64 = len(data)
+        while self._carry and start < size:
+            carried: i64 = len(self._carry)
+            end: i64 = start + self._wanted - carried
+            if end > size:
+                self._carry += data[start:]
+                return size
+            joined = self._carry + data[start:end]
+            self._origin = self._fed + start - carried
+            self._carry = joined[self._scan(joined, 0, packets) :]
+            start = end
+        return start
+
+    def _scan(self, data: bytes, start: i64, packets: list[Packet]) -> i64:
+        """Append the packets of ``data[start:]``; give the index of the first byte not used.
+
+        `_wanted` is then more than the number of bytes left. It is 0 when none are left.
+        """
+        raise NotImplementedError
+
+    def _scan_end(self, data: bytes, packets: list[Packet]) -> i64:
+        """The same for the last bytes of the file, when no more can be waited for."""
+        raise NotImplementedError
+
+    def _report_cut(self, rest: bytes) -> None:
+        """`rest` is the beginning of a record that the file does not hold the end of."""
+        wanted = f" of {self._wanted}" if self._wanted > len(rest) else ""
+        self.problems.append(
+            Problem(
+                "capture",
+                "truncated-packet",
+                f"the file ends inside a record: {len(rest)}{wanted} bytes "
+                f"at offset {self._fed - len(rest)}",
+                self.last_time_ns,
+                self.number + 1,
+                len(rest),
+                capture=self.capture,
+            )
+        )
+
+    def _report_lost(self, found_at: i64, outcome: str) -> None:
+        """The search that began at `_lost_at` is over; the bytes up to `found_at` are skipped."""
+        skipped = found_at - self._lost_at
+        self.problems.append(
+            Problem(
+                "capture",
+                "corrupt-record",
+                f"{self._reason} at offset {self._lost_at}; {skipped} bytes skipped, {outcome}",
+                self.last_time_ns,
+                self.number + 1,
+                skipped,
+                capture=self.capture,
+            )
+        )
+        self._lost_at = -1
+
+    def _report_record(self, kind: str, message: str, size: i64) -> None:
+        """A problem with one record of `size` bytes that does not stop the scanner."""
+        self.problems.append(
+            Problem(
+                "capture",
+                kind,
+                message,
+                self.last_time_ns,
+                self.number + 1,
+                size,
+                capture=self.capture,
+            )
+        )
