@@ -1,0 +1,85 @@
+"""``kdissect dissect``: all tables as Parquet files."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from kdissect.cli import human, options
+from kdissect.cli.program import FOUND, NOTHING_FOUND
+from kdissect.cli.progress import Progress
+from kdissect.cli.reading import explain_empty
+from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
+
+
+@click.command(
+    "dissect",
+    short_help="All tables as Parquet files.",
+    epilog=options.examples(
+        "kdissect dissect broker.pcapng -o tables",
+        "kdissect dissect ring-*.pcap.gz -o tables --tables exchanges,errors",
+        "kdissect dissect broker.pcapng -o tables --records --payload --force",
+    ),
+)
+@options.files
+@click.option(
+    "-o",
+    "--output",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="Directory for the files, one a table.",
+)
+@click.option(
+    "--tables",
+    callback=options.names,
+    metavar="A,B,...",
+    help=f"Only these tables.  [default: {','.join(DEFAULT_TABLES)}]",
+)
+@click.option("--records", is_flag=True, help="The table of records too, a row for each.")
+@click.option("--payload", is_flag=True, help="With keys, values and headers of the records.")
+@click.option("--force", is_flag=True, help="Overwrite files that are there.")
+@options.reading
+def command(
+    files: tuple[str, ...],
+    directory: Path,
+    tables: list[str] | None,
+    records: bool,
+    payload: bool,
+    force: bool,
+    ports: tuple[int, ...],
+    strict: bool,
+    progress: bool | None,
+) -> int:
+    """Write the tables of the captures FILE... as Parquet files.
+
+    Each file gets its name when it is complete. Read them with anything that reads Parquet:
+    pandas, DuckDB, Spark.
+    """
+    from kdissect import write
+
+    for name in tables or ():
+        if name not in TABLES:
+            raise click.UsageError(f"no table {name!r}; there are {', '.join(TABLES)}")
+    records = records or payload or "records" in (tables or ())
+    if records:
+        tables = list(dict.fromkeys([*(tables or DEFAULT_TABLES), "records"]))
+    with Progress(progress) as shown:
+        written, balance = write(
+            list(files),
+            directory,
+            tables=tables,
+            force=force,
+            payload=payload,
+            ports=ports,
+            strict=strict,
+            progress=shown.report,
+        )
+    width = max((len(name) for name in written), default=0)
+    for name, (path, row_count) in written.items():
+        click.echo(f"{name:{width}}  {human.count(row_count):>12} rows  {path}", err=True)
+    if not balance.exchanges:
+        explain_empty("no Kafka exchanges", asdict(balance))
+        return NOTHING_FOUND
+    return FOUND

@@ -1,0 +1,40 @@
+"""What this kdissect is and runs on."""
+
+import importlib.util
+import os
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.metadata import PackageNotFoundError, version
+
+import click
+
+HOT_MODULE = "kdissect.frames"  # all are compiled or none
+
+
+def is_compiled() -> bool:
+    """Whether the hot modules are C extensions here."""
+    spec = importlib.util.find_spec(HOT_MODULE)
+    return bool(spec and spec.origin and spec.origin.endswith(tuple(EXTENSION_SUFFIXES)))
+
+
+def version_text() -> str:
+    """Like ``kdissect 0.1.0 (compiled), Python 3.11.7``."""
+    try:
+        number = version("kdissect")
+    except PackageNotFoundError:
+        number = "(not installed)"
+    kind = "compiled" if is_compiled() else "plain Python"
+    return f"kdissect {number} ({kind}), Python {sys.version.split()[0]}"
+
+
+def require_extra(module: str, extra: str) -> None:
+    """End with one line that says what to install when `module` is not there."""
+    if importlib.util.find_spec(module) is None:
+        raise click.ClickException(f'{module} is missing: pip install "kdissect[{extra}]"')
+
+
+def silence_stdout() -> None:
+    """Make the interpreter's last flush go nowhere, after the reader of stdout has gone."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())
+    os.close(devnull)

@@ -1,0 +1,72 @@
+"""Numbers as people read them; each fits ten columns."""
+
+from datetime import UTC, datetime
+
+_BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
+_DURATION_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
+
+
+def count(number: int) -> str:
+    """Thousands apart by a narrow space.
+
+    >>> count(1234567).replace(chr(0x202F), "_")
+    '1_234_567'
+    """
+    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def size(number: float) -> str:
+    """Bytes, in powers of 1000.
+
+    >>> size(999), size(1500), size(1234567890)
+    ('999 B', '1.5 kB', '1.23 GB')
+    """
+    unit = 0
+    while abs(number) >= 999.5 and unit < len(_BYTE_UNITS) - 1:
+        number /= 1000
+        unit += 1
+    return f"{number:.3g} {_BYTE_UNITS[unit]}"
+
+
+def duration(ns: float | None) -> str:
+    """Nanoseconds; "-" for None.
+
+    >>> duration(950), duration(1_234_567), duration(75_000_000_000), duration(7_500_000_000_000)
+    ('950 ns', '1.23 ms', '1 m 15 s', '2 h 05 m')
+    """
+    if ns is None:
+        return "-"
+    seconds = int(ns / 1e9 + 0.5)
+    if seconds >= 172_800:
+        return f"{seconds // 86_400} d {seconds % 86_400 // 3600:02} h"
+    if seconds >= 3600:
+        return f"{seconds // 3600} h {seconds % 3600 // 60:02} m"
+    if seconds >= 60:
+        return f"{seconds // 60} m {seconds % 60:02} s"
+    for unit, name in _DURATION_UNITS:
+        if ns >= unit:
+            return f"{ns / unit:.3g} {name}"
+    return f"{ns:.0f} ns"
+
+
+def time(ns: int) -> str:
+    """UTC time with nanoseconds.
+
+    >>> time(1_700_000_000_123_456_789)
+    '2023-11-14 22:13:20.123456789Z'
+    """
+    return f"{datetime.fromtimestamp(ns // 1_000_000_000, UTC):%Y-%m-%d %H:%M:%S}.{ns % 10**9:09}Z"
+
+
+def share(part: float, whole: float) -> str:
+    """Per cent; "-" of nothing.
+
+    >>> share(1, 3), share(0, 5), share(1, 1_000_000)
+    ('33.3 %', '0 %', '<0.1 %')
+    """
+    if not whole:
+        return "-"
+    percent = 100 * part / whole
+    if 0 < percent < 0.1:
+        return "<0.1 %"
+    return f"{percent:.3g} %"

@@ -1,0 +1,88 @@
+"""The options that commands share, and how they become the library's arguments."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+F = Callable[..., Any]
+FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet")
+MAX_PORT: Final = 65_535
+
+files = click.argument("files", nargs=-1, required=True, metavar="FILE...")
+
+
+def reading(command: F) -> F:
+    """Add the options about reading captures."""
+    for option in (
+        click.option(
+            "--progress/--no-progress",
+            default=None,
+            help="Show bytes read, rate and time left on stderr.  [default: on a terminal]",
+        ),
+        click.option(
+            "--strict", is_flag=True, help="Stop at the first thing that cannot be decoded."
+        ),
+        click.option(
+            "--port",
+            "ports",
+            type=click.IntRange(1, MAX_PORT),
+            multiple=True,
+            metavar="PORT",
+            help="A broker's port, beside 9092-9094, 19092 and 29092; repeat for more.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def selecting(command: F) -> F:
+    """Add the options about which rows are wanted."""
+    for option in (
+        click.option("--limit", type=click.IntRange(0), metavar="N", help="At most N rows."),
+        click.option(
+            "--where",
+            metavar="SQL",
+            help="Only rows for which this SQL condition over the columns is true.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def output(formats: tuple[str, ...], default: str) -> Callable[[F], F]:
+    """Add --format, -o and --force."""
+
+    def add(command: F) -> F:
+        for option in (
+            click.option("--force", is_flag=True, help="Overwrite the output file."),
+            click.option(
+                "-o",
+                "--output",
+                "path",
+                type=click.Path(dir_okay=False, path_type=Path),
+                metavar="PATH",
+                help="Write there instead of stdout; the ending tells the format.",
+            ),
+            click.option("--format", "format_", type=click.Choice(formats), help=default),
+        ):
+            command = option(command)
+        return command
+
+    return add
+
+
+def names(_: click.Context, __: click.Parameter, text: str | None) -> list[str] | None:
+    """Split ``a,b`` (a click callback)."""
+    return [name.strip() for name in text.split(",") if name.strip()] if text else None
+
+
+columns = click.option(
+    "--columns", callback=names, metavar="A,B,...", help="Only these columns, in this order."
+)
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

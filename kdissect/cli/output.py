@@ -1,0 +1,260 @@
+"""Rows on stdout or in a file: table, json, jsonl, csv and parquet, from record batches.
+
+Text from the wire is escaped for the terminal (`table`) and for spreadsheets (`csv`); the other
+formats carry it as it is. Bytes are text in JSON when they are UTF-8, else ``{"base64": "..."}``.
+Times are ISO 8601 with nanoseconds, in UTC.
+"""
+
+import base64
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, Protocol
+
+import click
+
+from kdissect.cli.escape import csv_safe, escaped
+from kdissect.errors import OutputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SUFFIXES: Final = {".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+WIDEST_CELL: Final = 48
+MEASURED_ROWS: Final = 1000
+PIPE_WIDTH: Final = 120
+
+
+class Writer(Protocol):
+    """Takes the batches of one table, all of the same schema."""
+
+    def write(self, batch: "pa.RecordBatch") -> None: ...
+
+    def close(self) -> None: ...
+
+
+def chosen_format(asked: str | None, path: Path | None) -> str:
+    """What was asked for or the ending says, else table on a terminal and jsonl in a pipe."""
+    if asked:
+        return asked
+    if path:
+        if path.suffix not in SUFFIXES:
+            raise click.UsageError(f"which format is {path.name}? Say --format.")
+        return SUFFIXES[path.suffix]
+    return "table" if sys.stdout.isatty() else "jsonl"
+
+
+@contextmanager
+def destination(path: Path | None, force: bool = False) -> Iterator[IO[bytes]]:
+    """Stdout, or a file that gets its name only when all is written."""
+    if path is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    if path.exists() and not force:
+        raise OutputError(f"{path} exists; --force overwrites it")
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            yield file
+        partial.replace(path)
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def make_writer(format_: str, file: IO[bytes], columns: list[str] | None = None) -> Writer:
+    """The writer for a format; with `columns` a table shows all of them, fitting or not."""
+    if format_ == "parquet":
+        if file.isatty():
+            raise click.UsageError("parquet is not for a terminal: say -o FILE")
+        return ParquetWriter(file)
+    if format_ == "csv":
+        return CsvWriter(file)
+    if format_ == "table":
+        return TableWriter(file, columns)
+    return JsonWriter(file, is_array=format_ == "json")
+
+
+class JsonWriter:
+    """One object a line; as one array with `is_array`."""
+
+    def __init__(self, file: IO[bytes], is_array: bool) -> None:
+        self._file = file
+        self._is_array = is_array
+        self._between = b"[\n" if is_array else b""
+
+    def write(self, batch: "pa.RecordBatch") -> None:
+        for row in json_rows(batch):
+            self._file.write(self._between + json.dumps(row, ensure_ascii=False).encode(**_LENIENT))
+            if self._is_array:
+                self._between = b",\n"
+            else:
+                self._file.write(b"\n")
+
+    def close(self) -> None:
+        if self._is_array:
+            self._file.write(b"[]\n" if self._between == b"[\n" else b"\n]\n")
+
+
+class CsvWriter:
+    """Comma-separated, with a header line."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._has_header = False
+
+    def write(self, batch: "pa.RecordBatch") -> None:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        columns = [_csv_column(column) for column in batch.columns]
+        csv.write_csv(
+            pa.RecordBatch.from_arrays(columns, batch.schema.names),
+            self._file,
+            csv.WriteOptions(include_header=not self._has_header),
+        )
+        self._has_header = True
+
+    def close(self) -> None:
+        pass
+
+
+class ParquetWriter:
+    """One Parquet file, zstd-compressed, a row group a batch."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._writer: Any = None
+
+    def write(self, batch: "pa.RecordBatch") -> None:
+        from pyarrow import parquet
+
+        if self._writer is None:
+            self._writer = parquet.ParquetWriter(self._file, batch.schema, compression="zstd")
+        self._writer.write_batch(batch)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+class TableWriter:
+    """Columns of equal width, measured on the first rows; those that do not fit are left out."""
+
+    def __init__(self, file: IO[bytes], columns: list[str] | None) -> None:
+        self._file = file
+        self._columns = columns
+        self._widths: dict[str, int] = {}
+        self._column_count = 0
+
+    def write(self, batch: "pa.RecordBatch") -> None:
+        cells = {
+            name: _cells(column)
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        }
+        if not self._widths:
+            self._measure(cells)
+        numeric = {name: _is_numeric(batch.column(name).type) for name in self._widths}
+        rows = zip(*(cells[name] for name in self._widths), strict=True)
+        for row in rows:
+            aligned = map(_aligned, row, self._widths.values(), numeric.values())
+            self._print("  ".join(aligned))
+
+    def close(self) -> None:
+        if len(self._widths) < self._column_count:
+            shown = f"{len(self._widths)} of {self._column_count} columns fit"
+            click.echo(f"{shown}; --columns chooses, --format jsonl has all", err=True)
+
+    def _measure(self, cells: dict[str, list[str]]) -> None:
+        self._column_count = len(cells)
+        room = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
+        for name, column in cells.items():
+            if self._columns is None and not any(column[:MEASURED_ROWS]):
+                continue
+            width = min(WIDEST_CELL, max(map(len, [name, *column[:MEASURED_ROWS]])))
+            room -= width + 2
+            if room < -2 and self._columns is None and self._widths:
+                break
+            self._widths[name] = width
+        self._print("  ".join(name.ljust(width) for name, width in self._widths.items()))
+        self._print("  ".join("─" * width for width in self._widths.values()))
+
+    def _print(self, line: str) -> None:
+        self._file.write(line.rstrip().encode(**_LENIENT) + b"\n")
+
+
+_LENIENT: Final[dict[str, str]] = {"encoding": "utf-8", "errors": "backslashreplace"}
+
+
+def json_rows(batch: "pa.RecordBatch") -> Iterator[dict[str, Any]]:
+    """Rows as JSON can carry them."""
+    names = batch.schema.names
+    columns = [_json_values(column) for column in batch.columns]
+    for row in zip(*columns, strict=True):
+        yield dict(zip(names, row, strict=True))
+
+
+def json_bytes(value: bytes) -> str | dict[str, str]:
+    """Text when it is UTF-8, else ``{"base64": "..."}``."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}
+
+
+def _json_values(column: "pa.Array") -> list[Any]:
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(column.type):
+        return _iso_times(column)
+    values: list[Any] = column.to_pylist()
+    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+        return [value if value is None else json_bytes(value) for value in values]
+    return values
+
+
+def _iso_times(column: "pa.Array") -> list[str | None]:
+    import pyarrow as pa
+
+    texts = column.cast(pa.timestamp("ns")).cast(pa.string()).to_pylist()
+    return [text and f"{text.replace(' ', 'T')}Z" for text in texts]
+
+
+def _cells(column: "pa.Array") -> list[str]:
+    values = _json_values(column)
+    return ["" if value is None else escaped(_text(value)) for value in values]
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else str(value)
+
+
+def _csv_column(column: "pa.Array") -> "pa.Array":
+    import pyarrow as pa
+
+    if _is_numeric(column.type) or pa.types.is_boolean(column.type):
+        return column
+    values = _json_values(column)
+    texts = (None if value is None else csv_safe(_text(value)) for value in values)
+    return pa.array(texts, pa.string())
+
+
+def _is_numeric(kind: "pa.DataType") -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _aligned(cell: str, width: int, is_numeric: bool) -> str:
+    from rich.cells import cell_len, set_cell_size
+
+    if cell_len(cell) > width:
+        return set_cell_size(cell, width - 1) + "…"
+    return cell.rjust(width) if is_numeric else set_cell_size(cell, width)

@@ -1,0 +1,127 @@
+"""The program: its commands, the default one, and what every ending means as an exit code.
+
+Exit codes: 0 found, 1 nothing found, 2 error, 130 interrupted. A reader of stdout that goes away
+(`| head`) is success.
+"""
+
+import difflib
+import importlib
+import sys
+from pathlib import Path
+from typing import Final, NoReturn
+
+import click
+
+from kdissect.cli.environment import silence_stdout, version_text
+from kdissect.errors import DecodeError, KdissectError
+
+FOUND: Final = 0
+NOTHING_FOUND: Final = 1
+FAILED: Final = 2
+INTERRUPTED: Final = 130
+
+DEFAULT: Final = "summary"
+# Command → module in kdissect.cli, in the order of --help.
+COMMANDS: Final = {
+    "summary": "summary",
+    "dissect": "dissect",
+    "show": "show",
+    "table": "table",
+    "protocol": "protocol",
+}
+
+
+class Program(click.Group):
+    """Imports a command when it is needed; the first argument may be a file instead of one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module = COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        command = importlib.import_module(f"kdissect.cli.{module}").command
+        assert isinstance(command, click.Command)  # noqa: S101  # every command module has one
+        return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        own = ("--help", "-h", "--version")
+        if args and args[0] not in COMMANDS and args[0] not in own:
+            _explain_misspelling(args[0])
+            args = [DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+
+def _explain_misspelling(word: str) -> None:
+    near = difflib.get_close_matches(word, COMMANDS, n=1)
+    if near and not Path(word).exists():
+        raise click.UsageError(f"no command or file {word!r}. Did you mean {near[0]!r}?")
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:
+    if is_asked and not ctx.resilient_parsing:
+        click.echo(version_text())
+        ctx.exit()
+
+
+@click.command(
+    cls=Program,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="""\b
+Examples:
+  kdissect broker.pcapng                      what is slow, what fails, who does it
+  kdissect show broker.pcapng --where "error_code <> 0"
+  kdissect dissect ring-*.pcap.gz -o tables   Parquet files, one a table
+  tcpdump -w - port 9092 | kdissect -""",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Print the version, and whether it is compiled.",
+)
+def program() -> None:
+    """Passive dissector and traffic analyzer for Kafka captures.
+
+    `kdissect FILE...` is short for `kdissect summary FILE...`.
+    """
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run `arguments` (default: sys.argv) and give the exit code; errors go to stderr."""
+    try:
+        code = program.main(arguments, prog_name="kdissect", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else FOUND
+    except click.ClickException as error:
+        error.show()
+        return FAILED
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:
+        silence_stdout()
+        return FOUND
+    except KdissectError as error:
+        report(error)
+        return FAILED
+    except OSError as error:
+        click.echo(f"kdissect: {error}", err=True)
+        return FAILED
+
+
+def report(error: KdissectError) -> None:
+    """Say on stderr what went wrong, with the bytes when there are some."""
+    from kdissect.cli.escape import escaped
+
+    click.echo(f"kdissect: {escaped(str(error), keep_lines=True)}", err=True)
+    if isinstance(error, DecodeError) and error.hexdump():
+        click.echo(error.hexdump(), err=True)
+
+
+def leave(code: int) -> NoReturn:
+    """End the command with this exit code."""
+    raise click.exceptions.Exit(code)

@@ -1,0 +1,162 @@
+"""``kdissect protocol``: what is understood of Kafka's protocol."""
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from kdissect.cli import options
+from kdissect.cli.program import FOUND
+
+if TYPE_CHECKING:
+    from kdissect.protocol.apis import ApiKey
+    from kdissect.protocol.specs import Definition, FieldSpec, MessageSpec
+
+FORMATS = ("table", "json", "jsonl", "csv")
+
+
+@click.command(
+    "protocol",
+    short_help="The APIs and versions that are understood.",
+    epilog=options.examples(
+        "kdissect protocol                 all APIs",
+        "kdissect protocol Fetch           one API in all its versions",
+        "kdissect protocol Fetch 12        the layout of one version",
+        "kdissect protocol --format csv",
+    ),
+)
+@click.argument("api", required=False)
+@click.argument("version", type=click.IntRange(0), required=False)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(FORMATS),
+    default="table",
+    show_default=True,
+    help="Of the list of all APIs.",
+)
+def command(api: str | None, version: int | None, format_: str) -> int:
+    """Show what is understood: all APIs, one API, or the layout of one VERSION of it.
+
+    API is a name, a former name or a key.
+    """
+    if api is None:
+        print_coverage(format_)
+        return FOUND
+    from kdissect.protocol.apis import find_api
+
+    key = find_api(api)
+    lines = api_lines(key) if version is None else version_lines(key, version)
+    for line in lines:
+        click.echo(line)
+    return FOUND
+
+
+def print_coverage(format_: str) -> None:
+    """Print a row for each API."""
+    import pyarrow as pa
+
+    from kdissect.cli.output import make_writer
+    from kdissect.protocol.apis import APIS
+
+    rows = [
+        {
+            "key": api.key,
+            "name": api.name,
+            "versions": f"{api.lowest}-{api.highest}",
+            "flexible_from": api.first_flexible if api.first_flexible >= 0 else None,
+            "listeners": " ".join(api.listeners),
+            "former_names": " ".join(api.former_names) or None,
+        }
+        for api in APIS.values()
+    ]
+    writer = make_writer(format_, sys.stdout.buffer)
+    writer.write(pa.RecordBatch.from_pylist(rows))
+    writer.close()
+
+
+def api_lines(api: "ApiKey") -> Iterator[str]:
+    """One API: when each version shipped, and every field with the versions it is in."""
+    from kdissect.protocol.specs import format_versions
+
+    definition = api.definition()
+    yield f"{api.name} (API key {api.key})"
+    yield f"versions {api.lowest}-{api.highest}; {_flexible(api)}"
+    if api.former_names:
+        yield f"formerly {', '.join(api.former_names)}"
+    if definition.deprecated:
+        yield f"deprecated {format_versions(definition.deprecated, api.highest)}"
+    yield f"listeners: {', '.join(api.listeners)}"
+    for version, release in sorted(definition.releases.items()):
+        until = f" to {release.last}" if release.last else ""
+        yield f"  version {version:<3} Kafka {release.first}{until}"
+    for role, message in definition.layouts.items():
+        yield from ("", role)
+        yield from _field_lines(message.fields, message, definition, None, 1)
+    for role, message in definition.variants:
+        in_releases = f" in Kafka {', '.join(message.releases)}" if message.releases else ""
+        versions = format_versions(message.versions, api.highest)
+        yield from ("", f"variant of {role} {versions}{in_releases}")
+        yield from _field_lines(message.fields, message, definition, None, 1)
+
+
+def version_lines(api: "ApiKey", version: int) -> Iterator[str]:
+    """The layout of one version, both bodies, in wire order."""
+    from kdissect.protocol.apis import is_flexible, request_header_version, response_header_version
+
+    if not api.knows(version):
+        raise click.UsageError(f"{api.name} has versions {api.lowest}-{api.highest}, not {version}")
+    definition = api.definition()
+    flexible = "flexible" if is_flexible(api.key, version) else "not flexible"
+    yield f"{api.name} (API key {api.key}) version {version}, {flexible}"
+    headers = {
+        "request": request_header_version(api.key, version),
+        "response": response_header_version(api.key, version),
+    }
+    for role, message in definition.layouts.items():
+        yield from ("", f"{role} (header v{headers[role]})" if role in headers else role)
+        yield from _field_lines(message.fields, message, definition, version, 1)
+
+
+def _flexible(api: "ApiKey") -> str:
+    return f"flexible from {api.first_flexible}" if api.first_flexible >= 0 else "never flexible"
+
+
+def _field_lines(
+    fields: "tuple[FieldSpec, ...]",
+    message: "MessageSpec",
+    definition: "Definition",
+    version: int | None,
+    depth: int,
+) -> Iterator[str]:
+    """The fields of `version`, tagged ones last as on the wire; all with their versions if None."""
+    here = [field for field in fields if version is None or version in field.versions]
+    if version is not None:
+        here.sort(key=lambda field: (version in field.tagged, field.tag))
+    for field in here:
+        yield _field_line(field, message, version, depth)
+        yield from _field_lines(field.fields, message, definition, version, depth + 1)
+
+
+def _field_line(field: "FieldSpec", message: "MessageSpec", version: int | None, depth: int) -> str:
+    from kdissect.protocol.specs import format_versions, snake_case
+
+    type_name = f"[{field.type}]" if field.is_array else field.type
+    newest = max(message.versions)
+    notes = []
+    if version is None:
+        if field.versions != message.versions:
+            notes.append(f"in {format_versions(field.versions, newest)}")
+        if field.nullable:
+            all_null = field.nullable == field.versions
+            when = "" if all_null else f" in {format_versions(field.nullable, newest)}"
+            notes.append(f"may be null{when}")
+    elif version in field.nullable:
+        notes.append("may be null")
+    if field.tag >= 0 and (version is None or version in field.tagged):
+        notes.append(f"tag {field.tag}")
+    if field.default:
+        notes.append(f"default {field.default}")
+    left = f"{'  ' * depth}{snake_case(field.name)}"
+    return f"{left:40} {type_name:28} {', '.join(notes)}".rstrip()

@@ -1,0 +1,31 @@
+"""Why nothing was found, in one line."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from kdissect.cli.human import count
+
+
+def explain_empty(what: str, balance: Mapping[str, Any], where: str | None = None) -> None:
+    """Say on stderr what was read and what became of it, and what to try."""
+    click.echo(f"kdissect: {what}: {explanation(balance, where)}", err=True)
+
+
+def explanation(balance: Mapping[str, Any], where: str | None = None) -> str:
+    """Like "read 12 034 packets, 0 Kafka exchanges; 11 980 were non-tcp. Try --port."."""
+    packets, exchanges = balance["packets"], balance["exchanges"]
+    text = f"read {count(packets)} packets, {count(exchanges)} Kafka exchanges"
+    reasons = balance.get("packets_by_reason") or {}
+    told = [f"{count(number)} were {reason}" for reason, number in reasons.items() if number]
+    protocols = balance.get("protocols") or {}
+    others = {name: number for name, number in protocols.items() if not name.startswith("kafka")}
+    told += [f"{count(number)} connections of protocol {name}" for name, number in others.items()]
+    if told:
+        text += "; " + ", ".join(told)
+    if exchanges and where:
+        return f"{text}. No row passes --where {where!r}."
+    if packets and not exchanges:
+        return f"{text}. Is the broker on another port? Try --port."
+    return f"{text}."

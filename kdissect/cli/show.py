@@ -1,0 +1,69 @@
+"""``kdissect show``: one exchange after the other, with all fields."""
+
+import json
+import sys
+from dataclasses import asdict
+
+import click
+
+from kdissect.cli import options
+from kdissect.cli.program import FOUND, NOTHING_FOUND
+from kdissect.cli.progress import Progress
+from kdissect.cli.reading import explain_empty
+
+
+@click.command(
+    "show",
+    short_help="One exchange after the other, with all fields.",
+    epilog=options.examples(
+        "kdissect show broker.pcapng --limit 3",
+        "kdissect show broker.pcapng --where \"api = 'Fetch' and latency_ns > 1e9\"",
+        'kdissect show broker.pcapng --where "request_packet = 412" --payload',
+        "kdissect show broker.pcapng --format jsonl | jq .request.topics",
+    ),
+)
+@options.files
+@options.selecting
+@click.option(
+    "--format", "format_", type=click.Choice(("text", "jsonl")), default="text", show_default=True
+)
+@click.option("--payload", is_flag=True, help="Keys, values and headers of records too.")
+@options.reading
+def command(
+    files: tuple[str, ...],
+    where: str | None,
+    limit: int | None,
+    format_: str,
+    payload: bool,
+    ports: tuple[int, ...],
+    strict: bool,
+    progress: bool | None,
+) -> int:
+    """Show the exchanges of the captures FILE... in full: request, response, record batches.
+
+    --where takes the columns of the exchanges table (docs/tables.md). Credentials are not shown,
+    keys and values of records only with --payload. In JSON, bytes are text when they are UTF-8,
+    else {"base64": "..."}.
+    """
+    from kdissect.cli.tree import exchange_json, exchange_lines
+    from kdissect.dissected import Dissection
+
+    shown_count = 0
+    with Progress(progress) as shown:
+        dissection = Dissection(
+            list(files), where, ports=ports, strict=strict, progress=shown.report
+        )
+        for exchange in dissection:
+            if shown_count == limit:
+                break
+            shown.clear()
+            if format_ == "jsonl":
+                line = json.dumps(exchange_json(exchange, payload), ensure_ascii=False)
+                sys.stdout.write(f"{line}\n")
+            else:
+                separator = "\n" if shown_count else ""
+                sys.stdout.write(separator + "\n".join(exchange_lines(exchange, payload)) + "\n")
+            shown_count += 1
+    if not shown_count and limit != 0:
+        explain_empty("no exchanges to show", asdict(dissection.balance), where)
+    return FOUND if shown_count else NOTHING_FOUND

@@ -1,0 +1,246 @@
+"""A `Summary` as a page for people, and as JSON."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import IO, Any, Final
+
+from rich.box import Box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kdissect.analysis.counters import ApiRow, ErrorRow, Quantiles
+from kdissect.analysis.summary import ProblemRow, Summary
+from kdissect.cli.escape import escaped
+from kdissect.cli.human import count, duration, share, size, time
+
+PIPE_WIDTH: Final = 110
+RULED: Final = Box("    \n    \n ── \n    \n    \n    \n    \n    \n")
+EXCHANGES_PER_PACKET: Final = 100_000  # exchange_id = packet number * this + place in the packet
+
+
+def print_json(summary: Summary, is_interrupted: bool, file: IO[str]) -> None:
+    """Print the summary as one JSON object; times are ISO 8601, the rest as in `Summary`."""
+    content = asdict(summary)
+    totals = content["totals"]
+    for name in ("first_time", "last_time"):
+        ns = totals.pop(f"{name}_ns")
+        totals[name] = None if ns is None else time(ns).replace(" ", "T")
+    content["is_interrupted"] = is_interrupted
+    json.dump(content, file, indent=2, ensure_ascii=False)
+    file.write("\n")
+
+
+def print_page(
+    summary: Summary, files: Sequence[str], top: int, is_interrupted: bool = False
+) -> None:
+    """Print the page on stdout, as wide as the terminal."""
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    console = Console(width=width, highlight=False, markup=False, emoji=False)
+    for line in _heading(summary, files):
+        console.print(Text(line, overflow="fold"))
+    if is_interrupted:
+        console.print(Text("interrupted: this is what had been read", style="bold"))
+    sections = (
+        ("APIs", _apis(summary.apis)),
+        (_titled("Clients", len(summary.clients), top), _clients(summary, top)),
+        (_titled("Topics", len(summary.topics), top), _topics(summary, top)),
+        ("Errors", _errors(summary.errors)),
+        (_trouble_title(summary), _troubled(summary)),
+        ("Problems", _problems(summary.problems)),
+    )
+    for title, table in sections:
+        if table.row_count:
+            console.print()
+            console.print(Text(title, style="bold"))
+            console.print(table)
+    console.print()
+    for line in balance_lines(summary.balance):
+        console.print(Text(line, overflow="fold"))
+
+
+def balance_lines(balance: dict[str, Any]) -> list[str]:
+    """Where the captured bytes went; says so when they do not add up."""
+    payload = balance.get("payload_bytes", 0)
+    parts = {name: balance.get(f"{name}_bytes", 0) for name in ("framed", "skipped", "duplicate")}
+    told = " + ".join(f"{count(number)} {name}" for name, number in parts.items())
+    lines = [f"TCP payload {count(payload)} bytes = {told}"]
+    rest = payload - sum(parts.values())
+    if rest:
+        lines[0] += f" + {count(rest)} UNACCOUNTED"
+    missing = balance.get("missing_bytes", 0)
+    if missing:
+        lines.append(f"missing from the capture: {count(missing)} bytes")
+    reasons = balance.get("packets_by_reason") or {}
+    left = [f"{count(number)} {escaped(reason)}" for reason, number in reasons.items() if number]
+    if left:
+        lines.append(f"packets without TCP: {', '.join(left)}")
+    return lines
+
+
+def _heading(summary: Summary, files: Sequence[str]) -> list[str]:
+    totals, balance = summary.totals, summary.balance
+    names = ", ".join(escaped(file) for file in files[:3])
+    more = f" and {len(files) - 3} more" if len(files) > 3 else ""
+    lines = [f"{names}{more}"]
+    span = 0.0
+    if totals.first_time_ns is not None and totals.last_time_ns is not None:
+        span = (totals.last_time_ns - totals.first_time_ns) / 1e9
+        lines.append(
+            f"{time(totals.first_time_ns)} to {time(totals.last_time_ns)} ({duration(span * 1e9)})"
+        )
+    protocols = ", ".join(
+        f"{count(number)} {escaped(name)}" for name, number in summary.protocols.items()
+    )
+    lines.append(
+        f"{count(balance.get('packets', 0))} packets, {size(balance.get('captured_bytes', 0))}; "
+        f"{count(totals.connections)} connections" + (f": {protocols}" if protocols else "")
+    )
+    lines += _exchange_lines(summary, span)
+    if summary.software:
+        told = (f"{escaped(name)} ({count(number)})" for name, number in summary.software.items())
+        lines.append(f"client software: {', '.join(list(told)[:6])}")
+    return lines
+
+
+def _exchange_lines(summary: Summary, span: float) -> list[str]:
+    totals = summary.totals
+    outcomes = ", ".join(
+        f"{count(number)} {name.replace('_', ' ')}" for name, number in totals.outcomes.items()
+    )
+    rate = f" ({totals.exchanges / span:,.1f}/s)" if span else ""
+    line = f"{count(totals.exchanges)} exchanges{rate}" + (f": {outcomes}" if outcomes else "")
+    sizes = f"requests {size(totals.request_bytes)}, responses {size(totals.response_bytes)}"
+    return [line, f"{count(totals.with_errors)} with errors; {sizes}"]
+
+
+def _table(*columns: tuple[str, str]) -> Table:
+    """A table of (header, justification); text columns shrink, numbers do not."""
+    table = Table(box=RULED, pad_edge=False, padding=(0, 1), header_style="dim", show_edge=False)
+    for header, justify in columns:
+        is_text = justify == "left"
+        table.add_column(
+            header,
+            justify="left" if is_text else "right",
+            overflow="ellipsis" if is_text else "fold",
+            no_wrap=True,
+            min_width=min(len(header), 8) if is_text else None,
+        )
+    return table
+
+
+def _add(table: Table, cells: Iterable[object], style: str | None = None) -> None:
+    table.add_row(*(Text(escaped(str(cell))) for cell in cells), style=style)
+
+
+_LATENCY: Final = (("p50", "right"), ("p95", "right"), ("p99", "right"), ("max", "right"))
+_SIZES: Final = (("requests", "right"), ("responses", "right"))
+
+
+def _latencies(latency: Quantiles) -> list[str]:
+    return [duration(ns) for ns in (latency.p50_ns, latency.p95_ns, latency.p99_ns, latency.max_ns)]
+
+
+def _apis(rows: list[ApiRow]) -> Table:
+    table = _table(
+        ("API", "left"), ("versions", "left"), ("count", "right"), ("errors", "right"),
+        *_LATENCY, ("waited", "right"), *_SIZES,
+    )  # fmt: skip
+    for row in rows:
+        cells = [
+            row.api, _ranges(row.versions), count(row.exchanges), count(row.with_errors),
+            *_latencies(row.latency), share(row.waited, 1) if row.waited else "",
+            size(row.request_bytes), size(row.response_bytes),
+        ]  # fmt: skip
+        _add(table, cells)
+    return table
+
+
+def _clients(summary: Summary, top: int) -> Table:
+    table = _table(
+        ("client id", "left"), ("count", "right"), ("errors", "right"), *_LATENCY, *_SIZES
+    )
+    for row in summary.clients[:top]:
+        cells = [
+            row.client_id or "(none)", count(row.exchanges), count(row.with_errors),
+            *_latencies(row.latency), size(row.request_bytes), size(row.response_bytes),
+        ]  # fmt: skip
+        _add(table, cells)
+    return table
+
+
+def _topics(summary: Summary, top: int) -> Table:
+    table = _table(
+        ("topic", "left"), ("produced", "right"), ("records", "right"), ("fetched", "right"),
+        ("records", "right"), ("errors", "right"),
+    )  # fmt: skip
+    for row in summary.topics[:top]:
+        cells = [
+            row.topic or "(unknown)", size(row.produced_bytes), count(row.produced_records),
+            size(row.fetched_bytes), count(row.fetched_records), count(row.with_errors),
+        ]  # fmt: skip
+        _add(table, cells)
+    return table
+
+
+def _errors(rows: list[ErrorRow]) -> Table:
+    table = _table(
+        ("error", "left"), ("count", "right"), ("field", "left"), ("for example", "left"),
+        ("packet", "right"),
+    )  # fmt: skip
+    for row in rows:
+        packet = row.first_exchange_id // EXCHANGES_PER_PACKET
+        cells = [f"{row.name} ({row.code})", count(row.count), row.path, row.concerns, packet]
+        _add(table, cells)
+    return table
+
+
+def _troubled(summary: Summary) -> Table:
+    table = _table(
+        ("client", "left"), ("broker", "left"), ("payload", "right"), ("repeated", "right"),
+        ("gaps", "right"), ("missing", "right"), ("skipped", "right"), ("window 0", "right"),
+        ("reset by", "left"),
+    )  # fmt: skip
+    for row in summary.troubled:
+        cells = [
+            row.client, row.broker, size(row.payload_bytes), count(row.retransmitted_segments),
+            count(row.gaps), size(row.missing_bytes), size(row.skipped_bytes),
+            count(row.zero_windows), row.rst_by,
+        ]  # fmt: skip
+        _add(table, cells)
+    return table
+
+
+def _problems(rows: list[ProblemRow]) -> Table:
+    table = _table(
+        ("stage", "left"), ("problem", "left"), ("count", "right"), ("bytes", "right"),
+        ("packet", "right"), ("the first", "left"),
+    )  # fmt: skip
+    for row in rows:
+        packet = "" if row.packet_number is None else row.packet_number
+        cells = [row.stage, row.kind, count(row.count), size(row.bytes), packet, row.message]
+        _add(table, cells)
+    return table
+
+
+def _titled(title: str, found: int, top: int) -> str:
+    return f"{title} (the first {top} of {count(found)})" if found > top else title
+
+
+def _trouble_title(summary: Summary) -> str:
+    shown, found = len(summary.troubled), summary.troubled_count
+    of = f"{shown} of {count(found)}" if shown < found else count(found)
+    return f"Connections with trouble ({of}, of {count(summary.totals.connections)})"
+
+
+def _ranges(versions: Sequence[int]) -> str:
+    """Numbers as ranges: 0-3,5."""
+    runs: list[list[int]] = []
+    for version in versions:
+        if runs and runs[-1][1] == version - 1:
+            runs[-1][1] = version
+        else:
+            runs.append([version, version])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)

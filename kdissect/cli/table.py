@@ -1,0 +1,75 @@
+"""``kdissect table``: the rows of one table."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from kdissect.cli import options
+from kdissect.cli.output import chosen_format, destination, make_writer
+from kdissect.cli.program import FOUND, NOTHING_FOUND
+from kdissect.cli.progress import Progress
+from kdissect.cli.reading import explain_empty
+from kdissect.tables.schemas import TABLES
+
+
+@click.command(
+    "table",
+    short_help="The rows of one table.",
+    epilog=options.examples(
+        "kdissect table exchanges broker.pcap --where \"api = 'Fetch' and latency_ns > 1e9\"",
+        "kdissect table errors broker.pcap --columns name,topic,partition -o errors.csv",
+        "kdissect table exchanges *.pcap | jq .client_id",
+    ),
+)
+@click.argument("name", type=click.Choice(list(TABLES)), metavar="NAME")
+@options.files
+@options.columns
+@options.selecting
+@options.output(options.FORMATS, "[default: table on a terminal, jsonl in a pipe]")
+@options.reading
+@click.option("--payload", is_flag=True, help="Keys, values and headers of records too.")
+def command(
+    name: str,
+    files: tuple[str, ...],
+    columns: list[str] | None,
+    where: str | None,
+    limit: int | None,
+    format_: str | None,
+    path: Path | None,
+    force: bool,
+    ports: tuple[int, ...],
+    strict: bool,
+    progress: bool | None,
+    payload: bool,
+) -> int:
+    """Print the rows of table NAME.
+
+    NAME is one of connections, exchanges, partitions, batches, records, errors, problems; their
+    columns are in docs/tables.md.
+    """
+    from kdissect import read
+
+    format_ = chosen_format(format_, path)
+    rows = 0
+    with Progress(progress) as shown, destination(path, force) as file:
+        result = read(
+            list(files),
+            table=name,
+            columns=columns,
+            where=where,
+            limit=limit,
+            ports=ports,
+            strict=strict,
+            payload=payload,
+            progress=shown.report,
+        )
+        writer = make_writer(format_, file, columns)
+        for batch in result:
+            shown.clear()
+            writer.write(batch)
+            rows += batch.num_rows
+        writer.close()
+    if not rows:
+        explain_empty(f"no rows in {name}", asdict(result.balance), where)
+    return FOUND if rows else NOTHING_FOUND

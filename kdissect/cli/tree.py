@@ -1,0 +1,198 @@
+"""One exchange as an indented tree of its fields, and as JSON."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from kdissect.cli.escape import escaped
+from kdissect.cli.human import duration, time
+from kdissect.cli.output import json_bytes
+from kdissect.errors import DecodeError
+
+if TYPE_CHECKING:
+    from kdissect.dissected import DissectedExchange
+
+TIMES: Final = ("request_start", "request_end", "response_start", "response_end")
+SIDES: Final = ("request", "response")
+HIDDEN: Final = ("key", "value", "headers")  # of a record, unless payload is asked for
+PREVIEW_BYTES: Final = 64
+HEXDUMP_ROWS: Final = 16
+ROW: Final = 16
+
+
+def exchange_lines(exchange: "DissectedExchange", has_payload: bool) -> Iterator[str]:
+    """The exchange as lines for a terminal; text from the wire is escaped."""
+    yield from _heading(exchange)
+    for side in SIDES:
+        size = getattr(exchange, f"{side}_size")
+        if size is None:
+            continue
+        yield f"  {side}, {size} bytes"
+        try:
+            body = exchange.body(side)
+        except DecodeError as error:
+            yield f"    cannot be decoded: {escaped(str(error))}"
+            yield from _undecodable(exchange.frame_bytes(side), error)
+            continue
+        yield from tree_lines(_without_payload(body, has_payload), "    ")
+
+
+def exchange_json(exchange: "DissectedExchange", has_payload: bool) -> dict[str, Any]:
+    """The exchange as one JSON object: its columns, `request` and `response`.
+
+    A body that cannot be decoded is null, with the reason in `request_error` or `response_error`.
+    """
+    content = dict(exchange.columns)
+    for name in TIMES:
+        content[name] = content[name] and time(content[name]).replace(" ", "T")
+    for side in SIDES:
+        content[side] = None
+        try:
+            content[side] = _jsonable(_without_payload(exchange.body(side), has_payload))
+        except DecodeError as error:
+            content[f"{side}_error"] = str(error)
+    return content
+
+
+def tree_lines(value: object, indent: str) -> Iterator[str]:
+    """Nested dicts and lists as indented lines, like YAML."""
+    if isinstance(value, dict):
+        for name, field in value.items():
+            yield from _field_lines(escaped(str(name)), field, indent)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _item_lines(item, indent)
+    elif value is not None:
+        yield f"{indent}{scalar(value)}"
+
+
+def scalar(value: object) -> str:
+    """One value on one line."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f'"{escaped(value)}"'
+    if isinstance(value, bytes):
+        return preview(value)
+    return str(value)
+
+
+def preview(value: bytes) -> str:
+    """Size and the first bytes: as text when they are UTF-8, else in hex."""
+    start = value[:PREVIEW_BYTES]
+    more = "…" if len(value) > PREVIEW_BYTES else ""
+    try:
+        # A character may be cut at the end of the preview.
+        text = start.decode("utf-8") if not more else start[: _whole(start)].decode("utf-8")
+        return f'{len(value)} bytes "{escaped(text)}"{more}'
+    except UnicodeDecodeError:
+        return f"{len(value)} bytes {start.hex(' ')}{more}"
+
+
+def hexdump(data: bytes, rows: int = HEXDUMP_ROWS) -> Iterator[str]:
+    """Offset, 16 bytes in hex and as ASCII a line; at most `rows` lines."""
+    for start in range(0, min(len(data), rows * ROW), ROW):
+        row = data[start : start + ROW]
+        text = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)
+        yield f"{start:08x}  {row[:8].hex(' '):23}  {row[8:].hex(' '):23}  {text}"
+    if len(data) > rows * ROW:
+        yield f"          {len(data) - rows * ROW} more bytes"
+
+
+def _heading(exchange: "DissectedExchange") -> Iterator[str]:
+    api = exchange.api or "unknown API"
+    if exchange.api_key is not None:
+        api = f"{escaped(api)} v{exchange.api_version}"
+    packets = (exchange.request_packet, exchange.response_packet)
+    numbers = " → ".join(str(number) for number in packets if number is not None)
+    client = f"{exchange.client_ip}:{exchange.client_port}"
+    broker = f"{exchange.broker_ip}:{exchange.broker_port}"
+    yield f"{api}  {client} → {broker}  packets {numbers}  correlation id {exchange.correlation_id}"
+    yield f"  {_outcome(exchange)}"
+    client_id = "none" if exchange.client_id is None else scalar(exchange.client_id)
+    when = exchange.request_start or exchange.response_start
+    yield f"  client id {client_id}, at {time(when) if when is not None else '?'}"
+
+
+def _outcome(exchange: "DissectedExchange") -> str:
+    text = str(exchange.outcome).replace("_", " ")
+    if exchange.latency_ns is not None:
+        text += f" after {duration(exchange.latency_ns)}"
+        parts = [
+            f"{name} {duration(ns)}"
+            for name in ("queue", "wait", "work")
+            if (ns := getattr(exchange, f"{name}_ns"))
+        ]
+        text += f" ({', '.join(parts)})" if parts else ""
+    if exchange.error:
+        text += f", {exchange.error} ({exchange.error_code})"
+    if exchange.decode_status != "ok":
+        text += f", decoded: {exchange.decode_status}"
+    return text
+
+
+def _field_lines(name: str, value: object, indent: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield f"{indent}{name}"
+        yield from tree_lines(value, indent + "  ")
+    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        yield f"{indent}{name} ({len(value)})"
+        yield from tree_lines(value, indent + "  ")
+    elif isinstance(value, list):
+        yield f"{indent}{name}: [{', '.join(map(scalar, value))}]"
+    else:
+        yield f"{indent}{name}: {scalar(value)}"
+
+
+def _item_lines(item: object, indent: str) -> Iterator[str]:
+    """An item of a list: a dash before its first line."""
+    lines = list(tree_lines(item, ""))
+    for number, line in enumerate(lines or ["{}"]):
+        yield f"{indent}{'- ' if number == 0 else '  '}{line}"
+
+
+def _undecodable(data: bytes, error: DecodeError) -> Iterator[str]:
+    lines = error.hexdump().splitlines() if error.hexdump() else hexdump(data)
+    for line in lines:
+        yield f"    {escaped(line)}"
+
+
+def _without_payload(value: Any, has_payload: bool) -> Any:
+    """The body with sizes in place of keys, values and headers of records."""
+    if has_payload:
+        return value
+    if isinstance(value, list):
+        return [_without_payload(item, False) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "offset" in value and "headers" in value and "time_ms" in value:
+        return _record_sizes(value)
+    return {name: _without_payload(field, False) for name, field in value.items()}
+
+
+def _record_sizes(record: dict[str, Any]) -> dict[str, Any]:
+    sizes: dict[str, Any] = {name: v for name, v in record.items() if name not in HIDDEN}
+    for name in ("key", "value"):
+        content = record[name]
+        sizes[f"{name}_size"] = None if content is None else len(content)
+    sizes["header_count"] = len(record["headers"])
+    return sizes
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _jsonable(field) for name, field in value.items()}
+    if isinstance(value, list | tuple):
+        return [_jsonable(item) for item in value]
+    return json_bytes(value) if isinstance(value, bytes) else value
+
+
+def _whole(start: bytes) -> int:
+    """Length of `start` without a UTF-8 character that is cut at its end (at most 3 bytes)."""
+    for back in range(1, min(4, len(start)) + 1):
+        byte = start[-back]
+        if byte & 0xC0 != 0x80:
+            needed = 1 if byte < 0x80 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return len(start) if needed == back else len(start) - back
+    return len(start)

@@ -1,0 +1,155 @@
+"""Exchanges with everything in them: columns as attributes, bodies and records when asked for."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kdissect.capture.files import Source, open_captures
+from kdissect.errors import KdissectError
+from kdissect.exchanges import Exchange
+from kdissect.messages.bodies import decode_request, decode_response
+from kdissect.messages.records import decode_records
+from kdissect.messages.redaction import redacted
+from kdissect.pipeline import Balance, Options, feed_all, filtered, make_balance, make_dissector
+from kdissect.tables.batches import BatchBuilder
+from kdissect.tables.rows import ExchangeRows, address_text
+from kdissect.tables.schemas import EXCHANGES, TIME
+
+TIMES: Final = tuple(column.name for column in EXCHANGES.columns if column.type == TIME)
+
+
+class DissectedExchange:
+    """An exchange: the columns of the `exchanges` table as attributes, and its two bodies.
+
+    Beside the columns there are client_ip, client_port, broker_ip and broker_port. Times are in ns
+    since 1970; what there is none of is None.
+    """
+
+    def __init__(self, columns: dict[str, Any], exchange: Exchange) -> None:
+        self.columns = columns | _endpoints(exchange)
+        self._frames = {"request": exchange.request_frame, "response": exchange.response_frame}
+
+    def __getattr__(self, name: str) -> Any:
+        columns: dict[str, Any] = self.__dict__.get("columns", {})
+        if name not in columns:
+            raise AttributeError(f"an exchange has no {name!r}")
+        return columns[name]
+
+    def __repr__(self) -> str:
+        return f"<{self.api} v{self.api_version} {self.outcome}, id {self.correlation_id}>"
+
+    @property
+    def request(self) -> dict[str, Any] | None:
+        """The request's body in full, see `body`."""
+        return self.body("request")
+
+    @property
+    def response(self) -> dict[str, Any] | None:
+        """The response's body in full, see `body`."""
+        return self.body("response")
+
+    def body(self, side: str) -> dict[str, Any] | None:
+        """The body of `side` (request or response), decoded anew; None when there is none.
+
+        Credentials are redacted; `records` fields are lists of batches with their records. Raises
+        DecodeError.
+        """
+        data = self.frame_bytes(side)
+        if not data or self.api_key is None:
+            return None
+        if side == "request":
+            body = decode_request(data)[1]
+        else:
+            body = decode_response(self.api_key, self.api_version, data)[1]
+        return _with_records(redacted(body))  # type: ignore[no-any-return]
+
+    def frame_bytes(self, side: str) -> bytes:
+        """The frame of `side` without its size field, header included; b"" when there is none."""
+        frame = self._frames[side]
+        return b"" if frame is None else frame.data
+
+
+def dissect(
+    source: Source | Sequence[Source], where: str | None = None, **options: Any
+) -> Iterator[DissectedExchange]:
+    """The exchanges of captures one by one, as they complete.
+
+    `where` is an SQL condition over the columns of the `exchanges` table; other keywords are those
+    of `Options`.
+    """
+    yield from Dissection(source, where, **options)
+
+
+class Dissection:
+    """What `dissect` iterates over; knows afterwards what became of the bytes."""
+
+    def __init__(
+        self, source: Source | Sequence[Source], where: str | None = None, **options: Any
+    ) -> None:
+        self._where = where
+        self._options = Options(**options, tables=())
+        self._capture = open_captures(source)
+        self._dissector = make_dissector(self._options, collects=True, keeps_frames=True)
+        names = self._dissector.exchanges.names
+        self._builder = BatchBuilder(EXCHANGES, self._capture.names, names)
+
+    def __iter__(self) -> Iterator[DissectedExchange]:
+        for _ in feed_all(self._capture, self._dissector, self._options):
+            yield from self._chosen(self._dissector.take_exchanges())
+
+    @property
+    def balance(self) -> Balance:
+        """What became of the bytes read so far."""
+        return make_balance(self._dissector)
+
+    def _chosen(self, exchanges: list[Exchange]) -> Iterator[DissectedExchange]:
+        if not exchanges:
+            return
+        rows = ExchangeRows()
+        for exchange in exchanges:
+            rows.add(exchange)
+        batch = self._builder.batch(rows)
+        if self._where:
+            batch = filtered(batch, self._where)
+        by_id = {exchange.exchange_id: exchange for exchange in exchanges}
+        if len(by_id) != len(exchanges):
+            raise KdissectError("two exchanges have the same id")
+        for columns in _with_plain_times(batch).to_pylist():
+            yield DissectedExchange(columns, by_id[columns["exchange_id"]])
+
+
+def _with_plain_times(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with times as int64, which need no pandas to become Python values."""
+    for name in TIMES:
+        index = batch.schema.get_field_index(name)
+        batch = batch.set_column(index, name, batch.column(index).cast(pa.int64()))
+    return batch
+
+
+def _endpoints(exchange: Exchange) -> dict[str, Any]:
+    flow = exchange.connection.flow
+    width = (len(flow) - 4) // 2
+    addresses = (address_text(flow[:width]), address_text(flow[width : 2 * width]))
+    ports = (int.from_bytes(flow[-4:-2], "big"), int.from_bytes(flow[-2:], "big"))
+    client = exchange.request_direction
+    return {
+        "client_ip": addresses[client],
+        "client_port": ports[client],
+        "broker_ip": addresses[1 - client],
+        "broker_port": ports[1 - client],
+    }
+
+
+def _with_records(value: Any) -> Any:
+    """The body with every `records` field decoded."""
+    if isinstance(value, list):
+        return [_with_records(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: decode_records(field)
+        if name == "records" and isinstance(field, bytes)
+        else _with_records(field)
+        for name, field in value.items()
+    }
