@@ -1,0 +1,1 @@
+"""Agents: one process a client library, all obeying the same commands on stdin."""

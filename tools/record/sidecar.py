@@ -1,0 +1,127 @@
+"""The side-car: what clients and broker know is true about a capture, one JSON file beside it.
+
+Every table is {"columns": [...], "rows": [[...], ...]}, a row a line of the file.
+captures/README.md describes the columns.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tools.record.agents import Reply
+from tools.record.broker import Pause
+from tools.record.request_log import (
+    LoggedExchange,
+    LoggedMembership,
+    LoggedPartition,
+    RequestLog,
+)
+
+FORMAT = 1
+
+RECORD_COLUMNS = ("key_size", "value_size", "key_sha256", "value_sha256", "header_count")
+PRODUCED_COLUMNS = ("codec", "acks", "transaction", "sent_ns", "acknowledged_ns")
+PLACE_COLUMNS = ("topic", "partition", "offset")
+COUNTER_COLUMNS = ("time_us", "requests_by_api", "tx", "tx_bytes", "rx", "rx_bytes")
+
+# The tables that agents fill: an event's kind is the table, its other fields the columns.
+EVENT_TABLES: dict[str, tuple[str, ...]] = {
+    "produced": ("session", *PLACE_COLUMNS, "timestamp_ms", *RECORD_COLUMNS, *PRODUCED_COLUMNS),
+    "consumed": ("session", "group", *PLACE_COLUMNS, "timestamp_ms", *RECORD_COLUMNS),
+    "errors": ("session", "operation", "code", "name", "topic", "partition", "time_ns"),
+    "rebalances": (
+        *("session", "group", "event", "generation", "member_id", "partitions", "time_ns"),
+    ),
+    "commits": ("session", "group", *PLACE_COLUMNS),
+    "statistics": ("session", *COUNTER_COLUMNS),
+}
+OPERATION_COLUMNS = ("session", "operation", "start_ns", "end_ns", "arguments", "result")
+ROLES = {"open_producer": "producer", "open_consumer": "consumer"}
+UNTOLD_ARGUMENTS = ("client", "records", "records_file")
+
+
+class Journal:
+    """Collects the replies of all agents as rows."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, dict[str, Any]] = {}
+        self.operations: list[list[Any]] = []
+        self.events: dict[str, list[list[Any]]] = {name: [] for name in EVENT_TABLES}
+
+    def add(self, library: str, reply: Reply) -> None:
+        """Take in one reply."""
+        session = reply.arguments.get("client")
+        if session is None:
+            return
+        role = ROLES.get(reply.operation, "admin")
+        known = {"session": session, "library": library, "role": role}
+        self.sessions.setdefault(session, known | {"group": reply.arguments.get("group")})
+        arguments = {
+            name: value for name, value in reply.arguments.items() if name not in UNTOLD_ARGUMENTS
+        }
+        self.operations.append(
+            [session, reply.operation, reply.start_ns, reply.end_ns, arguments, reply.result]
+        )
+        for event in reply.events:
+            columns = EVENT_TABLES[event["kind"]]
+            self.events[event["kind"]].append([event.get(column) for column in columns])
+
+
+class Facts(NamedTuple):
+    """What is known beside the journal and the request log."""
+
+    scenario: str
+    software: dict[str, Any]
+    cluster: dict[str, Any]
+    capture: dict[str, Any]
+    pauses: list[Pause]
+    topics: list[list[Any]]
+
+
+def capture_facts(capture: Path, packets: int) -> dict[str, Any]:
+    """The side-car's description of the capture file."""
+    data = capture.read_bytes()
+    return {
+        "file": capture.name,
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "size": len(data),
+        "packets": packets,
+    }
+
+
+def write_sidecar(path: Path, facts: Facts, journal: Journal, log: RequestLog) -> None:
+    """Write the side-car."""
+    counts = Counter((row.api_key, row.api_version) for row in log.exchanges)
+    tables: dict[str, tuple[Sequence[str], Sequence[Any]]] = {
+        "topics": (("topic", "topic_id", "partitions", "configs"), facts.topics),
+        "operations": (OPERATION_COLUMNS, journal.operations),
+        **{name: (EVENT_TABLES[name], rows) for name, rows in journal.events.items()},
+        "pauses": (Pause._fields, facts.pauses),
+        "exchange_counts": (
+            ("api_key", "api_version", "count"),
+            [[*key, count] for key, count in sorted(counts.items())],
+        ),
+        "exchanges": (LoggedExchange._fields, log.exchanges),
+        "exchange_partitions": (LoggedPartition._fields, log.partitions),
+        "memberships": (LoggedMembership._fields, log.memberships),
+    }
+    head = {
+        "format": FORMAT,
+        "scenario": facts.scenario,
+        "capture": facts.capture,
+        "software": facts.software,
+        "cluster": facts.cluster,
+        "sessions": list(journal.sessions.values()),
+    }
+    lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
+    lines += [_table(name, columns, rows) for name, (columns, rows) in tables.items()]
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def _table(name: str, columns: Sequence[str], rows: Sequence[Any]) -> str:
+    """A table as JSON, one row a line."""
+    body = ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
+    return f'{json.dumps(name)}: {{"columns": {json.dumps(columns)}, "rows": [\n{body}\n]}}'

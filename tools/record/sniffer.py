@@ -1,0 +1,87 @@
+"""tcpdump on the loopback: nothing lost, nanoseconds kept, pcapng written."""
+
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+BUFFER_KIB = 65536
+START_TIMEOUT_SECONDS = 10
+SETTLE_SECONDS = 2.0
+STOP_TIMEOUT_SECONDS = 30
+
+
+class SnifferReport(NamedTuple):
+    """What tcpdump said at its end."""
+
+    version: str
+    captured: int
+    dropped_by_kernel: int
+
+
+class Sniffer:
+    """Records every packet from or to the given TCP ports of the loopback."""
+
+    def __init__(self, ports: list[int], pcap: Path) -> None:
+        self._filter = " or ".join(f"tcp port {port}" for port in ports)
+        self._pcap = pcap
+        self._messages = pcap.with_suffix(".log")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Return once tcpdump listens."""
+        options = ["-i", "lo", "-n", "-s", "0", "-U", "-B", str(BUFFER_KIB), "-Z", "root"]
+        options += ["--time-stamp-precision=nano", "-w", str(self._pcap), self._filter]
+        with self._messages.open("wb") as messages:
+            self._process = subprocess.Popen(["tcpdump", *options], stderr=messages)
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        while "listening on" not in self._messages.read_text():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"tcpdump did not start: {self._messages.read_text()}")
+            time.sleep(0.05)
+
+    def stop(self) -> SnifferReport:
+        """End tcpdump after its file has stopped growing; raise when the kernel dropped packets."""
+        assert self._process is not None
+        size = -1
+        while size != self._pcap.stat().st_size:
+            size = self._pcap.stat().st_size
+            time.sleep(SETTLE_SECONDS)
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(STOP_TIMEOUT_SECONDS)
+        self._process = None
+        report = self._read_report()
+        if report.dropped_by_kernel:
+            raise RuntimeError(f"the kernel dropped {report.dropped_by_kernel} packets")
+        return report
+
+    def kill(self) -> None:
+        """End tcpdump, whatever it has written."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _read_report(self) -> SnifferReport:
+        messages = self._messages.read_text()
+        captured = re.search(r"(\d+) packets? captured", messages)
+        dropped = re.search(r"(\d+) packets? dropped by kernel", messages)
+        if captured is None or dropped is None:
+            raise RuntimeError(f"tcpdump ended without counts: {messages}")
+        version = subprocess.run(
+            ["tcpdump", "--version"], capture_output=True, text=True, check=True, timeout=10
+        )
+        lines = (version.stdout + version.stderr).splitlines()
+        return SnifferReport(lines[0], int(captured[1]), int(dropped[1]))
+
+
+def to_pcapng(pcap: Path, pcapng: Path) -> None:
+    """Write the packets of a pcap as pcapng, nanoseconds kept."""
+    subprocess.run(
+        ["editcap", "-F", "pcapng", str(pcap), str(pcapng)],
+        check=True,
+        capture_output=True,
+        timeout=300,
+    )
