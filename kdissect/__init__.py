@@ -19,8 +19,9 @@ from kdissect.errors import (
 )
 
 if TYPE_CHECKING:
+    from kdissect.dissected import DissectedExchange, dissect
     from kdissect.messages.bodies import decode
-    from kdissect.pipeline import Balance, Options, Reading, Run, dissect, read, write
+    from kdissect.pipeline import Balance, Options, Reading, Run, read, write
 
 __version__ = "0.1.0"
 
@@ -30,6 +31,7 @@ __all__ = [
     "CapturePermissionError",
     "CorruptRecords",
     "DecodeError",
+    "DissectedExchange",
     "InvalidValue",
     "KdissectError",
     "Options",
@@ -52,11 +54,12 @@ __all__ = [
 # `kdissect --help` and code that only wants the exceptions start at once.
 _LAZY = {
     "Balance": "kdissect.pipeline",
+    "DissectedExchange": "kdissect.dissected",
     "Options": "kdissect.pipeline",
     "Reading": "kdissect.pipeline",
     "Run": "kdissect.pipeline",
     "decode": "kdissect.messages.bodies",
-    "dissect": "kdissect.pipeline",
+    "dissect": "kdissect.dissected",
     "read": "kdissect.pipeline",
     "write": "kdissect.pipeline",
 }

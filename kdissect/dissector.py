@@ -1,14 +1,13 @@
 """Packets → rows: joins the stages over one capture; compiled, so it knows rows but no Arrow."""
 
-from typing import Final
-
 from mypy_extensions import i64
 
 from kdissect.capture.packet import Packet
-from kdissect.errors import DecodeError, Problem
+from kdissect.errors import Problem
 from kdissect.exchanges import ConnectionState, Exchange, Exchanges
 from kdissect.frames import Frames
 from kdissect.messages.facts import Partition
+from kdissect.messages.compression import DECOMPRESSED_LIMIT
 from kdissect.messages.records import check_crc, read_records
 from kdissect.packets.decoder import PacketDecoder
 from kdissect.protocol.readers import NULL
@@ -19,9 +18,6 @@ from kdissect.tables.rows import (
     BatchRows, ConnectionRows, ErrorRows, ExchangeRows, PartitionRows, ProblemRows, RecordRows,
     Rows,
 )  # fmt: skip
-
-# A batch of one record of 1 MiB that unpacks to 100 MiB is a bomb; brokers take 1 MiB by default.
-DEFAULT_RECORDS_LIMIT: Final = 256 * 1024 * 1024
 
 
 class Dissector:
@@ -38,7 +34,7 @@ class Dissector:
         has_payload: bool = False,
         verifies_crc: bool = False,
         collects: bool = False,
-        max_frame_size: i64 = 0,
+        unpacked_limit: i64 = DECOMPRESSED_LIMIT,
     ) -> None:
         self.decoder = PacketDecoder()
         self.streams = Streams()
@@ -47,6 +43,7 @@ class Dissector:
         self.has_payload = has_payload
         self.verifies_crc = verifies_crc
         self.collects = collects
+        self.unpacked_limit = unpacked_limit
         self.exchanges_done: list[Exchange] = []
         # Kind → how many; and the first one, for callers that are strict.
         self.problem_counts: dict[str, int] = {}
@@ -198,12 +195,10 @@ class Dissector:
             return
         for batch in batches:
             if self.makes_records:
-                try:
-                    records = read_records(partition.records, batch, DEFAULT_RECORDS_LIMIT)
-                except DecodeError as error:
-                    self._corrupt(exchange, partition, str(error))
-                    records = []
-                for record in records:
+                scan = read_records(partition.records, batch, self.unpacked_limit)
+                if scan.error is not None:
+                    self._corrupt(exchange, partition, f"{scan.lost_count} records lost: {scan.error}")
+                for record in scan.records:
                     self.record_rows.add(exchange, partition, record, self.has_payload)
             if self.makes_batches:
                 crc_ok: i64 = NULL

@@ -11,11 +11,15 @@ from typing import Final
 from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i64, mypyc_attr
 
-from kdissect.errors import DecodeError, Problem
+from kdissect.errors import DecodeError, Problem, UnknownApi
 from kdissect.frames import Frame
 from kdissect.messages.facts import NO_ID, ErrorFact, FactSink, Interner, Partition
-from kdissect.messages.headers import RequestHeader, is_plausible_request, read_request_header
-from kdissect.messages.projections import Plan, Projections
+from kdissect.messages.headers import (
+    RequestHeader, is_plausible_request, read_request_header, response_body_offset,
+)  # fmt: skip
+from kdissect.messages.roles import fact_plans
+from kdissect.protocol.apis import api_name, is_known
+from kdissect.protocol.plans import Plan, Plans
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import ACCEPTER, OPENER, Connection
 
@@ -54,6 +58,7 @@ EXCHANGES_PER_PACKET: Final = 100_000  # more than frames fit into one 256 KiB s
 DEFAULT_PENDING_LIMIT: Final = 10_000  # requests waiting on one connection; clients allow 5 to 1 000
 HELD_FRAMES_LIMIT: Final = 64  # frames kept while it is not known which side is the broker
 MS: Final = 1_000_000
+UNSUPPORTED_VERSION: Final = 35
 
 DEFAULT_PORTS: Final = (9092, 9093, 9094, 19092, 29092)
 
@@ -195,7 +200,7 @@ class Exchanges:
         self.sink = FactSink(self.interner, self.names)
         self.sink.keeps_batches = keeps_batches
         self.sink.keeps_records = keeps_records
-        self.projections = Projections()
+        self.plans: Plans = fact_plans()
         self.states: dict[int, ConnectionState] = {}
         self.current: ConnectionState | None = None
 
@@ -311,10 +316,10 @@ class Exchanges:
         self, state: ConnectionState, exchange: Exchange, header: RequestHeader, frame: Frame
     ) -> None:
         """Read what the tables need of the request; leave the exchange as it is on failure."""
-        plan = self.projections.find(exchange.api_key, exchange.api_version, False)
+        plan = self._plan(exchange.api_key, exchange.api_version, False)
         sink = self.sink
         if plan is None:
-            known = self.projections.knows(exchange.api_key)
+            known = is_known(exchange.api_key)
             exchange.status |= UNKNOWN_VERSION if known else UNKNOWN_API
             return
         if not self._run(plan, exchange, frame, header.body_offset, REQUEST_FAILED):
@@ -426,11 +431,14 @@ class Exchanges:
         exchange.outcome = ANSWERED
         exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, state.last_response_end)
         self._set_response(state, exchange, frame)
-        plan = self.projections.find_response(exchange.api_key, exchange.api_version, frame.data)
+        version = exchange.api_version
+        if exchange.api_key == API_VERSIONS and is_fallback(frame.data, version):
+            version = 0
+        plan = self._plan(exchange.api_key, version, True)
         if plan is None:
             return
         sink = self.sink
-        if not self._run(plan, exchange, frame, plan.body_offset(frame.data), RESPONSE_FAILED):
+        if not self._run(plan, exchange, frame, -1, RESPONSE_FAILED):
             exchange.status |= RESPONSE_FAILED
         exchange.throttle_ms = sink.throttle_ms
         if sink.errors:
@@ -455,6 +463,13 @@ class Exchanges:
         if sink.partitions:
             exchange.partitions = merge_partitions(exchange.partitions, sink.partitions)
 
+    def _plan(self, key: i64, version: i64, is_response: bool) -> Plan | None:
+        """The projected decode of a body; None when there is no layout for it."""
+        try:
+            return self.plans.get(key, version, is_response)
+        except UnknownApi:
+            return None
+
     def _run(self, plan: Plan, exchange: Exchange, frame: Frame, offset: i64, failed: i64) -> bool:
         """Run a projection over a body; False when it does not decode to its last byte."""
         sink = self.sink
@@ -462,19 +477,21 @@ class Exchanges:
         data = frame.data
         side = "request" if failed == REQUEST_FAILED else "response"
         try:
+            if offset < 0:
+                offset = response_body_offset(exchange.api_key, exchange.api_version, data)
             end = plan.run(data, offset, sink)
         except DecodeError as error:
             if frame.missing:
                 exchange.status |= DAMAGED
                 return True
-            name = self.projections.name(exchange.api_key)
+            name = api_name(exchange.api_key)
             text = f"cannot decode {name} {side} v{exchange.api_version}: {error}"
             self._problem(frame, f"undecodable-{side}", text, exchange.exchange_id)
             return False
         if frame.missing:
             exchange.status |= DAMAGED
         elif end != len(data):
-            name = self.projections.name(exchange.api_key)
+            name = api_name(exchange.api_key)
             text = (
                 f"{name} {side} v{exchange.api_version}: "
                 f"{len(data) - end} bytes left over at byte {end} of {len(data)}"
@@ -482,7 +499,7 @@ class Exchanges:
             self._problem(frame, f"leftover-{side}", text, exchange.exchange_id)
             return False
         if sink.corrupt_records:
-            text = f"{self.projections.name(exchange.api_key)} {side}: {sink.corrupt_records}"
+            text = f"{api_name(exchange.api_key)} {side}: {sink.corrupt_records}"
             self._problem(frame, "corrupt-records", text, exchange.exchange_id)
         return True
 
@@ -493,6 +510,14 @@ class Exchanges:
                 len(frame.data), frame.connection.id, exchange_id, frame.start_capture,
             )  # fmt: skip
         )
+
+
+def is_fallback(data: bytes, version: i64) -> bool:
+    """An ApiVersions response that is in the layout of v0 although `version` was asked for.
+
+    So brokers answer a version they do not know: error 35 (UNSUPPORTED_VERSION, KIP-511).
+    """
+    return version >= 3 and len(data) >= 6 and read_i16_be(data, 4) == UNSUPPORTED_VERSION
 
 
 def decide_sides(

@@ -1,7 +1,6 @@
 """Captures → tables: joins the stages and is the only place that sees them all.
 
     Run       the tables of a run as record batches, in bounded memory
-    dissect   the exchanges one by one
     read      one table, to Arrow or pandas
     write     all tables, to Parquet
 """
@@ -134,18 +133,24 @@ def feed_all(capture: Capture, dissector: Dissector, options: Options) -> Iterat
     with paused_collector():
         for packets in capture:
             dissector.feed(packets)
-            if capture.problems:
-                dissector.add_problems(capture.take_problems())
+            take_problems(capture, dissector)
             if options.strict and dissector.first_problem is not None:
                 raise ProblemFound(dissector.first_problem)
             if options.progress is not None:
                 options.progress(capture.bytes_read, capture.bytes_total)
             yield
+        take_problems(capture, dissector)
         dissector.finish()
-        dissector.add_problems(capture.take_problems())
         if options.strict and dissector.first_problem is not None:
             raise ProblemFound(dissector.first_problem)
         yield
+
+
+def take_problems(capture: Capture, dissector: Dissector) -> None:
+    """Hand the problems of reading on to the table."""
+    if capture.problems:
+        found, capture.problems = capture.problems, []
+        dissector.add_problems(found)
 
 
 class paused_collector:
@@ -211,16 +216,20 @@ def endpoint_bytes(text: str) -> bytes:
         raise KdissectError(f"{text!r} is not address:port: {error}") from error
 
 
-def dissect(source: Source | Sequence[Source], **options: Any) -> Iterator[Exchange]:
-    """The exchanges of captures, one by one, in the order in which they complete.
+def exchange_batches(
+    source: Source | Sequence[Source], options: Options
+) -> Iterator[tuple[pa.RecordBatch, list[Exchange]]]:
+    """The exchanges of captures with their frames kept, and their rows in the same order.
 
-    Takes the options of `Options` as keywords.
+    Batches are as small as the reading makes them, as frames take memory.
     """
-    settings = Options(**options)
     capture = open_captures(source)
-    dissector = make_dissector(settings, collects=True, keeps_frames=True)
-    for _ in feed_all(capture, dissector, settings):
-        yield from dissector.take_exchanges()
+    dissector = make_dissector(options, collects=True, keeps_frames=True)
+    builder = BatchBuilder(TABLES["exchanges"], capture.names, dissector.exchanges.names)
+    for _ in feed_all(capture, dissector, options):
+        done = dissector.take_exchanges()
+        if done:
+            yield builder.batch(dissector.take_rows("exchanges")), done
 
 
 class Reading:
@@ -247,13 +256,21 @@ class Reading:
         self.where = where
         self.limit = limit
         self.options = options
+        self._run: Run | None = None
+
+    @property
+    def balance(self) -> Balance | None:
+        """What became of the bytes read by the last pass; None before it."""
+        return None if self._run is None else self._run.balance
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The record batches, in bounded memory."""
         if self.limit == 0:
             return
         made = {} if self.columns is None or self.where else {self.table: self.columns}
-        run = Run(self.source, Options(tables=(self.table,), columns=made, **self.options))
+        run = self._run = Run(
+            self.source, Options(tables=(self.table,), columns=made, **self.options)
+        )
         left = self.limit
         for _, batch in run:
             chosen = self._chosen(batch)

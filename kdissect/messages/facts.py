@@ -169,7 +169,7 @@ class FactSink(Sink):
         self.software_version: str = ""
         self.mechanism: str = ""
         self.auth_bytes: bytes = b""
-        # Bytes of a records field that are not whole, well-formed batches.
+        # Why entries of a records field were passed over; "" when all hold together.
         self.corrupt_records: str = ""
         # Topic of the partition rows that follow; spans differ per body, so compare spans first.
         self.topic_span: i64 = NULL
@@ -245,8 +245,8 @@ class FactSink(Sink):
     def _records(self, row: Partition, data: bytes, start: i64, size: i64) -> None:
         """Walk the batch headers of a records field and count what they say."""
         scan = scan_batches(data, start, start + size)
-        if scan.error:
-            self.corrupt_records = scan.error
+        if scan.error is not None and not self.corrupt_records:
+            self.corrupt_records = f"partition {row.partition}: {scan.error}"
         count: i64 = 0
         for batch in scan.batches:
             if batch.record_count > 0:
@@ -266,7 +266,7 @@ class FactSink(Sink):
             if kind & BODY and code == 0 and role == ERROR:
                 self.top_error = 0
             return
-        field = shape.error_field if role == ERROR else shape.second_error_field
+        field = shape.names[role]
         fact = ErrorFact(f"{shape.path}.{field}" if shape.path else field, code)
         fact.message = self._text(shape, data, message_role)
         if kind & (HAS_TOPIC | HAS_PARTITION):

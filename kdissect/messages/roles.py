@@ -3,6 +3,8 @@
 from typing import Final
 
 from kdissect.messages import facts
+from kdissect.protocol.plans import Plans, Role
+from kdissect.protocol.specs import FieldSpec
 
 _ERRORS: Final = {"ErrorCode": facts.ERROR, "PartitionErrorCode": facts.ERROR}
 _RESPONSE_FIELDS: Final = _ERRORS | {
@@ -44,35 +46,29 @@ _ENTITIES: Final = {
     "groupId": facts.GROUP,
     "transactionalId": facts.TRANSACTIONAL_ID,
 }
-_PARTITION_NAMES: Final = {
+_PARTITIONS: Final = {
     ("Partition", "int32"),
     ("Partitions", "int32"),
     ("Partitions", "[]int32"),
     ("PartitionIndexes", "[]int32"),
 }
 _RESOURCES: Final = {"ResourceName", "MemberId", "User", "Feature", "LogDir", "Key", "EntityName"}
-_RECORDS: Final = {"records"}
 # Fields of enclosing structs that also describe the structs inside.
 INHERITED: Final = frozenset({facts.TOPIC, facts.TOPIC_ID, facts.GROUP, facts.RESOURCE})
 
 
-def role_of(name: str, type: str, entity_type: str, is_response: bool) -> int | None:
-    """The role of a field, by its upstream name, type and entity type; None when it has none."""
-    if type in _RECORDS:
-        return facts.RECORDS
-    if (name, type) in _PARTITION_NAMES:
-        return facts.PARTITION
-    if entity_type in _ENTITIES and type in ("string", "[]string"):
-        return _ENTITIES[entity_type]
-    if name in _RESOURCES and type == "string":
-        return facts.RESOURCE
-    if name in _SHARED_FIELDS:
-        return _SHARED_FIELDS[name]
-    return (_RESPONSE_FIELDS if is_response else _REQUEST_FIELDS).get(name)
+def request_role(field: FieldSpec, path: tuple[str, ...]) -> Role | None:
+    """The role of a field of a request; None when it has none."""
+    return _role(field, _REQUEST_FIELDS)
+
+
+def response_role(field: FieldSpec, path: tuple[str, ...]) -> Role | None:
+    """The role of a field of a response; None when it has none."""
+    return _role(field, _RESPONSE_FIELDS)
 
 
 def kind_of(roles: frozenset[int], is_body: bool) -> int:
-    """The kind bits of a struct whose own fields have these roles; 0 when it needs no row."""
+    """The kind bits of a struct that has these roles; 0 when it needs no row."""
     kind = facts.BODY if is_body else 0
     if facts.PARTITION in roles:
         kind |= facts.HAS_PARTITION
@@ -81,3 +77,29 @@ def kind_of(roles: frozenset[int], is_body: bool) -> int:
     if facts.ERROR in roles or facts.SECOND_ERROR in roles:
         kind |= facts.HAS_ERROR
     return kind
+
+
+def fact_plans() -> Plans:
+    """The projected decodes of all API messages, with the roles that `facts.FactSink` takes."""
+    return Plans(request_role, response_role, kind_of, facts.ROLE_COUNT, INHERITED)
+
+
+def _role(field: FieldSpec, fields: dict[str, int]) -> Role | None:
+    number = _role_number(field, fields)
+    return None if number is None else Role(number)
+
+
+def _role_number(field: FieldSpec, fields: dict[str, int]) -> int | None:
+    if field.is_struct:
+        return None
+    if field.type == "records":
+        return facts.RECORDS
+    if (field.name, field.full_type) in _PARTITIONS:
+        return facts.PARTITION
+    if field.entity in _ENTITIES and field.type == "string":
+        return _ENTITIES[field.entity]
+    if field.is_array:
+        return None
+    if field.name in _RESOURCES and field.type == "string":
+        return facts.RESOURCE
+    return _SHARED_FIELDS.get(field.name, fields.get(field.name))

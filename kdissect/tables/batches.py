@@ -243,7 +243,7 @@ def _named(column: str, name: Callable[[int], str]) -> Callable[[Columns], pa.Ar
         codes, inverse = np.unique(columns.ints(column), return_inverse=True)
         texts = ["" if code == NULL else name(int(code)) for code in codes]
         has_name = np.array([bool(text) for text in texts], bool)
-        places = np.where(has_name, np.arange(len(codes)), NULL)
+        places = np.where(has_name, np.arange(len(codes)), int(NULL))
         return dictionary(places[inverse], texts)
 
     return make
@@ -274,13 +274,13 @@ def _payload(name: str) -> Callable[[Columns], pa.Array]:
     return make
 
 
-def headers_json(headers: list[tuple[str, bytes | None]]) -> bytes | None:
+def headers_json(headers: list[tuple[bytes, bytes | None]]) -> bytes | None:
     """Record headers as a JSON list of [key, value]; bytes that are not UTF-8 are escaped."""
     if not headers:
         return None
     pairs = [
-        [key, None if value is None else value.decode("utf-8", "backslashreplace")]
-        for key, value in headers
+        [None if part is None else part.decode("utf-8", "backslashreplace") for part in pair]
+        for pair in headers
     ]
     return json.dumps(pairs, ensure_ascii=False).encode()
 

@@ -217,7 +217,7 @@ class RecordRows(Rows):
         self.topics = self.column("topic")
         self.keys: list[bytes | None] = []
         self.values: list[bytes | None] = []
-        self.headers: list[list[tuple[str, bytes | None]]] = []
+        self.headers: list[list[tuple[bytes, bytes | None]]] = []
 
     def add(self, x: Exchange, p: Partition, record: Record, has_payload: bool) -> None:
         """Append one record."""

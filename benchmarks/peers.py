@@ -1,0 +1,123 @@
+"""kdissect beside tshark on the same captures, in the same run: medians and ratios.
+
+    python -m benchmarks.peers [--runs 5] [--directory DIR] [--megabytes 200] [SEED...]
+
+Makes two captures of at least `--megabytes` out of recorded sessions (see `benchmarks.generate`):
+*bulk* (Produce and Fetch with large batches, MSS 1448) and *small* (many small exchanges). Then
+runs, in turn and `--runs` times each, as whole processes with their output thrown away:
+
+- tshark -T fields with API key, API version, correlation id, client id and error code
+- kdissect, the same five columns as CSV
+- kdissect, the exchanges, partitions, batches and errors tables written to Parquet
+"""
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+FIELDS = ("kafka.api_key", "kafka.api_version", "kafka.correlation_id", "kafka.client_id", "kafka.error")
+COLUMNS = "api_key,api_version,correlation_id,client_id,error_code"
+TABLES = "exchanges,partitions,batches,errors"
+
+
+class Workload(NamedTuple):
+    """A capture to make, and out of what."""
+
+    name: str
+    seed: Path
+    options: tuple[str, ...]
+
+
+class Peer(NamedTuple):
+    """A program to time; ``{}`` in the command is the capture, ``{out}`` an empty directory."""
+
+    name: str
+    command: tuple[str, ...]
+
+
+def workloads(bulk: Path, small: Path) -> list[Workload]:
+    return [
+        Workload("bulk", bulk, ("--apis", "Produce,Fetch", "--min-size", "16000")),
+        Workload("small", small, ()),
+    ]
+
+
+def peers() -> list[Peer]:
+    tshark = ["tshark", "-r", "{}", "-d", "tcp.port==9092,kafka", "-Y", "kafka", "-T", "fields"]
+    for field in FIELDS:
+        tshark += ["-e", field]
+    kdissect = (sys.executable, "-m", "kdissect")
+    return [
+        Peer("tshark", tuple(tshark)),
+        Peer("kdissect csv", (*kdissect, "table", "exchanges", "{}", "--columns", COLUMNS, "--format", "csv")),
+        Peer("kdissect parquet", (*kdissect, "dissect", "{}", "-o", "{out}", "--tables", TABLES)),
+    ]
+
+
+def run(peer: Peer, capture: Path) -> float:
+    """Seconds of one run, as a whole process."""
+    with tempfile.TemporaryDirectory() as out:
+        target = os.path.join(out, "tables")
+        command = [part.replace("{out}", target).replace("{}", str(capture)) for part in peer.command]
+        started = time.perf_counter()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return time.perf_counter() - started
+
+
+def measure(capture: Path, runs: int) -> dict[str, list[float]]:
+    """Seconds of every run of every peer, the peers taking turns after one warm-up each."""
+    found: dict[str, list[float]] = {peer.name: [] for peer in peers()}
+    for turn in range(runs + 1):
+        for peer in peers():
+            seconds = run(peer, capture)
+            if turn:
+                found[peer.name].append(seconds)
+    return found
+
+
+def report(name: str, capture: Path, found: dict[str, list[float]]) -> None:
+    """Print the medians, rates and ratios of one workload."""
+    size = capture.stat().st_size / 1e6
+    base = statistics.median(found["tshark"])
+    print(f"\n{name}: {size:.0f} MB")
+    print(f"  {'':18} {'median s':>9} {'MB/s':>8} {'x tshark':>9}   min..max s")
+    for peer, seconds in found.items():
+        median = statistics.median(seconds)
+        spread = f"{min(seconds):.2f}..{max(seconds):.2f}"
+        print(f"  {peer:18} {median:9.2f} {size / median:8.0f} {base / median:9.1f}   {spread}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--bulk", type=Path, required=True, help="recorded session with large batches")
+    parser.add_argument("--small", type=Path, required=True, help="recorded session with small messages")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--megabytes", type=int, default=200)
+    parser.add_argument("--directory", type=Path, default=None, help="keep the captures made there")
+    options = parser.parse_args()
+    if shutil.which("tshark") is None:
+        sys.exit("tshark is not installed; it is the peer to measure against")
+    directory = options.directory or Path(tempfile.mkdtemp())
+    directory.mkdir(parents=True, exist_ok=True)
+    subprocess.run([sys.executable, "-m", "kdissect", "--version"], check=True)
+    for workload in workloads(options.bulk, options.small):
+        capture = directory / f"{workload.name}-{options.megabytes}.pcap"
+        if not capture.exists():
+            generate = [sys.executable, "-m", "benchmarks.generate", str(workload.seed), str(capture)]
+            generate += ["--megabytes", str(options.megabytes), *workload.options]
+            subprocess.run(generate, check=True, cwd=ROOT)
+        report(workload.name, capture, measure(capture, options.runs))
+    if options.directory is None:
+        shutil.rmtree(directory)
+
+
+if __name__ == "__main__":
+    main()
