@@ -162,7 +162,7 @@ def test_the_broker_knows_the_base_offset_of_every_produced_record(sidecar: dict
             assert min(bases[row["topic"], row["partition"]]) <= row["offset"]
 
 
-def test_librdkafka_counted_no_more_requests_than_the_broker(sidecar: dict[str, Any]) -> None:
+def test_no_client_counted_more_requests_than_the_broker(sidecar: dict[str, Any]) -> None:
     logged = Counter(row["client_id"] for row in rows(sidecar, "exchanges"))
     for row in rows(sidecar, "statistics"):
         assert row["tx"] <= logged[row["session"]]
