@@ -1,0 +1,121 @@
+"""IPv4 (RFC 791) and IPv6 (RFC 8200) headers: where the payload is and what it is."""
+
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr
+
+TCP: Final = 6
+
+IPV4_HEADER_SIZE: Final = 20
+IPV6_HEADER_SIZE: Final = 40
+
+HOP_BY_HOP: Final = 0
+ROUTING: Final = 43
+FRAGMENT: Final = 44
+AUTHENTICATION: Final = 51
+# Headers that start with the next header's number and their own length in units of 8 bytes, the
+# first 8 not counted: also destination options, mobility, HIP and shim6.
+PLAIN_EXTENSIONS: Final = frozenset((HOP_BY_HOP, ROUTING, 60, 135, 139, 140))
+# RFC 8200 has seven kinds, each at most once or twice; the bound keeps hostile packets cheap.
+MAXIMUM_EXTENSIONS: Final = 16
+
+WELL_FORMED: Final = 0
+CUT: Final = 1
+MALFORMED: Final = 2
+
+
+@mypyc_attr(acyclic=True)
+class IpHeader:
+    """What an IP header says: `payload_start` and `payload_end` are indexes into the packet's data.
+
+    `payload_end` is what the header declares, past the packet's end when the capture cut it.
+    `addresses` are source and destination. `is_fragment` is a fragment that is not the whole;
+    `fragment_offset` is in bytes. `verdict` is WELL_FORMED or why the rest means nothing.
+    """
+
+    __slots__ = (
+        "verdict", "protocol", "payload_start", "payload_end", "addresses", "is_fragment",
+        "fragment_offset",
+    )  # fmt: skip
+
+    def __init__(self, verdict: i64) -> None:
+        self.verdict: i64 = verdict
+        self.protocol: i64 = -1
+        self.payload_start: i64 = 0
+        self.payload_end: i64 = 0
+        self.addresses = b""
+        self.is_fragment = False
+        self.fragment_offset: i64 = 0
+
+
+def read_ipv4(data: bytes, offset: i64, end: i64, wire_end: i64) -> IpHeader:
+    """The IPv4 header at `offset`; the packet was captured up to `end` of `wire_end`."""
+    if end - offset < IPV4_HEADER_SIZE:
+        return IpHeader(CUT)
+    header_size: i64 = (data[offset] & 0x0F) << 2
+    total: i64 = data[offset + 2] << 8 | data[offset + 3]
+    if total == 0:
+        # Segmentation offload: the card fills the length in later, so the frame's end counts.
+        total = wire_end - offset
+    if data[offset] >> 4 != 4 or header_size < IPV4_HEADER_SIZE or total < header_size:
+        return IpHeader(MALFORMED)
+    header = IpHeader(WELL_FORMED)
+    header.protocol = data[offset + 9]
+    header.payload_start = offset + header_size
+    header.payload_end = offset + total
+    header.addresses = data[offset + 12 : offset + 20]
+    flags: i64 = data[offset + 6] << 8 | data[offset + 7]
+    header.is_fragment = flags & 0x3FFF != 0
+    header.fragment_offset = (flags & 0x1FFF) << 3
+    return header
+
+
+def read_ipv6(data: bytes, offset: i64, end: i64, wire_end: i64) -> IpHeader:
+    """The IPv6 header at `offset` with its extension headers."""
+    if end - offset < IPV6_HEADER_SIZE:
+        return IpHeader(CUT)
+    if data[offset] >> 4 != 6:
+        return IpHeader(MALFORMED)
+    header = IpHeader(WELL_FORMED)
+    header.protocol = data[offset + 6]
+    header.payload_start = offset + IPV6_HEADER_SIZE
+    header.addresses = data[offset + 8 : offset + 40]
+    size: i64 = data[offset + 4] << 8 | data[offset + 5]
+    # No length: a jumbogram (RFC 2675) or segmentation offload, which both fill the frame.
+    header.payload_end = header.payload_start + size if size else wire_end
+    _skip_extensions(header, data, end)
+    return header
+
+
+def _skip_extensions(header: IpHeader, data: bytes, end: i64) -> None:
+    """Move `payload_start` and `protocol` behind the extension headers."""
+    offset = header.payload_start
+    for _ in range(MAXIMUM_EXTENSIONS):
+        protocol = header.protocol
+        is_plain = protocol in PLAIN_EXTENSIONS
+        if not is_plain and protocol != FRAGMENT and protocol != AUTHENTICATION:
+            break
+        if offset + 8 > end:
+            header.verdict = CUT
+            return
+        header.protocol = data[offset]
+        if is_plain:
+            offset += (data[offset + 1] + 1) << 3
+        elif protocol == AUTHENTICATION:
+            # RFC 4302: in units of 4 bytes, the first 8 not counted.
+            offset += (data[offset + 1] + 2) << 2
+        else:
+            _read_fragment(header, data, offset)
+            offset += 8
+            if header.fragment_offset:
+                break
+    header.payload_start = offset
+    if offset > header.payload_end:
+        header.verdict = MALFORMED
+
+
+def _read_fragment(header: IpHeader, data: bytes, offset: i64) -> None:
+    """A fragment header; one without offset and more flag is atomic (RFC 6946), so no fragment."""
+    field: i64 = data[offset + 2] << 8 | data[offset + 3]
+    header.fragment_offset = field & 0xFFF8
+    header.is_fragment = field & 0xFFF9 != 0
