@@ -63,7 +63,8 @@ _NAMES: Final[dict[str, int]] = {
 _FIRST_FLEXIBLE: Final[list[int]] = [
     NEVER if APIS[key].first_flexible < 0 else APIS[key].first_flexible for key in sorted(APIS)
 ]
-KEY_COUNT: Final = len(_FIRST_FLEXIBLE)
+_HIGHEST: Final[list[int]] = [APIS[key].highest for key in sorted(APIS)]
+KEY_COUNT: Final[i64] = len(_FIRST_FLEXIBLE)
 if sorted(APIS) != list(range(KEY_COUNT)):
     raise AssertionError("apis.tsv has holes")
 
@@ -97,6 +98,11 @@ def api_name(key: int) -> str:
 def is_known(key: i64) -> bool:
     """Whether `key` is an API of Apache Kafka."""
     return 0 <= key < KEY_COUNT
+
+
+def highest_version(key: i64) -> i64:
+    """The newest version known of an API; -1 for unknown keys."""
+    return _HIGHEST[key] if 0 <= key < KEY_COUNT else -1
 
 
 def is_flexible(key: i64, version: i64) -> bool:

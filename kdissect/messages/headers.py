@@ -1,0 +1,135 @@
+"""Request and response headers: the first bytes of every frame.
+
+    request header    v0 = int16 api_key, int16 api_version, int32 correlation_id
+                      v1 = v0, client_id (nullable string, int16 length in every version)
+                      v2 = v1, tags                              (KIP-482)
+    response header   v0 = int32 correlation_id
+                      v1 = v0, tags
+
+Which version a frame has is told by the API key and version (`protocol.apis`).
+"""
+
+from typing import Final
+
+from librt.strings import read_i16_be, read_i32_be
+from mypy_extensions import i64, mypyc_attr
+
+from kdissect.errors import DecodeError
+from kdissect.protocol.apis import (
+    API_VERSIONS,
+    KEY_COUNT,
+    highest_version,
+    request_header_version,
+    response_header_version,
+)
+from kdissect.protocol.primitives import check_offset, read_length16, truncated
+from kdissect.protocol.readers import skip_tags
+
+FIXED_HEADER_SIZE: Final = 8
+UNSUPPORTED_VERSION: Final = 35
+# A client's version may be newer than the newest known one.
+VERSION_SLACK: Final = 2
+MAX_PLAUSIBLE_CLIENT_ID: Final = 255
+# Keys of AutoMQ, a fork that adds to Apache's keys.
+VENDOR_KEYS: Final = ((501, 520), (600, 602))
+
+
+@mypyc_attr(acyclic=True)
+class RequestHeader:
+    """A request header; `client_id_size` is -1 for null and where the version has none.
+
+    `client_id_start` and `body_offset` are offsets in the frame's body. For an unknown API key the
+    header is taken for v1, the oldest that any API still in use has.
+    """
+
+    __slots__ = (
+        "api_key", "api_version", "correlation_id", "client_id_start", "client_id_size",
+        "body_offset", "header_version",
+    )  # fmt: skip
+
+    def __init__(
+        self, api_key: i64, api_version: i64, correlation_id: i64, header_version: i64
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.header_version = header_version
+        self.client_id_start: i64 = FIXED_HEADER_SIZE
+        self.client_id_size: i64 = -1
+        self.body_offset: i64 = FIXED_HEADER_SIZE
+
+
+def read_request_header(data: bytes) -> RequestHeader:
+    """The header of a request frame; raises DecodeError."""
+    if len(data) < FIXED_HEADER_SIZE:
+        raise truncated(data, 0, FIXED_HEADER_SIZE, "request header")
+    key = i64(read_i16_be(data, 0))
+    version = i64(read_i16_be(data, 2))
+    header = RequestHeader(
+        key, version, i64(read_i32_be(data, 4)), request_header_version(key, version)
+    )
+    if header.header_version == 0:
+        return header
+    try:
+        size, start = read_length16(data, FIXED_HEADER_SIZE)
+    except DecodeError as error:
+        error.within("client_id")
+        raise
+    header.client_id_start = start
+    header.client_id_size = size
+    header.body_offset = start if size < 0 else start + size
+    if header.header_version == 2:
+        header.body_offset = skip_tags(data, header.body_offset)
+    return header
+
+
+def response_body_offset(key: i64, version: i64, data: bytes) -> i64:
+    """Where the body of a response starts; `key` and `version` are its request's."""
+    check_offset(data, 0, 4, "response header")
+    return skip_tags(data, 4) if response_header_version(key, version) == 1 else 4
+
+
+def response_layout_version(key: i64, version: i64, data: bytes) -> i64:
+    """The version whose layout the body of a response has; `version` is what was asked for.
+
+    A broker that does not know the version of an ApiVersions request answers in the layout of v0,
+    with error 35 (KIP-511). Everything else is answered as asked.
+    """
+    if key == API_VERSIONS and version > 0 and len(data) >= 6:
+        return 0 if read_i16_be(data, 4) == UNSUPPORTED_VERSION else version
+    return version
+
+
+def is_plausible_request(data: bytes) -> bool:
+    """Whether `data` may start a request: known key, version in range, printable client id."""
+    if len(data) < FIXED_HEADER_SIZE:
+        return False
+    key = i64(read_i16_be(data, 0))
+    version = i64(read_i16_be(data, 2))
+    if version < 0 or not _may_have(key, version):
+        return False
+    if request_header_version(key, version) == 0:
+        return True
+    if len(data) < FIXED_HEADER_SIZE + 2:
+        return False
+    size = i64(read_i16_be(data, FIXED_HEADER_SIZE))
+    start: i64 = FIXED_HEADER_SIZE + 2
+    if size < -1 or size > MAX_PLAUSIBLE_CLIENT_ID or start + size > len(data):
+        return False
+    return size <= 0 or _is_printable(data[start : start + size])
+
+
+def _may_have(key: i64, version: i64) -> bool:
+    if 0 <= key < KEY_COUNT:
+        return version <= highest_version(key) + VERSION_SLACK
+    for first, last in VENDOR_KEYS:
+        if i64(first) <= key <= i64(last):
+            return version <= VERSION_SLACK
+    return False
+
+
+def _is_printable(raw: bytes) -> bool:
+    try:
+        return raw.decode("utf-8").isprintable()
+    except UnicodeDecodeError:
+        return False
