@@ -8,9 +8,8 @@ import pyarrow as pa
 from kdissect.capture.files import Source, open_captures
 from kdissect.errors import KdissectError
 from kdissect.exchanges import Exchange
-from kdissect.messages.bodies import decode_request, decode_response
+from kdissect.messages.bodies import decode_frame
 from kdissect.messages.records import decode_records
-from kdissect.messages.redaction import redacted
 from kdissect.pipeline import Balance, Options, feed_all, filtered, make_balance, make_dissector
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.rows import ExchangeRows, address_text
@@ -58,11 +57,8 @@ class DissectedExchange:
         data = self.frame_bytes(side)
         if not data or self.api_key is None:
             return None
-        if side == "request":
-            body = decode_request(data)[1]
-        else:
-            body = decode_response(self.api_key, self.api_version, data)[1]
-        return _with_records(redacted(body))  # type: ignore[no-any-return]
+        body = decode_frame(self.api_key, self.api_version, data, is_response=side == "response")
+        return {name: _with_records(name, field) for name, field in body.items()}
 
     def frame_bytes(self, side: str) -> bytes:
         """The frame of `side` without its size field, header included; b"" when there is none."""
@@ -141,15 +137,10 @@ def _endpoints(exchange: Exchange) -> dict[str, Any]:
     }
 
 
-def _with_records(value: Any) -> Any:
-    """The body with every `records` field decoded."""
+def _with_records(name: str, value: Any) -> Any:
+    """The field `name` with every `records` field in it decoded."""
+    if isinstance(value, dict):
+        return {inner: _with_records(inner, field) for inner, field in value.items()}
     if isinstance(value, list):
-        return [_with_records(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        name: decode_records(field)
-        if name == "records" and isinstance(field, bytes)
-        else _with_records(field)
-        for name, field in value.items()
-    }
+        return [_with_records(name, item) for item in value]
+    return decode_records(value) if name == "records" and isinstance(value, bytes) else value

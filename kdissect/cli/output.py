@@ -159,11 +159,13 @@ class TableWriter:
         }
         if not self._widths:
             self._measure(cells)
-        numeric = {name: _is_numeric(batch.column(name).type) for name in self._widths}
+        from kdissect.cli.grid import aligned
+
+        texts = [not _is_numeric(batch.column(name).type) for name in self._widths]
         rows = zip(*(cells[name] for name in self._widths), strict=True)
         for row in rows:
-            aligned = map(_aligned, row, self._widths.values(), numeric.values())
-            self._print("  ".join(aligned))
+            parts = map(aligned, row, self._widths.values(), texts)
+            self._print("  ".join(parts))
 
     def close(self) -> None:
         if len(self._widths) < self._column_count:
@@ -250,11 +252,3 @@ def _is_numeric(kind: "pa.DataType") -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
-
-
-def _aligned(cell: str, width: int, is_numeric: bool) -> str:
-    from rich.cells import cell_len, set_cell_size
-
-    if cell_len(cell) > width:
-        return set_cell_size(cell, width - 1) + "…"
-    return cell.rjust(width) if is_numeric else set_cell_size(cell, width)

@@ -2,22 +2,21 @@
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import IO, Any, Final
 
-from rich.box import Box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from kdissect.analysis.counters import ApiRow, ErrorRow, Quantiles
 from kdissect.analysis.summary import ProblemRow, Summary
 from kdissect.cli.escape import escaped
+from kdissect.cli.grid import Column, Grid
 from kdissect.cli.human import count, duration, share, size, time
 
 PIPE_WIDTH: Final = 110
-RULED: Final = Box("    \n    \n ── \n    \n    \n    \n    \n    \n")
+HEADER_LINES: Final = 2
 EXCHANGES_PER_PACKET: Final = 100_000  # exchange_id = packet number * this + place in the packet
 
 
@@ -51,14 +50,20 @@ def print_page(
         (_trouble_title(summary), _troubled(summary)),
         ("Problems", _problems(summary.problems)),
     )
-    for title, table in sections:
-        if table.row_count:
+    for title, grid in sections:
+        if grid.rows:
             console.print()
             console.print(Text(title, style="bold"))
-            console.print(table)
+            _print_grid(console, grid)
     console.print()
     for line in balance_lines(summary.balance):
         console.print(Text(line, overflow="fold"))
+
+
+def _print_grid(console: Console, grid: Grid) -> None:
+    for number, line in enumerate(grid.lines(console.width)):
+        text = Text(line, style="dim" if number < HEADER_LINES else "", no_wrap=True)
+        console.print(text, overflow="ignore", crop=False)
 
 
 def balance_lines(balance: dict[str, Any]) -> list[str]:
@@ -116,113 +121,89 @@ def _exchange_lines(summary: Summary, span: float) -> list[str]:
     return [line, f"{count(totals.with_errors)} with errors; {sizes}"]
 
 
-def _table(*columns: tuple[str, str]) -> Table:
-    """A table of (header, justification); text columns shrink, numbers do not."""
-    table = Table(box=RULED, pad_edge=False, padding=(0, 1), header_style="dim", show_edge=False)
-    for header, justify in columns:
-        is_text = justify == "left"
-        table.add_column(
-            header,
-            justify="left" if is_text else "right",
-            overflow="ellipsis" if is_text else "fold",
-            no_wrap=True,
-            min_width=min(len(header), 8) if is_text else None,
-        )
-    return table
-
-
-def _add(table: Table, cells: Iterable[object], style: str | None = None) -> None:
-    table.add_row(*(Text(escaped(str(cell))) for cell in cells), style=style)
-
-
-_LATENCY: Final = (("p50", "right"), ("p95", "right"), ("p99", "right"), ("max", "right"))
-_SIZES: Final = (("requests", "right"), ("responses", "right"))
+_LATENCY: Final = (Column("p50"), Column("p95", drop=4), Column("p99"), Column("max", drop=3))
+_SIZES: Final = (Column("requests", drop=2), Column("responses", drop=2))
 
 
 def _latencies(latency: Quantiles) -> list[str]:
     return [duration(ns) for ns in (latency.p50_ns, latency.p95_ns, latency.p99_ns, latency.max_ns)]
 
 
-def _apis(rows: list[ApiRow]) -> Table:
-    table = _table(
-        ("API", "left"), ("versions", "left"), ("count", "right"), ("errors", "right"),
-        *_LATENCY, ("waited", "right"), *_SIZES,
+def _apis(rows: list[ApiRow]) -> Grid:
+    grid = Grid(
+        Column("API", is_text=True), Column("versions", is_text=True, drop=1), Column("count"),
+        Column("errors"), *_LATENCY, Column("waited", drop=5), *_SIZES,
     )  # fmt: skip
     for row in rows:
-        cells = [
+        grid.add(
             row.api, _ranges(row.versions), count(row.exchanges), count(row.with_errors),
             *_latencies(row.latency), share(row.waited, 1) if row.waited else "",
             size(row.request_bytes), size(row.response_bytes),
-        ]  # fmt: skip
-        _add(table, cells)
-    return table
+        )  # fmt: skip
+    return grid
 
 
-def _clients(summary: Summary, top: int) -> Table:
-    table = _table(
-        ("client id", "left"), ("count", "right"), ("errors", "right"), *_LATENCY, *_SIZES
+def _clients(summary: Summary, top: int) -> Grid:
+    grid = Grid(
+        Column("client id", is_text=True), Column("count"), Column("errors"), *_LATENCY, *_SIZES
     )
     for row in summary.clients[:top]:
-        cells = [
+        grid.add(
             row.client_id or "(none)", count(row.exchanges), count(row.with_errors),
             *_latencies(row.latency), size(row.request_bytes), size(row.response_bytes),
-        ]  # fmt: skip
-        _add(table, cells)
-    return table
+        )  # fmt: skip
+    return grid
 
 
-def _topics(summary: Summary, top: int) -> Table:
-    table = _table(
-        ("topic", "left"), ("produced", "right"), ("records", "right"), ("fetched", "right"),
-        ("records", "right"), ("errors", "right"),
+def _topics(summary: Summary, top: int) -> Grid:
+    grid = Grid(
+        Column("topic", is_text=True), Column("produced"), Column("records"), Column("fetched"),
+        Column("records"), Column("errors"),
     )  # fmt: skip
     for row in summary.topics[:top]:
-        cells = [
+        grid.add(
             row.topic or "(unknown)", size(row.produced_bytes), count(row.produced_records),
             size(row.fetched_bytes), count(row.fetched_records), count(row.with_errors),
-        ]  # fmt: skip
-        _add(table, cells)
-    return table
+        )  # fmt: skip
+    return grid
 
 
-def _errors(rows: list[ErrorRow]) -> Table:
-    table = _table(
-        ("error", "left"), ("count", "right"), ("field", "left"), ("for example", "left"),
-        ("packet", "right"),
+def _errors(rows: list[ErrorRow]) -> Grid:
+    grid = Grid(
+        Column("error", is_text=True), Column("count"), Column("first packet"),
+        Column("for example", is_text=True), Column("in", is_text=True, drop=1),
     )  # fmt: skip
     for row in rows:
         packet = row.first_exchange_id // EXCHANGES_PER_PACKET
-        cells = [f"{row.name} ({row.code})", count(row.count), row.path, row.concerns, packet]
-        _add(table, cells)
-    return table
+        grid.add(f"{row.name} ({row.code})", count(row.count), packet, row.concerns, row.path)
+    return grid
 
 
-def _troubled(summary: Summary) -> Table:
-    table = _table(
-        ("client", "left"), ("broker", "left"), ("payload", "right"), ("repeated", "right"),
-        ("gaps", "right"), ("missing", "right"), ("skipped", "right"), ("window 0", "right"),
-        ("reset by", "left"),
+def _troubled(summary: Summary) -> Grid:
+    grid = Grid(
+        Column("client", is_text=True), Column("broker", is_text=True), Column("payload", drop=2),
+        Column("repeated"), Column("gaps"), Column("missing"), Column("skipped"),
+        Column("window 0", drop=1), Column("reset by", is_text=True),
     )  # fmt: skip
     for row in summary.troubled:
-        cells = [
+        grid.add(
             row.client, row.broker, size(row.payload_bytes), count(row.retransmitted_segments),
             count(row.gaps), size(row.missing_bytes), size(row.skipped_bytes),
             count(row.zero_windows), row.rst_by,
-        ]  # fmt: skip
-        _add(table, cells)
-    return table
+        )  # fmt: skip
+    return grid
 
 
-def _problems(rows: list[ProblemRow]) -> Table:
-    table = _table(
-        ("stage", "left"), ("problem", "left"), ("count", "right"), ("bytes", "right"),
-        ("packet", "right"), ("the first", "left"),
+def _problems(rows: list[ProblemRow]) -> Grid:
+    grid = Grid(
+        Column("problem", is_text=True), Column("count"), Column("bytes", drop=1),
+        Column("packet"), Column("the first", is_text=True),
     )  # fmt: skip
     for row in rows:
         packet = "" if row.packet_number is None else row.packet_number
-        cells = [row.stage, row.kind, count(row.count), size(row.bytes), packet, row.message]
-        _add(table, cells)
-    return table
+        name = f"{row.stage}: {row.kind}"
+        grid.add(name, count(row.count), size(row.bytes), packet, row.message)
+    return grid
 
 
 def _titled(title: str, found: int, top: int) -> str:

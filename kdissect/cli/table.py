@@ -70,6 +70,6 @@ def command(
             writer.write(batch)
             rows += batch.num_rows
         writer.close()
-    if not rows:
+    if not rows and result.balance is not None:
         explain_empty(f"no rows in {name}", asdict(result.balance), where)
     return FOUND if rows else NOTHING_FOUND

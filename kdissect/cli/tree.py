@@ -7,13 +7,16 @@ from kdissect.cli.escape import escaped
 from kdissect.cli.human import duration, time
 from kdissect.cli.output import json_bytes
 from kdissect.errors import DecodeError
+from kdissect.protocol.error_codes import error_name
 
 if TYPE_CHECKING:
     from kdissect.dissected import DissectedExchange
 
 TIMES: Final = ("request_start", "request_end", "response_start", "response_end")
 SIDES: Final = ("request", "response")
+RECORD_FIELDS: Final = frozenset({"offset", "time_ms", "key", "value", "headers"})
 HIDDEN: Final = ("key", "value", "headers")  # of a record, unless payload is asked for
+INLINE_WIDTH: Final = 100
 PREVIEW_BYTES: Final = 64
 HEXDUMP_ROWS: Final = 16
 ROW: Final = 16
@@ -33,7 +36,7 @@ def exchange_lines(exchange: "DissectedExchange", has_payload: bool) -> Iterator
             yield f"    cannot be decoded: {escaped(str(error))}"
             yield from _undecodable(exchange.frame_bytes(side), error)
             continue
-        yield from tree_lines(_without_payload(body, has_payload), "    ")
+        yield from tree_lines(_shaped(body, has_payload), "    ")
 
 
 def exchange_json(exchange: "DissectedExchange", has_payload: bool) -> dict[str, Any]:
@@ -47,7 +50,7 @@ def exchange_json(exchange: "DissectedExchange", has_payload: bool) -> dict[str,
     for side in SIDES:
         content[side] = None
         try:
-            content[side] = _jsonable(_without_payload(exchange.body(side), has_payload))
+            content[side] = _jsonable(_shaped(exchange.body(side), has_payload))
         except DecodeError as error:
             content[f"{side}_error"] = str(error)
     return content
@@ -133,23 +136,46 @@ def _outcome(exchange: "DissectedExchange") -> str:
 
 
 def _field_lines(name: str, value: object, indent: str) -> Iterator[str]:
-    if isinstance(value, dict):
+    if isinstance(value, dict) and _is_flat(value) and len(_flat(value)) <= INLINE_WIDTH:
+        yield f"{indent}{name}: {_flat(value) or '{}'}"
+    elif isinstance(value, dict):
         yield f"{indent}{name}"
         yield from tree_lines(value, indent + "  ")
     elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
         yield f"{indent}{name} ({len(value)})"
         yield from tree_lines(value, indent + "  ")
-    elif isinstance(value, list):
-        yield f"{indent}{name}: [{', '.join(map(scalar, value))}]"
     else:
-        yield f"{indent}{name}: {scalar(value)}"
+        yield f"{indent}{_flat_field(name, value)}"
 
 
 def _item_lines(item: object, indent: str) -> Iterator[str]:
-    """An item of a list: a dash before its first line."""
+    """An item of a list: a dash before its first line; on one line when it fits."""
+    if isinstance(item, dict) and _is_flat(item) and len(_flat(item)) <= INLINE_WIDTH:
+        yield f"{indent}- {_flat(item)}"
+        return
     lines = list(tree_lines(item, ""))
     for number, line in enumerate(lines or ["{}"]):
         yield f"{indent}{'- ' if number == 0 else '  '}{line}"
+
+
+def _is_flat(value: dict[str, Any]) -> bool:
+    return not any(
+        isinstance(field, dict)
+        or (isinstance(field, list) and any(isinstance(item, dict | list) for item in field))
+        for field in value.values()
+    )
+
+
+def _flat(value: dict[str, Any]) -> str:
+    return ", ".join(_flat_field(escaped(str(name)), field) for name, field in value.items())
+
+
+def _flat_field(name: str, value: object) -> str:
+    if isinstance(value, list):
+        return f"{name}: [{', '.join(map(scalar, value))}]"
+    if isinstance(value, int) and name.endswith("error_code") and value:
+        return f"{name}: {value} {error_name(value)}"
+    return f"{name}: {scalar(value)}"
 
 
 def _undecodable(data: bytes, error: DecodeError) -> Iterator[str]:
@@ -158,21 +184,24 @@ def _undecodable(data: bytes, error: DecodeError) -> Iterator[str]:
         yield f"    {escaped(line)}"
 
 
-def _without_payload(value: Any, has_payload: bool) -> Any:
-    """The body with sizes in place of keys, values and headers of records."""
-    if has_payload:
-        return value
+def _shaped(value: Any, has_payload: bool) -> Any:
+    """The body with each record as it is shown: with its payload, or the sizes of it."""
     if isinstance(value, list):
-        return [_without_payload(item, False) for item in value]
+        return [_shaped(item, has_payload) for item in value]
     if not isinstance(value, dict):
         return value
-    if "offset" in value and "headers" in value and "time_ms" in value:
-        return _record_sizes(value)
-    return {name: _without_payload(field, False) for name, field in value.items()}
+    if value.keys() >= RECORD_FIELDS:
+        return _with_headers(value) if has_payload else _with_sizes(value)
+    return {name: _shaped(field, has_payload) for name, field in value.items()}
 
 
-def _record_sizes(record: dict[str, Any]) -> dict[str, Any]:
-    sizes: dict[str, Any] = {name: v for name, v in record.items() if name not in HIDDEN}
+def _with_headers(record: dict[str, Any]) -> dict[str, Any]:
+    headers = [{"key": name, "value": content} for name, content in record["headers"]]
+    return record | {"headers": headers}
+
+
+def _with_sizes(record: dict[str, Any]) -> dict[str, Any]:
+    sizes = {name: field for name, field in record.items() if name not in HIDDEN}
     for name in ("key", "value"):
         content = record[name]
         sizes[f"{name}_size"] = None if content is None else len(content)

@@ -1,0 +1,97 @@
+"""Prints the reference pages of docs/ from the code: ``python -m tools.print_docs``.
+
+A test compares `pages` with what is in the tree.
+"""
+
+from pathlib import Path
+
+import click
+
+from kdissect.cli.program import COMMANDS, program
+from kdissect.tables.schemas import TABLES, Table
+
+DOCS = Path(__file__).parent.parent / "docs"
+HELP_WIDTH = 90
+# Command → the function of the library that does the same, an anchor in docs/library.md.
+TWINS = {
+    "summary": ("kdissect.analysis.summary.summarise", "a-summary"),
+    "dissect": ("kdissect.write", "parquet-files"),
+    "show": ("kdissect.dissect", "exchanges-one-by-one"),
+    "table": ("kdissect.read", "one-table"),
+    "protocol": ("kdissect.protocol.apis.APIS", "the-protocol"),
+}
+
+
+def pages() -> dict[str, str]:
+    """File name → content of every printed page."""
+    return {"tables.md": tables_page(), "command-line.md": command_line_page()}
+
+
+def tables_page() -> str:
+    lines = [
+        "# Tables",
+        "",
+        "Printed from `kdissect/tables/schemas.py` by `make docs`; do not edit.",
+        "",
+        "The same columns come out of the library, of `kdissect table` and into Parquet files.",
+        "Times are `timestamp[ns, UTC]` of the capture clock, durations `int64` nanoseconds. Text",
+        "is dictionary-encoded. What there is none of is null.",
+        "",
+    ]
+    lines += [f"- [{table.name}](#{table.name}): a row is {table.row}" for table in TABLES.values()]
+    for table in TABLES.values():
+        lines += ["", *table_section(table)]
+    return "\n".join(lines) + "\n"
+
+
+def table_section(table: Table) -> list[str]:
+    asked = "" if table.is_default else " Made only when asked for."
+    lines = [f"## {table.name}", "", f"A row is {table.row}.{asked}", ""]
+    lines += ["| column | type | unit | meaning |", "|---|---|---|---|"]
+    for column in table.columns:
+        meaning = column.meaning.replace("|", "\\|")
+        lines.append(f"| `{column.name}` | {column.type} | {column.unit} | {meaning} |")
+    return lines
+
+
+def command_line_page() -> str:
+    lines = [
+        "# Command line",
+        "",
+        "Printed from the commands' own help by `make docs`; do not edit.",
+        "",
+        "Data goes to stdout, everything else to stderr. Exit codes: 0 found, 1 nothing found,",
+        "2 error, 130 interrupted (what had been read is shown). A reader of stdout that goes away",
+        "is success.",
+        "",
+        "## kdissect",
+        "",
+        *help_block(program, "kdissect"),
+    ]
+    for name in COMMANDS:
+        command = program.get_command(click.Context(program), name)
+        assert command is not None
+        twin, anchor = TWINS[name]
+        lines += ["", f"## kdissect {name}", "", *help_block(command, f"kdissect {name}")]
+        lines += ["", f"In Python: [`{twin}`](library.md#{anchor})."]
+    return "\n".join(lines) + "\n"
+
+
+def help_block(command: click.Command, name: str) -> list[str]:
+    context = click.Context(
+        command, info_name=name, terminal_width=HELP_WIDTH, help_option_names=["-h", "--help"]
+    )
+    return ["```", *command.get_help(context).splitlines(), "```"]
+
+
+def main() -> None:
+    for name, text in pages().items():
+        path = DOCS / name
+        partial = path.with_suffix(".partial")
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+        print(path)
+
+
+if __name__ == "__main__":
+    main()
