@@ -12,10 +12,12 @@ ACK would send them: one for every second full segment, and one at the end of a 
 import argparse
 import struct
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-import kdissect
+from kdissect.pipeline import Options, exchange_batches
+from kdissect.protocol.apis import api_name
 
 PCAP_HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1)
 RECORD = struct.Struct("<IIII")
@@ -129,10 +131,9 @@ def sessions(seed: Path, apis: frozenset[str], min_size: int) -> list[list[Messa
     ApiVersions stays, as a client begins with it. An exchange is wanted when its API is in `apis`
     (all when empty) and request and response have `min_size` bytes together.
     """
-    from kdissect.protocol.apis import api_name
-
     found: dict[int, list[tuple[int, Message]]] = {}
-    for exchange in kdissect.dissect(str(seed)):
+    batches = exchange_batches(str(seed), Options())
+    for exchange in chain.from_iterable(done for _, done in batches):
         name = api_name(exchange.api_key)
         frames = [(True, exchange.request_frame), (False, exchange.response_frame)]
         size = sum(frame.size for _, frame in frames if frame is not None)

@@ -14,6 +14,7 @@ _RESPONSE_FIELDS: Final = _ERRORS | {
     "TopicConfigErrorCode": facts.SECOND_ERROR,
     "ThrottleTimeMs": facts.THROTTLE,
     "BaseOffset": facts.BASE_OFFSET,
+    "Offset": facts.BASE_OFFSET,  # ListOffsets
     "HighWatermark": facts.HIGH_WATERMARK,
     "LastStableOffset": facts.LAST_STABLE_OFFSET,
     "LogStartOffset": facts.LOG_START_OFFSET,
@@ -47,8 +48,8 @@ _ENTITIES: Final = {
     "transactionalId": facts.TRANSACTIONAL_ID,
 }
 _PARTITIONS: Final = {
+    ("Index", "int32"),  # Produce
     ("Partition", "int32"),
-    ("Partitions", "int32"),
     ("Partitions", "[]int32"),
     ("PartitionIndexes", "[]int32"),
 }

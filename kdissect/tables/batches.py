@@ -201,11 +201,14 @@ def numbers(values: Ints, type: pa.DataType) -> pa.Array:
 
 
 def dictionary(values: Ints, texts: Sequence[str]) -> pa.Array:
-    """Indices into `texts` as a dictionary array; NULL becomes null."""
+    """Indices into `texts` as a dictionary array; NULL becomes null, equal texts become one."""
     missing = values == NULL
     indices = np.where(missing, 0, values).astype(np.int32)
+    unique = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    if len(unique) < len(texts):
+        indices = np.array([unique[text] for text in texts], np.int32)[indices]
     index_array = pa.array(indices, pa.int32(), mask=missing if missing.any() else None)
-    return pa.DictionaryArray.from_arrays(index_array, pa.array(texts, pa.string()))
+    return pa.DictionaryArray.from_arrays(index_array, pa.array(list(unique), pa.string()))
 
 
 def difference(later: str, earlier: str) -> Callable[[Columns], pa.Array]:
