@@ -17,8 +17,9 @@ SIMPLE_PACKET: Final = 3
 INTERFACE_STATISTICS: Final = 5
 ENHANCED_PACKET: Final = 6
 DECRYPTION_SECRETS: Final = 10
-# Skipped by kdissect, but numbered by Wireshark like packets.
-SYSTEMD_JOURNAL: Final = 9
+# Skipped by kdissect, but numbered by Wireshark like packets: systemd's journal, custom blocks,
+# sysdig's events.
+NUMBERED_BLOCKS: Final = frozenset((9, 0xBAD, 0x40000BAD, 0x204, 0x208, 0x216, 0x217, 0x221, 0x222))
 
 PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 ORDER_BIG: Final = b"\x1a\x2b\x3c\x4d"
@@ -100,6 +101,27 @@ def read_secrets(content: bytes, order: str) -> Secrets:
     """
     kind, size = struct.unpack_from(order + "II", content, 0)
     return Secrets(kind, content[8 : 8 + size])
+
+
+def find_block(data: bytes, at: int, order: str, at_end: bool) -> tuple[int, bool]:
+    """Index of the next packet block or section header from `at` on, -1 when there is none.
+
+    The flag says whether its two lengths agree; else, unless `at_end`, more bytes will tell.
+    """
+    packet = struct.pack(order + "I", ENHANCED_PACKET)
+    while True:
+        found = data.find(packet, at)
+        section = data.find(PCAPNG_MAGIC, at)
+        if found < 0 or 0 <= section < found:
+            found = section
+        if found < 0:
+            return -1, False
+        length = agreed_length(data, found, order)
+        if length > 0:
+            return found, True
+        if length == UNDECIDED and not at_end:
+            return found, False
+        at = found + 1
 
 
 def agreed_length(data: bytes, at: int, order: str) -> int:

@@ -67,21 +67,6 @@ class PcapScanner(Scanner):
         self._header_size: i64 = 0
         self._wanted = FILE_HEADER_SIZE
 
-    def _scan(self, data: bytes, start: i64, packets: list[Packet]) -> i64:
-        if self._header_size == 0:
-            if len(data) - start < FILE_HEADER_SIZE:
-                return start
-            self._read_file_header(data[start : start + FILE_HEADER_SIZE])
-            start += FILE_HEADER_SIZE
-        while True:
-            if self._lost_at >= 0:
-                start = self._resynchronise(data, start)
-                if self._lost_at >= 0:
-                    return start
-            start = self._scan_records(data, start, packets)
-            if self._lost_at < 0:
-                return start
-
     def _scan_end(self, data: bytes, packets: list[Packet]) -> i64:
         if self._header_size == 0:
             raise TruncatedCapture(
@@ -104,6 +89,11 @@ class PcapScanner(Scanner):
     def _scan_records(self, data: bytes, at: i64, packets: list[Packet]) -> i64:
         """Records up to the end of `data` or, with `_lost_at` set, to a corrupt one."""
         size: i64 = len(data)
+        if self._header_size == 0:
+            if size - at < FILE_HEADER_SIZE:
+                return at
+            self._read_file_header(data[at : at + FILE_HEADER_SIZE])
+            at += FILE_HEADER_SIZE
         header_size = self._header_size
         fraction_ns = self._fraction_ns
         link_type = self.link_type

@@ -13,7 +13,7 @@ Header block whose two lengths agree is where reading goes on.
 
 import struct
 
-from librt.strings import read_i64_be, read_i64_le
+from librt.strings import read_i32_be, read_i64_be, read_i64_le
 from mypy_extensions import i64
 
 from kdissect.capture.blocks import (
@@ -26,6 +26,7 @@ from kdissect.capture.blocks import (
     MAXIMUM_BLOCK_SIZE,
     MAXIMUM_INTERFACES,
     MAXIMUM_SECRETS_SIZE,
+    NUMBERED_BLOCKS,
     OBSOLETE_PACKET,
     ORDER_BIG,
     ORDER_LITTLE,
@@ -34,10 +35,8 @@ from kdissect.capture.blocks import (
     SECTION_START_SIZE,
     SIMPLE_PACKET,
     SIMPLE_SIZE,
-    SYSTEMD_JOURNAL,
-    UNDECIDED,
     Secrets,
-    agreed_length,
+    find_block,
     read_dropped,
     read_secrets,
 )
@@ -50,26 +49,17 @@ from kdissect.errors import TruncatedCapture, UnknownCaptureFormat
 class PcapngScanner(Scanner):
     """Cuts a pcapng file into packets. Raises `CaptureError`s only for the first section header."""
 
-    __slots__ = ("interfaces", "secrets", "_big", "_has_section", "_secrets_size")
+    __slots__ = ("interfaces", "secrets", "_big", "_order", "_has_section", "_secrets_size")
 
     def __init__(self, capture: i64 = 0, first_ordinal: i64 = 0) -> None:
         super().__init__(capture, first_ordinal)
         self.interfaces: list[Interface] = []
         self.secrets: list[Secrets] = []
         self._big = False
+        self._order = "<"
         self._has_section = False
         self._secrets_size: i64 = 0
         self._wanted = BLOCK_FRAME_SIZE
-
-    def _scan(self, data: bytes, start: i64, packets: list[Packet]) -> i64:
-        while True:
-            if self._lost_at >= 0:
-                start = self._resynchronise(data, start)
-                if self._lost_at >= 0:
-                    return start
-            start = self._scan_blocks(data, start, packets)
-            if self._lost_at < 0:
-                return start
 
     def _scan_end(self, data: bytes, packets: list[Packet]) -> i64:
         if not self._has_section:
@@ -81,7 +71,7 @@ class PcapngScanner(Scanner):
         self._report_interfaces()
         return used
 
-    def _scan_blocks(self, data: bytes, at: i64, packets: list[Packet]) -> i64:
+    def _scan_records(self, data: bytes, at: i64, packets: list[Packet]) -> i64:
         """Blocks up to the end of `data` or, with `_lost_at` set, to a corrupt one."""
         size: i64 = len(data)
         self._wanted = BLOCK_FRAME_SIZE
@@ -108,7 +98,7 @@ class PcapngScanner(Scanner):
             if end > size:
                 self._wanted = length
                 break
-            if data[at + 4 : at + 8] != data[end - 4 : end]:
+            if read_i32_be(data, at + 4) != read_i32_be(data, end - 4):
                 self._lose(at, f"block of type {kind} with two different lengths")
                 break
             if kind in (ENHANCED_PACKET, OBSOLETE_PACKET):
@@ -154,35 +144,34 @@ class PcapngScanner(Scanner):
         if index >= len(self.interfaces):
             self._report_block(f"packet of interface {index}, which is not described", at, length)
             return
-        self._give(data, at + 28, captured, original, index, high, low, packets)
+        interface = self.interfaces[index]
+        self.last_time_ns = self._time_of(interface, high, low)
+        self._append(data, at + 28, captured, original, interface.link_type, packets)
 
-    def _give(
+    def _time_of(self, interface: Interface, high: i64, low: i64) -> i64:
+        """Time in ns of the two halves of a timestamp."""
+        if high < interface.high_limit:
+            time_ns = (high << 32 | low) * interface.unit_ns + interface.offset_ns
+            if time_ns >= 0:
+                return time_ns
+        return interface.to_ns((int(high) << 32) + int(low))
+
+    def _append(
         self,
         data: bytes,
         start: i64,
         captured: i64,
         original: i64,
-        index: i64,
-        high: i64,
-        low: i64,
+        link_type: i64,
         packets: list[Packet],
     ) -> None:
-        interface = self.interfaces[index]
-        if high < interface.high_limit:
-            time_ns = (high << 32 | low) * interface.unit_ns + interface.offset_ns
-            if time_ns < 0:
-                time_ns = 0
-                interface.bad_times += 1
-        else:
-            time_ns = interface.to_ns((int(high) << 32) + int(low))
-        self.last_time_ns = time_ns
         number = self.number + 1
         self.number = number
         packets.append(
             Packet(
                 number,
-                time_ns,
-                interface.link_type,
+                self.last_time_ns,
+                link_type,
                 data,
                 start,
                 start + captured,
@@ -208,7 +197,7 @@ class PcapngScanner(Scanner):
                 self._read_dropped(content)
             elif kind == DECRYPTION_SECRETS:
                 self._read_secrets(content, at)
-            elif kind == SYSTEMD_JOURNAL:
+            elif kind in NUMBERED_BLOCKS:
                 self.number += 1
         except struct.error:
             self._report_block(f"block of type {kind} is too short", at, length)
@@ -218,40 +207,28 @@ class PcapngScanner(Scanner):
         if length < SIMPLE_SIZE or not self.interfaces:
             self._report_block("Simple Packet Block without interface or length", at, length)
             return
-        original: i64 = struct.unpack_from(self._order() + "I", data, at + 8)[0]
-        snap_length = self.interfaces[0].snap_length
+        interface = self.interfaces[0]
+        original: i64 = struct.unpack_from(self._order + "I", data, at + 8)[0]
         captured = min(original, length - SIMPLE_SIZE)
-        if 0 < snap_length < captured:
-            captured = snap_length
+        if 0 < interface.snap_length < captured:
+            captured = interface.snap_length
         if captured > MAXIMUM_PACKET_SIZE:
             self._report_block(f"captured length {captured} of a packet block", at, length)
             return
-        self.number += 1
         self.last_time_ns = max(self.last_time_ns, 0)
-        packets.append(
-            Packet(
-                self.number,
-                self.last_time_ns,
-                self.interfaces[0].link_type,
-                data,
-                at + 12,
-                at + 12 + captured,
-                original,
-                self.first_ordinal + self.number,
-                self.capture,
-            )
-        )
+        self._append(data, at + 12, captured, original, interface.link_type, packets)
 
     def _set_byte_order(self, data: bytes, at: i64) -> None:
         magic = data[at + 8 : at + SECTION_START_SIZE]
         if magic in (ORDER_BIG, ORDER_LITTLE):
             self._big = magic == ORDER_BIG
+            self._order = ">" if self._big else "<"
         else:
             self._lose(at, f"section header with byte order magic {magic.hex(' ')}")
 
     def _read_section_header(self, content: bytes, at: i64) -> None:
         """A section begins: the interfaces described so far are no longer known."""
-        major: int = struct.unpack_from(self._order() + "4xH10x", content, 0)[0]
+        major: int = struct.unpack_from(self._order + "4xH10x", content, 0)[0]
         if major != 1:
             self._lose(at, f"section header of unknown version {major}")
             return
@@ -263,10 +240,10 @@ class PcapngScanner(Scanner):
         if len(self.interfaces) >= MAXIMUM_INTERFACES:
             self._report_block("too many interfaces: this one is not used", at, len(content))
             return
-        self.interfaces.append(make_interface(content, self._order()))
+        self.interfaces.append(make_interface(content, self._order))
 
     def _read_dropped(self, content: bytes) -> None:
-        dropped = read_dropped(content, self._order())
+        dropped = read_dropped(content, self._order)
         if dropped.interface < len(self.interfaces) and dropped.packets < 1 << 63:
             # The counts run from the start of the capture, so the last block says it all.
             self.interfaces[dropped.interface].dropped = dropped.packets
@@ -276,34 +253,24 @@ class PcapngScanner(Scanner):
         if self._secrets_size > MAXIMUM_SECRETS_SIZE:
             self._report_block("too many secrets: this block is not kept", at, len(content))
         else:
-            self.secrets.append(read_secrets(content, self._order()))
+            self.secrets.append(read_secrets(content, self._order))
 
     def _resynchronise(self, data: bytes, at: i64) -> i64:
         """Look for the next block; found, `_lost_at` is -1 and it starts at the index given."""
-        packet = b"\x00\x00\x00\x06" if self._big else b"\x06\x00\x00\x00"
         if self._origin + at == self._lost_at:
             at += 1
-        while self._origin + at - self._lost_at <= RESYNC_LIMIT:
-            found: i64 = data.find(packet, at)
-            section: i64 = data.find(PCAPNG_MAGIC, at)
-            if found < 0 or 0 <= section < found:
-                found = section
-            if found < 0:
-                break
-            length = agreed_length(data, found, self._order())
-            if length > 0:
-                self._report_lost(self._origin + found, "then the blocks go on")
-                return found
-            if length == UNDECIDED and not self._at_end:
-                self._wanted = len(data) - found + RESYNC_STEP
-                return found
-            at = found + 1
-        self._wanted = RESYNC_STEP
-        # Three bytes may be the beginning of a block type.
-        return max(at, len(data) - 3)
-
-    def _order(self) -> str:
-        return ">" if self._big else "<"
+        found: i64 = -1
+        is_sure = False
+        if self._origin + at - self._lost_at <= RESYNC_LIMIT:
+            found, is_sure = find_block(data, at, self._order, self._at_end)
+        if is_sure:
+            self._report_lost(self._origin + found, "then the blocks go on")
+            return found
+        if found < 0:
+            # Three bytes may be the beginning of a block type.
+            found = max(at, len(data) - 3)
+        self._wanted = len(data) - found + RESYNC_STEP
+        return found
 
     def _lose(self, at: i64, reason: str) -> None:
         """What is at `at` cannot be read; without a section header, neither can the rest."""

@@ -105,8 +105,23 @@ class Scanner:
     def _scan(self, data: bytes, start: i64, packets: list[Packet]) -> i64:
         """Append the packets of ``data[start:]``; give the index of the first byte not used.
 
-        `_wanted` is then more than the number of bytes left. It is 0 when none are left.
+        `_wanted` is then more than the number of bytes left.
         """
+        while True:
+            if self._lost_at >= 0:
+                start = self._resynchronise(data, start)
+                if self._lost_at >= 0:
+                    return start
+            start = self._scan_records(data, start, packets)
+            if self._lost_at < 0:
+                return start
+
+    def _scan_records(self, data: bytes, at: i64, packets: list[Packet]) -> i64:
+        """The same, but only up to a corrupt record, which sets `_lost_at`."""
+        raise NotImplementedError
+
+    def _resynchronise(self, data: bytes, at: i64) -> i64:
+        """Look for the next good record: found, `_lost_at` is -1 and it starts at the index given."""
         raise NotImplementedError
 
     def _scan_end(self, data: bytes, packets: list[Packet]) -> i64:
