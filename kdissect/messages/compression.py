@@ -125,19 +125,24 @@ def decompress_gzip(data: bytes, output: Output) -> None:
 def decompress_gzip_member(data: bytes, start: i64, output: Output) -> i64:
     """The member at `start`; gives the position after it."""
     member = zlib.decompressobj(GZIP_WINDOW)
-    position = start
+    step = data[start : start + GZIP_STEP]
+    position = start + len(step)
     try:
-        while not member.eof and position < len(data):
+        while step:
+            room = output.room()
+            part = member.decompress(step, room)
+            output.add(part)
+            while not member.eof and len(part) == room:
+                room = output.room()
+                part = member.decompress(member.unconsumed_tail, room)
+                output.add(part)
+            if member.eof:
+                return position - len(member.unused_data)
             step = data[position : position + GZIP_STEP]
             position += len(step)
-            output.add(member.decompress(step, output.room()))
-            while member.unconsumed_tail:
-                output.add(member.decompress(member.unconsumed_tail, output.room()))
     except zlib.error as error:
         raise CorruptRecords(f"gzip: {error}", offset=start, data=data) from error
-    if not member.eof:
-        raise CorruptRecords("gzip stream ends early", offset=len(data), data=data)
-    return position - len(member.unused_data)
+    raise CorruptRecords("gzip stream ends early", offset=len(data), data=data)
 
 
 def decompress_snappy(data: bytes, output: Output) -> None:
