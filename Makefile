@@ -25,7 +25,7 @@ $(VENV)/.installed: $(SOURCES) | $(BIN)/python
 	@rm -rf build/lib* build/bdist* && mkdir -p build
 	@echo "installing kdissect into $(VENV), compiled if a C compiler works (log: build/install.log)"
 	@$(BIN)/pip install --disable-pip-version-check -v . >build/install.log 2>&1 || { tail -n 40 build/install.log; exit 1; }
-	@grep -ho 'kdissect: .*' build/install.log | sort -u || true
+	@grep -hoE 'kdissect: (compiling|NOT).*' build/install.log | sort -u || true
 	@$(BIN)/kdissect --version
 	@touch $@
 
