@@ -121,7 +121,7 @@ class Scanner:
         raise NotImplementedError
 
     def _resynchronise(self, data: bytes, at: i64) -> i64:
-        """Look for the next good record: found, `_lost_at` is -1 and it starts at the index given."""
+        """Look for the next good record; found, `_lost_at` is -1 and it starts at the index."""
         raise NotImplementedError
 
     def _scan_end(self, data: bytes, packets: list[Packet]) -> i64:
