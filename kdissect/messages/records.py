@@ -50,7 +50,6 @@ __all__ = [
 PREFIX_SIZE: Final = 12  # offset and size, which the size does not count
 ENTRY_MIN: Final = 26  # the smallest message, magic 0 with neither key nor value
 HEADER_SIZE: Final = 61
-RECORD_MIN: Final = 7  # a size of 6, and one byte for each of six fields
 HEADER_MIN: Final = 2  # two sizes of one byte
 
 MAGIC_AT: Final = 16
@@ -116,8 +115,8 @@ def scan_batch(data: bytes, start: i64, end: i64, batches: list[Batch]) -> str:
     attributes = i64(read_i16_be(data, start + 21)) & 0xFFFF
     codec = attributes & CODEC_MASK
     record_count: i64 = i64(read_i32_be(data, start + 57))
-    # A count is added up and shown: plain records cannot be more than fit.
-    if record_count < 0 or (codec == 0 and record_count * RECORD_MIN > packed_size):
+    # Counts are added up before a record is read: what is plain has a byte for each at least.
+    if record_count < 0 or (codec == 0 and record_count > packed_size):
         return f"{record_count} records in {packed_size} bytes"
     unpacked_size = packed_size
     if codec != 0:

@@ -1,5 +1,6 @@
 """The codecs: what they unpack, what they refuse, and how little memory a bomb gets."""
 
+import contextlib
 import struct
 import threading
 import tracemalloc
@@ -230,7 +231,5 @@ def test_any_bytes_unpack_within_the_limit_or_are_corrupt(
     at = data.draw(st.integers(0, len(whole)))
     for packed in (noise, whole[:at] + noise + whole[at:], whole[:at] + noise):
         claimed_size(codec, packed, 0, len(packed))
-        try:
+        with contextlib.suppress(CorruptRecords):
             assert len(decompress(codec, packed, 500, magic)) <= 500
-        except CorruptRecords as error:
-            assert str(error)
