@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> int:
     for name, version, entity in kio_entities():
         if (specs[name][0].name, version) in known:
             continue
-        rng = random.Random(f"{name} {version}")
+        rng = random.Random(f"{name} {version}")  # noqa: S311 - test data
         for _ in range(VECTORS_PER_LAYOUT):
             instance = make(entity, rng)
             spec = fitting(specs[name], version, instance)
@@ -79,7 +79,9 @@ def specs_by_name() -> dict[str, list[MessageSpec]]:
         file = path.relative_to(SCHEMA_DIRECTORY).with_suffix("").as_posix()
         for definition in load_file(file).values():
             for role, spec in definition.layouts.items():
-                variants = [variant for its_role, variant in definition.variants if its_role == role]
+                variants = [
+                    variant for its_role, variant in definition.variants if its_role == role
+                ]
                 for name in (definition.name, *definition.former_names):
                     specs[message_name(name, role)] = [spec, *variants]
     return specs

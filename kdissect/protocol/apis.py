@@ -58,8 +58,8 @@ def _read_row(row: list[str]) -> ApiKey:
 
 APIS: Final[dict[int, ApiKey]] = {int(row[0]): _read_row(row) for row in read_index("apis")}
 _NAMES: Final[dict[str, int]] = {
-    name.lower(): api.key for api in APIS.values() for name in (*api.former_names, api.name)
-}
+    name.lower(): api.key for api in APIS.values() for name in api.former_names
+} | {api.name.lower(): api.key for api in APIS.values()}
 _FIRST_FLEXIBLE: Final[list[int]] = [
     NEVER if APIS[key].first_flexible < 0 else APIS[key].first_flexible for key in sorted(APIS)
 ]
@@ -76,7 +76,7 @@ def find_api(name_or_key: str | int) -> ApiKey:
     (1, 'ListOffsets', 'ApiVersions')
     """
     if isinstance(name_or_key, str):
-        if name_or_key.isdigit():
+        if name_or_key.isdecimal():
             name_or_key = int(name_or_key)
         else:
             name_or_key = _NAMES.get(name_or_key.lower(), name_or_key)
