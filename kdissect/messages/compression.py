@@ -44,6 +44,7 @@ GZIP_MEMBER_LIMIT: Final = 1_000
 
 FIRST_STEP: Final = 32_768  # output asked for at least: most batches need one step
 STEP_RATIO: Final = 8  # or this many times the input
+LARGEST_STEP: Final = 1 << 24  # steps double up to here: enough that joining them costs nothing
 GZIP_STEP: Final = 65_536  # input given at once: what follows a member is copied once a member
 GZIP_WINDOW: Final = 31  # zlib: 15 bits of window, +16 for the gzip header and trailer
 ZSTD_WINDOW_LIMIT: Final = 1 << 27  # what every reader must take, and level 22 writes
@@ -92,7 +93,8 @@ class Output:
     def room(self) -> i64:
         """How many bytes to ask for next; the one beyond the limit tells that it is passed."""
         room = min(self.step, self.limit - self.size + 1)
-        self.step *= 2
+        if self.step < LARGEST_STEP:
+            self.step *= 2
         return room
 
     def add(self, part: bytes) -> None:

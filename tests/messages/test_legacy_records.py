@@ -50,13 +50,14 @@ def test_plain_messages_in_a_row_are_one_batch() -> None:
     parts = [make_message(1, b"x", offset=7 + n, time=TIME + (5, 9, 1)[n]) for n in range(3)]
     data = b"".join(parts)
     batch = only_batch(data)
-    assert {name: getattr(batch, name) for name in Batch.__slots__} == {
+    expected = {
         "start": 0, "end": len(data), "records_start": 0, "compressed_size": len(data),
         "uncompressed_size": len(data), "magic": 1, "attributes": 0, "codec": 0,
         "timestamp_type": 0, "base_offset": 7, "last_offset": 9, "record_count": 3,
         "base_time_ms": TIME + 5, "max_time_ms": TIME + 9, "producer_id": -1, "producer_epoch": -1,
         "base_sequence": -1, "leader_epoch": -1, "crc": crc_of(parts[0]),
     }  # fmt: skip
+    assert {name: getattr(batch, name) for name in expected} == expected
     assert (batch.is_transactional, batch.is_control, batch.has_delete_horizon) == (False,) * 3
 
 
