@@ -112,6 +112,7 @@ class Batch:
         return self.magic == 2 and (self.attributes & DELETE_HORIZON_MASK) != 0
 
 
+@mypyc_attr(acyclic=True)
 class BatchScan:
     """The batches of a records field, in order; every byte of it is accounted for.
 
@@ -201,6 +202,7 @@ class Record:
         return (high << 8) | low
 
 
+@mypyc_attr(acyclic=True)
 class RecordScan:
     """The records of one batch, in order.
 
