@@ -235,6 +235,8 @@ def _cells(column: "pa.Array") -> list[str]:
 def _text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, dict):
+        return f"base64:{value['base64']}"
     return value if isinstance(value, str) else str(value)
 
 

@@ -94,9 +94,14 @@ def program() -> None:
 def run(arguments: list[str] | None = None) -> int:
     """Run `arguments` (default: sys.argv) and give the exit code; errors go to stderr."""
     try:
-        code = program.main(arguments, prog_name="kdissect", standalone_mode=False)
+        # Not program.main(): it makes a broken pipe a failure.
+        words = sys.argv[1:] if arguments is None else arguments
+        with program.make_context("kdissect", words) as context:
+            code = program.invoke(context)
         sys.stdout.flush()
         return code if isinstance(code, int) else FOUND
+    except click.exceptions.Exit as ending:
+        return ending.exit_code
     except click.ClickException as error:
         error.show()
         return FAILED

@@ -181,7 +181,7 @@ def _flat_field(name: str, value: object) -> str:
 def _undecodable(data: bytes, error: DecodeError) -> Iterator[str]:
     lines = error.hexdump().splitlines() if error.hexdump() else hexdump(data)
     for line in lines:
-        yield f"    {escaped(line)}"
+        yield f"    {escaped(line)}".rstrip()
 
 
 def _shaped(value: Any, has_payload: bool) -> Any:

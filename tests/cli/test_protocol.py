@@ -1,0 +1,58 @@
+import json
+
+import pytest
+
+from kdissect.cli.program import run
+from kdissect.protocol.apis import APIS
+
+
+def test_every_api_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["protocol", "--format", "jsonl"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["name"] for row in rows] == [api.name for api in APIS.values()]
+    assert rows[1] == {
+        "key": 1,
+        "name": "Fetch",
+        "versions": f"0-{APIS[1].highest}",
+        "flexible_from": 12,
+        "listeners": "zkBroker broker controller",
+        "former_names": None,
+    }
+
+
+def test_the_layout_of_a_version_is_in_wire_order(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["protocol", "heartbeat", "4"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        ["Heartbeat", "(API", "key", "12)", "version", "4,", "flexible"],
+        [],
+        ["request", "(header", "v2)"],
+        ["group_id", "string"],
+        ["generation_id", "int32"],
+        ["member_id", "string"],
+        ["group_instance_id", "string", "may", "be", "null,", "default", "null"],
+        [],
+        ["response", "(header", "v1)"],
+        ["throttle_time_ms", "int32"],
+        ["error_code", "int16"],
+    ]
+
+
+def test_an_api_is_found_by_its_former_name_and_key(capsys: pytest.CaptureFixture[str]) -> None:
+    for word in ("ListOffset", "2"):
+        assert run(["protocol", word]) == 0
+        assert capsys.readouterr().out.startswith("ListOffsets (API key 2)\n")
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: str(api.name))
+def test_every_layout_can_be_printed(api: object, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["protocol", str(api.key)]) == 0  # type: ignore[attr-defined]
+    assert run(["protocol", str(api.key), str(api.highest)]) == 0  # type: ignore[attr-defined]
+    assert capsys.readouterr().err == ""
+
+
+def test_an_unknown_api_or_version_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["protocol", "Fletch"]) == 2
+    assert capsys.readouterr().err == "kdissect: unknown API 'Fletch'\n"
+    assert run(["protocol", "Fetch", "99"]) == 2
+    assert "has versions 0-" in capsys.readouterr().err
