@@ -15,7 +15,7 @@ from kdissect.protocol.specs import (
     read_definitions,
 )
 from tools.import_messages.definitions import Source
-from tools.import_messages.merging import merge_fields, restrict, wire_layout
+from tools.import_messages.merging import merge_fields, restrict, wire_form
 from tools.import_messages.printing import ROLE_ORDER, print_definition
 
 CATEGORY_OF_KIND = {"header": "header", "metadata": "kraft-metadata", "data": "embedded"}
@@ -144,7 +144,7 @@ def merge_definition(known: Definition, source: Source, release: str) -> Definit
         listeners=source.listeners or known.listeners,
         former_names=tuple(dict.fromkeys(name for name in former if name != source.name)),
         is_latest_unstable=_latest_unstable(known, source),
-        releases=_merge_releases(known.releases, source, release),
+        releases=_merge_releases(known, source, release),
         layouts={role: layouts[role] for role in ROLE_ORDER if role in layouts},
     )
 
@@ -169,25 +169,36 @@ def with_variant(definition: Definition, source: Source) -> Definition:
 
 
 def changes_in_place(known: Definition, source: Source) -> Iterator[str]:
-    """A line for each version whose bytes are not what the schema said before."""
+    """A line for each version that is not what the schema said before.
+
+    New tagged fields may join an old version: readers skip those they do not know.
+    """
     layout = known.layouts.get(source.role)
     if layout is None:
         return
     for version in sorted(layout.versions & source.versions):
         only = frozenset({version})
-        before = _untagged(restrict(layout.fields, only))
-        after = _untagged(restrict(source.fields, only))
+        before = restrict(layout.fields, only)
+        after = restrict(source.fields, only)
+        name = f"{message_name(source.name, source.role)} v{version}"
         is_flexible = version in source.flexible
-        if before and (before, version in layout.flexible) != (after, is_flexible):
-            yield f"{message_name(source.name, source.role)} v{version}: other bytes than before"
+        if (untagged(before), version in layout.flexible) != (untagged(after), is_flexible):
+            yield f"{name}: other bytes than before"
+        for path in sorted(tagged_paths(before) - tagged_paths(after)):
+            yield f"{name}: no tagged field {path} any more"
 
 
-def _untagged(fields: tuple[FieldSpec, ...]) -> tuple[object, ...]:
-    """New tagged fields may join an old version; readers skip those they do not know."""
-    return wire_layout(tuple(
-        field._replace(fields=tuple(f for f in field.fields if f.tag < 0))
-        for field in fields if field.tag < 0
-    ))  # fmt: skip
+def untagged(fields: tuple[FieldSpec, ...]) -> tuple[object, ...]:
+    """What decides the bytes of all fields outside of tag sections."""
+    return tuple((*wire_form(field), untagged(field.fields)) for field in fields if field.tag < 0)
+
+
+def tagged_paths(fields: tuple[FieldSpec, ...]) -> set[str]:
+    """The paths of all tagged fields."""
+    paths = {field.name for field in fields if field.tag >= 0}
+    for field in fields:
+        paths |= {f"{field.name}.{inner}" for inner in tagged_paths(field.fields)}
+    return paths
 
 
 def _latest_unstable(known: Definition, source: Source) -> bool:
@@ -196,14 +207,14 @@ def _latest_unstable(known: Definition, source: Source) -> bool:
     return source.is_latest_unstable
 
 
-def _merge_releases(known: dict[int, Release], source: Source, release: str) -> dict[int, Release]:
-    releases = dict(known)
+def _merge_releases(known: Definition, source: Source, release: str) -> dict[int, Release]:
+    releases = dict(known.releases)
     for version, support in source.supported_by.items():
-        before = known.get(version)
+        before = known.releases.get(version)
         unstable = support.unstable_in or (before.unstable_in if before else ())
         releases[version] = support._replace(unstable_in=unstable)
     if release:
-        for version in sorted(source.versions - releases.keys()):
+        for version in sorted(source.versions - known.versions - releases.keys()):
             releases[version] = Release(release, "")
     return dict(sorted(releases.items()))
 

@@ -82,11 +82,8 @@ def is_same_field(older: FieldSpec, newer: FieldSpec) -> bool:
     )
 
 
-def wire_layout(fields: Fields) -> tuple[object, ...]:
-    """What decides the bytes of `fields`: equal values are the same bytes on the wire."""
-    return tuple(
-        (field.name, field.type if not field.is_struct else "", field.is_array, field.tag,
-         field.versions, field.is_struct and not field.is_array and field.nullable,
-         wire_layout(field.fields))
-        for field in fields
-    )  # fmt: skip
+def wire_form(field: FieldSpec) -> tuple[object, ...]:
+    """What decides the bytes of a field, without the fields of a struct."""
+    may_be_absent = field.is_struct and not field.is_array and field.nullable
+    type_name = "" if field.is_struct else field.type
+    return field.name, type_name, field.is_array, field.tag, field.versions, may_be_absent
