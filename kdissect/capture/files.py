@@ -72,9 +72,13 @@ class Capture:
         self.close()
 
     def __iter__(self) -> Iterator[list[Packet]]:
-        if len(self._files) == 1:
-            return self._iter_alone(self._files[0])
-        return self._iter_merged()
+        try:
+            if len(self._files) == 1:
+                yield from self._iter_alone(self._files[0])
+            else:
+                yield from self._iter_merged()
+        finally:
+            self.close()
 
     @property
     def names(self) -> list[str]:
@@ -116,6 +120,8 @@ class Capture:
         self._files.sort(key=lambda file: file.first_time_ns)
         for capture, file in enumerate(self._files):
             file.capture = capture
+        if len(self._files) == 1:
+            self._files[0].start(0)
 
     def _is_readable(self, file: CaptureFile) -> bool:
         """Whether the file is to be read. One that is empty yet costs its packets, not the rest."""
@@ -188,8 +194,14 @@ class _Turns:
         if not self._heads:
             return []
         head = min(self._heads, key=lambda head: head.order)
+        # Of packets of the same time, those of the file that started first come first.
         until = min(
-            (other.order[0] for other in self._heads if other is not head), default=NO_PACKET_NS
+            (
+                other.order[0] - (other.file.capture < head.file.capture)
+                for other in self._heads
+                if other is not head
+            ),
+            default=NO_PACKET_NS,
         )
         if self._waiting:
             until = min(until, self._waiting[0].first_time_ns)

@@ -105,13 +105,10 @@ def _looks_like_erf(first: bytes) -> bool:
 
 def _describe_text(first: bytes) -> str:
     """The kind of text, or "" when it is none."""
-    try:
-        text = first[: RECOGNITION_SIZE - 3].decode("utf-8", "strict")
-    except UnicodeDecodeError as error:
-        # The last character may be cut.
-        if error.start < len(first) - 4:
-            return ""
-        text = first[: error.start].decode("utf-8", "replace")
+    # The last character may be cut.
+    text = first[:RECOGNITION_SIZE].decode("utf-8", "replace").removesuffix("\ufffd")
+    if "\ufffd" in text:
+        return ""
     if any(character < " " and character not in "\t\r\n\f\x1b" for character in text):
         return ""
     start = text.lstrip("\ufeff \t\r\n").lower()

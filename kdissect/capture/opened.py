@@ -49,13 +49,14 @@ class CaptureFile:
         self._source = source
         self._chunk_size = chunk_size
         self._file: BinaryIO | FileIO | None = None
-        self._start = 0
+        self._start: int | None = None
         self._read_some: Callable[[int], bytes] = bytes
         self._scanner: Scanner | None = None
         self._compressed: CompressedReader | None = None
         # Read ahead: bytes that told the format, and packets that told the first time.
         self._first = b""
         self._ahead: list[Packet] = []
+        self._is_over = False
 
     def open(self) -> None:
         """Open the file and find out its format."""
@@ -79,8 +80,10 @@ class CaptureFile:
         try:
             return self._read_batch(self._scanner)
         except OSError as error:
+            self.close()
             raise capture_error(self.name, error) from error
         except CaptureError as error:
+            self.close()
             raise type(error)(f"{self.name}: {error}") from error
 
     def read_packets(self) -> list[Packet]:
@@ -98,6 +101,7 @@ class CaptureFile:
             self.first_time_ns = self._ahead[0].time_ns
         if self._can_restart() and self._ahead:
             self.close()
+            self._is_over = False
             self._ahead = []
             self.problems = []
             self.bytes_done = 0
@@ -107,7 +111,7 @@ class CaptureFile:
         self.capture = capture
         for packet in self._ahead:
             packet.capture = capture
-        if self._scanner is None and not self._ahead:
+        if self._scanner is None and not self._is_over:
             self.open()
         if self._scanner is not None:
             self._scanner.capture = capture
@@ -132,12 +136,15 @@ class CaptureFile:
             self.size = status.st_size if stat.S_ISREG(status.st_mode) else None
         else:
             if self._can_restart():
-                self._start = self._source.tell() if self.bytes_done == 0 else self._start
+                if self._start is None:
+                    self._start = self._source.tell()
                 self._source.seek(self._start)
             self._file = self._source
 
     def _recognise(self) -> None:
         """Choose decoder and scanner by the first bytes."""
+        self._first = b""
+        self._compressed = None
         self._read_some = self._read_raw
         self._read_first(SHORTEST_MAGIC)
         decoder = find_decoder(self._first)
@@ -168,6 +175,7 @@ class CaptureFile:
         if isinstance(scanner, PcapngScanner):
             self.secrets = scanner.secrets
         if not data:
+            self._is_over = True
             self.close()
         return batch
 

@@ -85,17 +85,15 @@ def make_pcap(
 ) -> bytes:
     """A pcap file; `order` is ``<`` or ``>``, `magic` tells the unit or the modified format."""
     unit_ns = 1 if magic == NANOSECONDS else 1000
-    written = struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, snap_length, link_type)
+    written = [struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, snap_length, link_type)]
     for packet in timed(packets):
         seconds, fraction_ns = divmod(packet.time_ns, 1_000_000_000)
-        size = len(packet.data)
-        written += struct.pack(
-            order + "IIII", seconds, fraction_ns // unit_ns, size, packet.wire_length
-        )
+        lengths = len(packet.data), packet.wire_length
+        written.append(struct.pack(order + "IIII", seconds, fraction_ns // unit_ns, *lengths))
         if magic == MODIFIED:
-            written += struct.pack(order + "IHBB", 2, 0x0800, 0, 0)
-        written += packet.data
-    return written
+            written.append(struct.pack(order + "IHBB", 2, 0x0800, 0, 0))
+        written.append(packet.data)
+    return b"".join(written)
 
 
 def make_pcapng(
@@ -109,12 +107,12 @@ def make_pcapng(
 
     `resolution` is the if_tsresol byte that stands for `units_per_second`.
     """
-    written = make_section_header(order)
-    written += make_interface_block(order, link_type, resolution=resolution)
+    written = [make_section_header(order)]
+    written.append(make_interface_block(order, link_type, resolution=resolution))
     for packet in timed(packets):
         units = packet.time_ns * units_per_second // 1_000_000_000
-        written += make_enhanced_packet(order, packet.data, units, packet.original_length)
-    return written
+        written.append(make_enhanced_packet(order, packet.data, units, packet.original_length))
+    return b"".join(written)
 
 
 def make_block(order: str, kind: int, content: bytes) -> bytes:
