@@ -195,9 +195,11 @@ class Summariser:
 
     def _add_times(self, first: Any, last: Any) -> None:
         if len(first):
-            self._first = min(int(first.min()), self._first or int(first.min()))
+            earliest = int(first.min())
+            self._first = earliest if self._first is None else min(earliest, self._first)
         if len(last):
-            self._last = max(int(last.max()), self._last or 0)
+            latest = int(last.max())
+            self._last = latest if self._last is None else max(latest, self._last)
 
     def _add_troubled(self, batch: pa.RecordBatch) -> None:
         sums = {

@@ -1,0 +1,118 @@
+"""The project's own rules, as far as a test can hold them."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kdissect
+from kdissect.cli.program import COMMANDS
+from tools.print_docs import TWINS, pages
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = Path(kdissect.__path__[0])
+TARGETS = (
+    "demo", "setup", "check", "test", "test-plain", "test-compiled", "fuzz", "bench", "golden",
+    "captures", "schema", "docs", "clean",
+)  # fmt: skip
+RELATIVE_LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]+)?\)")
+
+
+def compiled_modules() -> set[str]:
+    for node in ast.parse((ROOT / "setup.py").read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "COMPILED":
+            words = node.value.func.value.value  # type: ignore[attr-defined]
+            return set(words.split())
+    raise AssertionError("setup.py has no COMPILED")
+
+
+def test_the_modules_with_machine_integers_are_the_compiled_ones() -> None:
+    with_i64 = {
+        path.relative_to(PACKAGE).with_suffix("").as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if "from mypy_extensions import" in path.read_text()
+    }
+    assert with_i64 == compiled_modules()
+
+
+@pytest.mark.parametrize("name", pages())
+def test_a_printed_page_is_what_the_code_prints(name: str) -> None:
+    assert (ROOT / "docs" / name).read_text() == pages()[name], "run make docs"
+
+
+def test_every_command_has_a_twin_in_the_library_page() -> None:
+    library = (ROOT / "docs" / "library.md").read_text()
+    headings = {
+        re.sub(r"[^a-z0-9 -]", "", line.lstrip("# ").lower()).replace(" ", "-")
+        for line in library.splitlines()
+        if line.startswith("#")
+    }
+    assert set(TWINS) == set(COMMANDS)
+    assert {anchor for _, anchor in TWINS.values()} <= headings
+
+
+def test_links_in_the_documents_lead_somewhere() -> None:
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("captures/*.md")]
+    dead = [
+        f"{page.relative_to(ROOT)}: {link}"
+        for page in pages
+        for link, _ in RELATIVE_LINK.findall(page.read_text())
+        if not (page.parent / link).exists()
+        and not link.startswith("../kdissect")  # not there when the installed one is tested
+    ]
+    assert dead == []
+
+
+def test_make_prints_its_targets() -> None:
+    done = subprocess.run(
+        ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    printed = [line.split()[1] for line in done.stdout.splitlines()]
+    assert printed == ["help", "demo", "test", *[t for t in TARGETS if t not in ("demo", "test")]]
+
+
+def test_the_layers_import_downwards_only() -> None:
+    program = Path(sys.executable).parent / "lint-imports"
+    done = subprocess.run([program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_exceptions_need_nothing_heavy() -> None:
+    code = "import sys, kdissect; kdissect.KdissectError; print('pyarrow' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    text = (ROOT / "pyproject.toml").read_text()
+    assert re.search(r'^version = "(.*)"$', text, re.M).group(1) == kdissect.__version__  # type: ignore[union-attr]
+    assert f"## {kdissect.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    failures = []
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text()
+        doc = ast.get_docstring(ast.parse(text))
+        if text.strip() and not doc:
+            failures.append(f"{path}: no docstring")
+    assert failures == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/library.md"])
+def test_the_python_in_the_documents_runs(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture = (ROOT / "captures" / "quickstart.pcapng").read_bytes()
+    (tmp_path / "captures").mkdir()
+    for name in ("broker.pcapng", "ring-1.pcap", "ring-1.pcap.gz", "captures/a.pcap"):
+        (tmp_path / name).write_bytes(capture)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"data": bytes.fromhex("0267 00000001 026d 00 00")}
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)
+    assert blocks
+    for block in blocks:
+        exec(block, names)  # noqa: S102  # the documents are ours
