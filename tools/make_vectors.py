@@ -87,7 +87,7 @@ def specs_by_name() -> dict[str, list[MessageSpec]]:
     return specs
 
 
-def kio_entities() -> Iterator[tuple[str, int, type]]:
+def kio_entities() -> Iterator[tuple[str, int, Any]]:
     """All top-level message classes of kio with their names and versions."""
     import kio
     from kio.static.constants import EntityType
@@ -99,18 +99,19 @@ def kio_entities() -> Iterator[tuple[str, int, type]]:
         module = importlib.import_module(
             ".".join(["kio.schema", *path.relative_to(schema).with_suffix("").parts])
         )
-        for value in vars(module).values():
-            is_own = isinstance(value, type) and value.__module__ == module.__name__
-            if not is_own or not dataclasses.is_dataclass(value):
+        entity: Any
+        for entity in vars(module).values():
+            is_own = isinstance(entity, type) and entity.__module__ == module.__name__
+            if not is_own or not dataclasses.is_dataclass(entity):
                 continue
-            if value.__type__ is not EntityType.nested:
-                yield value.__name__, int(path.parent.name[1:]), value
+            if entity.__type__ is not EntityType.nested:
+                yield entity.__name__, int(path.parent.name[1:]), entity
 
 
 def make(entity: Any, rng: random.Random) -> Any:
     """A random instance of a kio class."""
     hints = typing.get_type_hints(entity)
-    values = {}
+    values: dict[str, Any] = {}
     for field in dataclasses.fields(entity):
         kafka_type = field.metadata.get("kafka_type")
         wanted, is_nullable = without_none(hints[field.name])

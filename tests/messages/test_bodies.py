@@ -1,3 +1,5 @@
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -121,9 +123,5 @@ def test_credentials_are_redacted_but_for_who_asks_for_the_bytes() -> None:
 def test_any_bytes_are_a_body_or_a_decode_error(
     key: int, version: int, is_response: bool, data: bytes
 ) -> None:
-    try:
-        body = decode_frame(key, version, data, is_response)
-    except DecodeError as error:
-        assert isinstance(str(error), str)
-        return
-    assert isinstance(body, dict)
+    with contextlib.suppress(DecodeError):
+        assert isinstance(decode_frame(key, version, data, is_response), dict)
