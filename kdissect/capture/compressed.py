@@ -18,6 +18,8 @@ from kdissect.errors import Problem
 
 # Compressed bytes taken at a time.
 INPUT_SIZE: Final = 1 << 16
+# Uncompressed bytes asked for at a time: what is lost before the place where a file is damaged.
+OUTPUT_SIZE: Final = 1 << 16
 # zstandard gives all that its input makes, so its input is what bounds its output: a block of 128
 # KiB may be written in 4 bytes, 2 KiB make 64 MiB at worst.
 ZSTD_INPUT_SIZE: Final = 1 << 11
@@ -145,7 +147,7 @@ class CompressedReader:
         parts: list[bytes] = []
         got = 0
         while got < size and not self._is_over:
-            part = self._read_part(size - got)
+            part = self._read_part(min(size - got, OUTPUT_SIZE))
             parts.append(part)
             got += len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)

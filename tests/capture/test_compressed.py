@@ -92,7 +92,8 @@ def test_a_damaged_file_gives_what_comes_before(compress: Compress) -> None:
     # Compressible, or zstd and LZ4 would store it as it is, without a checksum.
     content = b"".join(b"%d " % number for number in range(300_000))
     whole = bytearray(compress(content))
-    whole[len(whole) // 2 : len(whole) // 2 + 3000] = b"\xff" * 3000
+    at = len(whole) * 3 // 4
+    whole[at : at + 3000] = b"\xff" * 3000
     got, problems = read_all(bytes(whole))
     assert got[:100_000] == content[:100_000]
     assert [problem.kind for problem in problems] == ["corrupt-file"]
