@@ -274,9 +274,7 @@ class Frames:
             cutting.held = end - at
         return end
 
-    def _cut_split_size(
-        self, cutting: Cutting, chunk: Chunk, at: i64, frames: list[Frame]
-    ) -> i64:
+    def _cut_split_size(self, cutting: Cutting, chunk: Chunk, at: i64, frames: list[Frame]) -> i64:
         """More of a size field that began in an earlier chunk; gives where it stopped reading."""
         stop = min(at + 4 - cutting.held, chunk.end)
         cutting.parts.append(chunk.data[at:stop])
@@ -333,9 +331,7 @@ class Frames:
         """The frame is over; what is missing of its body is missing."""
         parts = cutting.parts
         frames.append(
-            cutting.frame(
-                parts[0] if len(parts) == 1 else b"".join(parts), end_time_ns, end_packet
-            )
+            cutting.frame(parts[0] if len(parts) == 1 else b"".join(parts), end_time_ns, end_packet)
         )
         cutting.frames_since_found += 1
         self._held -= cutting.held

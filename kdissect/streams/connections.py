@@ -102,6 +102,11 @@ class Streams:
             if receiver.direction == OPENER
         ]
 
+    @property
+    def held_cost(self) -> int:
+        """Memory that waits behind holes, in bytes."""
+        return self._allowance.held
+
     def feed(self, segment: Segment) -> list[Event]:
         """What became known by one more segment, in order."""
         receiver = self._receivers.get(segment.flow)

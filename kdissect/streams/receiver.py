@@ -105,6 +105,7 @@ class Receiver:
         """Set `needs_care` by what is going on."""
         self.needs_care = (
             self.acked_position > self.next_position
+            or self.fin_position > self.next_position
             or len(self.held.pieces) > 0
             or self.awaits_handshake
             or self.announces_zero
@@ -211,9 +212,7 @@ class Receiver:
         # A later, smaller acknowledgment takes back a larger one: it was reordered or corrupt.
         settled = min(self.settled_position, self.acked_position)
         pieces = self.held.pieces
-        while pieces and (
-            pieces[0].position <= settled or now - self.hole_ns >= HOLE_NS
-        ):
+        while pieces and (pieces[0].position <= settled or now - self.hole_ns >= HOLE_NS):
             self._give_up(segment, events)
         if not pieces and settled > self.next_position + 1:
             self._give_gap(settled - self.next_position, segment, events)

@@ -37,8 +37,6 @@ class Recent:
         for chunk in self._chunks:
             if chunk is None or chunk.connection is not connection or chunk.direction != direction:
                 continue
-            if differs(
-                segment, position, chunk.data, chunk.start, chunk.end, chunk.position
-            ):
+            if differs(segment, position, chunk.data, chunk.start, chunk.end, chunk.position):
                 return True
         return False
