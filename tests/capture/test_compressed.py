@@ -17,11 +17,11 @@ from kdissect.errors import Problem
 
 Compress = Callable[[bytes], bytes]
 
-# No content size and no checksum, as a streaming writer leaves it.
-STREAMED_ZSTD = zstandard.ZstdCompressor(write_content_size=False)
+# With a checksum as the zstd command writes it, and without content size as when it streams.
+STREAMED_ZSTD = zstandard.ZstdCompressor(write_content_size=False, write_checksum=True)
 COMPRESSIONS = {
     "gzip": gzip.compress,
-    "zstd": zstandard.ZstdCompressor().compress,
+    "zstd": zstandard.ZstdCompressor(write_checksum=True).compress,
     "zstd, streamed": STREAMED_ZSTD.compress,
     "lz4": lz4.frame.compress,
     "xz": partial(lzma.compress, preset=1),
