@@ -20,6 +20,7 @@ COMPILED = """
     streams/connections streams/events streams/held streams/receiver streams/recent streams/sequence
     frames
     protocol/apis protocol/plans protocol/primitives protocol/projections protocol/readers
+    protocol/structures
     messages/batches messages/compressed_frames messages/compression messages/facts
     messages/headers messages/legacy_records messages/records messages/varints
     exchanges sniffing tables/rows dissector

@@ -25,14 +25,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kdissect.protocol.specs import (
-    SCHEMA_DIRECTORY,
-    FieldSpec,
-    MessageSpec,
-    load_file,
-    message_name,
-    snake_case,
-)
+from kdissect.protocol.notation import SCHEMA_DIRECTORY, load_file
+from kdissect.protocol.specs import FieldSpec, MessageSpec, message_name, snake_case
 
 VECTORS_PER_LAYOUT = 2
 NULL_CHANCE = 0.3

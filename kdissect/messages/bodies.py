@@ -18,7 +18,7 @@ from kdissect.messages.headers import (
 from kdissect.messages.redaction import redacted
 from kdissect.protocol.apis import ApiKey, find_api
 from kdissect.protocol.layouts import build_reader
-from kdissect.protocol.readers import StructReader
+from kdissect.protocol.structures import StructReader
 
 REQUEST: Final = "request"
 RESPONSE: Final = "response"

@@ -23,7 +23,7 @@ from kdissect.protocol.apis import (
     response_header_version,
 )
 from kdissect.protocol.primitives import check_offset, read_length16, truncated
-from kdissect.protocol.readers import skip_tags
+from kdissect.protocol.structures import skip_tags
 
 FIXED_HEADER_SIZE: Final = 8
 UNSUPPORTED_VERSION: Final = 35

@@ -10,13 +10,8 @@ from typing import Final, NamedTuple
 from mypy_extensions import i64
 
 from kdissect.errors import UnknownApi
-from kdissect.protocol.specs import (
-    MAX_VERSION,
-    Definition,
-    load_file,
-    parse_versions,
-    read_index,
-)
+from kdissect.protocol.notation import load_file, read_index
+from kdissect.protocol.specs import MAX_VERSION, Definition, parse_versions
 
 CONTROLLED_SHUTDOWN: Final = 7
 API_VERSIONS: Final = 18

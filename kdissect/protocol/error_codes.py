@@ -3,7 +3,7 @@
 from functools import cache
 from typing import NamedTuple
 
-from kdissect.protocol.specs import read_index
+from kdissect.protocol.notation import read_index
 
 
 class ErrorCode(NamedTuple):

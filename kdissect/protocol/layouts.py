@@ -2,7 +2,6 @@
 
 from kdissect.errors import SchemaError, UnknownApi
 from kdissect.protocol.readers import (
-    ArrayReader,
     BoolReader,
     BytesReader,
     CompactBytesReader,
@@ -12,15 +11,14 @@ from kdissect.protocol.readers import (
     Int16Reader,
     Int32Reader,
     Int64Reader,
-    NullableStructReader,
     Reader,
     StringReader,
-    StructReader,
     Uint16Reader,
     Uint32Reader,
     UuidReader,
 )
 from kdissect.protocol.specs import FieldSpec, MessageSpec, snake_case
+from kdissect.protocol.structures import ArrayReader, NullableStructReader, StructReader
 
 
 def build_reader(spec: MessageSpec, version: int) -> StructReader:

@@ -16,14 +16,11 @@ from kdissect.protocol.primitives import (
     read_length32,
     read_unsigned_varint,
 )
-from kdissect.protocol.readers import (
-    NULL,
+from kdissect.protocol.readers import NULL, Reader, Shape, Sink
+from kdissect.protocol.structures import (
     ArrayReader,
     FixedRun,
     NullableStructReader,
-    Reader,
-    Shape,
-    Sink,
     StructReader,
     check_tag_end,
     is_null_struct,

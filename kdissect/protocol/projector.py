@@ -16,8 +16,9 @@ from kdissect.protocol.projections import (
     ProjectedStruct,
     RowElement,
 )
-from kdissect.protocol.readers import NullableStructReader, Reader, Shape
+from kdissect.protocol.readers import Reader, Shape
 from kdissect.protocol.specs import FIXED_SIZES, FieldSpec, MessageSpec, snake_case
+from kdissect.protocol.structures import NullableStructReader
 
 Path = tuple[str, ...]
 

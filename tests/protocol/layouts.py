@@ -1,7 +1,8 @@
 """Layouts written in the tests, and a sink that remembers its rows."""
 
+from kdissect.protocol.notation import read_definitions
 from kdissect.protocol.readers import NULL, Shape, Sink
-from kdissect.protocol.specs import MessageSpec, read_definitions
+from kdissect.protocol.specs import MessageSpec
 
 
 def layout(*fields: str, flexible: bool = False) -> MessageSpec:

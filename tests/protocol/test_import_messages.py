@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from kdissect.protocol.specs import SCHEMA_DIRECTORY, FieldSpec, MessageSpec, load_file
+from kdissect.protocol.notation import SCHEMA_DIRECTORY, load_file
+from kdissect.protocol.specs import FieldSpec, MessageSpec
 from tools.import_messages.__main__ import main
 from tools.import_messages.definitions import parse_json, to_source
 from tools.import_messages.files import Schema

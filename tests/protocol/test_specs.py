@@ -3,10 +3,11 @@ import doctest
 import pytest
 
 from kdissect.errors import SchemaError
-from kdissect.protocol import specs
+from kdissect.protocol import notation, specs
 from kdissect.protocol.apis import APIS
 from kdissect.protocol.layouts import build_reader
-from kdissect.protocol.specs import FieldSpec, Release, read_definitions
+from kdissect.protocol.notation import read_definitions
+from kdissect.protocol.specs import FieldSpec, Release
 
 EXAMPLE = """\
 # a comment
@@ -85,7 +86,7 @@ def test_a_wrong_line_is_a_schema_error_that_says_which(text: str, message: str)
 
 def test_a_file_that_is_not_there_is_a_schema_error() -> None:
     with pytest.raises(SchemaError, match="cannot read schema file apis/None"):
-        specs.load_file("apis/None")
+        notation.load_file("apis/None")
 
 
 def test_versions_are_read_as_they_are_written() -> None:
@@ -96,9 +97,9 @@ def test_versions_are_read_as_they_are_written() -> None:
 
 def test_every_definition_of_the_schema_has_readers_for_all_its_versions() -> None:
     count = 0
-    for path in specs.SCHEMA_DIRECTORY.glob("*/*.txt"):
-        name = path.relative_to(specs.SCHEMA_DIRECTORY).with_suffix("").as_posix()
-        for definition in specs.load_file(name).values():
+    for path in notation.SCHEMA_DIRECTORY.glob("*/*.txt"):
+        name = path.relative_to(notation.SCHEMA_DIRECTORY).with_suffix("").as_posix()
+        for definition in notation.load_file(name).values():
             spoken = [*definition.layouts.values(), *(spec for _, spec in definition.variants)]
             for spec in spoken:
                 for version in spec.versions:
@@ -119,8 +120,8 @@ def test_the_indexes_say_what_the_files_say() -> None:
         assert frozenset(range(api.lowest, api.highest + 1)) == definition.versions
         assert (api.listeners, api.former_names) == (definition.listeners, definition.former_names)
         assert set(definition.layouts) == {"request", "response"}
-    for name, file, kind, key, text, flexible_text, _ in specs.read_index("messages"):
-        definition = specs.load_file(f"messages/{file}")[name]
+    for name, file, kind, key, text, flexible_text, _ in notation.read_index("messages"):
+        definition = notation.load_file(f"messages/{file}")[name]
         assert (definition.kind, str(definition.key)) == (kind, key)
         assert specs.parse_versions(text, 255) == definition.versions
         assert flexible_text == str(min(definition.flexible, default="none"))

@@ -10,9 +10,10 @@ from kdissect.errors import DecodeError
 from kdissect.messages.bodies import decode_body
 from kdissect.protocol.apis import APIS, find_api
 from kdissect.protocol.layouts import build_reader
+from kdissect.protocol.notation import load_file, read_index
 from kdissect.protocol.plans import Role, build_projection
 from kdissect.protocol.readers import Sink
-from kdissect.protocol.specs import MessageSpec, load_file, read_index
+from kdissect.protocol.specs import MessageSpec
 
 VECTORS = [
     (name, version, base64.b64decode(raw), expected)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from kdissect.errors import SchemaError
-from kdissect.protocol.specs import SCHEMA_DIRECTORY
+from kdissect.protocol.notation import SCHEMA_DIRECTORY
 from tools.import_messages.definitions import read_directory
 from tools.import_messages.files import Schema
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kdissect.errors import SchemaError
+from kdissect.protocol.notation import read_definitions
 from kdissect.protocol.specs import (
     NO_VERSIONS,
     Definition,
@@ -12,7 +13,6 @@ from kdissect.protocol.specs import (
     Release,
     format_versions,
     message_name,
-    read_definitions,
 )
 from tools.import_messages.definitions import Source
 from tools.import_messages.merging import merge_fields, restrict, wire_form
