@@ -174,14 +174,28 @@ class Conversation:
             packets[place] = self.packets_sent[origin]
         return self._with(packets)
 
+    def shuffle_data(self, order: list[int]) -> "Conversation":
+        """The packets with data in this order: indices among them."""
+        places = [index for index, sent in enumerate(self.packets_sent) if sent.payload]
+        packets = list(self.packets_sent)
+        for place, origin in zip(places, order, strict=True):
+            packets[place] = self.packets_sent[places[origin]]
+        return self._with(packets)
+
     def double(self) -> "Conversation":
         """Every packet twice, as when two interfaces are captured."""
         return self._with([sent for sent in self.packets_sent for _ in range(2)])
 
-    def repeat(self, number: int, payload: bytes | None = None) -> "Conversation":
+    def repeat(
+        self, number: int, payload: bytes | None = None, gap_ns: int = STEP_NS
+    ) -> "Conversation":
         """The packet, counted from 1, once more at the end, perhaps with another payload."""
-        sent = self.packets_sent[number - 1]
+        sent = replace(self.packets_sent[number - 1], gap_ns=gap_ns)
         return self._add(sent if payload is None else replace(sent, payload=payload))
+
+    def delay(self, number: int) -> "Conversation":
+        """The packet, counted from 1, comes last."""
+        return self.repeat(number).lose(number)
 
     def split(self, size: int) -> "Conversation":
         """No segment has more than `size` bytes."""
@@ -198,7 +212,7 @@ class Conversation:
         )
 
     def overlap(self, size: int) -> "Conversation":
-        """Each segment begins `size` bytes earlier; the packets must still be in order, and once."""
+        """Each segment begins `size` bytes earlier; packets must still be in order, and once."""
         said: dict[bool, bytes] = {True: b"", False: b""}
         packets: list[Sent] = []
         for sent in self.packets_sent:

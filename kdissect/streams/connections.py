@@ -394,11 +394,11 @@ def note_handshake(receiver: Receiver, segment: Segment) -> None:
     """Take an acknowledgment for what it says of the handshake."""
     peer = receiver.peer
     connection = receiver.connection
+    if peer.next_sequence < 0 and receiver.syn_sequence >= 0:
+        # The peer's SYN was not captured, but this acknowledges it.
+        peer.start(segment.acknowledgment)
     if receiver.direction != OPENER or segment.flags & SYN:
         return
-    if peer.next_sequence < 0 and receiver.syn_sequence >= 0:
-        # The SYN-ACK was not captured, but this acknowledges it.
-        peer.start(segment.acknowledgment)
     if peer.awaits_handshake:
         peer.awaits_handshake = False
         connection.handshake_rtt_ns = max(0, segment.time_ns - receiver.syn_ns)

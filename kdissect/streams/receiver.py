@@ -108,6 +108,7 @@ class Receiver:
             or self.fin_position > self.next_position
             or len(self.held.pieces) > 0
             or self.awaits_handshake
+            or (self.next_sequence < 0 and self.peer.syn_sequence >= 0)
             or self.announces_zero
             or self.stray is not None
         )
