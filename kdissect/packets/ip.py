@@ -9,13 +9,8 @@ TCP: Final = 6
 IPV4_HEADER_SIZE: Final = 20
 IPV6_HEADER_SIZE: Final = 40
 
-HOP_BY_HOP: Final = 0
-ROUTING: Final = 43
 FRAGMENT: Final = 44
 AUTHENTICATION: Final = 51
-# Headers that start with the next header's number and their own length in units of 8 bytes, the
-# first 8 not counted: also destination options, mobility, HIP and shim6.
-PLAIN_EXTENSIONS: Final = frozenset((HOP_BY_HOP, ROUTING, 60, 135, 139, 140))
 # RFC 8200 has seven kinds, each at most once or twice; the bound keeps hostile packets cheap.
 MAXIMUM_EXTENSIONS: Final = 16
 
@@ -87,12 +82,21 @@ def read_ipv6(data: bytes, offset: i64, end: i64, wire_end: i64) -> IpHeader:
     return header
 
 
+def is_plain_extension(protocol: i64) -> bool:
+    """Whether a header follows that starts with the next header's number and its own length.
+
+    The length is in units of 8 bytes, the first 8 not counted. These are hop-by-hop, routing and
+    destination options, mobility, HIP and shim6.
+    """
+    return protocol in (0, 43, 60, 135, 139, 140)
+
+
 def _skip_extensions(header: IpHeader, data: bytes, end: i64) -> None:
     """Move `payload_start` and `protocol` behind the extension headers."""
     offset = header.payload_start
     for _ in range(MAXIMUM_EXTENSIONS):
         protocol = header.protocol
-        is_plain = protocol in PLAIN_EXTENSIONS
+        is_plain = is_plain_extension(protocol)
         if not is_plain and protocol != FRAGMENT and protocol != AUTHENTICATION:
             break
         if offset + 8 > end:

@@ -27,13 +27,12 @@ LINUX_SLL2: Final = 276
 
 ETHERTYPE_IPV4: Final = 0x0800
 ETHERTYPE_IPV6: Final = 0x86DD
-VLAN_TAGS: Final = frozenset((0x8100, 0x88A8, 0x9100, 0x9200, 0x9300))
 # Two are the standard's, more are somebody's; the bound only keeps hostile packets cheap.
 MAXIMUM_VLAN_TAGS: Final = 8
 
 AF_INET: Final = 2
-# BSD, Linux, NetBSD and OpenBSD, FreeBSD, macOS.
-AF_INET6: Final = frozenset((10, 24, 28, 30))
+# NetBSD and OpenBSD, Linux, FreeBSD, macOS.
+AF_INET6: Final = (24, 10, 28, 30)
 
 # Instead of an ethertype.
 CUT: Final = -1
@@ -54,7 +53,7 @@ def read_link(data: bytes, start: i64, end: i64, link_type: i64) -> tuple[i64, i
         if end - start < 20:
             return CUT, end
         ethertype: i64 = data[start] << 8 | data[start + 1]
-        if ethertype in VLAN_TAGS:
+        if is_vlan_tag(ethertype):
             return read_ethertype(data, start + 22, end)
         return ethertype, start + 20
     if link_type in (RAW, RAW_BSD, RAW_OPENBSD, IPV4, IPV6):
@@ -70,10 +69,15 @@ def read_ethertype(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
         if offset + 2 > end:
             return CUT, end
         ethertype: i64 = data[offset] << 8 | data[offset + 1]
-        if ethertype not in VLAN_TAGS:
+        if not is_vlan_tag(ethertype):
             return ethertype, offset + 2
         offset += 4
     return OTHER_FAMILY, end
+
+
+def is_vlan_tag(ethertype: i64) -> bool:
+    """Whether a VLAN tag and another ethertype follow: 802.1Q, 802.1ad, older QinQ."""
+    return ethertype in (0x8100, 0x88A8, 0x9100, 0x9200, 0x9300)
 
 
 def read_ip_version(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
