@@ -12,7 +12,7 @@ from kdissect.protocol.apis import APIS, find_api
 from kdissect.protocol.layouts import build_reader
 from kdissect.protocol.notation import load_file, read_index
 from kdissect.protocol.plans import Role, build_projection
-from kdissect.protocol.readers import Sink
+from kdissect.protocol.readers import NULL, Sink
 from kdissect.protocol.specs import MessageSpec
 
 VECTORS = [
@@ -90,7 +90,7 @@ def test_a_projection_of_every_field_ends_where_read_ends() -> None:
             spec_of(name), version, lambda _field, _path: Role(0), lambda _roles, _body: 1, 1
         )
         assert (name, version, plan.run(b"??" + raw, 2, sink)) == (name, version, len(raw) + 2)
-        assert sink.slots[0] == -(1 << 63)
+        assert sink.slots[0] == NULL
 
 
 def test_a_projection_of_nothing_ends_where_read_ends() -> None:
