@@ -1,6 +1,6 @@
 """Arrow columns as numpy arrays, and rows by group."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -44,17 +44,45 @@ def is_set(batch: pa.RecordBatch, name: str) -> npt.NDArray[np.bool_]:
     return valid
 
 
+def text_groups(
+    batch: pa.RecordBatch, name: str
+) -> Iterator[tuple[str | None, npt.NDArray[np.intp]]]:
+    """The texts of a column, each with the numbers of its rows; None is one of them.
+
+    A text that stands twice in a dictionary comes twice, with different rows.
+    """
+    column = batch.column(name)
+    if not isinstance(column, pa.DictionaryArray):
+        column = column.dictionary_encode()
+    words = [*column.dictionary.to_pylist(), None]
+    codes = pc.fill_null(column.indices, len(words) - 1).to_numpy(zero_copy_only=False)
+    for code, rows in groups(codes):
+        yield words[code], rows
+
+
 def groups(values: npt.NDArray[Any]) -> Iterator[tuple[Any, npt.NDArray[np.intp]]]:
-    """Every different value with the numbers of its rows, in order of first appearance."""
+    """Every different value with the numbers of its rows."""
     if not len(values):
         return
+    keys, codes = _encoded(values)
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    edges = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+    starts = [0, *edges.tolist()]
+    for start, rows in zip(starts, np.split(order, edges), strict=True):
+        yield keys(int(ordered[start])), rows
+
+
+def _encoded(values: npt.NDArray[Any]) -> tuple[Callable[[int], Any], npt.NDArray[Any]]:
+    """Numbers in place of the values, and what each number stands for.
+
+    16 bits when they will do: numpy sorts those by radix, ten times as fast.
+    """
     if values.dtype == object:
-        codes: dict[Any, int] = {}
-        numbers = np.fromiter((codes.setdefault(value, len(codes)) for value in values), np.int64)
-        keys: list[Any] = list(codes)
-    else:
-        found, numbers = np.unique(values, return_inverse=True)
-        keys = list(found)
-    order = np.argsort(numbers, kind="stable")
-    edges = np.flatnonzero(np.diff(numbers[order])) + 1
-    yield from zip(keys, np.split(order, edges), strict=True)
+        known: dict[Any, int] = {}
+        codes = np.fromiter((known.setdefault(value, len(known)) for value in values), np.int64)
+        return list(known).__getitem__, codes
+    lowest = int(values.min())
+    if int(values.max()) - lowest <= np.iinfo(np.uint16).max:
+        return lambda code: code + lowest, (values - lowest).astype(np.uint16)
+    return lambda code: code, values

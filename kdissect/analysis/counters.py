@@ -89,7 +89,7 @@ class ExchangeColumns:
 
 
 class Traffic:
-    """Exchanges of one API or client."""
+    """Exchanges of one API, or of one client (`key` -1, as for orphan responses)."""
 
     def __init__(self) -> None:
         self.key = -1
@@ -113,7 +113,8 @@ class Traffic:
         self.unanswered += int(columns.unanswered[rows].sum())
         self.request_bytes += int(columns.request[rows].sum())
         self.response_bytes += int(columns.response[rows].sum())
-        self.versions.update(np.unique(columns.version[rows]).tolist())
+        if self.key >= 0:
+            self.versions.update(np.unique(columns.version[rows]).tolist())
         latency = columns.latency[rows]
         measured = latency >= 0
         self.latency.add(latency[measured])
@@ -130,7 +131,7 @@ class Traffic:
 
     def api_row(self) -> ApiRow:
         return ApiRow(
-            api=self.name or f"API {self.key}",
+            api=self.name or ("(orphans)" if self.key < 0 else f"API {self.key}"),
             api_key=self.key,
             versions=sorted(self.versions - {-1}),
             exchanges=self.exchanges,

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kdissect.analysis.columns import groups, integers, is_set, texts, times
+from kdissect.analysis.columns import groups, integers, is_set, text_groups, texts, times
 from kdissect.analysis.counters import (
     ApiRow,
     ClientRow,
@@ -167,8 +167,9 @@ class Summariser:
 
     def _add_exchanges(self, batch: pa.RecordBatch) -> None:
         self._add_times(times(batch, "request_start"), times(batch, "response_end"))
-        for outcome, rows in groups(texts(batch, "outcome")):
-            self._outcomes[outcome] = self._outcomes.get(outcome, 0) + len(rows)
+        for outcome, rows in text_groups(batch, "outcome"):
+            word = outcome or "unknown"
+            self._outcomes[word] = self._outcomes.get(word, 0) + len(rows)
         facts = ExchangeColumns(batch)
         names = texts(batch, "api")
         for key, rows in groups(integers(batch, "api_key", -1)):
@@ -176,18 +177,18 @@ class Summariser:
             api.key = int(key)
             api.name = api.name or str(names[rows[0]] or "")
             api.add(facts, rows)
-        for client, rows in groups(texts(batch, "client_id")):
+        for client, rows in text_groups(batch, "client_id"):
             self._clients.at(client or "").add(facts, rows)
 
     def _add_connections(self, batch: pa.RecordBatch) -> None:
         self._connections += batch.num_rows
         self._add_times(times(batch, "first_time"), times(batch, "last_time"))
-        for protocol, rows in groups(texts(batch, "protocol")):
+        for protocol, rows in text_groups(batch, "protocol"):
             self._protocols[protocol or "unknown"] = self._protocols.get(
                 protocol or "unknown", 0
             ) + len(rows)
         versions = texts(batch, "client_software_version")
-        for name, rows in groups(texts(batch, "client_software_name")):
+        for name, rows in text_groups(batch, "client_software_name"):
             for version, some in groups(versions[rows]):
                 if name:
                     self._software.at(f"{name} {version or ''}".strip()).weight += len(some)
@@ -223,7 +224,7 @@ class Summariser:
         failed = integers(batch, "error_code", 0) != 0
         fetched = is_set(batch, "fetch_offset")
         ids = texts(batch, "topic_id")
-        for name, rows in groups(texts(batch, "topic")):
+        for name, rows in text_groups(batch, "topic"):
             if name is None:
                 for topic_id, some in groups(ids[rows]):
                     topic = self._topics.at(f"<{topic_id}>" if topic_id else "")
@@ -249,14 +250,15 @@ class Summariser:
         size = integers(batch, "bytes", 0)
         kinds, numbers = texts(batch, "kind"), integers(batch, "packet_number", -1)
         messages = texts(batch, "message")
-        for stage, rows in groups(texts(batch, "stage")):
+        for stage, rows in text_groups(batch, "stage"):
             for kind, some in groups(kinds[rows]):
                 here = rows[some]
                 number, message = int(numbers[here[0]]), str(messages[here[0]] or "")
-                row = self._problems.get((stage, kind)) or ProblemRow(
-                    stage, kind, 0, 0, number if number >= 0 else None, message
+                key = (stage or "", kind or "")
+                row = self._problems.get(key) or ProblemRow(
+                    *key, 0, 0, number if number >= 0 else None, message
                 )
-                self._problems[stage, kind] = replace(
+                self._problems[key] = replace(
                     row, count=row.count + len(here), bytes=row.bytes + int(size[here].sum())
                 )
 
