@@ -158,10 +158,10 @@ def test_keys_and_values_are_shown_only_with_payload(quickstart: str) -> None:
     assert " value: " in kdissect(*arguments, "--payload").stdout
 
 
-def test_a_summary_does_not_wait_for_pandas_and_duckdb(quickstart: str) -> None:
+def test_a_summary_does_not_wait_for_duckdb(quickstart: str) -> None:
     code = (
         "import sys; from kdissect.cli.program import run;"
-        f"run([{quickstart!r}]); print([name for name in ('pandas', 'duckdb') if name in sys.modules])"
+        f"run([{quickstart!r}]); print('duckdb' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert done.stdout.splitlines()[-1] == "False"
