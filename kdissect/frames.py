@@ -96,6 +96,7 @@ NOT_HERE: Final = -1  # Probe.find_start: no frame starts in these bytes
 NOTHING: Final[list[Frame]] = []
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Probe:
     """Tells where frames start; this one trusts any size, the exchanges stage knows better."""
 
@@ -405,7 +406,6 @@ class Frames:
                 del cutting.pending[0]
             else:
                 self._resume(cutting, found, frames)
-                return
 
     def _ask(self, cutting: Cutting) -> i64:
         """How far into the waiting bytes a frame starts, or NOT_HERE or IGNORE."""
@@ -425,12 +425,15 @@ class Frames:
         chunks = cutting.pending
         self._drop_pending(cutting)
         self._skip(cutting, found)
-        self._report_resync(cutting, chunks[0])
         cutting.state = AT_SIZE
         cutting.frames_since_found = 0
+        is_reported = False
         for chunk in chunks:
             length = chunk.end - chunk.start
             if found < length:
+                if not is_reported:
+                    self._report_resync(cutting, chunk)
+                    is_reported = True
                 self._cut(cutting, chunk, chunk.start + found, frames)
             found = max(0, found - length)
 
