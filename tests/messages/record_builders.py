@@ -107,7 +107,7 @@ def make_wrapper(
 def compress(codec: int, plain: bytes) -> bytes:
     """As the Java clients do it."""
     if codec == GZIP:
-        return gzip.compress(plain)
+        return gzip.compress(plain, mtime=0)
     if codec == SNAPPY:
         return compress_xerial(plain)
     if codec == LZ4:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kdissect.errors import CorruptRecords, DecompressionLimit
 from kdissect.messages.compressed_frames import claimed_size, correct_lz4_checksum, xxhash32
-from kdissect.messages.compression import GZIP_MEMBER_LIMIT, decompress
+from kdissect.messages.compression import STREAM_LIMIT, decompress
 from tests.messages.record_builders import (
     GZIP,
     LZ4,
@@ -150,11 +150,12 @@ def test_a_bomb_gets_no_more_memory_than_the_limit_allows(codec: int) -> None:
         tracemalloc.stop()
 
 
-def test_gzip_members_have_a_limit() -> None:
-    member = compress(GZIP, b"")
-    assert decompress(GZIP, member * GZIP_MEMBER_LIMIT, 1, 2) == b""
-    with pytest.raises(DecompressionLimit, match="more than 1000 members"):
-        decompress(GZIP, member * (GZIP_MEMBER_LIMIT + 1), 1, 2)
+@pytest.mark.parametrize("codec", [GZIP, LZ4])
+def test_members_and_frames_have_a_limit(codec: int) -> None:
+    stream = compress(codec, b"")
+    assert decompress(codec, stream * STREAM_LIMIT, 1, 2) == b""
+    with pytest.raises(DecompressionLimit, match="more than 1000"):
+        decompress(codec, stream * (STREAM_LIMIT + 1), 1, 2)
 
 
 @pytest.mark.parametrize("codec", CODECS)
