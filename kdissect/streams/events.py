@@ -62,8 +62,10 @@ class Connection:
         "handshake_rtt_ns", "min_rtt_ns", "counts", "retransmits", "closed_by",
     )  # fmt: skip
 
-    def __init__(self, id: i64, capture: i64, flow: bytes, time_ns: i64, packet: i64) -> None:
-        self.id = id
+    def __init__(
+        self, connection_id: i64, capture: i64, flow: bytes, time_ns: i64, packet: i64
+    ) -> None:
+        self.id = connection_id
         self.capture = capture
         self.flow = flow
         self.first_time_ns = time_ns

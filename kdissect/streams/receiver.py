@@ -5,8 +5,8 @@
 Cases of a segment's payload, in the order of the code: far away / in order / duplicate / overlap /
 hole / limit reached. A hole is given up, and becomes a `Gap`, when
 
-- the other side has acknowledged all of it for at least REORDER_NS (the capture may show the ACK
-  before the data it is for), or
+- the other side has acknowledged all of it for a while (`acknowledged.REORDER_NS`: the capture may
+  show the ACK before the data it is for), or
 - it is older than HOLE_NS: a capture of one direction has no ACKs, or
 - more is held than the limits allow, or the connection ends.
 
@@ -15,6 +15,8 @@ that byte is the FIN of a lost packet more often than data.
 
 Where a direction starts without SYN, position 0 is its first byte seen, and what comes before it
 later (capture reordered, retransmission) is counted as duplicate, with one Problem.
+
+Longer than other modules: one direction's positions, counts and holes change together.
 """
 
 from typing import Final
@@ -23,14 +25,12 @@ from mypy_extensions import i64
 
 from kdissect.errors import Problem
 from kdissect.packets.segment import Segment
+from kdissect.streams.acknowledged import Acknowledged
 from kdissect.streams.events import Chunk, Connection, Event, Gap
 from kdissect.streams.held import Allowance, Held, Piece
 from kdissect.streams.recent import Recent
 from kdissect.streams.sequence import advance, distance
 
-# Two capture queues or interfaces are apart by less than 1 ms as a rule; 20 ms is generous, and
-# shorter than the smallest retransmission timeout (200 ms on Linux).
-REORDER_NS: Final = 20_000_000
 # Retransmission timers double from 200 ms: five losses in a row of one segment are 6.2 s.
 HOLE_NS: Final = 30_000_000_000
 # No Kafka socket has a window near this: Linux allows 6 MiB unless tuned, 128 MiB when tuned hard.
@@ -49,9 +49,8 @@ class Receiver:
     __slots__ = (
         "connection", "direction", "counts", "peer", "next_sequence", "next_position",
         "needs_care", "timed_position", "timed_ns", "syn_sequence", "syn_ns", "awaits_handshake",
-        "fin_position", "announces_zero", "window_probe", "acked_position", "marked_position",
-        "marked_ns", "settled_position", "hole_ns", "stray", "held", "held_limit", "recent",
-        "disagreements", "warned_of_start", "is_over",
+        "fin_position", "announces_zero", "window_probe", "acknowledged", "hole_ns", "stray",
+        "held", "held_limit", "recent", "disagreements", "warned_of_start", "is_over",
     )  # fmt: skip
 
     def __init__(
@@ -78,12 +77,7 @@ class Receiver:
         self.fin_position: i64 = -1
         self.announces_zero: bool = False
         self.window_probe: i64 = -1
-        # Latest acknowledgment by the peer, the one marked at marked_ns, and the one marked before:
-        # what lies before settled_position was acknowledged REORDER_NS ago or earlier.
-        self.acked_position: i64 = 0
-        self.marked_position: i64 = 0
-        self.marked_ns: i64 = 0
-        self.settled_position: i64 = 0
+        self.acknowledged = Acknowledged()
         self.hole_ns: i64 = -1
         self.stray: Segment | None = None
         self.held = Held(allowance)
@@ -104,7 +98,7 @@ class Receiver:
     def refresh(self) -> None:
         """Set `needs_care` by what is going on."""
         self.needs_care = (
-            self.acked_position > self.next_position
+            self.acknowledged.position > self.next_position
             or self.fin_position > self.next_position
             or len(self.held.pieces) > 0
             or self.awaits_handshake
@@ -171,10 +165,7 @@ class Receiver:
         if self.fin_position >= 0:
             # The FIN takes a sequence number but is no byte of the stream.
             position = min(position, self.fin_position)
-        if self.acked_position <= self.next_position < position:
-            self._mark(position, segment.time_ns)
-            self.settled_position = self.next_position
-        self.acked_position = position
+        self.acknowledged.take(position, self.next_position, segment.time_ns)
         if 0 <= self.timed_position <= position:
             self.note_round_trip(segment.time_ns)
 
@@ -198,7 +189,7 @@ class Receiver:
         self.counts.fin_seen = True
         if self.fin_position < 0:
             self.fin_position = position
-            self.acked_position = min(self.acked_position, position)
+            self.acknowledged.position = min(self.acknowledged.position, position)
 
     def is_complete(self) -> bool:
         """Whether everything up to the FIN has been given out."""
@@ -207,11 +198,7 @@ class Receiver:
     def check_patience(self, segment: Segment, events: list[Event]) -> None:
         """Give up the holes that have waited long enough at the time of `segment`."""
         now = segment.time_ns
-        if now - self.marked_ns >= REORDER_NS:
-            self.settled_position = self.marked_position
-            self._mark(self.acked_position, now)
-        # A later, smaller acknowledgment takes back a larger one: it was reordered or corrupt.
-        settled = min(self.settled_position, self.acked_position)
+        settled = self.acknowledged.settle(now)
         pieces = self.held.pieces
         while pieces and (pieces[0].position <= settled or now - self.hole_ns >= HOLE_NS):
             self._give_up(segment, events)
@@ -223,8 +210,8 @@ class Receiver:
         self.discard_stray(problems)
         while self.held.pieces:
             self._give_up(last, events)
-        if self.acked_position > self.next_position + 1:
-            self._give_gap(self.acked_position - self.next_position, last, events)
+        if self.acknowledged.position > self.next_position + 1:
+            self._give_gap(self.acknowledged.position - self.next_position, last, events)
 
     def discard_stray(self, problems: list[Problem]) -> None:
         """The segment set aside for being far away belongs to nothing."""
@@ -337,7 +324,7 @@ class Receiver:
         self, length: i64, time_ns: i64, number: i64, ordinal: i64, capture: i64,
         events: list[Event],
     ) -> None:  # fmt: skip
-        is_acknowledged = self.acked_position >= self.next_position + length
+        is_acknowledged = self.acknowledged.position >= self.next_position + length
         events.append(
             Gap(
                 self.connection, self.direction, self.next_position, time_ns, number, ordinal,
@@ -347,7 +334,7 @@ class Receiver:
         self._skip(length)
 
     def _give_gap(self, length: i64, segment: Segment, events: list[Event]) -> None:
-        is_acknowledged = self.acked_position >= self.next_position + length
+        is_acknowledged = self.acknowledged.position >= self.next_position + length
         events.append(
             Gap(
                 self.connection, self.direction, self.next_position, segment.time_ns,
@@ -392,10 +379,6 @@ class Receiver:
             text = f"{held.payload} bytes wait for a hole in the stream, which is given up"
             problems.append(self._problem("held-limit", text, segment))
             self._give_up(segment, events)
-
-    def _mark(self, position: i64, now: i64) -> None:
-        self.marked_position = position
-        self.marked_ns = now
 
     def _problem(self, kind: str, text: str, segment: Segment) -> Problem:
         return Problem(

@@ -1,0 +1,45 @@
+"""What the other side has acknowledged of one direction, and what it did so long ago enough."""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+# Two capture queues or interfaces are apart by less than 1 ms as a rule; 20 ms is generous, and
+# shorter than the smallest retransmission timeout (200 ms on Linux).
+REORDER_NS: Final = 20_000_000
+
+
+class Acknowledged:
+    """The latest acknowledged position, and one mark: the position at some time before.
+
+    Kept up only while something is missing; what was given out is acknowledged all the same.
+    """
+
+    __slots__ = ("position", "_marked_position", "_marked_ns", "_settled_position")
+
+    def __init__(self) -> None:
+        self.position: i64 = 0
+        self._marked_position: i64 = 0
+        self._marked_ns: i64 = 0
+        self._settled_position: i64 = 0
+
+    def take(self, position: i64, next_position: i64, now: i64) -> None:
+        """The peer acknowledges everything before `position`; `next_position` was given out."""
+        if self.position <= next_position < position:
+            self._settled_position = next_position
+            self._mark(position, now)
+        self.position = position
+
+    def settle(self, now: i64) -> i64:
+        """The position that was acknowledged at least REORDER_NS before `now`.
+
+        A later, smaller acknowledgment takes back a larger one: it was reordered or corrupt.
+        """
+        if now - self._marked_ns >= REORDER_NS:
+            self._settled_position = self._marked_position
+            self._mark(self.position, now)
+        return min(self._settled_position, self.position)
+
+    def _mark(self, position: i64, now: i64) -> None:
+        self._marked_position = position
+        self._marked_ns = now

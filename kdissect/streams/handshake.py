@@ -1,0 +1,74 @@
+"""What SYN and the first ACK say, and which segments begin another connection on known ports."""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from kdissect.packets.segment import ACK, SYN, Segment
+from kdissect.streams.events import ACCEPTER, OPENER
+from kdissect.streams.receiver import Receiver
+from kdissect.streams.sequence import MASK, distance
+
+# A SYN this close before the first data seen is that connection's own, captured late.
+LATE_SYN_BYTES: Final = 65_536
+# Two far segments are neighbours when the second starts this near to the end of the first.
+NEIGHBOUR_BYTES: Final = 1 << 20
+
+
+def is_new_incarnation(receiver: Receiver, segment: Segment) -> bool:
+    """Whether a SYN begins another connection than the one known on its ports."""
+    if receiver.syn_sequence >= 0:
+        return segment.sequence != receiver.syn_sequence
+    if receiver.next_sequence >= 0:
+        return not is_just_before(receiver.position_of((segment.sequence + 1) & MASK))
+    if receiver.connection.closed_by:
+        return True
+    peer = receiver.peer
+    if peer.syn_sequence >= 0 or peer.next_sequence < 0:
+        return False
+    # The other side was already sending, without SYN.
+    return not (segment.flags & ACK and is_just_before(peer.position_of(segment.acknowledgment)))
+
+
+def is_just_before(position: i64) -> bool:
+    """Whether a stream that begins at `position` can be the one whose first byte seen is 0."""
+    return -LATE_SYN_BYTES <= position <= 0
+
+
+def follows(segment: Segment, stray: Segment) -> bool:
+    """Whether a segment is a neighbour of one set aside, and not a copy of it."""
+    ahead = distance(segment.sequence, stray.sequence + stray.payload_length)
+    return segment.sequence != stray.sequence and -NEIGHBOUR_BYTES <= ahead <= NEIGHBOUR_BYTES
+
+
+def note_syn(receiver: Receiver, segment: Segment) -> None:
+    """Take a SYN that belongs to the receiver's connection."""
+    connection = receiver.connection
+    peer = receiver.peer
+    if receiver.syn_sequence >= 0:
+        receiver.counts.retransmitted_segments += 1
+        connection.retransmits += 1
+    receiver.syn_sequence = segment.sequence
+    if receiver.next_sequence < 0:
+        receiver.start((segment.sequence + 1) & MASK)
+    if (receiver.direction == ACCEPTER) == (segment.flags & ACK != 0):
+        connection.syn_seen = True
+    if receiver.direction == ACCEPTER:
+        receiver.awaits_handshake = connection.handshake_rtt_ns < 0 and peer.syn_ns >= 0
+    elif peer.syn_sequence < 0:
+        # Of several copies the last before the SYN-ACK is the one most likely answered.
+        receiver.syn_ns = segment.time_ns
+
+
+def note_handshake(receiver: Receiver, segment: Segment) -> None:
+    """Take an acknowledgment for what it says of the handshake."""
+    peer = receiver.peer
+    connection = receiver.connection
+    if peer.next_sequence < 0 and receiver.syn_sequence >= 0:
+        # The peer's SYN was not captured, but this acknowledges it.
+        peer.start(segment.acknowledgment)
+    if receiver.direction != OPENER or segment.flags & SYN:
+        return
+    if peer.awaits_handshake:
+        peer.awaits_handshake = False
+        connection.handshake_rtt_ns = max(0, segment.time_ns - receiver.syn_ns)
