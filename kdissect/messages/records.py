@@ -12,6 +12,7 @@ of formats; byte 16 of an entry, its magic, tells which. Magic 0 and 1 are in `l
             varint header count, { varint size, name, varint size, value }
 
 The declared size of an entry or record wins: one that does not hold together is lost alone.
+Over 300 lines, because the fields that are read and the dicts that `show` gets are kept together.
 """
 
 from typing import Final
