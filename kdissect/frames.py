@@ -112,6 +112,7 @@ class Probe:
         return start
 
 
+@mypyc_attr(acyclic=True)
 class Cutting:
     """Where the cutting of one direction stands.
 

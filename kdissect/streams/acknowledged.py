@@ -2,13 +2,14 @@
 
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 # Two capture queues or interfaces are apart by less than 1 ms as a rule; 20 ms is generous, and
 # shorter than the smallest retransmission timeout (200 ms on Linux).
 REORDER_NS: Final = 20_000_000
 
 
+@mypyc_attr(acyclic=True)
 class Acknowledged:
     """The latest acknowledged position, and one mark: the position at some time before.
 

@@ -20,6 +20,7 @@ CLOSED_BY_LIMIT: Final = "limit"
 CAPTURE_ENDED: Final = "capture-end"
 
 
+@mypyc_attr(acyclic=True)
 class DirectionCounts:
     """What was counted of one direction of a connection; bytes are TCP payload unless said."""
 
@@ -49,6 +50,7 @@ class DirectionCounts:
         self.rst_seen: bool = False
 
 
+@mypyc_attr(acyclic=True)
 class Connection:
     """One TCP connection while it lives; counts grow until its `End` is given.
 

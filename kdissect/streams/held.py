@@ -29,6 +29,7 @@ class Piece:
         self.capture = segment.capture
 
 
+@mypyc_attr(acyclic=True)
 class Allowance:
     """How much all directions together may hold, and do."""
 
@@ -39,6 +40,7 @@ class Allowance:
         self.held: i64 = 0
 
 
+@mypyc_attr(acyclic=True)
 class Held:
     """The pieces of one direction; `cost` is the memory they take, counted in `allowance` too."""
 

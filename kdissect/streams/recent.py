@@ -34,9 +34,17 @@ class Recent:
         self, connection: Connection, direction: i64, segment: Segment, position: i64
     ) -> bool:
         """Whether a segment at `position` has other bytes than were given out for that place."""
-        for chunk in self._chunks:
-            if chunk is None or chunk.connection is not connection or chunk.direction != direction:
+        at = self._next
+        for _ in range(RECENT_CHUNKS):
+            at = (at - 1) & (RECENT_CHUNKS - 1)
+            chunk = self._chunks[at]
+            if chunk is None:
+                return False
+            if chunk.connection is not connection or chunk.direction != direction:
                 continue
             if differs(segment, position, chunk.data, chunk.start, chunk.end, chunk.position):
                 return True
+            if chunk.position <= position:
+                # Those before it are of lower positions still.
+                return False
         return False
