@@ -14,8 +14,8 @@ import threading
 import zlib
 from typing import Final
 
-import cramjam
 import lz4.frame
+import snappy
 import zstandard
 from librt.strings import read_i32_be
 from mypy_extensions import i64
@@ -172,9 +172,9 @@ def decompress_snappy_block(block: bytes, output: Output) -> None:
         raise CorruptRecords("snappy block claims a size it cannot have", offset=0, data=block)
     output.reserve(size)
     try:
-        output.add(bytes(cramjam.snappy.decompress_raw(block)))
-    except cramjam.DecompressionError as error:
-        raise CorruptRecords(f"snappy: {error}", offset=0, data=block) from error
+        output.add(snappy.uncompress(block))
+    except snappy.UncompressError as error:
+        raise CorruptRecords(f"snappy: {error.__cause__}", offset=0, data=block) from error
 
 
 def decompress_lz4(data: bytes, output: Output, magic: i64) -> None:

@@ -5,8 +5,8 @@ import struct
 import zlib
 from collections.abc import Sequence
 
-import cramjam
 import lz4.frame
+import snappy
 import zstandard
 
 from kdissect.errors import DecodeError
@@ -118,7 +118,7 @@ def compress(codec: int, plain: bytes) -> bytes:
 
 
 def compress_snappy_block(plain: bytes) -> bytes:
-    return bytes(cramjam.snappy.compress_raw(plain))
+    return bytes(snappy.compress(plain))
 
 
 def compress_xerial(plain: bytes) -> bytes:
