@@ -116,3 +116,12 @@ def test_the_python_in_the_documents_runs(
     assert blocks
     for block in blocks:
         exec(block, names)  # noqa: S102  # the documents are ours
+
+
+def test_the_page_in_the_readme_is_the_page_that_is_printed() -> None:
+    shown = re.search(r"```\n(captures/.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert shown
+    command = [sys.executable, "-m", "kdissect", "captures/quickstart.pcapng"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    told = {line for line in shown.group(1).splitlines() if line != "..."}
+    assert told - set(done.stdout.splitlines()) == set()
