@@ -39,7 +39,7 @@ class Sniffer(Probe):
             if other:
                 state.protocol = other
                 return IGNORE
-        if is_first and connection.syn_seen:
+        if is_first and connection.syn_seen and not connection.counts[direction].missing_bytes:
             return start
         if state.request_direction < 0:
             decide_sides(state, self.exchanges.ports, self.exchanges.brokers)
