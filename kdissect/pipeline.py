@@ -25,8 +25,8 @@ from kdissect.tables.writers import ParquetDirectory
 Progress = Callable[[int, int | None], None]
 
 ROW_NUMBER: Final = "kdissect_row_number"
-# Rows of one record batch: 65 536 rows of 31 packed integers are 16 MB before they become Arrow.
-BATCH_ROWS: Final = 65_536
+# Rows of one record batch: 32 768 rows of 31 packed integers are 8 MB before they become Arrow.
+BATCH_ROWS: Final = 32_768
 
 
 class ProblemFound(KdissectError):
