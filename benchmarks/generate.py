@@ -12,12 +12,10 @@ ACK would send them: one for every second full segment, and one at the end of a 
 import argparse
 import struct
 import sys
-from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from kdissect.pipeline import Options, exchange_batches
-from kdissect.protocol.apis import api_name
+import kdissect
 
 PCAP_HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1)
 RECORD = struct.Struct("<IIII")
@@ -111,14 +109,12 @@ class Conversation:
     def _send(self, side: int, payload: bytes, flags: int) -> None:
         (source, source_port), (target, target_port) = self.ends[side]
         total = IPV4.size + TCP.size + len(payload)
-        header = (
-            ETHERNET
-            + IPV4.pack(0x45, 0, total, 0, 0x4000, 64, 6, 0, source, target)
-            + TCP.pack(
-                source_port, target_port, self.sequence[side],
-                self.sequence[1 - side] if flags & ACK else 0, 0x50, flags, 65_535, 0, 0,
-            )  # fmt: skip
+        acknowledgment = self.sequence[1 - side] if flags & ACK else 0
+        ip = IPV4.pack(0x45, 0, total, 0, 0x4000, 64, 6, 0, source, target)
+        tcp = TCP.pack(
+            source_port, target_port, self.sequence[side], acknowledgment, 0x50, flags, 65_535, 0, 0
         )
+        header = ETHERNET + ip + tcp
         self.wire.packet(header, payload)
         self.wire.now += PACE_NS
         consumed = len(payload) + (1 if flags & (SYN | FIN) else 0)
@@ -132,18 +128,20 @@ def sessions(seed: Path, apis: frozenset[str], min_size: int) -> list[list[Messa
     (all when empty) and request and response have `min_size` bytes together.
     """
     found: dict[int, list[tuple[int, Message]]] = {}
-    batches = exchange_batches(str(seed), Options())
-    for exchange in chain.from_iterable(done for _, done in batches):
-        name = api_name(exchange.api_key)
-        frames = [(True, exchange.request_frame), (False, exchange.response_frame)]
-        size = sum(frame.size for _, frame in frames if frame is not None)
-        if name != "ApiVersions" and ((apis and name not in apis) or size < min_size):
+    for exchange in kdissect.dissect(str(seed)):
+        frames = (
+            (True, exchange.request_end, exchange.frame_bytes("request")),
+            (False, exchange.response_end, exchange.frame_bytes("response")),
+        )
+        size = sum(len(data) for _, _, data in frames)
+        if exchange.api != "ApiVersions" and (
+            (apis and exchange.api not in apis) or size < min_size
+        ):
             continue
-        for is_request, frame in frames:
-            if frame is not None and not frame.missing:
-                data = frame.size.to_bytes(4, "big") + frame.data
-                message = Message(is_request, data, 0)
-                found.setdefault(exchange.connection_id, []).append((frame.end_time_ns, message))
+        for is_request, time_ns, data in frames:
+            if data and time_ns is not None:
+                message = Message(is_request, len(data).to_bytes(4, "big") + data, 0)
+                found.setdefault(exchange.connection_id, []).append((time_ns, message))
     return [timed(messages) for messages in found.values() if len(messages) > 2]
 
 
@@ -167,7 +165,9 @@ def replay(wire: Wire, found: list[list[Message]], size: int, connections: int) 
         while len(open_ones) < connections and wire.size < size:
             started = next(numbers)
             open_ones.append(Conversation(wire, found[started % len(found)], started))
-        open_ones = [one for one in open_ones if one.step()] if wire.size < size else closed(open_ones)
+        open_ones = (
+            [one for one in open_ones if one.step()] if wire.size < size else closed(open_ones)
+        )
     wire.flush()
     return started + 1
 
@@ -181,7 +181,9 @@ def closed(open_ones: list[Conversation]) -> list[Conversation]:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("seed", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--megabytes", type=int, default=200)
@@ -199,7 +201,9 @@ def main() -> None:
     if not found:
         sys.exit(f"{options.seed}: no connection with exchanges that are wanted")
     with options.out.open("wb") as file:
-        count = replay(Wire(file, options.mss), found, options.megabytes * 1_000_000, options.connections)
+        count = replay(
+            Wire(file, options.mss), found, options.megabytes * 1_000_000, options.connections
+        )
     messages = sum(len(messages) for messages in found)
     print(f"{options.out}: {count} connections out of {len(found)} with {messages} messages")
 

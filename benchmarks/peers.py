@@ -12,7 +12,6 @@ runs, in turn and `--runs` times each, as whole processes with their output thro
 """
 
 import argparse
-import os
 import shutil
 import statistics
 import subprocess
@@ -23,7 +22,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-FIELDS = ("kafka.api_key", "kafka.api_version", "kafka.correlation_id", "kafka.client_id", "kafka.error")
+FIELDS = (
+    "kafka.api_key",
+    "kafka.api_version",
+    "kafka.correlation_id",
+    "kafka.client_id",
+    "kafka.error",
+)
 COLUMNS = "api_key,api_version,correlation_id,client_id,error_code"
 TABLES = "exchanges,partitions,batches,errors"
 
@@ -57,7 +62,10 @@ def peers() -> list[Peer]:
     kdissect = (sys.executable, "-m", "kdissect")
     return [
         Peer("tshark", tuple(tshark)),
-        Peer("kdissect csv", (*kdissect, "table", "exchanges", "{}", "--columns", COLUMNS, "--format", "csv")),
+        Peer(
+            "kdissect csv",
+            (*kdissect, "table", "exchanges", "{}", "--columns", COLUMNS, "--format", "csv"),
+        ),
         Peer("kdissect parquet", (*kdissect, "dissect", "{}", "-o", "{out}", "--tables", TABLES)),
     ]
 
@@ -65,8 +73,10 @@ def peers() -> list[Peer]:
 def run(peer: Peer, capture: Path) -> float:
     """Seconds of one run, as a whole process."""
     with tempfile.TemporaryDirectory() as out:
-        target = os.path.join(out, "tables")
-        command = [part.replace("{out}", target).replace("{}", str(capture)) for part in peer.command]
+        target = f"{out}/tables"
+        command = [
+            part.replace("{out}", target).replace("{}", str(capture)) for part in peer.command
+        ]
         started = time.perf_counter()
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return time.perf_counter() - started
@@ -96,9 +106,15 @@ def report(name: str, capture: Path, found: dict[str, list[float]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--bulk", type=Path, required=True, help="recorded session with large batches")
-    parser.add_argument("--small", type=Path, required=True, help="recorded session with small messages")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "--bulk", type=Path, required=True, help="recorded session with large batches"
+    )
+    parser.add_argument(
+        "--small", type=Path, required=True, help="recorded session with small messages"
+    )
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--megabytes", type=int, default=200)
     parser.add_argument("--directory", type=Path, default=None, help="keep the captures made there")
@@ -111,7 +127,13 @@ def main() -> None:
     for workload in workloads(options.bulk, options.small):
         capture = directory / f"{workload.name}-{options.megabytes}.pcap"
         if not capture.exists():
-            generate = [sys.executable, "-m", "benchmarks.generate", str(workload.seed), str(capture)]
+            generate = [
+                sys.executable,
+                "-m",
+                "benchmarks.generate",
+                str(workload.seed),
+                str(capture),
+            ]
             generate += ["--megabytes", str(options.megabytes), *workload.options]
             subprocess.run(generate, check=True, cwd=ROOT)
         report(workload.name, capture, measure(capture, options.runs))

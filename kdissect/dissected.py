@@ -9,6 +9,7 @@ from kdissect.capture.files import Source, open_captures
 from kdissect.errors import KdissectError
 from kdissect.exchanges import Exchange
 from kdissect.messages.bodies import decode_frame
+from kdissect.messages.facts import ErrorFact, Partition
 from kdissect.messages.records import decode_records
 from kdissect.pipeline import Balance, Options, feed_all, filtered, make_balance, make_dissector
 from kdissect.tables.batches import BatchBuilder
@@ -21,12 +22,15 @@ TIMES: Final = tuple(column.name for column in EXCHANGES.columns if column.type 
 class DissectedExchange:
     """An exchange: the columns of the `exchanges` table as attributes, and its two bodies.
 
-    Beside the columns there are client_ip, client_port, broker_ip and broker_port. Times are in ns
-    since 1970; what there is none of is None.
+    Beside the columns there are client_ip, client_port, broker_ip and broker_port, `partitions`
+    (with their `batches`) and `errors`, as the exchanges stage gives them. Times are in ns since
+    1970; what there is none of is None.
     """
 
     def __init__(self, columns: dict[str, Any], exchange: Exchange) -> None:
         self.columns = columns | _endpoints(exchange)
+        self.partitions: list[Partition] = exchange.partitions or []
+        self.errors: list[ErrorFact] = exchange.errors or []
         self._frames = {"request": exchange.request_frame, "response": exchange.response_frame}
 
     def __getattr__(self, name: str) -> Any:

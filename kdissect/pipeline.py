@@ -1,8 +1,8 @@
 """Captures → tables: joins the stages and is the only place that sees them all.
 
-    Run       the tables of a run as record batches, in bounded memory
-    read      one table, to Arrow or pandas
-    write     all tables, to Parquet
+Run       the tables of a run as record batches, in bounded memory
+read      one table, to Arrow or pandas
+write     all tables, to Parquet
 """
 
 import gc
@@ -17,7 +17,7 @@ import pyarrow as pa
 from kdissect.capture.files import Capture, Source, open_captures
 from kdissect.dissector import Dissector
 from kdissect.errors import KdissectError, Problem
-from kdissect.exchanges import DEFAULT_PORTS, Exchange, Exchanges
+from kdissect.exchanges import DEFAULT_PORTS, Exchanges
 from kdissect.tables.batches import BatchBuilder, arrow_schema
 from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
 from kdissect.tables.writers import ParquetDirectory
@@ -106,7 +106,10 @@ class Run:
     @property
     def schemas(self) -> dict[str, pa.Schema]:
         """The Arrow schema of every table of the run."""
-        return {name: arrow_schema(TABLES[name], builder.wanted) for name, builder in self.builders.items()}
+        return {
+            name: arrow_schema(TABLES[name], builder.wanted)
+            for name, builder in self.builders.items()
+        }
 
     def __iter__(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         for _ in feed_all(self.capture, self.dissector, self.options):
@@ -216,22 +219,6 @@ def endpoint_bytes(text: str) -> bytes:
         raise KdissectError(f"{text!r} is not address:port: {error}") from error
 
 
-def exchange_batches(
-    source: Source | Sequence[Source], options: Options
-) -> Iterator[tuple[pa.RecordBatch, list[Exchange]]]:
-    """The exchanges of captures with their frames kept, and their rows in the same order.
-
-    Batches are as small as the reading makes them, as frames take memory.
-    """
-    capture = open_captures(source)
-    dissector = make_dissector(options, collects=True, keeps_frames=True)
-    builder = BatchBuilder(TABLES["exchanges"], capture.names, dissector.exchanges.names)
-    for _ in feed_all(capture, dissector, options):
-        done = dissector.take_exchanges()
-        if done:
-            yield builder.batch(dissector.take_rows("exchanges")), done
-
-
 class Reading:
     """One table of captures, not read yet; every way to read it is one pass."""
 
@@ -305,7 +292,9 @@ def filtered(batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
     """
     import duckdb
 
-    numbered = pa.Table.from_batches([batch]).append_column(ROW_NUMBER, pa.array(range(batch.num_rows)))
+    numbered = pa.Table.from_batches([batch]).append_column(
+        ROW_NUMBER, pa.array(range(batch.num_rows))
+    )
     try:
         with duckdb.connect() as connection:
             connection.execute("SET TimeZone = 'UTC'")

@@ -1,4 +1,4 @@
-"""Every table of every committed capture has the rows that were reviewed; `make golden` writes them."""
+"""Every table of every committed capture has the rows that were reviewed (`make golden`)."""
 
 from pathlib import Path
 
