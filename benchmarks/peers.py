@@ -1,9 +1,11 @@
 """kdissect beside tshark on the same captures, in the same run: medians and ratios.
 
-    python -m benchmarks.peers [--runs 5] [--directory DIR] [--megabytes 200] [SEED...]
+    python -m benchmarks.peers [--runs 5] [--megabytes 200] [--directory DIR]
 
 Makes two captures of at least `--megabytes` out of recorded sessions (see `benchmarks.generate`):
-*bulk* (Produce and Fetch with large batches, MSS 1448) and *small* (many small exchanges). Then
+*bulk* (Produce and Fetch with large batches, MSS 1448) and *small* (many small exchanges). The
+sessions are `bulk.pcapng` and `small.pcapng` in the directory; what is not there is recorded first
+(`tools.record`, which needs a JDK and Maven). Then
 runs, in turn and `--runs` times each, as whole processes with their output thrown away:
 
 - tshark -T fields with API key, API version, correlation id, client id and error code
@@ -48,11 +50,22 @@ class Peer(NamedTuple):
     command: tuple[str, ...]
 
 
-def workloads(bulk: Path, small: Path) -> list[Workload]:
+def workloads(directory: Path) -> list[Workload]:
+    bulk = ("--apis", "Produce,Fetch", "--min-size", "16000")
     return [
-        Workload("bulk", bulk, ("--apis", "Produce,Fetch", "--min-size", "16000")),
-        Workload("small", small, ()),
+        Workload("bulk", directory / "bulk.pcapng", bulk),
+        Workload("small", directory / "small.pcapng", ()),
     ]
+
+
+def make(workload: Workload, capture: Path, megabytes: int) -> None:
+    """Make the capture of a workload; records the session first when it is not there."""
+    if not workload.seed.exists():
+        record = [sys.executable, "-m", "tools.record", workload.name, "-o", str(workload.seed)]
+        subprocess.run(record, check=True, cwd=ROOT)
+    generate = [sys.executable, "-m", "benchmarks.generate", str(workload.seed), str(capture)]
+    generate += ["--megabytes", str(megabytes), *workload.options]
+    subprocess.run(generate, check=True, cwd=ROOT)
 
 
 def peers() -> list[Peer]:
@@ -109,36 +122,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument(
-        "--bulk", type=Path, required=True, help="recorded session with large batches"
-    )
-    parser.add_argument(
-        "--small", type=Path, required=True, help="recorded session with small messages"
-    )
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--megabytes", type=int, default=200)
-    parser.add_argument("--directory", type=Path, default=None, help="keep the captures made there")
+    parser.add_argument("--directory", type=Path, default=ROOT / "benchmarks" / "captures")
     options = parser.parse_args()
     if shutil.which("tshark") is None:
         sys.exit("tshark is not installed; it is the peer to measure against")
-    directory = options.directory or Path(tempfile.mkdtemp())
-    directory.mkdir(parents=True, exist_ok=True)
+    options.directory.mkdir(parents=True, exist_ok=True)
     subprocess.run([sys.executable, "-m", "kdissect", "--version"], check=True)
-    for workload in workloads(options.bulk, options.small):
-        capture = directory / f"{workload.name}-{options.megabytes}.pcap"
+    for workload in workloads(options.directory):
+        capture = options.directory / f"{workload.name}-{options.megabytes}.pcap"
         if not capture.exists():
-            generate = [
-                sys.executable,
-                "-m",
-                "benchmarks.generate",
-                str(workload.seed),
-                str(capture),
-            ]
-            generate += ["--megabytes", str(options.megabytes), *workload.options]
-            subprocess.run(generate, check=True, cwd=ROOT)
+            make(workload, capture, options.megabytes)
         report(workload.name, capture, measure(capture, options.runs))
-    if options.directory is None:
-        shutil.rmtree(directory)
 
 
 if __name__ == "__main__":
