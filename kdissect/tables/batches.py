@@ -1,7 +1,7 @@
 """Packed rows → Arrow record batches, a column at a time; derived columns are computed here."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -100,7 +100,9 @@ class BatchBuilder:
         self.table = table
         self.captures = captures
         self.names = names
-        self.wanted = [column.name for column in table.columns] if columns is None else list(columns)
+        self.wanted = (
+            [column.name for column in table.columns] if columns is None else list(columns)
+        )
         made = list(self.wanted)
         if "topic" in made and "topic_id" not in made:
             made.append("topic_id")
@@ -138,7 +140,9 @@ class BatchBuilder:
         ids = batch["topic_id"]
         by_id = pa.array([names.get(text) for text in ids.dictionary.to_pylist()], pa.string())
         topics = by_id.take(ids.indices).dictionary_encode()
-        return batch.set_column(batch.schema.get_field_index("topic"), self.schema.field("topic"), topics)
+        return batch.set_column(
+            batch.schema.get_field_index("topic"), self.schema.field("topic"), topics
+        )
 
 
 class Columns:
@@ -223,7 +227,7 @@ def numbers(values: Ints, arrow_type: pa.DataType) -> pa.Array:
 def packed(values: np.ndarray[Any, Any], arrow_type: pa.DataType, missing: Flags) -> pa.Array:
     """An Arrow array over the bytes of `values`, null where `missing`.
 
-    Not by `pa.array`, which imports pandas (0.2 s) to look at numpy arrays.
+    Not by `pa.array`, which imports pandas (0.2 s) to see what it is given.
     """
     validity = None
     if missing.any():
@@ -239,7 +243,15 @@ def dictionary(values: Ints, texts: Sequence[str]) -> pa.Array:
     if len(unique) < len(texts):
         indices = np.array([unique[text] for text in texts], "<i4")[indices]
     index_array = packed(indices, pa.int32(), missing)
-    return pa.DictionaryArray.from_arrays(index_array, pa.array(list(unique), pa.string()))
+    return pa.DictionaryArray.from_arrays(index_array, strings(unique))
+
+
+def strings(texts: Iterable[str]) -> pa.Array:
+    """Texts as an Arrow array; not by `pa.array`, see `packed`."""
+    encoded = [text.encode() for text in texts]
+    offsets = np.cumsum([0, *map(len, encoded)]).astype("<i4")
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
 
 
 def distinct(codes: Ints) -> tuple[list[int], Ints]:
