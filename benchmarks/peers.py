@@ -72,7 +72,8 @@ def peers() -> list[Peer]:
     tshark = ["tshark", "-r", "{}", "-d", "tcp.port==9092,kafka", "-Y", "kafka", "-T", "fields"]
     for field in FIELDS:
         tshark += ["-e", field]
-    kdissect = (sys.executable, "-m", "kdissect")
+    # -P: the installed package, not the sources in this directory.
+    kdissect = (sys.executable, "-P", "-m", "kdissect")
     return [
         Peer("tshark", tuple(tshark)),
         Peer(
@@ -129,7 +130,7 @@ def main() -> None:
     if shutil.which("tshark") is None:
         sys.exit("tshark is not installed; it is the peer to measure against")
     options.directory.mkdir(parents=True, exist_ok=True)
-    subprocess.run([sys.executable, "-m", "kdissect", "--version"], check=True)
+    subprocess.run([sys.executable, "-P", "-m", "kdissect", "--version"], check=True)
     for workload in workloads(options.directory):
         capture = options.directory / f"{workload.name}-{options.megabytes}.pcap"
         if not capture.exists():
