@@ -6,8 +6,8 @@ from kdissect.capture.packet import Packet
 from kdissect.errors import Problem
 from kdissect.exchanges import ConnectionState, Exchange, Exchanges
 from kdissect.frames import Frames
-from kdissect.messages.facts import Partition
 from kdissect.messages.compression import DECOMPRESSED_LIMIT
+from kdissect.messages.facts import Partition
 from kdissect.messages.records import check_crc, read_records
 from kdissect.packets.decoder import PacketDecoder
 from kdissect.protocol.readers import NULL
@@ -15,9 +15,15 @@ from kdissect.sniffing import Sniffer
 from kdissect.streams.connections import Streams
 from kdissect.streams.events import End, Event
 from kdissect.tables.rows import (
-    BatchRows, ConnectionRows, ErrorRows, ExchangeRows, PartitionRows, ProblemRows, RecordRows,
+    BatchRows,
+    ConnectionRows,
+    ErrorRows,
+    ExchangeRows,
+    PartitionRows,
+    ProblemRows,
+    RecordRows,
     Rows,
-)  # fmt: skip
+)
 
 
 class Dissector:
@@ -197,7 +203,9 @@ class Dissector:
             if self.makes_records:
                 scan = read_records(partition.records, batch, self.unpacked_limit)
                 if scan.error is not None:
-                    self._corrupt(exchange, partition, f"{scan.lost_count} records lost: {scan.error}")
+                    self._corrupt(
+                        exchange, partition, f"{scan.lost_count} records lost: {scan.error}"
+                    )
                 for record in scan.records:
                     self.record_rows.add(exchange, partition, record, self.has_payload)
             if self.makes_batches:
@@ -210,12 +218,16 @@ class Dissector:
         self.add_problems(
             [
                 Problem(
-                    "messages", "corrupt-records", f"partition {partition.partition}: {text}",
+                    "messages",
+                    "corrupt-records",
+                    f"partition {partition.partition}: {text}",
                     exchange.request_start if exchange.request_start != NULL else -1,
                     exchange.request_packet if exchange.request_packet != NULL else -1,
-                    partition.record_bytes, exchange.connection_id, exchange.exchange_id,
+                    partition.record_bytes,
+                    exchange.connection_id,
+                    exchange.exchange_id,
                     exchange.capture,
-                )  # fmt: skip
+                )
             ]
         )
 

@@ -15,8 +15,11 @@ from kdissect.errors import DecodeError, Problem, UnknownApi
 from kdissect.frames import Frame
 from kdissect.messages.facts import NO_ID, ErrorFact, FactSink, Interner, Partition
 from kdissect.messages.headers import (
-    RequestHeader, is_plausible_request, read_request_header, response_body_offset,
-)  # fmt: skip
+    RequestHeader,
+    is_plausible_request,
+    read_request_header,
+    response_body_offset,
+)
 from kdissect.messages.roles import fact_plans
 from kdissect.protocol.apis import api_name, is_known
 from kdissect.protocol.plans import Plan, Plans
@@ -54,8 +57,12 @@ FETCH_EMPTY: Final = 3
 FETCH_ERROR: Final = 4
 FETCH_CLASSES: Final = ("", "data", "waited", "empty", "error")
 
-EXCHANGES_PER_PACKET: Final = 100_000  # more than frames fit into one 256 KiB segment (>= 4 bytes each)
-DEFAULT_PENDING_LIMIT: Final = 10_000  # requests waiting on one connection; clients allow 5 to 1 000
+EXCHANGES_PER_PACKET: Final = (
+    100_000  # more than frames fit into one 256 KiB segment (>= 4 bytes each)
+)
+DEFAULT_PENDING_LIMIT: Final = (
+    10_000  # requests waiting on one connection; clients allow 5 to 1 000
+)
 HELD_FRAMES_LIMIT: Final = 64  # frames kept while it is not known which side is the broker
 MS: Final = 1_000_000
 UNSUPPORTED_VERSION: Final = 35
@@ -365,7 +372,9 @@ class Exchanges:
         oldest = state.pending[state.pending_head]
         state.pending_head += 1
         oldest.outcome = UNANSWERED
-        text = f"more than {self.pending_limit} requests wait on one connection; the oldest is let go"
+        text = (
+            f"more than {self.pending_limit} requests wait on one connection; the oldest is let go"
+        )
         self._problem(frame, "pending-limit", text)
         return oldest
 
@@ -506,9 +515,16 @@ class Exchanges:
     def _problem(self, frame: Frame, kind: str, text: str, exchange_id: i64 = -1) -> None:
         self.problems.append(
             Problem(
-                "exchanges", kind, text, frame.start_time_ns, frame.start_packet,
-                len(frame.data), frame.connection.id, exchange_id, frame.start_capture,
-            )  # fmt: skip
+                "exchanges",
+                kind,
+                text,
+                frame.start_time_ns,
+                frame.start_packet,
+                len(frame.data),
+                frame.connection.id,
+                exchange_id,
+                frame.start_capture,
+            )
         )
 
 
@@ -520,9 +536,7 @@ def is_fallback(data: bytes, version: i64) -> bool:
     return version >= 3 and len(data) >= 6 and read_i16_be(data, 4) == UNSUPPORTED_VERSION
 
 
-def decide_sides(
-    state: ConnectionState, ports: frozenset[int], brokers: frozenset[bytes]
-) -> None:
+def decide_sides(state: ConnectionState, ports: frozenset[int], brokers: frozenset[bytes]) -> None:
     """Tell the broker's side by the user's word, the SYN, or a known port; else leave it open."""
     flow = state.connection.flow
     size = len(flow)
@@ -621,9 +635,7 @@ def settle_fetch(state: ConnectionState, exchange: Exchange, sink: FactSink) -> 
         exchange.wait_ns = service
 
 
-def merge_partitions(
-    asked: list[Partition] | None, answered: list[Partition]
-) -> list[Partition]:
+def merge_partitions(asked: list[Partition] | None, answered: list[Partition]) -> list[Partition]:
     """One row per topic-partition from what the request and the response say of it."""
     if not asked:
         return answered

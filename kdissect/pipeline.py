@@ -133,7 +133,7 @@ class Run:
 
 def feed_all(capture: Capture, dissector: Dissector, options: Options) -> Iterator[None]:
     """Feed the whole capture; gives control back after every batch of packets and at the end."""
-    with paused_collector():
+    with PausedCollector():
         for packets in capture:
             dissector.feed(packets)
             take_problems(capture, dissector)
@@ -156,7 +156,7 @@ def take_problems(capture: Capture, dissector: Dissector) -> None:
         dissector.add_problems(found)
 
 
-class paused_collector:
+class PausedCollector:
     """The stages make no reference cycles, so the cycle collector only costs time meanwhile."""
 
     def __enter__(self) -> None:

@@ -51,7 +51,7 @@ class Sniffer(Probe):
 
 
 def foreign_protocol(data: bytes, start: i64, end: i64) -> str:
-    """tls, http or ssh when a connection's first bytes say so; else "" """
+    """What a connection's first bytes say it is: tls, http or ssh; "" for none of them."""
     if end - start < 4:
         return ""
     if data[start] == TLS_HANDSHAKE and data[start + 1] == 3 and data[start + 2] <= 4:

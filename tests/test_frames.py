@@ -243,9 +243,7 @@ def test_a_capture_that_starts_in_a_frame_skips_to_the_next() -> None:
     done = cut(talk, MarkProbe())
     assert done.bodies() == [MARK + b"one", MARK + b"two"]
     text = "15 bytes skipped until the first frame was found"
-    assert done.problems == [
-        Problem("frames", "resync", text, START_NS, 1, 15, 1, -1, 0)
-    ]
+    assert done.problems == [Problem("frames", "resync", text, START_NS, 1, 15, 1, -1, 0)]
 
 
 def test_where_no_frame_is_ever_found_one_problem_says_how_much_was_skipped() -> None:

@@ -87,8 +87,9 @@ class Partition:
 
     __slots__ = (
         "topic", "topic_id", "partition", "error_code", "base_offset", "fetch_offset",
-        "committed_offset", "high_watermark", "last_stable_offset", "log_start_offset", "record_count",
-        "record_bytes", "leader_epoch", "preferred_read_replica", "batches", "records",
+        "committed_offset", "high_watermark", "last_stable_offset", "log_start_offset",
+        "record_count", "record_bytes", "leader_epoch", "preferred_read_replica", "batches",
+        "records",
     )  # fmt: skip
 
     def __init__(self, topic: str, topic_id: bytes, partition: i64) -> None:
@@ -260,7 +261,9 @@ class FactSink(Sink):
         if self.keeps_records and size > 0:
             row.records = data
 
-    def _error_row(self, shape: Shape, data: bytes, role: i64, message_role: i64, kind: i64) -> None:
+    def _error_row(
+        self, shape: Shape, data: bytes, role: i64, message_role: i64, kind: i64
+    ) -> None:
         code = self._value(shape, role)
         if code == NULL or code == 0:
             if kind & BODY and code == 0 and role == ERROR:

@@ -54,16 +54,18 @@ _PARTITIONS: Final = {
     ("PartitionIndexes", "[]int32"),
 }
 _RESOURCES: Final = {"ResourceName", "MemberId", "User", "Feature", "LogDir", "Key", "EntityName"}
+# Structs whose partitions are not what the exchange is about: those a fetch session leaves off.
+_PASSED_OVER: Final = {"ForgottenTopicsData"}
 # Fields of enclosing structs that also describe the structs inside.
 INHERITED: Final = frozenset({facts.TOPIC, facts.TOPIC_ID, facts.GROUP, facts.RESOURCE})
 
 
-def request_role(field: FieldSpec, path: tuple[str, ...]) -> Role | None:
+def request_role(field: FieldSpec, _path: tuple[str, ...]) -> Role | None:
     """The role of a field of a request; None when it has none."""
-    return _role(field, _REQUEST_FIELDS)
+    return None if path and path[-1] in _PASSED_OVER else _role(field, _REQUEST_FIELDS)
 
 
-def response_role(field: FieldSpec, path: tuple[str, ...]) -> Role | None:
+def response_role(field: FieldSpec, _path: tuple[str, ...]) -> Role | None:
     """The role of a field of a response; None when it has none."""
     return _role(field, _RESPONSE_FIELDS)
 

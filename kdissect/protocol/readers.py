@@ -34,7 +34,7 @@ from kdissect.protocol.primitives import (
     read_uuid,
 )
 
-# Smallest integer that compiled code keeps unboxed: anything smaller costs a conversion at each use.
+# The smallest integer that compiled code keeps unboxed: a smaller one is converted at each use.
 NULL: Final = -(1 << 62)
 VARIABLE: Final = -1  # fixed_size of what has none
 FIRST_SLOTS: Final = 64

@@ -17,7 +17,7 @@ from kdissect.exchanges import (
     RESPONSE_FAILED,
     UNKNOWN_API,
     UNKNOWN_VERSION,
-)  # fmt: skip
+)
 from kdissect.protocol.apis import api_name
 from kdissect.protocol.error_codes import error_name, is_retriable
 from kdissect.protocol.readers import NULL
@@ -277,7 +277,7 @@ def difference(later: str, earlier: str) -> Callable[[Columns], pa.Array]:
 
 
 def minus(later: Ints, earlier: Ints) -> Ints:
-    """later - earlier, NULL where either is NULL."""
+    """Later - earlier, NULL where either is NULL."""
     result = later - earlier
     result[(later == NULL) | (earlier == NULL)] = NULL
     return result
@@ -323,8 +323,7 @@ def _payload(name: str) -> Callable[[Columns], pa.Array]:
 
     def make(columns: Columns) -> pa.Array:
         rows = columns.rows
-        assert isinstance(rows, RecordRows)
-        if not rows.keys:
+        if not isinstance(rows, RecordRows) or not rows.keys:
             return pa.nulls(rows.count, pa.binary())
         if name == "headers":
             return pa.array([headers_json(headers) for headers in rows.headers], pa.binary())

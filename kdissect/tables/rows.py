@@ -17,7 +17,7 @@ from kdissect.exchanges import ConnectionState, Exchange
 from kdissect.messages.facts import NO_ID, Partition
 from kdissect.messages.records import Batch, Record
 from kdissect.protocol.readers import NULL
-from kdissect.streams.events import OPENER, DirectionCounts
+from kdissect.streams.events import OPENER
 
 # Codec column: index into this; -1 codecs and runs that differ are "mixed".
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", "codec-7", "mixed")
@@ -299,7 +299,9 @@ class ProblemRows(Rows):
 class ConnectionRows(Rows):
     """Rows of `connections`."""
 
-    def add(self, state: ConnectionState, framed: tuple[int, int], skipped: tuple[int, int]) -> None:
+    def add(
+        self, state: ConnectionState, framed: tuple[int, int], skipped: tuple[int, int]
+    ) -> None:
         """Append a connection that is over; framed and skipped bytes are by direction."""
         connection = state.connection
         b = self.buffer

@@ -76,9 +76,13 @@ CONNECTIONS = Table(
         Column("syn_seen", BOOL, "", "the capture holds the start of the connection"),
         Column("fin_seen", BOOL, "", "a FIN was seen, either way"),
         Column("rst_by", TEXT, "", "side that reset the connection: client, broker; null if none"),
-        Column("closed_by", TEXT, "", "why the row ends: fin, rst, reuse, idle, limit, capture-end"),
+        Column(
+            "closed_by", TEXT, "", "why the row ends: fin, rst, reuse, idle, limit, capture-end"
+        ),
         *_both_ways("packets", "", "TCP segments"),
-        *_both_ways("bytes", "bytes", "payload on the wire as the IP headers declare it, repeats included"),
+        *_both_ways(
+            "bytes", "bytes", "payload on the wire as the IP headers declare it, repeats included"
+        ),
         *_both_ways("payload_bytes", "bytes", "captured TCP payload"),
         *_both_ways("retransmitted_bytes", "bytes", "captured payload that had been seen before"),
         *_both_ways("missing_bytes", "bytes", "payload the capture does not hold"),
@@ -92,7 +96,9 @@ CONNECTIONS = Table(
         Column("min_rtt_broker_ns", INT64, "ns", "smallest data to ACK time, tap to broker side"),
         Column("min_rtt_client_ns", INT64, "ns", "smallest data to ACK time, tap to client side"),
         Column("exchanges", INT64, "", "exchanges of the connection"),
-        Column("protocol", TEXT, "", "kafka, kafka-0.7, tls, http, ssh, other, or none (no payload)"),
+        Column(
+            "protocol", TEXT, "", "kafka, kafka-0.7, tls, http, ssh, other, or none (no payload)"
+        ),
         Column("tls_version", TEXT, "", "TLS version, when the connection is TLS"),
         Column("tls_sni", TEXT, "", "TLS server name, when the client sent one"),
         Column("sasl_mechanism", TEXT, "", "SASL mechanism"),
@@ -119,9 +125,9 @@ EXCHANGES = Table(
             "answered, unanswered (connection or capture ended first), no_response_expected "
             "(produce with acks=0), orphan (a response whose request was not captured)",
         ),
-        Column("request_start", TIME, "", "packet with the first byte of the request's size field"),
+        Column("request_start", TIME, "", "packet with the first byte of the request"),
         Column("request_end", TIME, "", "packet with the last byte of the request"),
-        Column("response_start", TIME, "", "packet with the first byte of the response's size field"),
+        Column("response_start", TIME, "", "packet with the first byte of the response"),
         Column("response_end", TIME, "", "packet with the last byte of the response"),
         Column("latency_ns", INT64, "ns", "response_start - request_end", stored=False),
         Column("upload_ns", INT64, "ns", "request_end - request_start", stored=False),
@@ -132,7 +138,7 @@ EXCHANGES = Table(
             "response_end of the previous answer - request_end, within 0 and latency",
         ),
         Column("service_ns", INT64, "ns", "latency - queue", stored=False),
-        Column("wait_ns", INT64, "ns", "part of service the request asked for: long poll, join wait"),
+        Column("wait_ns", INT64, "ns", "part of service it asked for: long poll, join wait"),
         Column("work_ns", INT64, "ns", "service - wait", stored=False),
         Column("throttle_ms", INT32, "ms", "throttle time the broker states"),
         Column("request_size", INT64, "bytes", "size field of the request"),
@@ -178,9 +184,21 @@ PARTITIONS = Table(
         Column("partition", INT32, "", "partition index"),
         Column("error_code", INT16, "", "error code of the partition in the response"),
         Column("error", TEXT, "", "name of error_code", stored=False),
-        Column("base_offset", INT64, "", "Produce: offset given to the first record; ListOffsets: the offset"),
-        Column("fetch_offset", INT64, "", "Fetch: offset asked for (the last one of the fetch session)"),
-        Column("committed_offset", INT64, "", "OffsetCommit, OffsetFetch: the committed offset; -1 none"),
+        Column(
+            "base_offset",
+            INT64,
+            "",
+            "Produce: offset given to the first record; ListOffsets: the offset",
+        ),
+        Column(
+            "fetch_offset", INT64, "", "Fetch: offset asked for (the last one of the fetch session)"
+        ),
+        Column(
+            "committed_offset",
+            INT64,
+            "",
+            "OffsetCommit, OffsetFetch: the committed offset; -1 none",
+        ),
         Column("high_watermark", INT64, "", "high watermark in the response"),
         Column("last_stable_offset", INT64, "", "last stable offset in the response"),
         Column("log_start_offset", INT64, "", "log start offset in the response"),
@@ -206,7 +224,9 @@ BATCHES = Table(
         Column("magic", INT8, "", "record format: 0, 1 or 2"),
         Column("codec", TEXT, "", "none, gzip, snappy, lz4 or zstd"),
         Column("compressed_size", INT64, "bytes", "size of the records part on the wire"),
-        Column("uncompressed_size", INT64, "bytes", "size of the records part unpacked, where known"),
+        Column(
+            "uncompressed_size", INT64, "bytes", "size of the records part unpacked, where known"
+        ),
         Column("record_count", INT64, "", "records; null for a wrapper that was not unpacked"),
         Column("base_offset", INT64, "", "first offset (in a produce request: relative)"),
         Column("last_offset", INT64, "", "last offset the batch stands for"),
@@ -272,7 +292,9 @@ PROBLEMS = Table(
         CAPTURE,
         CONNECTION_ID,
         EXCHANGE_ID,
-        Column("stage", TEXT, "", "capture, packets, streams, frames, messages, exchanges or tables"),
+        Column(
+            "stage", TEXT, "", "capture, packets, streams, frames, messages, exchanges or tables"
+        ),
         Column("kind", TEXT, "", "fixed word for what happened"),
         Column("time", TIME, "", "packet time, where there is one"),
         Column("packet_number", INT64, "", "frame number, where there is one"),

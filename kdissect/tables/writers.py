@@ -59,7 +59,7 @@ class ParquetFile:
         try:
             self._flush()
             self.writer.close()
-            os.replace(self.temporary, self.path)
+            self.temporary.replace(self.path)
         except OSError as error:
             self.discard()
             raise OutputError(f"cannot write {self.path}: {error.strerror or error}") from error
