@@ -60,7 +60,7 @@ _PASSED_OVER: Final = {"ForgottenTopicsData"}
 INHERITED: Final = frozenset({facts.TOPIC, facts.TOPIC_ID, facts.GROUP, facts.RESOURCE})
 
 
-def request_role(field: FieldSpec, _path: tuple[str, ...]) -> Role | None:
+def request_role(field: FieldSpec, path: tuple[str, ...]) -> Role | None:
     """The role of a field of a request; None when it has none."""
     return None if path and path[-1] in _PASSED_OVER else _role(field, _REQUEST_FIELDS)
 
