@@ -4,7 +4,6 @@ import importlib.util
 import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
-from importlib.metadata import PackageNotFoundError, version
 
 import click
 
@@ -19,6 +18,8 @@ def is_compiled() -> bool:
 
 def version_text() -> str:
     """Like ``kdissect 0.1.0 (compiled), Python 3.11.7``."""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         number = version("kdissect")
     except PackageNotFoundError:

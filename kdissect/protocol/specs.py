@@ -1,6 +1,7 @@
 """What the message definitions say, as values; see `notation` for the files they are read from."""
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Final, NamedTuple
 
 from kdissect.errors import SchemaError
@@ -81,6 +82,7 @@ class Definition(NamedTuple):
     variants: tuple[tuple[str, MessageSpec], ...]
 
 
+@cache
 def snake_case(name: str) -> str:
     """Kafka's own rule: ``_`` before a capital that does not follow a capital.
 

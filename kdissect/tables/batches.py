@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kdissect.exchanges import (
     DAMAGED,
@@ -128,10 +127,14 @@ class BatchBuilder:
         return [self._named(batch, names).select(self.wanted) for batch in held]
 
     def _hold_nameless(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        nameless = pc.and_(batch["topic"].is_null(), batch["topic_id"].is_valid())
-        if not pc.any(nameless).as_py():
+        if batch["topic"].null_count == 0:
             return batch
+        import pyarrow.compute as pc
+
+        nameless = pc.and_(batch["topic"].is_null(), batch["topic_id"].is_valid())
         held = batch.filter(nameless)
+        if held.num_rows == 0:
+            return batch
         self.held.append(held)
         self.held_rows += held.num_rows
         return batch.filter(pc.invert(nameless))
