@@ -162,8 +162,9 @@ def test_an_error_a_client_reports_is_in_the_errors_with_its_topic() -> None:
         for row in known("errors")
         if row["code"] is not None and row["code"] > 0
     }
+    told.remove(("doomed-java", 7, "doomed"))  # the client's own time-out
     assert {code for _, code, _ in told} >= {3, 10, 36, 38, 69}
-    missing = {error for error in told if error not in found}
+    missing = told - found
     # An error of a group or of a list names no topic on one of the sides.
     assert {error for error in missing if error[2] is not None} == set()
     with_codes = {(client, code) for client, code, _ in found}
@@ -255,14 +256,17 @@ def test_every_produced_record_is_at_its_offset_in_a_produce_exchange() -> None:
         (row["exchange_id"], row["topic"], row["partition"]): row["base_offset"]
         for row in of_api("partitions", PRODUCE)
     }
-    found = Counter()
+    untold = {row["session"] for row in known("produced") if row["timestamp_ms"] is None}
+    assert untold == {"aio-acks0"}
+    found = Counter[tuple[Any, ...]]()
     for row in of_api("records", PRODUCE):
         if row["exchange"]["error_code"]:
             continue  # MESSAGE_TOO_LARGE, UNKNOWN_TOPIC_ID: not produced
         base = bases[row["exchange_id"], row["topic"], row["partition"]]
         offset = None if base is None else base + row["offset"]
         place = (row["exchange"]["client_id"], row["topic"], row["partition"], offset)
-        found[*place, content(row)] += 1
+        time_ms, *rest = content(row)
+        found[*place, (None if place[0] in untold else time_ms, *rest)] += 1
     told = Counter(
         (row["session"], row["topic"], row["partition"], row["offset"], content(row))
         for row in known("produced")
@@ -396,14 +400,20 @@ def test_no_client_saw_a_record_acknowledged_sooner_than_its_exchange_took() -> 
     assert compared == len(sent)
 
 
-def test_the_broker_was_not_busy_for_longer_than_the_latency() -> None:
+def test_service_times_are_what_the_broker_logged() -> None:
+    (pause,) = known("pauses")
+    compared = 0
     for key, row in zip(known_keys(), known("exchanges"), strict=True):
         exchange = exchanges()[key]
         if exchange["outcome"] != "answered":
             continue
-        # The broker's own time ends when the response is sent and logged, the latency when its
-        # first byte is on the wire; a few ms are a busy machine's.
-        assert exchange["service_ns"] > row["total_ms"] * 1e6 - 60e6
+        if exchange["request_end"].value < pause["end_ns"] < exchange["response_start"].value:
+            continue  # the broker received it when it went on
+        # The broker's time begins when it has read the request, and ends after the response is
+        # sent, the tap's when its first byte is: a few ms of a busy machine either way.
+        assert abs(exchange["service_ns"] - row["total_ms"] * 1e6) < 10e6
+        compared += 1
+    assert compared > 300
 
 
 def test_the_stopped_broker_is_one_slow_produce() -> None:
