@@ -1,6 +1,6 @@
 """kdissect beside tshark on the same captures, in the same run: medians and ratios.
 
-    python -m benchmarks.peers [--runs 5] [--megabytes 200] [--directory DIR]
+    python -m benchmarks.peers [--runs 5] [--megabytes 500] [--directory DIR]
 
 Makes two captures of at least `--megabytes` out of recorded sessions (see `benchmarks.generate`):
 *bulk* (Produce and Fetch with large batches, MSS 1448) and *small* (many small exchanges). The
@@ -124,7 +124,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--megabytes", type=int, default=200)
+    parser.add_argument("--megabytes", type=int, default=500)
     parser.add_argument("--directory", type=Path, default=ROOT / "benchmarks" / "captures")
     options = parser.parse_args()
     if shutil.which("tshark") is None:
