@@ -15,10 +15,13 @@ from kdissect.errors import DecodeError, Problem, UnknownApi
 from kdissect.frames import Frame
 from kdissect.messages.facts import NO_ID, ErrorFact, FactSink, Interner, Partition
 from kdissect.messages.headers import (
+    FIXED_HEADER_SIZE,
     RequestHeader,
     is_plausible_request,
+    read_fixed_header,
     read_request_header,
     response_body_offset,
+    response_layout_version,
 )
 from kdissect.messages.roles import fact_plans
 from kdissect.protocol.apis import api_name, is_known
@@ -65,7 +68,6 @@ DEFAULT_PENDING_LIMIT: Final = (
 )
 HELD_FRAMES_LIMIT: Final = 64  # frames kept while it is not known which side is the broker
 MS: Final = 1_000_000
-UNSUPPORTED_VERSION: Final = 35
 
 DEFAULT_PORTS: Final = (9092, 9093, 9094, 19092, 29092)
 
@@ -251,7 +253,7 @@ class Exchanges:
 
     def _decide_by_content(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
         """Neither SYN nor port tell: the side that sends plausible requests is the client."""
-        if is_plausible_request(frame.data):
+        if is_plausible_request(frame.data, frame.missing == 0):
             state.request_direction = frame.direction
             state.broker_side_by = "content"
             held = state.held
@@ -275,7 +277,7 @@ class Exchanges:
     def _request(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
         data = frame.data
         if state.in_sasl_tokens or state.protocol != "kafka":
-            if not is_plausible_request(data):
+            if not is_plausible_request(data, frame.missing == 0):
                 self._unknown_request(state, frame)
                 return _NOTHING
             state.in_sasl_tokens = False
@@ -283,8 +285,10 @@ class Exchanges:
         try:
             header = read_request_header(data)
         except DecodeError as error:
-            self._problem(frame, "bad-request-header", str(error))
-            return _NOTHING
+            if not frame.missing or len(data) < FIXED_HEADER_SIZE:
+                self._problem(frame, "bad-request-header", str(error))
+                return _NOTHING
+            header = read_fixed_header(data)
         exchange = self._new_exchange(state, frame)
         exchange.api_key = header.api_key
         exchange.api_version = header.api_version
@@ -329,8 +333,7 @@ class Exchanges:
             known = is_known(exchange.api_key)
             exchange.status |= UNKNOWN_VERSION if known else UNKNOWN_API
             return
-        if not self._run(plan, exchange, frame, header.body_offset, REQUEST_FAILED):
-            exchange.status |= REQUEST_FAILED
+        self._run(plan, exchange, frame, header.body_offset, REQUEST_FAILED)
         exchange.acks = sink.acks
         exchange.group_id = sink.group
         exchange.transactional_id = sink.transactional_id
@@ -349,6 +352,7 @@ class Exchanges:
             state.software_version = sink.software_version
         elif exchange.api_key == API_SASL_HANDSHAKE:
             state.sasl_mechanism = sink.mechanism
+            state.in_sasl_tokens = exchange.api_version == 0
         elif exchange.api_key == API_SASL_AUTHENTICATE:
             learn_user(state, sink.auth_bytes)
             sink.auth_bytes = b""
@@ -381,10 +385,10 @@ class Exchanges:
     # Responses
 
     def _response(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
-        if state.tokens_unanswered > 0:
+        data = frame.data
+        if state.tokens_unanswered > 0 and not answers_first(state, data):
             state.tokens_unanswered -= 1
             return _NOTHING
-        data = frame.data
         if len(data) < 4:
             if state.protocol == "kafka" and not frame.missing:
                 self._problem(frame, "bad-response-header", f"a response of {len(data)} bytes")
@@ -440,37 +444,32 @@ class Exchanges:
         exchange.outcome = ANSWERED
         exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, state.last_response_end)
         self._set_response(state, exchange, frame)
-        version = exchange.api_version
-        if exchange.api_key == API_VERSIONS and is_fallback(frame.data, version):
-            version = 0
-        plan = self._plan(exchange.api_key, version, True)
+        key = exchange.api_key
+        version = response_layout_version(key, exchange.api_version, frame.data)
+        plan = self._plan(key, version, True)
         if plan is None:
             return
         sink = self.sink
-        if not self._run(plan, exchange, frame, -1, RESPONSE_FAILED):
-            exchange.status |= RESPONSE_FAILED
+        is_whole = self._run(plan, exchange, frame, -1, RESPONSE_FAILED)
         exchange.throttle_ms = sink.throttle_ms
-        if sink.errors:
-            exchange.errors = sink.errors
-        exchange.error_count = len(sink.errors)
-        exchange.error_code = sink.top_error if sink.top_error > 0 or sink.top_error < 0 else NULL
-        if sink.top_error == NULL or sink.top_error == 0:
-            exchange.error_code = 0 if sink.first_error == NULL else sink.first_error
+        settle_errors(exchange, sink, is_whole)
         if sink.topic_count > exchange.topic_count:
             exchange.topic_count = sink.topic_count
         if sink.has_records:
             exchange.record_count = sink.record_count
             exchange.record_bytes = sink.record_bytes
-        if exchange.api_key == API_FETCH:
-            settle_fetch(state, exchange, sink)
-        elif exchange.api_key == API_JOIN_GROUP or exchange.api_key == API_SYNC_GROUP:
-            exchange.wait_ns = service_ns(exchange)
-        elif exchange.api_key == API_SASL_HANDSHAKE and exchange.api_version == 0:
-            state.in_sasl_tokens = exchange.error_code == 0
-        if exchange.wait_ns == NULL and exchange.queue_ns != NULL:
-            exchange.wait_ns = 0
         if sink.partitions:
             exchange.partitions = merge_partitions(exchange.partitions, sink.partitions)
+        if key == API_FETCH:
+            if is_whole:
+                settle_fetch(state, exchange, sink)
+            return
+        if key in (API_JOIN_GROUP, API_SYNC_GROUP):
+            exchange.wait_ns = service_ns(exchange)
+        elif key == API_SASL_HANDSHAKE and exchange.error_code > 0:
+            state.in_sasl_tokens = False
+        if exchange.wait_ns == NULL and exchange.queue_ns != NULL:
+            exchange.wait_ns = 0
 
     def _plan(self, key: i64, version: i64, is_response: bool) -> Plan | None:
         """The projected decode of a body; None when there is no layout for it."""
@@ -480,37 +479,44 @@ class Exchanges:
             return None
 
     def _run(self, plan: Plan, exchange: Exchange, frame: Frame, offset: i64, failed: i64) -> bool:
-        """Run a projection over a body; False when it does not decode to its last byte."""
+        """Run a projection over a body; False when not all of it could be read.
+
+        The sink then holds what stood before the place where reading ended.
+        """
         sink = self.sink
         sink.begin()
         data = frame.data
-        side = "request" if failed == REQUEST_FAILED else "response"
+        end: i64 = 0
         try:
             if offset < 0:
                 offset = response_body_offset(exchange.api_key, exchange.api_version, data)
             end = plan.run(data, offset, sink)
         except DecodeError as error:
+            sink.take_partial(plan, data, offset)
             if frame.missing:
                 exchange.status |= DAMAGED
-                return True
-            name = api_name(exchange.api_key)
-            text = f"cannot decode {name} {side} v{exchange.api_version}: {error}"
-            self._problem(frame, f"undecodable-{side}", text, exchange.exchange_id)
+            else:
+                text = f"cannot decode {body_name(exchange, failed)}: {error}"
+                self._body_problem(exchange, frame, "undecodable", failed, text)
             return False
         if frame.missing:
             exchange.status |= DAMAGED
         elif end != len(data):
-            name = api_name(exchange.api_key)
-            text = (
-                f"{name} {side} v{exchange.api_version}: "
-                f"{len(data) - end} bytes left over at byte {end} of {len(data)}"
-            )
-            self._problem(frame, f"leftover-{side}", text, exchange.exchange_id)
-            return False
-        if sink.corrupt_records:
-            text = f"{api_name(exchange.api_key)} {side}: {sink.corrupt_records}"
+            left = f"{len(data) - end} bytes left over at byte {end} of {len(data)}"
+            text = f"{body_name(exchange, failed)}: {left}"
+            self._body_problem(exchange, frame, "leftover", failed, text)
+        if sink.corrupt_records and not frame.missing:
+            text = f"{body_name(exchange, failed)}: {sink.corrupt_records}"
             self._problem(frame, "corrupt-records", text, exchange.exchange_id)
         return True
+
+    def _body_problem(
+        self, exchange: Exchange, frame: Frame, kind: str, failed: i64, text: str
+    ) -> None:
+        """A body does not decode as it should: `failed` is the status bit of its side."""
+        exchange.status |= failed
+        side = "request" if failed == REQUEST_FAILED else "response"
+        self._problem(frame, f"{kind}-{side}", text, exchange.exchange_id)
 
     def _problem(self, frame: Frame, kind: str, text: str, exchange_id: i64 = -1) -> None:
         self.problems.append(
@@ -528,12 +534,24 @@ class Exchanges:
         )
 
 
-def is_fallback(data: bytes, version: i64) -> bool:
-    """An ApiVersions response that is in the layout of v0 although `version` was asked for.
+def body_name(exchange: Exchange, failed: i64) -> str:
+    """What a problem's text calls a body, like ``Fetch response v12``."""
+    side = "request" if failed == REQUEST_FAILED else "response"
+    return f"{api_name(exchange.api_key)} {side} v{exchange.api_version}"
 
-    So brokers answer a version they do not know: error 35 (UNSUPPORTED_VERSION, KIP-511).
-    """
-    return version >= 3 and len(data) >= 6 and read_i16_be(data, 4) == UNSUPPORTED_VERSION
+
+def settle_errors(exchange: Exchange, sink: FactSink, is_whole: bool) -> None:
+    """Fill in the errors of a response; that there is none is known only of a whole one."""
+    if sink.errors:
+        exchange.errors = sink.errors
+    if sink.errors or is_whole:
+        exchange.error_count = len(sink.errors)
+    if sink.top_error != NULL and sink.top_error != 0:
+        exchange.error_code = sink.top_error
+    elif sink.first_error != NULL:
+        exchange.error_code = sink.first_error
+    elif is_whole:
+        exchange.error_code = 0
 
 
 def decide_sides(state: ConnectionState, ports: frozenset[int], brokers: frozenset[bytes]) -> None:
@@ -554,6 +572,13 @@ def decide_sides(state: ConnectionState, ports: frozenset[int], brokers: frozens
     elif opener_known != accepter_known:
         state.request_direction = OPENER if accepter_known else ACCEPTER
         state.broker_side_by = "port"
+
+
+def answers_first(state: ConnectionState, data: bytes) -> bool:
+    """Whether a response has the correlation id of the request that waits longest."""
+    if len(data) < 4 or state.pending_head == len(state.pending):
+        return False
+    return state.pending[state.pending_head].correlation_id == i64(read_i32_be(data, 0))
 
 
 def queue_ns(exchange: Exchange, response_start: i64, previous_end: i64) -> i64:
@@ -607,57 +632,87 @@ def settle_fetch(state: ConnectionState, exchange: Exchange, sink: FactSink) -> 
     """
     was_there = False
     for row in sink.partitions:
-        key: object = row.topic_id if row.topic_id != NO_ID else row.topic
-        known = state.positions.get(key)
-        if known is None:
-            continue
-        position = known.get(row.partition)
+        position = position_of(state, row)
         if position is None:
             continue
-        row.fetch_offset = position.offset
+        if row.fetch_offset == NULL:
+            row.fetch_offset = position.offset
         if row.record_bytes > 0:
             seen = position.high_watermark
-            if seen == NULL or position.offset < seen:
+            if seen == NULL or row.fetch_offset < seen:
                 was_there = True
         if row.high_watermark != NULL:
             position.high_watermark = row.high_watermark
     service = service_ns(exchange)
     if exchange.error_count > 0:
         exchange.fetch_class = FETCH_ERROR
+        exchange.wait_ns = 0
     elif sink.record_bytes < exchange.min_bytes or sink.record_bytes == 0:
         exchange.fetch_class = FETCH_EMPTY
         asked = exchange.max_wait_ms * MS if exchange.max_wait_ms > 0 else 0
         exchange.wait_ns = service if service < asked else asked
     elif was_there:
         exchange.fetch_class = FETCH_DATA
+        exchange.wait_ns = 0
     else:
         exchange.fetch_class = FETCH_WAITED
         exchange.wait_ns = service
 
 
+def position_of(state: ConnectionState, row: Partition) -> FetchPosition | None:
+    """Where the connection's fetch session stands in a partition of a response."""
+    key: object = row.topic_id if row.topic_id != NO_ID else row.topic
+    known = state.positions.get(key)
+    return None if known is None else known.get(row.partition)
+
+
 def merge_partitions(asked: list[Partition] | None, answered: list[Partition]) -> list[Partition]:
-    """One row per topic-partition from what the request and the response say of it."""
+    """One row per topic-partition from what the request and the response say of it.
+
+    Those of the response come first, in its order; what it does not answer follows.
+    """
     if not asked:
         return answered
-    index: dict[object, dict[int, Partition]] = {}
-    for row in asked:
-        key: object = row.topic or row.topic_id
-        rows = index.get(key)
-        if rows is None:
-            rows = {}
-            index[key] = rows
-        rows[row.partition] = row
+    at: i64 = 0
     for row in answered:
-        rows = index.get(row.topic or row.topic_id)
-        if rows is None:
-            continue
-        request = rows.pop(row.partition, None)
-        if request is not None:
-            absorb(row, request)
-    merged = answered
-    for rows in index.values():
-        for row in rows.values():
-            merged.append(row)
+        # Nearly always they come in the order they were asked for.
+        if at == len(asked) or not is_same_partition(asked[at], row):
+            return merge_unordered(asked, answered, at)
+        absorb(row, asked[at])
+        at += 1
+    return answered + asked[at:] if at < len(asked) else answered
+
+
+def is_same_partition(one: Partition, other: Partition) -> bool:
+    """By topic id where both have one, else by name: a name may be learnt in between."""
+    if one.partition != other.partition:
+        return False
+    if one.topic_id != NO_ID and other.topic_id != NO_ID:
+        return one.topic_id == other.topic_id
+    return one.topic == other.topic
+
+
+def merge_unordered(
+    asked: list[Partition], answered: list[Partition], matched: i64
+) -> list[Partition]:
+    """As `merge_partitions`; the first `matched` of both are merged already."""
+    index: dict[object, list[Partition]] = {}
+    for row in asked[matched:]:
+        key: object = (row.topic_id if row.topic_id != NO_ID else row.topic, row.partition)
+        known = index.get(key)
+        if known is None:
+            index[key] = [row]
+        else:
+            known.append(row)
+    for row in answered[matched:]:
+        waiting = index.get((row.topic_id, row.partition)) if row.topic_id != NO_ID else None
+        if not waiting:
+            waiting = index.get((row.topic, row.partition))
+        if waiting:
+            absorb(row, waiting.pop(0))
+    merged = list(answered)
+    for waiting in index.values():
+        merged += waiting
     return merged
 
 

@@ -70,7 +70,8 @@ def is_request_start(data: bytes, start: i64, end: i64) -> bool:
     if size < 10 or size > MAX_PLAUSIBLE_REQUEST:
         return False
     stop = start + 4 + size
-    return is_plausible_request(data[start + 4 : stop if stop < end else end])
+    is_whole = stop <= end
+    return is_plausible_request(data[start + 4 : stop if is_whole else end], is_whole)
 
 
 def is_awaited_response(state: ConnectionState, data: bytes, start: i64, end: i64) -> bool:

@@ -7,9 +7,12 @@ struct that holds an error code.
 
 from typing import Final
 
+from librt.vecs import vec
 from mypy_extensions import i64, mypyc_attr
 
+from kdissect.errors import DecodeError
 from kdissect.messages.records import Batch, scan_batches
+from kdissect.protocol.plans import Plan
 from kdissect.protocol.readers import NULL, Shape, Sink
 
 # Roles: what a field means to the tables. The number is the index into Shape.slots.
@@ -177,6 +180,19 @@ class FactSink(Sink):
         self.topic_id_span: i64 = NULL
         self.topic: str = ""
         self.topic_id: bytes = NO_ID
+
+    def take_partial(self, plan: Plan, data: bytes, offset: i64) -> None:
+        """Of a body that ends too soon, or is wrong somewhere: the facts before that place."""
+        self.slots = vec[i64]([NULL] * len(self.slots))
+        self.begin()
+        if offset < 0:
+            return
+        try:
+            plan.run(data, offset, self)
+        except DecodeError:
+            for shape in plan.shapes:
+                if shape.kind & BODY:
+                    self.row(shape, data)
 
     def row(self, shape: Shape, data: bytes) -> None:
         """One struct is read: turn its slots into facts, by the bits of its kind."""

@@ -63,11 +63,7 @@ def read_request_header(data: bytes) -> RequestHeader:
     """The header of a request frame; raises DecodeError."""
     if len(data) < FIXED_HEADER_SIZE:
         raise truncated(data, 0, FIXED_HEADER_SIZE, "request header")
-    key = i64(read_i16_be(data, 0))
-    version = i64(read_i16_be(data, 2))
-    header = RequestHeader(
-        key, version, i64(read_i32_be(data, 4)), request_header_version(key, version)
-    )
+    header = read_fixed_header(data)
     if header.header_version == 0:
         return header
     try:
@@ -81,6 +77,15 @@ def read_request_header(data: bytes) -> RequestHeader:
     if header.header_version == 2:
         header.body_offset = skip_tags(data, header.body_offset)
     return header
+
+
+def read_fixed_header(data: bytes) -> RequestHeader:
+    """What a request frame says whose capture ends inside its header: at least 8 bytes."""
+    key = i64(read_i16_be(data, 0))
+    version = i64(read_i16_be(data, 2))
+    return RequestHeader(
+        key, version, i64(read_i32_be(data, 4)), request_header_version(key, version)
+    )
 
 
 def response_body_offset(key: i64, version: i64, data: bytes) -> i64:
@@ -100,8 +105,11 @@ def response_layout_version(key: i64, version: i64, data: bytes) -> i64:
     return version
 
 
-def is_plausible_request(data: bytes) -> bool:
-    """Whether `data` may start a request: known key, version in range, printable client id."""
+def is_plausible_request(data: bytes, is_whole: bool = True) -> bool:
+    """Whether `data` may start a request: known key, version in range, printable client id.
+
+    Unless it `is_whole`, the client id may end behind `data`.
+    """
     if len(data) < FIXED_HEADER_SIZE:
         return False
     key = i64(read_i16_be(data, 0))
@@ -111,12 +119,15 @@ def is_plausible_request(data: bytes) -> bool:
     if request_header_version(key, version) == 0:
         return True
     if len(data) < FIXED_HEADER_SIZE + 2:
-        return False
+        return not is_whole
     size = i64(read_i16_be(data, FIXED_HEADER_SIZE))
     start: i64 = FIXED_HEADER_SIZE + 2
-    if size < -1 or size > MAX_PLAUSIBLE_CLIENT_ID or start + size > len(data):
+    if size < -1 or size > MAX_PLAUSIBLE_CLIENT_ID:
         return False
-    return size <= 0 or _is_printable(data[start : start + size])
+    is_cut = start + size > len(data)
+    if is_cut and is_whole:
+        return False
+    return size <= 0 or _is_printable(data[start : start + size], is_cut)
 
 
 def _may_have(key: i64, version: i64) -> bool:
@@ -128,8 +139,11 @@ def _may_have(key: i64, version: i64) -> bool:
     return False
 
 
-def _is_printable(raw: bytes) -> bool:
+def _is_printable(raw: bytes, is_cut: bool) -> bool:
     try:
         return raw.decode("utf-8").isprintable()
-    except UnicodeDecodeError:
+    except UnicodeDecodeError as error:
+        # A character of up to 4 bytes may be the one that is cut.
+        if is_cut and error.reason == "unexpected end of data":
+            return raw[: error.start].decode("utf-8").isprintable()
         return False
