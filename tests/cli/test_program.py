@@ -87,7 +87,13 @@ def test_control_c_shows_what_there_is_and_ends_with_130(quickstart: str) -> Non
     content = Path(quickstart).read_bytes()
     assert len(content) > 2 * PIPE_CAPACITY
     command = [sys.executable, "-m", "kdissect", "-", "--format", "json"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        # Whoever runs the tests in the background has them ignore SIGINT, which is inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         # When all is written, the reader must have taken more than half of it.
