@@ -1,7 +1,9 @@
 """Frame → Exchange: pairs each request with its response; the memory of every connection.
 
 A broker answers the requests of one connection in order, so pairing is first in, first out with
-the correlation id as check; after loss the id repairs the order. A request is remembered from its
+the correlation id as check; after loss the id repairs the order. A request behind a hole comes
+after its response, so a response without a request waits until one sent later shows that it is an
+orphan. A request is remembered from its
 header alone, before its body is decoded, so a body that does not decode costs its details and
 never the row. Knows nothing of tables.
 """
@@ -26,7 +28,7 @@ from kdissect.messages.headers import (
 from kdissect.messages.roles import fact_plans
 from kdissect.protocol.apis import api_name, is_known
 from kdissect.protocol.plans import Plan, Plans
-from kdissect.protocol.readers import NULL
+from kdissect.protocol.readers import NULL, Sink
 from kdissect.streams.events import ACCEPTER, OPENER, Connection
 
 API_PRODUCE: Final = 0
@@ -67,7 +69,11 @@ DEFAULT_PENDING_LIMIT: Final = (
     10_000  # requests waiting on one connection; clients allow 5 to 1 000
 )
 HELD_FRAMES_LIMIT: Final = 64  # frames kept while it is not known which side is the broker
+# Responses that wait for a request behind a hole, of one connection: holes wait for 30 s at most.
+EARLY_LIMIT: Final = 256
+EARLY_BYTES: Final = 64 << 20
 MS: Final = 1_000_000
+MIN_DROPPED: Final = 64  # requests that wait no longer, before the list of them is cut
 
 DEFAULT_PORTS: Final = (9092, 9093, 9094, 19092, 29092)
 
@@ -144,6 +150,17 @@ class FetchPosition:
         self.high_watermark: i64 = NULL
 
 
+class EarlyResponse:
+    """A response whose request was not there yet; `previous_end` is of the answer before it."""
+
+    __slots__ = ("correlation_id", "frame", "previous_end")
+
+    def __init__(self, correlation_id: i64, frame: Frame, previous_end: i64) -> None:
+        self.correlation_id = correlation_id
+        self.frame = frame
+        self.previous_end = previous_end
+
+
 class ConnectionState:
     """What has to be remembered of one connection between its frames.
 
@@ -155,7 +172,7 @@ class ConnectionState:
         "connection", "request_direction", "broker_side_by", "protocol", "pending",
         "pending_head", "last_response_end", "exchange_count", "sasl_mechanism", "sasl_user",
         "software_name", "software_version", "in_sasl_tokens", "tokens_unanswered", "positions",
-        "held", "probed",
+        "held", "probed", "early", "early_bytes",
     )  # fmt: skip
 
     def __init__(self, connection: Connection) -> None:
@@ -176,6 +193,8 @@ class ConnectionState:
         # Fetch offsets by topic (name or id) and partition, for sessions that leave them out.
         self.positions: dict[object, dict[int, FetchPosition]] = {}
         self.held: list[Frame] = []
+        self.early: list[EarlyResponse] = []
+        self.early_bytes: i64 = 0
         # Which directions the sniffer has been asked about, as bits.
         self.probed: i64 = 0
 
@@ -210,6 +229,7 @@ class Exchanges:
         self.sink.keeps_batches = keeps_batches
         self.sink.keeps_records = keeps_records
         self.plans: Plans = fact_plans()
+        self.scratch = Sink()
         self.states: dict[int, ConnectionState] = {}
         self.current: ConnectionState | None = None
 
@@ -233,6 +253,9 @@ class Exchanges:
             exchange.retransmits = connection.retransmits - exchange.retransmits_at_start
         state.pending = []
         state.pending_head = 0
+        for early in state.early:
+            left.append(self._orphan(state, early))
+        state.early = []
         if not state.protocol:
             counts = connection.counts
             empty = counts[0].payload_bytes + counts[1].payload_bytes == 0
@@ -253,7 +276,7 @@ class Exchanges:
 
     def _decide_by_content(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
         """Neither SYN nor port tell: the side that sends plausible requests is the client."""
-        if is_plausible_request(frame.data, frame.missing == 0):
+        if self.is_convincing(frame.data, frame.missing == 0):
             state.request_direction = frame.direction
             state.broker_side_by = "content"
             held = state.held
@@ -271,6 +294,23 @@ class Exchanges:
         if frame.direction == state.request_direction:
             return self._request(state, frame)
         return self._response(state, frame)
+
+    def is_convincing(self, data: bytes, is_whole: bool) -> bool:
+        """Whether a frame's bytes are a request, where nothing else speaks for it.
+
+        A whole one must decode to its last byte; one that is not, or of a version without layout,
+        must have a client id.
+        """
+        if not is_plausible_request(data, is_whole):
+            return False
+        header = read_request_header(data) if is_whole else read_fixed_header(data)
+        plan = self._plan(header.api_key, header.api_version, False)
+        if not is_whole or plan is None:
+            return len(data) >= 10 and read_i16_be(data, 8) > 0
+        try:
+            return plan.run(data, header.body_offset, self.scratch) == len(data)
+        except DecodeError:
+            return False
 
     # Requests
 
@@ -310,7 +350,7 @@ class Exchanges:
         state.pending.append(exchange)
         if len(state.pending) - state.pending_head > self.pending_limit:
             return [self._overflow(state, frame)]
-        return _NOTHING
+        return self._meet_early(state, exchange) if state.early else _NOTHING
 
     def _new_exchange(self, state: ConnectionState, frame: Frame) -> Exchange:
         state.exchange_count += 1
@@ -374,7 +414,7 @@ class Exchanges:
 
     def _overflow(self, state: ConnectionState, frame: Frame) -> Exchange:
         oldest = state.pending[state.pending_head]
-        state.pending_head += 1
+        drop_pending(state, state.pending_head + 1)
         oldest.outcome = UNANSWERED
         text = (
             f"more than {self.pending_limit} requests wait on one connection; the oldest is let go"
@@ -386,64 +426,98 @@ class Exchanges:
 
     def _response(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
         data = frame.data
-        if state.tokens_unanswered > 0 and not answers_first(state, data):
+        at = position_in_pending(state, data)
+        if at < 0 and state.tokens_unanswered > 0:
             state.tokens_unanswered -= 1
             return _NOTHING
         if len(data) < 4:
             if state.protocol == "kafka" and not frame.missing:
                 self._problem(frame, "bad-response-header", f"a response of {len(data)} bytes")
             return _NOTHING
-        correlation_id: i64 = i64(read_i32_be(data, 0))
+        previous_end = state.last_response_end
+        if frame.end_time_ns >= 0:
+            state.last_response_end = frame.end_time_ns
+        if at >= 0:
+            return self._pair(state, at, frame, previous_end)
+        if state.protocol and state.protocol != "kafka":
+            return _NOTHING
+        early = EarlyResponse(i64(read_i32_be(data, 0)), frame, previous_end)
+        return self._keep_early(state, early)
+
+    def _pair(
+        self, state: ConnectionState, at: i64, frame: Frame, previous_end: i64
+    ) -> list[Exchange]:
+        """``pending[at]`` is answered, what was asked before it is not going to be."""
         pending = state.pending
-        head = state.pending_head
-        at = head
-        while at < len(pending) and pending[at].correlation_id != correlation_id:
-            at += 1
-        if at == len(pending):
-            if state.protocol and state.protocol != "kafka":
-                return _NOTHING
-            return [self._orphan(state, frame, correlation_id)]
         exchange = pending[at]
         done: list[Exchange] = []
-        # Answers come in order, so what was asked before this one is not going to be answered.
+        head = state.pending_head
         while head < at:
             earlier = pending[head]
             earlier.outcome = UNANSWERED
             earlier.retransmits = frame.retransmits_at_start - earlier.retransmits_at_start
             done.append(earlier)
             head += 1
-        state.pending_head = at + 1
-        if state.pending_head >= 64 and state.pending_head * 2 >= len(pending):
-            del pending[: state.pending_head]
-            state.pending_head = 0
-        self._answer(state, exchange, frame)
+        drop_pending(state, at + 1)
+        self._answer(state, exchange, frame, previous_end)
         done.append(exchange)
         return done
 
-    def _orphan(self, state: ConnectionState, frame: Frame, correlation_id: i64) -> Exchange:
-        exchange = self._new_exchange(state, frame)
+    def _keep_early(self, state: ConnectionState, early: EarlyResponse) -> list[Exchange]:
+        """No request waits for this response: it was lost, or comes later from behind a hole."""
+        state.early.append(early)
+        state.early_bytes += len(early.frame.data)
+        if len(state.early) <= EARLY_LIMIT and state.early_bytes <= EARLY_BYTES:
+            return _NOTHING
+        oldest = state.early.pop(0)
+        state.early_bytes -= len(oldest.frame.data)
+        return [self._orphan(state, oldest)]
+
+    def _meet_early(self, state: ConnectionState, exchange: Exchange) -> list[Exchange]:
+        """The newest request may be the one of an early response, or show that it is an orphan."""
+        done: list[Exchange] = []
+        left: list[EarlyResponse] = []
+        is_met = False
+        for early in state.early:
+            if early.frame.start_time_ns < exchange.request_start:
+                done.append(self._orphan(state, early))
+            elif not is_met and early.correlation_id == exchange.correlation_id:
+                is_met = True
+                at = len(state.pending) - 1
+                done += self._pair(state, at, early.frame, early.previous_end)
+            else:
+                left.append(early)
+                continue
+            state.early_bytes -= len(early.frame.data)
+        state.early = left
+        return done
+
+    def _orphan(self, state: ConnectionState, early: EarlyResponse) -> Exchange:
+        exchange = self._new_exchange(state, early.frame)
         exchange.outcome = ORPHAN
         exchange.status = NO_REQUEST
-        exchange.correlation_id = correlation_id
-        self._set_response(state, exchange, frame)
+        exchange.correlation_id = early.correlation_id
+        self._set_response(exchange, early.frame)
         return exchange
 
-    def _set_response(self, state: ConnectionState, exchange: Exchange, frame: Frame) -> None:
+    def _set_response(self, exchange: Exchange, frame: Frame) -> None:
         exchange.response_start = frame.start_time_ns
         exchange.response_end = frame.end_time_ns if frame.end_time_ns >= 0 else NULL
         exchange.response_size = frame.size
         exchange.response_packet = frame.start_packet
-        exchange.retransmits = frame.retransmits_at_end - exchange.retransmits_at_start
+        # Less than 0 when the request came late, from behind a hole.
+        retransmits = frame.retransmits_at_end - exchange.retransmits_at_start
+        exchange.retransmits = retransmits if retransmits > 0 else 0
         if self.keeps_frames:
             exchange.response_frame = frame
-        if exchange.response_end != NULL:
-            state.last_response_end = exchange.response_end
 
-    def _answer(self, state: ConnectionState, exchange: Exchange, frame: Frame) -> None:
+    def _answer(
+        self, state: ConnectionState, exchange: Exchange, frame: Frame, previous_end: i64
+    ) -> None:
         """Fill in what the response says."""
         exchange.outcome = ANSWERED
-        exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, state.last_response_end)
-        self._set_response(state, exchange, frame)
+        exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, previous_end)
+        self._set_response(exchange, frame)
         key = exchange.api_key
         version = response_layout_version(key, exchange.api_version, frame.data)
         plan = self._plan(key, version, True)
@@ -574,11 +648,18 @@ def decide_sides(state: ConnectionState, ports: frozenset[int], brokers: frozens
         state.broker_side_by = "port"
 
 
-def answers_first(state: ConnectionState, data: bytes) -> bool:
-    """Whether a response has the correlation id of the request that waits longest."""
-    if len(data) < 4 or state.pending_head == len(state.pending):
-        return False
-    return state.pending[state.pending_head].correlation_id == i64(read_i32_be(data, 0))
+def position_in_pending(state: ConnectionState, data: bytes) -> i64:
+    """Which of the requests that wait has the correlation id of a response; -1 for none."""
+    if len(data) < 4:
+        return -1
+    correlation_id = i64(read_i32_be(data, 0))
+    pending = state.pending
+    at = state.pending_head
+    while at < len(pending):
+        if pending[at].correlation_id == correlation_id:
+            return at
+        at += 1
+    return -1
 
 
 def queue_ns(exchange: Exchange, response_start: i64, previous_end: i64) -> i64:
