@@ -303,11 +303,14 @@ class Exchanges:
         """
         if not is_plausible_request(data, is_whole):
             return False
-        header = read_request_header(data) if is_whole else read_fixed_header(data)
-        plan = self._plan(header.api_key, header.api_version, False)
-        if not is_whole or plan is None:
-            return len(data) >= 10 and read_i16_be(data, 8) > 0
+        has_client_id = len(data) >= 10 and read_i16_be(data, 8) > 0
+        if not is_whole:
+            return has_client_id
         try:
+            header = read_request_header(data)
+            plan = self._plan(header.api_key, header.api_version, False)
+            if plan is None:
+                return has_client_id
             return plan.run(data, header.body_offset, self.scratch) == len(data)
         except DecodeError:
             return False
@@ -626,6 +629,14 @@ def settle_errors(exchange: Exchange, sink: FactSink, is_whole: bool) -> None:
         exchange.error_code = sink.first_error
     elif is_whole:
         exchange.error_code = 0
+
+
+def drop_pending(state: ConnectionState, head: i64) -> None:
+    """Requests before `head` wait no longer; the list is cut when most of it is such."""
+    state.pending_head = head
+    if head >= MIN_DROPPED and head * 2 >= len(state.pending):
+        del state.pending[:head]
+        state.pending_head = 0
 
 
 def decide_sides(state: ConnectionState, ports: frozenset[int], brokers: frozenset[bytes]) -> None:

@@ -9,9 +9,8 @@ from typing import Final
 from librt.strings import read_i32_be
 from mypy_extensions import i64
 
-from kdissect.exchanges import ConnectionState, Exchanges, decide_sides
+from kdissect.exchanges import ConnectionState, Exchanges, decide_sides, position_in_pending
 from kdissect.frames import IGNORE, NOT_HERE, Probe
-from kdissect.messages.headers import is_plausible_request
 from kdissect.streams.events import Connection
 
 TLS_HANDSHAKE: Final = 0x16
@@ -43,11 +42,20 @@ class Sniffer(Probe):
             return start
         if state.request_direction < 0:
             decide_sides(state, self.exchanges.ports, self.exchanges.brokers)
-        if state.request_direction == direction:
-            return start if is_request_start(data, start, end) else NOT_HERE
-        if state.request_direction >= 0:
+        if state.request_direction >= 0 and state.request_direction != direction:
             return start if is_awaited_response(state, data, start, end) else NOT_HERE
-        return start if is_request_start(data, start, end) else NOT_HERE
+        return start if self._is_request_start(data, start, end) else NOT_HERE
+
+    def _is_request_start(self, data: bytes, start: i64, end: i64) -> bool:
+        """A plausible size field followed by a request."""
+        if end - start < 12:
+            return False
+        size = i64(read_i32_be(data, start))
+        if size < 10 or size > MAX_PLAUSIBLE_REQUEST:
+            return False
+        stop = start + 4 + size
+        is_whole = stop <= end
+        return self.exchanges.is_convincing(data[start + 4 : stop if is_whole else end], is_whole)
 
 
 def foreign_protocol(data: bytes, start: i64, end: i64) -> str:
@@ -62,18 +70,6 @@ def foreign_protocol(data: bytes, start: i64, end: i64) -> str:
     return "ssh" if first == b"SSH-" else ""
 
 
-def is_request_start(data: bytes, start: i64, end: i64) -> bool:
-    """A plausible size field followed by a plausible request header."""
-    if end - start < 12:
-        return False
-    size = i64(read_i32_be(data, start))
-    if size < 10 or size > MAX_PLAUSIBLE_REQUEST:
-        return False
-    stop = start + 4 + size
-    is_whole = stop <= end
-    return is_plausible_request(data[start + 4 : stop if is_whole else end], is_whole)
-
-
 def is_awaited_response(state: ConnectionState, data: bytes, start: i64, end: i64) -> bool:
     """A plausible size field followed by the correlation id of a request that waits."""
     if end - start < 8:
@@ -81,10 +77,4 @@ def is_awaited_response(state: ConnectionState, data: bytes, start: i64, end: i6
     size = i64(read_i32_be(data, start))
     if size < 4:
         return False
-    correlation_id = i64(read_i32_be(data, start + 4))
-    at = state.pending_head
-    while at < len(state.pending):
-        if state.pending[at].correlation_id == correlation_id:
-            return True
-        at += 1
-    return False
+    return position_in_pending(state, data[start + 4 : start + 8]) >= 0
