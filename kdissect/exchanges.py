@@ -29,6 +29,7 @@ from kdissect.messages.roles import fact_plans
 from kdissect.protocol.apis import api_name, is_known
 from kdissect.protocol.plans import Plan, Plans
 from kdissect.protocol.readers import NULL, Sink
+from kdissect.streams.acknowledged import REORDER_NS
 from kdissect.streams.events import ACCEPTER, OPENER, Connection
 
 API_PRODUCE: Final = 0
@@ -172,7 +173,7 @@ class ConnectionState:
         "connection", "request_direction", "broker_side_by", "protocol", "pending",
         "pending_head", "last_response_end", "exchange_count", "sasl_mechanism", "sasl_user",
         "software_name", "software_version", "in_sasl_tokens", "tokens_unanswered", "positions",
-        "held", "probed", "early", "early_bytes",
+        "held", "probed", "early", "early_bytes", "last_correlation_id",
     )  # fmt: skip
 
     def __init__(self, connection: Connection) -> None:
@@ -195,6 +196,7 @@ class ConnectionState:
         self.held: list[Frame] = []
         self.early: list[EarlyResponse] = []
         self.early_bytes: i64 = 0
+        self.last_correlation_id: i64 = NULL
         # Which directions the sniffer has been asked about, as bits.
         self.probed: i64 = 0
 
@@ -351,9 +353,11 @@ class Exchanges:
             exchange.retransmits = frame.retransmits_at_end - frame.retransmits_at_start
             return [exchange]
         state.pending.append(exchange)
+        done = self._meet_early(state, exchange) if state.early else _NOTHING
+        state.last_correlation_id = exchange.correlation_id
         if len(state.pending) - state.pending_head > self.pending_limit:
-            return [self._overflow(state, frame)]
-        return self._meet_early(state, exchange) if state.early else _NOTHING
+            return [*done, self._overflow(state, frame)]
+        return done
 
     def _new_exchange(self, state: ConnectionState, frame: Frame) -> Exchange:
         state.exchange_count += 1
@@ -481,8 +485,12 @@ class Exchanges:
         done: list[Exchange] = []
         left: list[EarlyResponse] = []
         is_met = False
+        # Packets may be captured in another order; ids that all are the same tell nothing then.
+        before = exchange.request_start
+        if exchange.correlation_id != state.last_correlation_id:
+            before -= REORDER_NS
         for early in state.early:
-            if early.frame.start_time_ns < exchange.request_start:
+            if early.frame.start_time_ns < before:
                 done.append(self._orphan(state, early))
             elif not is_met and early.correlation_id == exchange.correlation_id:
                 is_met = True

@@ -173,8 +173,18 @@ def test_a_request_given_after_its_response_is_answered_by_it() -> None:
     assert set(found.column("queue_ns")) == {0}
 
 
+def test_captured_in_the_wrong_order_they_are_one_exchange_unless_all_ids_are_the_same() -> None:
+    talk = conversation(has_acks=False).broker(beaten(1)).client(heartbeat(1))
+    found = found_in(talk)
+    assert found.columns("outcome", "latency_ns", "queue_ns") == [("answered", -STEP_NS, 0)]
+    talk = conversation(has_acks=False).client(heartbeat(0)).broker(beaten(0), beaten(0))
+    found = found_in(talk.client(heartbeat(0)).broker(beaten(0)))
+    assert sorted(outcomes(found)) == [(0, "answered"), (0, "answered"), (0, "orphan")]
+
+
 def test_a_response_is_an_orphan_as_soon_as_a_later_request_is_there() -> None:
-    talk = conversation().broker(beaten(8)).client(heartbeat(9)).broker(beaten(7), beaten(9))
+    talk = conversation().broker(beaten(8)).client(heartbeat(9), gap_ns=30 * MS)
+    talk = talk.broker(beaten(7), beaten(9))
     assert outcomes(found_in(talk)) == [(8, "orphan"), (9, "answered"), (7, "orphan")]
 
 
