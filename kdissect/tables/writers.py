@@ -1,6 +1,7 @@
 """Record batches → Parquet files that appear whole or not at all."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -18,7 +19,7 @@ COMPRESSION_LEVEL: Final = 1  # zstd; level 3 is 10 % smaller and takes twice th
 
 
 class ParquetFile:
-    """Writes one Parquet file: under a temporary name beside it, renamed by `close`.
+    """Writes one Parquet file under a temporary name beside it: `finish` it, then `publish` it.
 
     Raises OutputError when the file exists (unless `force`), or the disk is full or not writable.
     """
@@ -26,6 +27,8 @@ class ParquetFile:
     def __init__(self, path: Path, schema: pa.Schema, force: bool = False) -> None:
         if path.exists() and not force:
             raise OutputError(f"{path} exists already; --force overwrites it")
+        if path.is_dir():
+            raise OutputError(f"{path} is a directory")
         self.path = path
         self.temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         self.schema = schema
@@ -54,14 +57,19 @@ class ParquetFile:
         if self.waiting_rows >= ROW_GROUP_ROWS:
             self._flush()
 
-    def close(self) -> None:
-        """Finish the file and give it its name."""
+    def finish(self) -> None:
+        """Write what is left: afterwards nothing but the name is missing."""
         try:
             self._flush()
             self.writer.close()
+        except OSError as error:
+            raise OutputError(f"cannot write {self.path}: {error.strerror or error}") from error
+
+    def publish(self) -> None:
+        """Give the finished file its name."""
+        try:
             self.temporary.replace(self.path)
         except OSError as error:
-            self.discard()
             raise OutputError(f"cannot write {self.path}: {error.strerror or error}") from error
 
     def discard(self) -> None:
@@ -77,7 +85,6 @@ class ParquetFile:
         try:
             self.writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
         except OSError as error:
-            self.discard()
             raise OutputError(f"cannot write {self.path}: {error.strerror or error}") from error
 
 
@@ -98,6 +105,8 @@ class ParquetDirectory:
     """
 
     def __init__(self, directory: Path, schemas: dict[str, pa.Schema], force: bool = False) -> None:
+        self.directory = directory
+        self.is_new = not directory.exists()
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -126,9 +135,18 @@ class ParquetDirectory:
         if kind is not None:
             self._discard()
             return
-        for file in self.files.values():
-            file.close()
+        try:
+            for file in self.files.values():
+                file.finish()
+            for file in self.files.values():
+                file.publish()
+        except OutputError:
+            self._discard()
+            raise
 
     def _discard(self) -> None:
         for file in self.files.values():
             file.discard()
+        if self.is_new:
+            with suppress(OSError):
+                self.directory.rmdir()
