@@ -25,6 +25,7 @@ from kdissect.tables.writers import ParquetDirectory
 Progress = Callable[[int, int | None], None]
 
 ROW_NUMBER: Final = "kdissect_row_number"
+MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
 # Rows of one record batch: 32 768 rows of 31 packed integers are 8 MB before they become Arrow.
 BATCH_ROWS: Final = 32_768
 
@@ -88,11 +89,10 @@ class Run:
 
     def __init__(self, sources: Source | Sequence[Source], options: Options | None = None) -> None:
         self.options = options or Options()
-        unknown = set(self.options.tables) - set(TABLES)
-        if unknown:
-            raise KdissectError(f"no table {sorted(unknown)[0]!r}; there are: {', '.join(TABLES)}")
-        self.capture = open_captures(sources)
+        for name in self.options.tables:
+            check_columns(name, self.options.columns.get(name, ()))
         self.dissector = make_dissector(self.options, collects=False, keeps_frames=False)
+        self.capture = open_captures(sources)
         self.builders = {
             name: BatchBuilder(
                 TABLES[name],
@@ -219,6 +219,16 @@ def endpoint_bytes(text: str) -> bytes:
         raise KdissectError(f"{text!r} is not address:port: {error}") from error
 
 
+def check_columns(table: str, columns: Sequence[str]) -> None:
+    """Raise KdissectError unless there is such a table and it has these columns."""
+    if table not in TABLES:
+        raise KdissectError(f"no table {table!r}; there are: {', '.join(TABLES)}")
+    names = [column.name for column in TABLES[table].columns]
+    for name in columns:
+        if name not in names:
+            raise KdissectError(f"no column {name!r} in {table}; there are: {', '.join(names)}")
+
+
 class Reading:
     """One table of captures, not read yet; every way to read it is one pass."""
 
@@ -231,12 +241,9 @@ class Reading:
         limit: int | None,
         options: Mapping[str, Any],
     ) -> None:
-        if table not in TABLES:
-            raise KdissectError(f"no table {table!r}; there are: {', '.join(TABLES)}")
-        names = [column.name for column in TABLES[table].columns]
-        for name in columns or ():
-            if name not in names:
-                raise KdissectError(f"no column {name!r} in {table}; there are: {', '.join(names)}")
+        check_columns(table, columns or ())
+        if limit is not None and limit < 0:
+            raise KdissectError(f"limit is a number of rows, not {limit}")
         self.source = source
         self.table = table
         self.columns = list(columns) if columns is not None else None
@@ -254,6 +261,10 @@ class Reading:
         """The record batches, in bounded memory."""
         if self.limit == 0:
             return
+        if self.where:
+            # A wrong condition is an error even where there are no rows.
+            nothing = pa.RecordBatch.from_pylist([], arrow_schema(TABLES[self.table]))
+            filtered(nothing, self.where)
         made = {} if self.columns is None or self.where else {self.table: self.columns}
         run = self._run = Run(
             self.source, Options(tables=(self.table,), columns=made, **self.options)
@@ -292,8 +303,8 @@ def filtered(batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
     """
     import duckdb
 
-    numbered = pa.Table.from_batches([batch]).append_column(
-        ROW_NUMBER, pa.array(range(batch.num_rows))
+    numbered = in_microseconds(pa.Table.from_batches([batch])).append_column(
+        ROW_NUMBER, pa.array(range(batch.num_rows), pa.int64())
     )
     try:
         with duckdb.connect() as connection:
@@ -304,6 +315,15 @@ def filtered(batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
         first_line = str(error).strip().splitlines()[0]
         raise KdissectError(f"--where {where!r}: {first_line}") from error
     return batch.take(kept.sort())
+
+
+def in_microseconds(table: pa.Table) -> pa.Table:
+    """The table with its times in µs: DuckDB does not compare those in ns with its other times."""
+    fields = [
+        field.with_type(MICROSECONDS) if pa.types.is_timestamp(field.type) else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields), safe=False)
 
 
 def read(
@@ -336,7 +356,7 @@ def write(
     """
     chosen = DEFAULT_TABLES if tables is None else tuple(tables)
     run = Run(source, Options(tables=chosen, **options))
-    with ParquetDirectory(Path(directory), run.schemas, force) as output:
+    with run.capture, ParquetDirectory(Path(directory), run.schemas, force) as output:
         for name, batch in run:
             output.write(name, batch)
     written = {name: (file.path, file.rows) for name, file in output.files.items()}

@@ -84,8 +84,8 @@ class BatchBuilder:
     """Makes record batches of one table; `captures` and `names` are shared with the run.
 
     Rows whose topic id has no name yet are held back until the end, when it may have been learnt;
-    at most `held_limit` of them and one batch, what is beyond goes out with a null topic. `columns` (all when
-    None) says what is made, in that order.
+    at most `held_limit` of them and one batch, what is beyond goes out with a null topic.
+    `columns` (all when None) says what is made, in that order.
     """
 
     def __init__(

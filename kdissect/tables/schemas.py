@@ -69,7 +69,9 @@ CONNECTIONS = Table(
         Column("client_port", INT32, "", "TCP port of the client side"),
         Column("broker_ip", TEXT, "", "address of the broker side"),
         Column("broker_port", INT32, "", "TCP port of the broker side"),
-        Column("broker_side_by", TEXT, "", "how the sides were told apart: syn, port or content"),
+        Column(
+            "broker_side_by", TEXT, "", "how the sides were told apart: user, syn, port or content"
+        ),
         Column("first_time", TIME, "", "time of the first packet"),
         Column("last_time", TIME, "", "time of the last packet"),
         Column("first_packet", INT64, "", "frame number of the first packet"),
@@ -116,7 +118,7 @@ EXCHANGES = Table(
         CONNECTION_ID,
         EXCHANGE_ID,
         Column("api_key", INT16, "", "API key of the request"),
-        Column("api", TEXT, "", "API name; null when the key is unknown", stored=False),
+        Column("api", TEXT, "", "API name; api-N for a key N that is not known", stored=False),
         Column("api_version", INT16, "", "API version of the request"),
         Column("correlation_id", INT32, "", "correlation id"),
         Column("client_id", TEXT, "", "client id of the request header"),
@@ -225,7 +227,11 @@ BATCHES = Table(
         Column("codec", TEXT, "", "none, gzip, snappy, lz4 or zstd"),
         Column("compressed_size", INT64, "bytes", "size of the records part on the wire"),
         Column(
-            "uncompressed_size", INT64, "bytes", "size of the records part unpacked, where known"
+            "uncompressed_size",
+            INT64,
+            "bytes",
+            "size of the records part unpacked, as its codec states it; known of every batch when "
+            "records are asked for too",
         ),
         Column("record_count", INT64, "", "records; null for a wrapper that was not unpacked"),
         Column("base_offset", INT64, "", "first offset (in a produce request: relative)"),
