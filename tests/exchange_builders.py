@@ -180,7 +180,8 @@ def found_in(
 ) -> Found:
     """The exchanges and all tables of a conversation."""
     packets = list(talk.packets() if isinstance(talk, Conversation) else talk)
-    stage = exchanges or Exchanges(keeps_records=True)
+    stage = exchanges or Exchanges()
+    stage.sink.keeps_records = True
     dissector = Dissector(stage, frozenset(TABLES), has_payload=has_payload, collects=True)
     dissector.feed(packets)
     dissector.finish()

@@ -1,0 +1,149 @@
+"""Where frames start, and what is not Kafka at all."""
+
+import random
+
+import pytest
+
+from kdissect.exchanges import Exchanges
+from tests.conversation import Conversation, conversation
+from tests.exchange_builders import Found, found_in, request, response, sized
+from tests.test_delivery import packets_of, session
+
+MSS = 1448
+
+
+def heartbeats(count: int) -> Conversation:
+    talk = conversation(has_acks=True)
+    for number in range(count):
+        talk = talk.client(request("Heartbeat", 4, number, group_id="workers"))
+        talk = talk.broker(response("Heartbeat", 4, number))
+    return talk
+
+
+def protocols(found: Found) -> list[str]:
+    return found.column("protocol", "connections")
+
+
+FOREIGN = {
+    "tls": (
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(40),
+        b"\x16\x03\x03\x00\x7a\x02",
+    ),
+    "http": (b"GET /metrics HTTP/1.1\r\nHost: broker\r\n\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+    "ssh": (b"SSH-2.0-OpenSSH_9.6\r\n", b"SSH-2.0-OpenSSH_9.2\r\n"),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_other_protocols_are_named_and_give_no_exchanges(name: str) -> None:
+    asked, answered = FOREIGN[name]
+    for talk in (
+        conversation().client(asked).broker(answered),
+        conversation().broker(answered).client(asked),
+        conversation().client(asked).broker(answered).start_late(3),
+    ):
+        found = found_in(talk)
+        assert protocols(found) == [name]
+        assert found.rows == []
+        assert found.tables["problems"] == []
+        (row,) = found.tables["connections"]
+        assert row["skipped_bytes_to_broker"] == len(asked)
+        assert row["skipped_bytes_to_client"] == len(answered)
+
+
+@pytest.mark.parametrize(
+    "method", [b"POST /", b"HEAD /", b"PUT /x", b"OPTIONS *", b"PRI * HTTP/2.0"]
+)
+def test_http_is_known_by_its_methods(method: bytes) -> None:
+    assert protocols(found_in(conversation().client(method + b" HTTP/1.1\r\n\r\n"))) == ["http"]
+
+
+def test_a_health_check_without_a_byte_is_no_protocol() -> None:
+    for talk in (conversation().close(), conversation().reset(), conversation()):
+        found = found_in(talk)
+        assert protocols(found) == ["none"]
+        assert found.tables["problems"] == []
+
+
+@pytest.mark.parametrize(
+    "junk", [b"\x00", b"\x00\x00\x00", b"\r\n\r\n\r\n", bytes(20), b"\xff" * 30]
+)
+def test_junk_on_a_brokers_port_is_other_and_gives_no_exchanges(junk: bytes) -> None:
+    found = found_in(conversation().client(junk).reset(is_client=False))
+    assert protocols(found) == ["other"]
+    assert found.rows == []
+
+
+def test_frames_that_are_no_requests_are_other_and_give_no_exchanges() -> None:
+    talk = conversation().client(sized(b"\x01hello, this is another protocol"))
+    found = found_in(talk.broker(sized(b"\x02and this its answer")).client(sized(b"\x01more")))
+    assert protocols(found) == ["other"]
+    assert found.rows == []
+
+
+def test_random_bytes_between_unknown_ports_give_no_exchanges() -> None:
+    source = random.Random(5)
+    talk = conversation(has_acks=False)
+    for _ in range(50):
+        talk = talk.client(source.randbytes(MSS)).broker(source.randbytes(MSS))
+    found = found_in(talk.start_late(3), Exchanges(ports=frozenset()))
+    assert found.rows == []
+    assert protocols(found) == ["other"]
+
+
+def test_zeros_between_unknown_ports_give_no_exchanges() -> None:
+    talk = conversation(has_acks=False)
+    for _ in range(5):
+        talk = talk.client(bytes(MSS)).broker(bytes(MSS))
+    assert found_in(talk.start_late(3), Exchanges(ports=frozenset())).rows == []
+
+
+def test_a_captures_first_response_is_not_taken_for_a_request() -> None:
+    # Its size, correlation id and body are those of an empty Produce v1, but for two bytes.
+    late = heartbeats(3).start_late(5)
+    found = found_in(late, Exchanges(ports=frozenset()))
+    assert found.columns("api", "correlation_id", "outcome") == [
+        ("Heartbeat", 1, "answered"), ("Heartbeat", 2, "answered"),
+    ]  # fmt: skip
+
+
+def test_after_a_hole_requests_and_responses_are_found_again() -> None:
+    talk = heartbeats(20)
+    # Packets 3 + 4 * n + 1 are requests, + 3 responses; each is followed by an ACK.
+    found = found_in(talk.lose(3 + 4 * 5 + 1, 3 + 4 * 12 + 3))
+    outcomes = dict(found.columns("correlation_id", "outcome"))
+    assert outcomes == dict.fromkeys(range(20), "answered") | {5: "orphan", 12: "unanswered"}
+
+
+def test_a_hole_in_both_directions_costs_what_was_in_it() -> None:
+    talk = heartbeats(20)
+    found = found_in(talk.lose(*range(3 + 4 * 5 + 1, 3 + 4 * 8 + 1)))
+    assert found.columns("correlation_id", "outcome") == [
+        (n, "answered") for n in range(20) if n not in (5, 6, 7)
+    ]
+
+
+def test_a_record_that_looks_like_a_request_is_not_one() -> None:
+    inner = request("Heartbeat", 4, 99, group_id="phantom")
+    padding = bytes(MSS - len(inner))
+    filled = request("SaslAuthenticate", 0, 1, auth_bytes=(inner + padding) * 5)
+    talk = conversation().client(filled).broker(response("SaslAuthenticate", 0, 1))
+    talk = talk.client(request("Heartbeat", 4, 2)).broker(response("Heartbeat", 4, 2))
+    assert found_in(talk).column("correlation_id") == [1, 2]
+
+
+@pytest.mark.parametrize(("loss", "share"), [(0.001, 0.98), (0.01, 0.95), (0.05, 0.85)])
+def test_most_of_a_real_session_survives_lost_packets(loss: float, share: float) -> None:
+    source = random.Random(1)
+    kept = [wire for wire in session() if source.random() >= loss]
+    found = found_in(packets_of(kept))
+    whole = [row for row in found.rows if row["outcome"] in ("answered", "no_response_expected")]
+    assert len(whole) >= share * 331
+
+
+def test_a_session_without_its_handshakes_and_ports_is_found_by_its_content() -> None:
+    kept = [wire for wire in session() if not wire.flags & 0x02]
+    found = found_in(packets_of(kept), Exchanges(ports=frozenset()))
+    assert set(found.column("broker_side_by", "connections")) == {"content"}
+    assert set(found.column("broker_port", "connections")) == {9092}
+    assert len(found.rows) == 331
