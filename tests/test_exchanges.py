@@ -511,7 +511,7 @@ def assert_no_secrets(found: Found) -> None:
 
 
 def vars_of(exchange: Any) -> list[Any]:
-    return [getattr(exchange, name) for name in type(exchange).__slots__]
+    return [getattr(exchange, name) for name in dir(exchange) if not name.startswith("_")]
 
 
 def sasl_of(found: Found) -> list[tuple[Any, ...]]:
