@@ -23,7 +23,9 @@ COMPILED = """
     protocol/structures
     messages/batches messages/compressed_frames messages/compression messages/facts
     messages/headers messages/legacy_records messages/records messages/varints
-    exchanges sniffing tables/rows dissector
+    exchanges/exchange exchanges/fetches exchanges/memory exchanges/merging exchanges/pairing
+    exchanges/sides exchanges/sniffing exchanges/timing
+    tables/rows dissector
 """.split()  # noqa: SIM905  # a line a package
 MODE = os.environ.get("KDISSECT_COMPILE", "1")
 BUILDS = {"bdist_wheel", "build", "build_ext", "develop", "editable_wheel", "install"}

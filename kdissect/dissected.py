@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from kdissect.capture.files import Source, open_captures
 from kdissect.errors import KdissectError
-from kdissect.exchanges import Exchange
+from kdissect.exchanges.exchange import Exchange
 from kdissect.messages.bodies import decode_frame
 from kdissect.messages.facts import ErrorFact, Partition
 from kdissect.messages.records import decode_records

@@ -4,14 +4,16 @@ from mypy_extensions import i64
 
 from kdissect.capture.packet import Packet
 from kdissect.errors import Problem
-from kdissect.exchanges import ConnectionState, Exchange, Exchanges
+from kdissect.exchanges.exchange import Exchange
+from kdissect.exchanges.memory import ConnectionState
+from kdissect.exchanges.pairing import Exchanges
+from kdissect.exchanges.sniffing import Sniffer
 from kdissect.frames import Frames
 from kdissect.messages.compression import DECOMPRESSED_LIMIT
 from kdissect.messages.facts import Partition
 from kdissect.messages.records import check_crc, read_records
 from kdissect.packets.decoder import PacketDecoder
 from kdissect.protocol.readers import NULL
-from kdissect.sniffing import Sniffer
 from kdissect.streams.connections import Streams
 from kdissect.streams.events import End, Event
 from kdissect.tables.rows import (

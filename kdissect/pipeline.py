@@ -17,7 +17,8 @@ import pyarrow as pa
 from kdissect.capture.files import Capture, Source, open_captures
 from kdissect.dissector import Dissector
 from kdissect.errors import KdissectError, Problem
-from kdissect.exchanges import DEFAULT_PORTS, Exchanges
+from kdissect.exchanges.pairing import Exchanges
+from kdissect.exchanges.sides import DEFAULT_PORTS
 from kdissect.tables.batches import BatchBuilder, arrow_schema
 from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
 from kdissect.tables.writers import ParquetDirectory

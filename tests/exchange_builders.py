@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from kdissect.capture.packet import Packet
 from kdissect.dissector import Dissector
-from kdissect.exchanges import Exchange, Exchanges
+from kdissect.exchanges.exchange import Exchange
+from kdissect.exchanges.pairing import Exchanges
 from kdissect.protocol.apis import find_api, request_header_version, response_header_version
 from kdissect.protocol.specs import FieldSpec, snake_case
 from kdissect.tables.batches import BatchBuilder

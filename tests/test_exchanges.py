@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdissect.exchanges import EARLY_LIMIT, NO_REQUEST, Exchanges, merge_partitions
+from kdissect.exchanges.exchange import NO_REQUEST
+from kdissect.exchanges.merging import merge_partitions
+from kdissect.exchanges.pairing import EARLY_LIMIT, Exchanges
 from kdissect.messages.facts import NO_ID, Partition
 from kdissect.protocol.readers import NULL
 from tests.conversation import STEP_NS, Conversation, conversation

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from kdissect.exchanges import Exchanges
+from kdissect.exchanges.pairing import Exchanges
 from tests.conversation import Conversation, conversation
 from tests.exchange_builders import Found, found_in, request, response, sized
 from tests.test_delivery import packets_of, session

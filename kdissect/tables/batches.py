@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kdissect.exchanges import (
+from kdissect.exchanges.exchange import (
     DAMAGED,
     FETCH_CLASSES,
     NO_REQUEST,

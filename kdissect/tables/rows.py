@@ -13,7 +13,8 @@ from librt.strings import BytesWriter, write_i64_le
 from mypy_extensions import i64
 
 from kdissect.errors import Problem
-from kdissect.exchanges import ConnectionState, Exchange
+from kdissect.exchanges.exchange import Exchange
+from kdissect.exchanges.memory import ConnectionState
 from kdissect.messages.facts import NO_ID, Partition
 from kdissect.messages.records import Batch, Record
 from kdissect.protocol.readers import NULL

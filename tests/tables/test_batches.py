@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdissect.exchanges import (
+from kdissect.exchanges.exchange import (
     DAMAGED,
     NO_REQUEST,
     REQUEST_FAILED,

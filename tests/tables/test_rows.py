@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdissect.errors import Problem
-from kdissect.exchanges import ANSWERED, FETCH_WAITED, REQUEST_FAILED, ConnectionState, Exchange
+from kdissect.exchanges.exchange import ANSWERED, FETCH_WAITED, REQUEST_FAILED, Exchange
+from kdissect.exchanges.memory import ConnectionState
 from kdissect.messages.batches import Batch, Record
 from kdissect.messages.facts import ErrorFact, Partition
 from kdissect.protocol.readers import NULL

@@ -9,7 +9,9 @@ from typing import Final
 from librt.strings import read_i32_be
 from mypy_extensions import i64
 
-from kdissect.exchanges import ConnectionState, Exchanges, decide_sides, position_in_pending
+from kdissect.exchanges.memory import ConnectionState, position_in_pending
+from kdissect.exchanges.pairing import Exchanges
+from kdissect.exchanges.sides import decide_sides
 from kdissect.frames import IGNORE, NOT_HERE, Probe
 from kdissect.streams.events import Connection
 

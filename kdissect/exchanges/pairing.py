@@ -1,21 +1,54 @@
-"""Frame → Exchange: pairs each request with its response; the memory of every connection.
+"""Frame → Exchange: pairs each request with its response.
 
 A broker answers the requests of one connection in order, so pairing is first in, first out with
 the correlation id as check; after loss the id repairs the order. A request behind a hole comes
 after its response, so a response without a request waits until one sent later shows that it is an
-orphan. A request is remembered from its
-header alone, before its body is decoded, so a body that does not decode costs its details and
-never the row. Knows nothing of tables.
+orphan. A request is remembered from its header alone, before its body is decoded, so a body that
+does not decode costs its details and never the row.
+
+Longer than other modules: the stage is one class, so that what is called for every frame is called
+directly when it is compiled.
 """
 
 from typing import Final
 
 from librt.strings import read_i16_be, read_i32_be
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64
 
 from kdissect.errors import DecodeError, Problem, UnknownApi
+from kdissect.exchanges.exchange import (
+    ANSWERED,
+    API_FETCH,
+    API_JOIN_GROUP,
+    API_PRODUCE,
+    API_SASL_AUTHENTICATE,
+    API_SASL_HANDSHAKE,
+    API_SYNC_GROUP,
+    API_VERSIONS,
+    DAMAGED,
+    NO_REQUEST,
+    NO_RESPONSE_EXPECTED,
+    ORPHAN,
+    REQUEST_FAILED,
+    RESPONSE_FAILED,
+    UNANSWERED,
+    UNKNOWN_API,
+    UNKNOWN_VERSION,
+    Exchange,
+)
+from kdissect.exchanges.fetches import remember_positions, settle_fetch
+from kdissect.exchanges.memory import (
+    ConnectionState,
+    EarlyResponse,
+    drop_pending,
+    position_in_pending,
+)
+from kdissect.exchanges.merging import merge_partitions
+from kdissect.exchanges.sasl import learn_user
+from kdissect.exchanges.sides import DEFAULT_PORTS, decide_sides
+from kdissect.exchanges.timing import queue_ns, service_ns
 from kdissect.frames import Frame
-from kdissect.messages.facts import NO_ID, ErrorFact, FactSink, Interner, Partition
+from kdissect.messages.facts import FactSink, Interner
 from kdissect.messages.headers import (
     FIXED_HEADER_SIZE,
     RequestHeader,
@@ -30,38 +63,7 @@ from kdissect.protocol.apis import api_name, is_known
 from kdissect.protocol.plans import Plan, Plans
 from kdissect.protocol.readers import NULL, Sink
 from kdissect.streams.acknowledged import REORDER_NS
-from kdissect.streams.events import ACCEPTER, OPENER, Connection
-
-API_PRODUCE: Final = 0
-API_FETCH: Final = 1
-API_JOIN_GROUP: Final = 11
-API_SYNC_GROUP: Final = 14
-API_SASL_HANDSHAKE: Final = 17
-API_VERSIONS: Final = 18
-API_SASL_AUTHENTICATE: Final = 36
-
-# Outcomes.
-PENDING: Final = 0
-ANSWERED: Final = 1
-UNANSWERED: Final = 2
-NO_RESPONSE_EXPECTED: Final = 3
-ORPHAN: Final = 4
-OUTCOMES: Final = ("pending", "answered", "unanswered", "no_response_expected", "orphan")
-
-# Decode status: what of the exchange is not decoded, as bits; 0 is all decoded.
-REQUEST_FAILED: Final = 1
-RESPONSE_FAILED: Final = 2
-UNKNOWN_VERSION: Final = 4
-UNKNOWN_API: Final = 8
-DAMAGED: Final = 16
-NO_REQUEST: Final = 32  # an orphan response says neither its API nor its version
-
-# Fetch classes.
-FETCH_DATA: Final = 1
-FETCH_WAITED: Final = 2
-FETCH_EMPTY: Final = 3
-FETCH_ERROR: Final = 4
-FETCH_CLASSES: Final = ("", "data", "waited", "empty", "error")
+from kdissect.streams.events import Connection
 
 EXCHANGES_PER_PACKET: Final = (
     100_000  # more than frames fit into one 256 KiB segment (>= 4 bytes each)
@@ -73,133 +75,6 @@ HELD_FRAMES_LIMIT: Final = 64  # frames kept while it is not known which side is
 # Responses that wait for a request behind a hole, of one connection: holes wait for 30 s at most.
 EARLY_LIMIT: Final = 256
 EARLY_BYTES: Final = 64 << 20
-MS: Final = 1_000_000
-MIN_DROPPED: Final = 64  # requests that wait no longer, before the list of them is cut
-
-DEFAULT_PORTS: Final = (9092, 9093, 9094, 19092, 29092)
-
-
-@mypyc_attr(acyclic=True)
-class Exchange:
-    """A request and what became of it; times in ns since 1970, NULL where there is none.
-
-    `queue_end_ns` is the end of the previous answer on the connection, `wait_ns` the part of the
-    service time that the request asked for. The frames are kept only when asked for.
-    """
-
-    __slots__ = (
-        "capture", "connection_id", "exchange_id", "api_key", "api_version", "correlation_id",
-        "client_id", "outcome", "request_start", "request_end", "response_start", "response_end",
-        "queue_ns", "wait_ns", "throttle_ms", "request_size", "response_size", "error_code",
-        "error_count", "acks", "group_id", "transactional_id", "topic_count", "record_count",
-        "record_bytes", "fetch_class", "retransmits", "retransmits_at_start", "request_packet",
-        "response_packet", "status", "partitions", "errors", "max_wait_ms", "min_bytes",
-        "request_frame", "response_frame", "connection", "request_direction",
-    )  # fmt: skip
-
-    def __init__(
-        self, connection: Connection, direction: i64, exchange_id: i64, capture: i64
-    ) -> None:
-        self.connection = connection
-        self.request_direction = direction
-        self.connection_id: i64 = connection.id
-        self.exchange_id = exchange_id
-        self.capture = capture
-        self.api_key: i64 = NULL
-        self.api_version: i64 = NULL
-        self.correlation_id: i64 = NULL
-        self.client_id: str | None = None
-        self.outcome: i64 = PENDING
-        self.request_start: i64 = NULL
-        self.request_end: i64 = NULL
-        self.response_start: i64 = NULL
-        self.response_end: i64 = NULL
-        self.queue_ns: i64 = NULL
-        self.wait_ns: i64 = NULL
-        self.throttle_ms: i64 = NULL
-        self.request_size: i64 = NULL
-        self.response_size: i64 = NULL
-        self.error_code: i64 = NULL
-        self.error_count: i64 = NULL
-        self.acks: i64 = NULL
-        self.group_id: str = ""
-        self.transactional_id: str = ""
-        self.topic_count: i64 = 0
-        self.record_count: i64 = NULL
-        self.record_bytes: i64 = NULL
-        self.fetch_class: i64 = 0
-        self.retransmits: i64 = 0
-        self.retransmits_at_start: i64 = 0
-        self.request_packet: i64 = NULL
-        self.response_packet: i64 = NULL
-        self.status: i64 = 0
-        self.partitions: list[Partition] | None = None
-        self.errors: list[ErrorFact] | None = None
-        self.max_wait_ms: i64 = NULL
-        self.min_bytes: i64 = NULL
-        self.request_frame: Frame | None = None
-        self.response_frame: Frame | None = None
-
-
-class FetchPosition:
-    """Where a fetch session stands in one partition, and how far the broker said the log goes."""
-
-    __slots__ = ("offset", "high_watermark")
-
-    def __init__(self, offset: i64) -> None:
-        self.offset = offset
-        self.high_watermark: i64 = NULL
-
-
-class EarlyResponse:
-    """A response whose request was not there yet; `previous_end` is of the answer before it."""
-
-    __slots__ = ("correlation_id", "frame", "previous_end")
-
-    def __init__(self, correlation_id: i64, frame: Frame, previous_end: i64) -> None:
-        self.correlation_id = correlation_id
-        self.frame = frame
-        self.previous_end = previous_end
-
-
-class ConnectionState:
-    """What has to be remembered of one connection between its frames.
-
-    `request_direction` is the direction that carries requests, -1 while it is not known;
-    `protocol` is "" while nothing was understood. Requests waiting are ``pending[pending_head:]``.
-    """
-
-    __slots__ = (
-        "connection", "request_direction", "broker_side_by", "protocol", "pending",
-        "pending_head", "last_response_end", "exchange_count", "sasl_mechanism", "sasl_user",
-        "software_name", "software_version", "in_sasl_tokens", "tokens_unanswered", "positions",
-        "held", "probed", "early", "early_bytes", "last_correlation_id",
-    )  # fmt: skip
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.request_direction: i64 = -1
-        self.broker_side_by = ""
-        self.protocol = ""
-        self.pending: list[Exchange] = []
-        self.pending_head: i64 = 0
-        self.last_response_end: i64 = NULL
-        self.exchange_count: i64 = 0
-        self.sasl_mechanism = ""
-        self.sasl_user = ""
-        self.software_name = ""
-        self.software_version = ""
-        self.in_sasl_tokens: bool = False
-        self.tokens_unanswered: i64 = 0
-        # Fetch offsets by topic (name or id) and partition, for sessions that leave them out.
-        self.positions: dict[object, dict[int, FetchPosition]] = {}
-        self.held: list[Frame] = []
-        self.early: list[EarlyResponse] = []
-        self.early_bytes: i64 = 0
-        self.last_correlation_id: i64 = NULL
-        # Which directions the sniffer has been asked about, as bits.
-        self.probed: i64 = 0
-
 
 _NOTHING: Final[list[Exchange]] = []
 
@@ -637,214 +512,3 @@ def settle_errors(exchange: Exchange, sink: FactSink, is_whole: bool) -> None:
         exchange.error_code = sink.first_error
     elif is_whole:
         exchange.error_code = 0
-
-
-def drop_pending(state: ConnectionState, head: i64) -> None:
-    """Requests before `head` wait no longer; the list is cut when most of it is such."""
-    state.pending_head = head
-    if head >= MIN_DROPPED and head * 2 >= len(state.pending):
-        del state.pending[:head]
-        state.pending_head = 0
-
-
-def decide_sides(state: ConnectionState, ports: frozenset[int], brokers: frozenset[bytes]) -> None:
-    """Tell the broker's side by the user's word, the SYN, or a known port; else leave it open."""
-    flow = state.connection.flow
-    size = len(flow)
-    address = (size - 4) // 2
-    opener = flow[:address] + flow[size - 4 : size - 2]
-    accepter = flow[address : address * 2] + flow[size - 2 :]
-    opener_known = i64(read_i16_be(flow, size - 4)) & 0xFFFF in ports
-    accepter_known = i64(read_i16_be(flow, size - 2)) & 0xFFFF in ports
-    if brokers and (opener in brokers) != (accepter in brokers):
-        state.request_direction = ACCEPTER if opener in brokers else OPENER
-        state.broker_side_by = "user"
-    elif state.connection.syn_seen:
-        state.request_direction = OPENER
-        state.broker_side_by = "syn"
-    elif opener_known != accepter_known:
-        state.request_direction = OPENER if accepter_known else ACCEPTER
-        state.broker_side_by = "port"
-
-
-def position_in_pending(state: ConnectionState, data: bytes) -> i64:
-    """Which of the requests that wait has the correlation id of a response; -1 for none."""
-    if len(data) < 4:
-        return -1
-    correlation_id = i64(read_i32_be(data, 0))
-    pending = state.pending
-    at = state.pending_head
-    while at < len(pending):
-        if pending[at].correlation_id == correlation_id:
-            return at
-        at += 1
-    return -1
-
-
-def queue_ns(exchange: Exchange, response_start: i64, previous_end: i64) -> i64:
-    """Part of the latency spent behind earlier requests: within 0 and the latency; NULL unknown."""
-    if exchange.request_end == NULL:
-        return NULL
-    latency = response_start - exchange.request_end
-    if previous_end == NULL or latency <= 0:
-        return 0
-    behind = previous_end - exchange.request_end
-    if behind <= 0:
-        return 0
-    return behind if behind < latency else latency
-
-
-def service_ns(exchange: Exchange) -> i64:
-    """Latency without the queue; NULL when a side of it was not captured."""
-    if exchange.request_end == NULL or exchange.queue_ns == NULL:
-        return NULL
-    service = exchange.response_start - exchange.request_end - exchange.queue_ns
-    return service if service > 0 else 0
-
-
-def remember_positions(state: ConnectionState, sink: FactSink) -> None:
-    """Keep the fetch offsets a Fetch request names; epoch 0 or -1 names them all anew (KIP-227)."""
-    if sink.session_epoch == NULL or sink.session_epoch <= 0:
-        fresh: dict[object, dict[int, FetchPosition]] = {}
-    else:
-        fresh = state.positions
-    for row in sink.partitions:
-        key: object = row.topic_id if row.topic_id != NO_ID else row.topic
-        known = fresh.get(key)
-        if known is None:
-            known = {}
-            fresh[key] = known
-        position = FetchPosition(row.fetch_offset)
-        before = state.positions.get(key)
-        if before is not None:
-            old = before.get(row.partition)
-            if old is not None:
-                position.high_watermark = old.high_watermark
-        known[row.partition] = position
-    state.positions = fresh
-
-
-def settle_fetch(state: ConnectionState, exchange: Exchange, sink: FactSink) -> None:
-    """Fill in fetch offsets the session left out, and say how the long poll ended.
-
-    Data had been there already when the offset asked for was below the high watermark last stated
-    on this connection (or none was stated yet); otherwise the broker waited for it.
-    """
-    was_there = False
-    for row in sink.partitions:
-        position = position_of(state, row)
-        if position is None:
-            continue
-        if row.fetch_offset == NULL:
-            row.fetch_offset = position.offset
-        if row.record_bytes > 0:
-            seen = position.high_watermark
-            if seen == NULL or row.fetch_offset < seen:
-                was_there = True
-        if row.high_watermark != NULL:
-            position.high_watermark = row.high_watermark
-    service = service_ns(exchange)
-    if exchange.error_count > 0:
-        exchange.fetch_class = FETCH_ERROR
-        exchange.wait_ns = 0
-    elif sink.record_bytes < exchange.min_bytes or sink.record_bytes == 0:
-        exchange.fetch_class = FETCH_EMPTY
-        asked = exchange.max_wait_ms * MS if exchange.max_wait_ms > 0 else 0
-        exchange.wait_ns = service if service < asked else asked
-    elif was_there:
-        exchange.fetch_class = FETCH_DATA
-        exchange.wait_ns = 0
-    else:
-        exchange.fetch_class = FETCH_WAITED
-        exchange.wait_ns = service
-
-
-def position_of(state: ConnectionState, row: Partition) -> FetchPosition | None:
-    """Where the connection's fetch session stands in a partition of a response."""
-    key: object = row.topic_id if row.topic_id != NO_ID else row.topic
-    known = state.positions.get(key)
-    return None if known is None else known.get(row.partition)
-
-
-def merge_partitions(asked: list[Partition] | None, answered: list[Partition]) -> list[Partition]:
-    """One row per topic-partition from what the request and the response say of it.
-
-    Those of the response come first, in its order; what it does not answer follows.
-    """
-    if not asked:
-        return answered
-    at: i64 = 0
-    for row in answered:
-        # Nearly always they come in the order they were asked for.
-        if at == len(asked) or not is_same_partition(asked[at], row):
-            return merge_unordered(asked, answered, at)
-        absorb(row, asked[at])
-        at += 1
-    return answered + asked[at:] if at < len(asked) else answered
-
-
-def is_same_partition(one: Partition, other: Partition) -> bool:
-    """By topic id where both have one, else by name: a name may be learnt in between."""
-    if one.partition != other.partition:
-        return False
-    if one.topic_id != NO_ID and other.topic_id != NO_ID:
-        return one.topic_id == other.topic_id
-    return one.topic == other.topic
-
-
-def merge_unordered(
-    asked: list[Partition], answered: list[Partition], matched: i64
-) -> list[Partition]:
-    """As `merge_partitions`; the first `matched` of both are merged already."""
-    index: dict[object, list[Partition]] = {}
-    for row in asked[matched:]:
-        key: object = (row.topic_id if row.topic_id != NO_ID else row.topic, row.partition)
-        known = index.get(key)
-        if known is None:
-            index[key] = [row]
-        else:
-            known.append(row)
-    for row in answered[matched:]:
-        waiting = index.get((row.topic_id, row.partition)) if row.topic_id != NO_ID else None
-        if not waiting:
-            waiting = index.get((row.topic, row.partition))
-        if waiting:
-            absorb(row, waiting.pop(0))
-    merged = list(answered)
-    for waiting in index.values():
-        merged += waiting
-    return merged
-
-
-def absorb(row: Partition, request: Partition) -> None:
-    """Put into a response's row what only the request's row says."""
-    if row.fetch_offset == NULL:
-        row.fetch_offset = request.fetch_offset
-    if row.committed_offset == NULL:
-        row.committed_offset = request.committed_offset
-    if row.leader_epoch == NULL:
-        row.leader_epoch = request.leader_epoch
-    if row.record_count == NULL:
-        row.record_count = request.record_count
-        row.record_bytes = request.record_bytes
-        row.batches = request.batches
-        row.records = request.records
-    if row.topic_id == NO_ID:
-        row.topic_id = request.topic_id
-
-
-def learn_user(state: ConnectionState, token: bytes) -> None:
-    """Take the user name out of a SASL token, where it is in clear (PLAIN, SCRAM); nothing else."""
-    if state.sasl_user:
-        return
-    mechanism = state.sasl_mechanism
-    if mechanism == "PLAIN":
-        parts = token.split(b"\0")
-        if len(parts) == 3:
-            state.sasl_user = parts[1].decode("utf-8", "backslashreplace")
-    elif mechanism.startswith("SCRAM"):
-        for part in token.split(b","):
-            if part.startswith(b"n="):
-                name = part[2:].replace(b"=2C", b",").replace(b"=3D", b"=")
-                state.sasl_user = name.decode("utf-8", "backslashreplace")
-                return

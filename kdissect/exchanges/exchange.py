@@ -1,0 +1,103 @@
+"""`Exchange`: what the exchanges stage gives, and the words and bits on it."""
+
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr
+
+from kdissect.frames import Frame
+from kdissect.messages.facts import ErrorFact, Partition
+from kdissect.protocol.readers import NULL
+from kdissect.streams.events import Connection
+
+API_PRODUCE: Final = 0
+API_FETCH: Final = 1
+API_JOIN_GROUP: Final = 11
+API_SYNC_GROUP: Final = 14
+API_SASL_HANDSHAKE: Final = 17
+API_VERSIONS: Final = 18
+API_SASL_AUTHENTICATE: Final = 36
+
+# Outcomes.
+PENDING: Final = 0
+ANSWERED: Final = 1
+UNANSWERED: Final = 2
+NO_RESPONSE_EXPECTED: Final = 3
+ORPHAN: Final = 4
+OUTCOMES: Final = ("pending", "answered", "unanswered", "no_response_expected", "orphan")
+
+# Decode status: what of the exchange is not decoded, as bits; 0 is all decoded.
+REQUEST_FAILED: Final = 1
+RESPONSE_FAILED: Final = 2
+UNKNOWN_VERSION: Final = 4
+UNKNOWN_API: Final = 8
+DAMAGED: Final = 16
+NO_REQUEST: Final = 32  # an orphan response says neither its API nor its version
+
+# Fetch classes.
+FETCH_DATA: Final = 1
+FETCH_WAITED: Final = 2
+FETCH_EMPTY: Final = 3
+FETCH_ERROR: Final = 4
+FETCH_CLASSES: Final = ("", "data", "waited", "empty", "error")
+
+
+@mypyc_attr(acyclic=True)
+class Exchange:
+    """A request and what became of it; times in ns since 1970, NULL where there is none.
+
+    `queue_end_ns` is the end of the previous answer on the connection, `wait_ns` the part of the
+    service time that the request asked for. The frames are kept only when asked for.
+    """
+
+    __slots__ = (
+        "capture", "connection_id", "exchange_id", "api_key", "api_version", "correlation_id",
+        "client_id", "outcome", "request_start", "request_end", "response_start", "response_end",
+        "queue_ns", "wait_ns", "throttle_ms", "request_size", "response_size", "error_code",
+        "error_count", "acks", "group_id", "transactional_id", "topic_count", "record_count",
+        "record_bytes", "fetch_class", "retransmits", "retransmits_at_start", "request_packet",
+        "response_packet", "status", "partitions", "errors", "max_wait_ms", "min_bytes",
+        "request_frame", "response_frame", "connection", "request_direction",
+    )  # fmt: skip
+
+    def __init__(
+        self, connection: Connection, direction: i64, exchange_id: i64, capture: i64
+    ) -> None:
+        self.connection = connection
+        self.request_direction = direction
+        self.connection_id: i64 = connection.id
+        self.exchange_id = exchange_id
+        self.capture = capture
+        self.api_key: i64 = NULL
+        self.api_version: i64 = NULL
+        self.correlation_id: i64 = NULL
+        self.client_id: str | None = None
+        self.outcome: i64 = PENDING
+        self.request_start: i64 = NULL
+        self.request_end: i64 = NULL
+        self.response_start: i64 = NULL
+        self.response_end: i64 = NULL
+        self.queue_ns: i64 = NULL
+        self.wait_ns: i64 = NULL
+        self.throttle_ms: i64 = NULL
+        self.request_size: i64 = NULL
+        self.response_size: i64 = NULL
+        self.error_code: i64 = NULL
+        self.error_count: i64 = NULL
+        self.acks: i64 = NULL
+        self.group_id: str = ""
+        self.transactional_id: str = ""
+        self.topic_count: i64 = 0
+        self.record_count: i64 = NULL
+        self.record_bytes: i64 = NULL
+        self.fetch_class: i64 = 0
+        self.retransmits: i64 = 0
+        self.retransmits_at_start: i64 = 0
+        self.request_packet: i64 = NULL
+        self.response_packet: i64 = NULL
+        self.status: i64 = 0
+        self.partitions: list[Partition] | None = None
+        self.errors: list[ErrorFact] | None = None
+        self.max_wait_ms: i64 = NULL
+        self.min_bytes: i64 = NULL
+        self.request_frame: Frame | None = None
+        self.response_frame: Frame | None = None

@@ -1,0 +1,81 @@
+"""Fetch sessions: offsets that a request leaves out, and how a long poll ended (KIP-227)."""
+
+from typing import Final
+
+from kdissect.exchanges.exchange import (
+    FETCH_DATA,
+    FETCH_EMPTY,
+    FETCH_ERROR,
+    FETCH_WAITED,
+    Exchange,
+)
+from kdissect.exchanges.memory import ConnectionState, FetchPosition
+from kdissect.exchanges.timing import service_ns
+from kdissect.messages.facts import NO_ID, FactSink, Partition
+from kdissect.protocol.readers import NULL
+
+MS: Final = 1_000_000
+
+
+def remember_positions(state: ConnectionState, sink: FactSink) -> None:
+    """Keep the fetch offsets a Fetch request names; epoch 0 or -1 names them all anew (KIP-227)."""
+    if sink.session_epoch == NULL or sink.session_epoch <= 0:
+        fresh: dict[object, dict[int, FetchPosition]] = {}
+    else:
+        fresh = state.positions
+    for row in sink.partitions:
+        key: object = row.topic_id if row.topic_id != NO_ID else row.topic
+        known = fresh.get(key)
+        if known is None:
+            known = {}
+            fresh[key] = known
+        position = FetchPosition(row.fetch_offset)
+        before = state.positions.get(key)
+        if before is not None:
+            old = before.get(row.partition)
+            if old is not None:
+                position.high_watermark = old.high_watermark
+        known[row.partition] = position
+    state.positions = fresh
+
+
+def settle_fetch(state: ConnectionState, exchange: Exchange, sink: FactSink) -> None:
+    """Fill in fetch offsets the session left out, and say how the long poll ended.
+
+    Data had been there already when the offset asked for was below the high watermark last stated
+    on this connection (or none was stated yet); otherwise the broker waited for it.
+    """
+    was_there = False
+    for row in sink.partitions:
+        position = position_of(state, row)
+        if position is None:
+            continue
+        if row.fetch_offset == NULL:
+            row.fetch_offset = position.offset
+        if row.record_bytes > 0:
+            seen = position.high_watermark
+            if seen == NULL or row.fetch_offset < seen:
+                was_there = True
+        if row.high_watermark != NULL:
+            position.high_watermark = row.high_watermark
+    service = service_ns(exchange)
+    if exchange.error_count > 0:
+        exchange.fetch_class = FETCH_ERROR
+        exchange.wait_ns = 0
+    elif sink.record_bytes < exchange.min_bytes or sink.record_bytes == 0:
+        exchange.fetch_class = FETCH_EMPTY
+        asked = exchange.max_wait_ms * MS if exchange.max_wait_ms > 0 else 0
+        exchange.wait_ns = service if service < asked else asked
+    elif was_there:
+        exchange.fetch_class = FETCH_DATA
+        exchange.wait_ns = 0
+    else:
+        exchange.fetch_class = FETCH_WAITED
+        exchange.wait_ns = service
+
+
+def position_of(state: ConnectionState, row: Partition) -> FetchPosition | None:
+    """Where the connection's fetch session stands in a partition of a response."""
+    key: object = row.topic_id if row.topic_id != NO_ID else row.topic
+    known = state.positions.get(key)
+    return None if known is None else known.get(row.partition)
