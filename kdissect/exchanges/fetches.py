@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from mypy_extensions import i64
+
 from kdissect.exchanges.exchange import (
     FETCH_DATA,
     FETCH_EMPTY,
@@ -64,7 +66,7 @@ def settle_fetch(state: ConnectionState, exchange: Exchange, sink: FactSink) -> 
         exchange.wait_ns = 0
     elif sink.record_bytes < exchange.min_bytes or sink.record_bytes == 0:
         exchange.fetch_class = FETCH_EMPTY
-        asked = exchange.max_wait_ms * MS if exchange.max_wait_ms > 0 else 0
+        asked: i64 = exchange.max_wait_ms * MS if exchange.max_wait_ms > 0 else 0
         exchange.wait_ns = service if service < asked else asked
     elif was_there:
         exchange.fetch_class = FETCH_DATA

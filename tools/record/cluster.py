@@ -1,173 +1,196 @@
-"""A real Kafka broker in KRaft combined mode, on the loopback only."""
+"""A real Kafka cluster on the loopback only: KRaft, or brokers with a ZooKeeper out of their jars."""
 
 import base64
-import signal
-import socket
-import subprocess
-import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-STARTED = "Kafka Server started"
-START_TIMEOUT_SECONDS = 60
-STOP_TIMEOUT_SECONDS = 30
+from tools.record.configuration import (
+    FIRST_WITH_JAAS_PROPERTIES,
+    KRAFT,
+    PLAINTEXT,
+    SASL,
+    USERS,
+    ZOOKEEPER,
+    Layout,
+    Node,
+    Ports,
+    kafka_properties,
+    write_jaas,
+    write_logging,
+    write_properties,
+    zookeeper_properties,
+)
+from tools.record.processes import JavaServer, Pause, free_port, run_tool
+from tools.record.releases import Release
 
-# One JSON line per completed request goes to requests.jsonl, each behind the time it was logged.
-LOG4J2 = """<?xml version="1.0" encoding="UTF-8"?>
-<Configuration status="error" shutdownHook="disable">
-  <Appenders>
-    <File name="server" fileName="{directory}/server.log">
-      <PatternLayout pattern="[%d] %p %m (%c)%n"/>
-    </File>
-    <File name="requests" fileName="{directory}/requests.jsonl">
-      <PatternLayout pattern="%d{{UNIX_MILLIS}} %m%n"/>
-    </File>
-  </Appenders>
-  <Loggers>
-    <Root level="info"><AppenderRef ref="server"/></Root>
-    <Logger name="kafka.request.logger" level="debug" additivity="false">
-      <AppenderRef ref="requests"/>
-    </Logger>
-  </Loggers>
-</Configuration>
-"""
+KAFKA_STARTED = r"started \(kafka\.server\.Kafka(Raft)?Server\)"
+ZOOKEEPER_STARTED = r"binding to port|Started AdminServer|PrepRequestProcessor.*started"
+FIRST_CONTROLLER_ID = 101
+FIRST_WITH_SCRAM_IN_FORMAT = (3, 5)
 
 
-class BrokerSettings(NamedTuple):
-    """What one broker is: its place in the cluster and the properties that differ from Kafka's."""
+class ClusterSettings(NamedTuple):
+    """What a cluster is: release, mode, layout and the properties that differ from Kafka's."""
 
-    node_id: int
+    release: Release
+    mode: str
+    layout: Layout
     port: int
-    controller_port: int
     heap_megabytes: int
     properties: dict[str, str]
 
 
-class Pause(NamedTuple):
-    """A time during which the broker's process was stopped by SIGSTOP."""
+class Cluster:
+    """The servers of one recording. Brokers are numbered from 1 and listen on 127.0.0.<number>."""
 
-    start_ns: int
-    end_ns: int
-
-
-class Broker:
-    """One broker process. `start` returns when it serves; `stop` ends it by its process id."""
-
-    def __init__(self, settings: BrokerSettings, jars: Path, directory: Path) -> None:
+    def __init__(self, settings: ClusterSettings, jars: Path, directory: Path) -> None:
         self.settings = settings
-        self.pauses: list[Pause] = []
         self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        self.nodes = list_nodes(settings.mode, settings.layout)
+        wanted = settings.port
+        self.ports = Ports(*(free_port(wanted + step) for step in (0, 2, 1, 89)))
+        self.servers: dict[int, JavaServer] = {}
         self._jars = jars
         self._directory = directory
-        self._process: subprocess.Popen[bytes] | None = None
+        self._zookeeper: JavaServer | None = None
 
     @property
     def address(self) -> str:
         """What clients bootstrap from."""
-        return f"127.0.0.1:{self.settings.port}"
+        return f"127.0.0.1:{self.ports.client}"
 
     @property
-    def request_log(self) -> Path:
-        """The broker's request log, complete once the broker has stopped."""
-        return self._directory / "requests.jsonl"
+    def open_address(self) -> str:
+        """A listener without SASL."""
+        has_sasl = self.settings.layout.has_sasl
+        return f"127.0.0.1:{self.ports.inter_broker if has_sasl else self.ports.client}"
+
+    @property
+    def captured_ports(self) -> list[int]:
+        """The ports whose traffic belongs to the recording."""
+        ports = [self.ports.client]
+        if self.settings.layout.captures_everything:
+            ports.append(self.ports.controller)
+        return ports
+
+    @property
+    def listeners(self) -> list[str]:
+        """The names of the captured listeners, as brokers log them."""
+        names = [SASL if self.settings.layout.has_sasl else PLAINTEXT]
+        return [*names, "CONTROLLER"] if self.settings.layout.captures_everything else names
+
+    @property
+    def pauses(self) -> list[Pause]:
+        """Times during which a broker was stopped."""
+        return [pause for server in self.servers.values() for pause in server.pauses]
+
+    def request_logs(self) -> dict[int, Path]:
+        """Each node's request log, complete once it has stopped."""
+        return {node: server.directory / "requests.log" for node, server in self.servers.items()}
 
     def start(self) -> None:
-        """Format the storage, start the process, wait until it says it serves."""
-        self._directory.mkdir(parents=True)
-        self._write_configuration()
-        configuration = str(self._directory / "server.properties")
-        format_storage = ["kafka.tools.StorageTool", "format", "-t", self.cluster_id]
-        subprocess.run(
-            [*self._java(), *format_storage, "-c", configuration],
-            check=True,
-            capture_output=True,
-            timeout=START_TIMEOUT_SECONDS,
-        )
-        with (self._directory / "stdout.log").open("wb") as output:
-            self._process = subprocess.Popen(
-                [*self._java(), "kafka.Kafka", configuration],
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-            )
-        self._wait_until_started(time.monotonic() + START_TIMEOUT_SECONDS)
+        """Start ZooKeeper if there is one, then all nodes, and wait until they serve."""
+        if self.settings.mode == ZOOKEEPER:
+            self._start_zookeeper()
+        for node in self.nodes:
+            self._prepare(node)
+        self.start_nodes(list(self.servers))
+
+    def start_nodes(self, node_ids: list[int]) -> None:
+        """Start nodes that were prepared (again) and wait until they serve."""
+        for node_id in node_ids:
+            self.servers[node_id].launch()
+        for node_id in node_ids:
+            self.servers[node_id].await_started()
 
     def pause(self, seconds: float, meanwhile: Callable[[], None]) -> None:
-        """Stop the process for a while and do something, whose requests become slow."""
-        assert self._process is not None
-        start_ns = time.time_ns()
-        self._process.send_signal(signal.SIGSTOP)
-        try:
-            meanwhile()
-            time.sleep(seconds)
-        finally:
-            self._process.send_signal(signal.SIGCONT)
-        self.pauses.append(Pause(start_ns, time.time_ns()))
+        """Stop the first broker for a while."""
+        self.servers[1].pause(seconds, meanwhile)
+
+    def run(self, *command: str) -> str:
+        """Run a main class of the broker's jars, one of Kafka's own tools; what it printed."""
+        return run_tool([*self._java(), f"-Dlog4j.configuration=file:{self._quiet()}", *command])
+
+    @property
+    def zookeeper_address(self) -> str:
+        """Where the tools of old releases find ZooKeeper."""
+        return f"127.0.0.1:{self.ports.zookeeper}"
 
     def stop(self) -> None:
-        """End the process: politely, then not."""
-        if self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(STOP_TIMEOUT_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process = None
+        """End all processes, brokers first."""
+        for node_id in sorted(self.servers):
+            self.servers[node_id].stop(politely=len(self.servers) == 1)
+        if self._zookeeper is not None:
+            self._zookeeper.stop(politely=False)
+            self._zookeeper = None
 
     def _java(self) -> list[str]:
-        return [
-            "java",
-            f"-Xmx{self.settings.heap_megabytes}m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-            f"-Dlog4j2.configurationFile={self._directory}/log4j2.xml",
-            "-cp",
-            f"{self._jars}/*",
-        ]
+        heap = f"-Xmx{self.settings.heap_megabytes}m"
+        options = [heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC"]
+        return ["java", *options, "-cp", f"{self._jars}/*"]
 
-    def _write_configuration(self) -> None:
+    def _quiet(self) -> Path:
+        file = self._directory / "quiet.properties"
+        file.write_text("log4j.rootLogger=OFF\n")
+        return file
+
+    def _start_zookeeper(self) -> None:
+        directory = self._directory / "zookeeper"
+        directory.mkdir(parents=True)
+        file = directory / "zoo.cfg"
+        write_properties(file, zookeeper_properties(directory, self.ports.zookeeper))
+        logging = write_logging(self.settings.release, directory)
+        main = "org.apache.zookeeper.server.ZooKeeperServerMain"
+        command = [*self._java(), logging, main, str(file)]
+        self._zookeeper = JavaServer(command, directory, ZOOKEEPER_STARTED)
+        self._zookeeper.launch()
+        self._zookeeper.await_started()
+
+    def _prepare(self, node: Node) -> None:
         settings = self.settings
-        properties = {
-            "process.roles": "broker,controller",
-            "node.id": str(settings.node_id),
-            "controller.quorum.voters": f"{settings.node_id}@127.0.0.1:{settings.controller_port}",
-            "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://127.0.0.1:{settings.port},"
-            f"CONTROLLER://127.0.0.1:{settings.controller_port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{settings.port}",
-            "log.dirs": f"{self._directory}/data",
-            "num.network.threads": "2",
-            "num.io.threads": "2",
-            "log.cleaner.enable": "false",
-            **settings.properties,
-        }
-        lines = "".join(f"{name}={value}\n" for name, value in properties.items())
-        (self._directory / "server.properties").write_text(lines)
-        (self._directory / "log4j2.xml").write_text(LOG4J2.format(directory=self._directory))
+        directory = self._directory / f"node-{node.node_id}"
+        directory.mkdir(parents=True)
+        file = directory / "server.properties"
+        properties = kafka_properties(
+            settings.release, settings.mode, settings.layout, node, self.ports, self.nodes
+        )
+        properties |= {"log.dirs": f"{directory}/data", **settings.properties}
+        write_properties(file, properties)
+        options = [write_logging(settings.release, directory)]
+        needs_jaas_file = settings.release.number < FIRST_WITH_JAAS_PROPERTIES
+        if settings.layout.has_sasl and needs_jaas_file:
+            options.append(write_jaas(settings.release, directory))
+        if settings.mode == KRAFT:
+            self._format(file)
+        command = [*self._java(), *options, "kafka.Kafka", str(file)]
+        self.servers[node.node_id] = JavaServer(command, directory, KAFKA_STARTED)
 
-    def _wait_until_started(self, deadline: float) -> None:
-        assert self._process is not None
-        log = self._directory / "server.log"
-        while not (log.exists() and STARTED in log.read_text()):
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.stop()
-                output = (self._directory / "stdout.log").read_text()
-                raise RuntimeError(f"the broker did not start:\n{output[-4000:]}")
-            time.sleep(0.1)
+    def _format(self, file: Path) -> None:
+        command = ["kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(file)]
+        release = self.settings.release
+        if self.settings.layout.has_sasl and release.number >= FIRST_WITH_SCRAM_IN_FORMAT:
+            for name, password in USERS.items():
+                scram = f"SCRAM-SHA-256=[name={name},password={password}]"
+                command += ["--add-scram", scram]
+        self.run(*command)
 
 
-def free_port(wanted: int) -> int:
-    """The wanted loopback port when nobody listens there, else one that the system picks."""
-    for port in (wanted, 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
-    raise RuntimeError("no free loopback port")
+def list_nodes(mode: str, layout: Layout) -> list[Node]:
+    """The Kafka processes of a layout."""
+    is_combined = mode == KRAFT and not layout.controllers
+    brokers = [
+        Node(number, f"127.0.0.{number}", is_broker=True, is_controller=is_combined)
+        for number in range(1, layout.brokers + 1)
+    ]
+    controllers = [
+        Node(
+            FIRST_CONTROLLER_ID + number,
+            f"127.0.0.{FIRST_CONTROLLER_ID + number}",
+            is_broker=False,
+            is_controller=True,
+        )
+        for number in range(layout.controllers if mode == KRAFT else 0)
+    ]
+    return controllers + brokers
