@@ -89,8 +89,8 @@ class Dissection:
     ) -> None:
         self._where = where
         self._options = Options(**options, tables=())
-        self._capture = open_captures(source)
         self._dissector = make_dissector(self._options, collects=True, keeps_frames=True)
+        self._capture = open_captures(source)
         names = self._dissector.exchanges.names
         self._builder = BatchBuilder(EXCHANGES, self._capture.names, names)
 
