@@ -6,12 +6,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from kdissect.capture.files import Source, open_captures
-from kdissect.errors import KdissectError
 from kdissect.exchanges.exchange import Exchange
 from kdissect.messages.bodies import decode_frame
 from kdissect.messages.facts import ErrorFact, Partition
 from kdissect.messages.records import decode_records
-from kdissect.pipeline import Balance, Options, feed_all, filtered, make_balance, make_dissector
+from kdissect.pipeline import Balance, Options, chosen_rows, feed_all, make_balance, make_dissector
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.rows import ExchangeRows, address_text
 from kdissect.tables.schemas import EXCHANGES, TIME
@@ -111,12 +110,11 @@ class Dissection:
             rows.add(exchange)
         batch = self._builder.batch(rows)
         if self._where:
-            batch = filtered(batch, self._where)
-        by_id = {exchange.exchange_id: exchange for exchange in exchanges}
-        if len(by_id) != len(exchanges):
-            raise KdissectError("two exchanges have the same id")
-        for columns in _with_plain_times(batch).to_pylist():
-            yield DissectedExchange(columns, by_id[columns["exchange_id"]])
+            chosen = chosen_rows(batch, self._where)
+            batch = batch.take(chosen)
+            exchanges = [exchanges[row] for row in chosen.to_pylist()]
+        for columns, exchange in zip(_with_plain_times(batch).to_pylist(), exchanges, strict=True):
+            yield DissectedExchange(columns, exchange)
 
 
 def _with_plain_times(batch: pa.RecordBatch) -> pa.RecordBatch:

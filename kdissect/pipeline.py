@@ -298,7 +298,12 @@ class Reading:
 
 
 def filtered(batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
-    """The rows for which the SQL condition `where` over the columns is true (DuckDB's SQL).
+    """The rows for which the SQL condition `where` over the columns is true, see `chosen_rows`."""
+    return batch.take(chosen_rows(batch, where))
+
+
+def chosen_rows(batch: pa.RecordBatch, where: str) -> pa.Array:
+    """The numbers of the rows for which the SQL condition `where` (DuckDB's SQL) is true, in order.
 
     Times compare in µs. Raises KdissectError with the database's own words for a wrong condition.
     """
@@ -315,7 +320,7 @@ def filtered(batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
     except duckdb.Error as error:
         first_line = str(error).strip().splitlines()[0]
         raise KdissectError(f"--where {where!r}: {first_line}") from error
-    return batch.take(kept.sort())
+    return kept.sort()
 
 
 def in_microseconds(table: pa.Table) -> pa.Table:
