@@ -60,7 +60,8 @@ class DissectedExchange:
         data = self.frame_bytes(side)
         if not data or self.api_key is None:
             return None
-        body = decode_frame(self.api_key, self.api_version, data, is_response=side == "response")
+        request = self.frame_bytes("request")
+        body = decode_frame(self.api_key, self.api_version, data, side == "response", request)
         return {name: _with_records(name, field) for name, field in body.items()}
 
     def frame_bytes(self, side: str) -> bytes:

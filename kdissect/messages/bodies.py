@@ -5,25 +5,28 @@ be used up to its last byte. When the layout of a version does not fit, the othe
 releases used under the same version (previews and betas) are tried before the error is raised.
 """
 
-from functools import cache
-from typing import Any, Final
-
-from kdissect.errors import DecodeError, InvalidValue, UnknownApi
+from kdissect.errors import DecodeError
+from kdissect.messages.embedded import ENVELOPE, open_body
 from kdissect.messages.headers import (
     RequestHeader,
     read_request_header,
     response_body_offset,
     response_layout_version,
 )
+from kdissect.messages.layout_choice import REQUEST, RESPONSE, Body, decode_body
 from kdissect.messages.redaction import redacted
-from kdissect.protocol.apis import ApiKey, find_api
-from kdissect.protocol.layouts import build_reader
-from kdissect.protocol.structures import StructReader
+from kdissect.protocol.apis import find_api
 
-REQUEST: Final = "request"
-RESPONSE: Final = "response"
-
-Body = dict[str, Any]
+__all__ = [
+    "REQUEST",
+    "RESPONSE",
+    "Body",
+    "decode",
+    "decode_body",
+    "decode_frame",
+    "decode_request",
+    "header_values",
+]
 
 
 def decode(api: str | int, version: int, direction: str, data: bytes) -> Body:
@@ -31,44 +34,34 @@ def decode(api: str | int, version: int, direction: str, data: bytes) -> Body:
 
     `api` is a key or a name. Credentials are redacted.
     """
-    return _redacted(decode_body(api, version, direction, data))
+    body = decode_body(api, version, direction, data)
+    open_body(find_api(api).key, body, direction == RESPONSE)
+    return _redacted(body)
 
 
 def decode_request(data: bytes) -> tuple[Body, Body]:
     """Header and body of a request frame. Credentials are redacted. Raises DecodeError."""
     header = read_request_header(data)
     body = decode_body(header.api_key, header.api_version, REQUEST, data, header.body_offset)
+    open_body(header.api_key, body, is_response=False)
     return header_values(header, data), _redacted(body)
 
 
-def decode_frame(key: int, version: int, data: bytes, is_response: bool) -> Body:
+def decode_frame(
+    key: int, version: int, data: bytes, is_response: bool, request: bytes = b""
+) -> Body:
     """The body of a frame whose API key and version are known. Credentials are redacted.
 
-    An ApiVersions response may be in an older layout than the one asked for.
+    An ApiVersions response may be in an older layout than the one asked for. What an Envelope
+    response holds is read with the frame of its `request`.
     """
     if not is_response:
         return decode_request(data)[1]
     offset = response_body_offset(key, version, data)
     version = response_layout_version(key, version, data)
-    return _redacted(decode_body(key, version, RESPONSE, data, offset))
-
-
-def decode_body(api: str | int, version: int, direction: str, data: bytes, offset: int = 0) -> Body:
-    """The body from `offset` to the end of `data`, credentials and all. Raises DecodeError."""
-    known = find_api(api)
-    if direction not in (REQUEST, RESPONSE):
-        raise ValueError(f"direction is request or response, not {direction!r}")
-    if not known.knows(version):
-        raise UnknownApi(f"no layout for {known.name} {direction} v{version}", data=data)
-    try:
-        return _read_whole(_reader(known, version, direction), data, offset)
-    except DecodeError:
-        for reader in _variant_readers(known, version, direction):
-            try:
-                return _read_whole(reader, data, offset)
-            except DecodeError:
-                continue
-        raise
+    body = decode_body(key, version, RESPONSE, data, offset)
+    open_body(key, body, True, _request_body(request) if key == ENVELOPE else None)
+    return _redacted(body)
 
 
 def header_values(header: RequestHeader, data: bytes) -> Body:
@@ -85,30 +78,16 @@ def header_values(header: RequestHeader, data: bytes) -> Body:
     }
 
 
-def _read_whole(reader: StructReader, data: bytes, offset: int) -> Body:
-    values, end = reader.read(data, offset)
-    if end != len(data):
-        left = len(data) - end
-        raise InvalidValue(f"{left} bytes left over", offset=end, data=data, length=left)
-    assert isinstance(values, dict)  # noqa: S101 - what a StructReader gives
-    return values
+def _request_body(data: bytes) -> Body | None:
+    """The body of a request as it is; None when it is not there or cannot be decoded."""
+    try:
+        header = read_request_header(data)
+        return decode_body(header.api_key, header.api_version, REQUEST, data, header.body_offset)
+    except DecodeError:
+        return None
 
 
 def _redacted(body: Body) -> Body:
     safe = redacted(body)
     assert isinstance(safe, dict)  # noqa: S101 - a dict stays one
     return safe
-
-
-@cache
-def _reader(api: ApiKey, version: int, direction: str) -> StructReader:
-    return build_reader(api.definition().layouts[direction], version)
-
-
-@cache
-def _variant_readers(api: ApiKey, version: int, direction: str) -> tuple[StructReader, ...]:
-    return tuple(
-        build_reader(spec, version)
-        for role, spec in api.definition().variants
-        if role == direction and version in spec.versions
-    )

@@ -6,7 +6,9 @@ Applied where a body is decoded in full, so that no output can hold one.
 from typing import Final
 
 # Fields that are credentials wherever they stand.
-SECRET_FIELDS: Final = frozenset({"auth_bytes", "hmac", "salt", "salted_password"})
+SECRET_FIELDS: Final = frozenset(
+    {"auth_bytes", "hmac", "salt", "salted_password", "stored_key", "server_key"}
+)
 # A config whose name holds one of these words has a credential as its value; Kafka's own names
 # are like ssl.keystore.password, sasl.jaas.config, ssl.keystore.key, ssl.truststore.certificates.
 SECRET_WORDS: Final = ("password", "secret", "jaas", "token", "credential", "keystore.key")

@@ -1,0 +1,117 @@
+"""Opens what bodies carry inside: members' subscriptions and assignments, forwarded requests.
+
+Whatever cannot be opened becomes ``{"undecoded": size, "error": text}``; the body around it stays.
+A field that may hold a forwarded credential is never left as bytes.
+"""
+
+from typing import Any, Final
+
+from kdissect.errors import DecodeError, InvalidValue
+from kdissect.messages.group_protocols import ASSIGNMENT, SUBSCRIPTION, opened_member
+from kdissect.messages.headers import (
+    read_request_header,
+    response_body_offset,
+    response_layout_version,
+)
+from kdissect.messages.layout_choice import REQUEST, RESPONSE, Body, decode_body, decode_message
+from kdissect.protocol.apis import find_api
+from kdissect.protocol.primitives import read_int16
+
+JOIN_GROUP: Final = 11
+SYNC_GROUP: Final = 14
+DESCRIBE_GROUPS: Final = 15
+ENVELOPE: Final = 58
+
+
+def open_body(key: int, body: Body, is_response: bool, request: Body | None = None) -> None:
+    """Replace the opaque fields of `body`, of API `key`, by what is in them.
+
+    `request` is the request's body as decoded and not opened, when there is one: the answer in an
+    Envelope can be read only with it.
+    """
+    if key == JOIN_GROUP:
+        open_join(body, is_response)
+    elif key == SYNC_GROUP:
+        open_sync(body, is_response)
+    elif key == DESCRIBE_GROUPS and is_response:
+        for group in body["groups"] or ():
+            open_described(group)
+    elif key == ENVELOPE and is_response:
+        inner = (request or {}).get("request_data") or b""
+        body["response_data"] = opened(body["response_data"], decode_forwarded_answer, inner)
+    elif key == ENVELOPE:
+        body["request_data"] = opened(body["request_data"], decode_forwarded)
+        body["request_principal"] = opened(body["request_principal"], decode_principal)
+
+
+def opened(data: bytes | None, decode: Any, *arguments: Any) -> Any:
+    """What `decode` makes of `data`, or its size and the error; None stays."""
+    if data is None:
+        return None
+    try:
+        return decode(data, *arguments)
+    except DecodeError as error:
+        return {"undecoded": len(data), "error": str(error)}
+
+
+def open_join(body: Body, is_response: bool) -> None:
+    """Subscriptions; in a response only the leader's has any."""
+    entries = body.get("members" if is_response else "protocols")
+    for entry in entries or ():
+        name = body.get("protocol_name") if is_response else entry["name"]
+        entry["metadata"] = opened_member(
+            entry["metadata"], SUBSCRIPTION, body.get("protocol_type"), name
+        )
+
+
+def open_sync(body: Body, is_response: bool) -> None:
+    """Assignments: the leader's request has all, each response one."""
+    for entry in [body] if is_response else body["assignments"] or ():
+        entry["assignment"] = opened_member(
+            entry["assignment"], ASSIGNMENT, body.get("protocol_type"), body.get("protocol_name")
+        )
+
+
+def open_described(group: Body) -> None:
+    names = (group["protocol_type"], group["protocol_data"])
+    for member in group["members"] or ():
+        member["member_metadata"] = opened_member(member["member_metadata"], SUBSCRIPTION, *names)
+        member["member_assignment"] = opened_member(member["member_assignment"], ASSIGNMENT, *names)
+
+
+def decode_forwarded(data: bytes) -> Body:
+    """A request in an Envelope (KIP-590): header and body, without size. Raises DecodeError."""
+    header = read_request_header(data)
+    if header.api_key == ENVELOPE:
+        raise InvalidValue("an Envelope in an Envelope", offset=0, data=data, length=2)
+    body = decode_body(header.api_key, header.api_version, REQUEST, data, header.body_offset)
+    open_body(header.api_key, body, is_response=False)
+    return {
+        "size": len(data),
+        "api": find_api(int(header.api_key)).name,
+        "api_version": header.api_version,
+        "correlation_id": header.correlation_id,
+        "body": body,
+    }
+
+
+def decode_forwarded_answer(data: bytes, request: bytes) -> Body:
+    """The answer to the forwarded `request`; raises DecodeError."""
+    if not request:
+        raise InvalidValue("the request was not captured", data=data)
+    header = read_request_header(request)
+    key, version = header.api_key, header.api_version
+    if key == ENVELOPE:
+        raise InvalidValue("an Envelope in an Envelope", offset=0, data=data)
+    offset = response_body_offset(key, version, data)
+    version = response_layout_version(key, version, data)
+    body = decode_body(key, version, RESPONSE, data, offset)
+    open_body(key, body, is_response=True)
+    return {"size": len(data), "api": find_api(int(key)).name, "api_version": version, "body": body}
+
+
+def decode_principal(data: bytes) -> Body:
+    """Who sent a forwarded request, as Kafka's own principal builder writes it."""
+    version, offset = read_int16(data, 0)
+    body = decode_message("embedded", "DefaultPrincipalData", int(version), data, int(offset))
+    return {"size": len(data), "version": int(version), **body}

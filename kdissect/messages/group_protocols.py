@@ -1,0 +1,114 @@
+"""The bytes that members of a group give each other through the coordinator (JoinGroup, SyncGroup).
+
+What they are is told by the protocol type, and the user data in them by the protocol's name:
+
+    consumer   int16 version, ConsumerProtocolSubscription or ConsumerProtocolAssignment
+    connect    int16 version, ConnectSubscription or ConnectAssignment
+    sr         JSON text (schema registries)
+"""
+
+import json
+from typing import Any, Final
+
+from kdissect.errors import DecodeError, InvalidValue, UnknownApi
+from kdissect.messages.layout_choice import Body, body_readers, decode_message
+from kdissect.messages.streams_assignment import decode_streams_assignment
+from kdissect.protocol.primitives import read_int16, read_int32
+
+CONSUMER: Final = "consumer"
+CONNECT: Final = "connect"
+SCHEMA_REGISTRY: Final = "sr"
+SUBSCRIPTION: Final = "Subscription"
+ASSIGNMENT: Final = "Assignment"
+NEWEST_CONSUMER: Final = 3  # a newer one adds fields at its end
+STREAMS: Final = "stream"
+# Older requests and responses do not carry the type; these names belong to one.
+CONNECT_PROTOCOLS: Final = frozenset({"default", "compatible", "sessioned"})
+
+
+def opened_member(
+    data: bytes | None, part: str, protocol_type: str | None, name: str | None
+) -> Any:
+    """A member's subscription or assignment (`part`) as values, with its size.
+
+    None and b"" (a member without one) stay. What cannot be decoded is its size and the error.
+    """
+    if not data:
+        return data
+    try:
+        kind = protocol_type or (CONNECT if name in CONNECT_PROTOCOLS else CONSUMER)
+        values = decode_member(data, part, kind, name)
+        return {"size": len(data), **({} if protocol_type else {"read_as": kind}), **values}
+    except DecodeError as error:
+        return {"undecoded": len(data), "error": str(error)}
+
+
+def decode_member(data: bytes, part: str, protocol_type: str, name: str | None) -> Body:
+    """`data` of the protocol type; raises DecodeError."""
+    if protocol_type == SCHEMA_REGISTRY:
+        return {"json": decode_json(data)}
+    if protocol_type == CONNECT:
+        version = read_int16(data, 0)[0]
+        body = decode_message("connect", f"Connect{part}", version, data, 2)
+        return {"version": version, **body}
+    if protocol_type == CONSUMER:
+        return decode_consumer(data, part, name)
+    raise UnknownApi(f"unknown group protocol {protocol_type!r}", data=data)
+
+
+def decode_consumer(data: bytes, part: str, name: str | None) -> Body:
+    """A consumer's subscription or assignment; fields missing at its end are left off."""
+    version, offset = read_int16(data, 0)
+    if version < 0:
+        raise InvalidValue(f"version {version}", offset=0, data=data, length=2)
+    known = min(int(version), NEWEST_CONSUMER)
+    readers = body_readers("messages/embedded", f"ConsumerProtocol{part}", "layout", known)
+    reader = readers[0][0]
+    values: Body = {"version": int(version)}
+    for field_name, field in zip(reader.names, reader.fields, strict=True):
+        # Some clients leave off what stands behind the topics.
+        if offset == len(data) and len(values) > 1:
+            break
+        try:
+            values[field_name], offset = field.read(data, offset)
+        except DecodeError as error:
+            error.within(field_name)
+            raise
+    if offset < len(data):
+        values["trailing_size"] = len(data) - int(offset)
+    if values.get("user_data"):
+        values["user_data"] = opened_user_data(values["user_data"], part, name)
+    return values
+
+
+def opened_user_data(data: bytes, part: str, name: str | None) -> Body:
+    """What the assignor `name` put into a subscription or assignment, or its size."""
+    try:
+        return {"size": len(data), **decode_user_data(data, part, name)}
+    except DecodeError as error:
+        return {"undecoded": len(data), "error": str(error)}
+
+
+def decode_user_data(data: bytes, part: str, name: str | None) -> Body:
+    """The user data of Kafka's own assignors; raises DecodeError."""
+    if name == STREAMS and part == ASSIGNMENT:
+        return decode_streams_assignment(data)
+    if name == STREAMS:
+        version = read_int32(data, 0)[0]
+        return decode_message("streams", "SubscriptionInfoData", int(version), data)
+    if name == "cooperative-sticky" and part == SUBSCRIPTION:
+        return decode_message("assignor", "CooperativeStickyAssignorUserData", 0, data)
+    if name == "sticky" and part == SUBSCRIPTION:
+        try:
+            return decode_message("assignor", "StickyAssignorUserData", 1, data)
+        except DecodeError:
+            return decode_message("assignor", "StickyAssignorUserData", 0, data)
+    raise UnknownApi(f"user data of assignor {name!r} is not known", data=data)
+
+
+def decode_json(data: bytes) -> Any:
+    """JSON of a schema registry; raises InvalidValue."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise InvalidValue(f"not JSON: {error}", offset=0, data=data) from None

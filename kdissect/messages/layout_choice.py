@@ -1,0 +1,89 @@
+"""Bytes that are one whole layout → values; the layouts of other releases are tried in turn.
+
+Kafka changed some layouts in place, under the same key and version (previews and betas). The
+newest is tried first; what does not fit or leaves bytes over is read as the older ones.
+"""
+
+from functools import cache
+from typing import Any, Final
+
+from kdissect.errors import DecodeError, InvalidValue, UnknownApi
+from kdissect.protocol.apis import find_api
+from kdissect.protocol.layouts import build_reader
+from kdissect.protocol.notation import load_file
+from kdissect.protocol.specs import Definition
+from kdissect.protocol.structures import StructReader
+
+REQUEST: Final = "request"
+RESPONSE: Final = "response"
+LAYOUT: Final = "layout"
+
+Body = dict[str, Any]
+
+
+def decode_body(api: str | int, version: int, direction: str, data: bytes, offset: int = 0) -> Body:
+    """The body from `offset` to the end of `data`, credentials and all. Raises DecodeError."""
+    known = find_api(api)
+    if direction not in (REQUEST, RESPONSE):
+        raise ValueError(f"direction is request or response, not {direction!r}")
+    if not known.knows(version):
+        raise UnknownApi(f"no layout for {known.name} {direction} v{version}", data=data)
+    readers = body_readers(f"apis/{known.name}", known.name, direction, version)
+    return read_first(readers, data, offset)[0]
+
+
+def decode_message(
+    file: str, name: str, version: int, data: bytes, offset: int = 0, first_release: str = ""
+) -> Body:
+    """A message of schema/messages/`file` from `offset` to the end of `data`. Raises DecodeError.
+
+    When a layout that is not the newest fits, ``layout_of`` names the releases that wrote it. The
+    layout of `first_release`, when it had its own, is tried before all others.
+    """
+    readers = body_readers(f"messages/{file}", name, LAYOUT, version)
+    if not readers:
+        raise UnknownApi(f"no layout for {name} v{version}", data=data)
+    if first_release:
+        readers = tuple(sorted(readers, key=lambda choice: first_release not in choice[1].split()))
+    values, releases = read_first(readers, data, offset)
+    return {"layout_of": releases, **values} if releases else values
+
+
+def read_first(
+    readers: tuple[tuple[StructReader, str], ...], data: bytes, offset: int
+) -> tuple[Body, str]:
+    """What the first layout that fits gives, and its releases; else the first one's error."""
+    first_error: DecodeError | None = None
+    for reader, releases in readers:
+        try:
+            return read_whole(reader, data, offset), releases
+        except DecodeError as error:
+            first_error = first_error or error
+    assert first_error is not None  # noqa: S101 - there is a reader
+    raise first_error
+
+
+def read_whole(reader: StructReader, data: bytes, offset: int) -> Body:
+    """The values from `offset` to the last byte of `data`; raises DecodeError."""
+    values, end = reader.read(data, offset)
+    if end != len(data):
+        left = len(data) - end
+        raise InvalidValue(f"{left} bytes left over", offset=end, data=data, length=left)
+    assert isinstance(values, dict)  # noqa: S101 - what a StructReader gives
+    return values
+
+
+@cache
+def body_readers(
+    file: str, name: str, role: str, version: int
+) -> tuple[tuple[StructReader, str], ...]:
+    """The layouts of one version, the newest first, with the releases of all but that one."""
+    definition: Definition = load_file(file)[name]
+    newest = definition.layouts[role]
+    readers = [(build_reader(newest, version), "")] if version in newest.versions else []
+    readers += [
+        (build_reader(spec, version), " ".join(spec.releases))
+        for variant_role, spec in definition.variants
+        if variant_role == role and version in spec.versions
+    ]
+    return tuple(readers)
