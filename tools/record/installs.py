@@ -10,8 +10,6 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from tools.record.releases import LOG4J2, RELEASES
-
 LOG4J_VERSION = "2.25.1"
 JACKSON_VERSION = "2.21.2"
 PYTHON_CLIENTS = (
@@ -58,20 +56,15 @@ def cache_directory() -> Path:
 
 def broker_jars(kafka_version: str) -> Path:
     """The directory of the jars a broker of this version runs on, with a logging backend."""
-    release = RELEASES[kafka_version]
-    artifacts = [Artifact("org.apache.kafka", f"kafka_{release.scala}", kafka_version)]
-    if release.logging == LOG4J2:
-        logging = "org.apache.logging.log4j"
-        artifacts.append(Artifact(logging, "log4j-slf4j-impl", LOG4J_VERSION))
-        artifacts.append(Artifact(logging, "log4j-core", LOG4J_VERSION))
-    else:
-        artifacts.append(Artifact("org.slf4j", "slf4j-reload4j", "1.7.36"))
-        artifacts.append(Artifact("ch.qos.reload4j", "reload4j", "1.2.25"))
-    if release.number < (1, 1):  # they need what the JDK had until 11
-        artifacts.append(Artifact("javax.xml.bind", "jaxb-api", "2.3.1"))
-    if release.zookeeper is not None:
-        artifacts.append(Artifact("org.apache.zookeeper", "zookeeper", release.zookeeper))
-    return _fetch_jars(f"broker-{kafka_version}", artifacts)
+    logging = "org.apache.logging.log4j"
+    return _fetch_jars(
+        f"broker-{kafka_version}",
+        [
+            Artifact("org.apache.kafka", "kafka_2.13", kafka_version),
+            Artifact(logging, "log4j-slf4j-impl", LOG4J_VERSION),
+            Artifact(logging, "log4j-core", LOG4J_VERSION),
+        ],
+    )
 
 
 def client_jars(kafka_version: str) -> Path:
