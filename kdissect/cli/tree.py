@@ -204,9 +204,17 @@ def _with_sizes(record: dict[str, Any]) -> dict[str, Any]:
     sizes = {name: field for name, field in record.items() if name not in HIDDEN}
     for name in ("key", "value"):
         content = record[name]
-        sizes[f"{name}_size"] = None if content is None else len(content)
+        sizes[f"{name}_size"] = _content_size(content)
     sizes["header_count"] = len(record["headers"])
     return sizes
+
+
+def _content_size(content: Any) -> int | None:
+    """Bytes of a key or value; one that was opened says how many it had."""
+    if isinstance(content, dict):
+        size: int = content["undecoded"] if "undecoded" in content else content["size"]
+        return size
+    return None if content is None else len(content)
 
 
 def _jsonable(value: Any) -> Any:

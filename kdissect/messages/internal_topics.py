@@ -1,0 +1,129 @@
+"""Records of Kafka's own topics, and of control batches: key and value bytes → values.
+
+    coordinators      key: int16 type, fields      value: int16 version, fields, or a tombstone
+    __cluster_metadata, __remote_log_metadata      varint frame version, varint type,
+                                                   varint version, fields
+    control batches   COMMIT and ABORT: int16 version, fields; else fields that start with a version
+
+What cannot be read is its size and the error, never bytes: there are credentials among them.
+"""
+
+from functools import cache
+from typing import Any, Final
+
+from kdissect.errors import UnknownApi
+from kdissect.messages.embedded import opened
+from kdissect.messages.group_protocols import ASSIGNMENT, SUBSCRIPTION, opened_member
+from kdissect.messages.layout_choice import Body, decode_message
+from kdissect.messages.redaction import redacted
+from kdissect.protocol.notation import load_file
+from kdissect.protocol.primitives import read_int16, read_unsigned_varint
+
+CLUSTER_METADATA: Final = "__cluster_metadata"
+CLUSTER_METADATA_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"  # always, in every cluster
+COORDINATORS: Final = {
+    "__consumer_offsets": "group-coordinator",
+    "__transaction_state": "transaction-coordinator",
+    "__share_group_state": "share-coordinator",
+}
+METADATA: Final = {CLUSTER_METADATA: "kraft-metadata", "__remote_log_metadata": "storage"}
+CONTROL_VALUES: Final = {
+    "LEADER_CHANGE": "LeaderChangeMessage",
+    "SNAPSHOT_HEADER": "SnapshotHeaderRecord",
+    "SNAPSHOT_FOOTER": "SnapshotFooterRecord",
+    "KRAFT_VERSION": "KRaftVersionRecord",
+    "KRAFT_VOTERS": "VotersRecord",
+}
+PREVIEW: Final = "2.8"  # the release that wrote metadata in frames of version 0
+
+
+def opened_record(record: Body, topic: str | None) -> Body:
+    """A record as `records` decodes it, with key and value opened when they are Kafka's own.
+
+    Credentials are redacted.
+    """
+    key, value = record["key"], record["value"]
+    if "control_type" in record:
+        kind = record["control_type"]
+        return record | {"value": opened(value, decode_control, kind)}
+    if topic in COORDINATORS:
+        file = COORDINATORS[topic]
+        values = {
+            "key": opened(key, decode_key, file),
+            "value": opened(value, decode_value, file, key),
+        }
+    elif topic in METADATA:
+        values = {"value": opened(value, decode_metadata, METADATA[topic])}
+    else:
+        return record
+    return record | {name: redacted(field) for name, field in values.items()}
+
+
+def decode_control(data: bytes, kind: str | int) -> Body:
+    """The value of a control record; raises DecodeError."""
+    version = int(read_int16(data, 0)[0])
+    if kind in ("ABORT", "COMMIT"):
+        marker = decode_message("embedded", "EndTxnMarker", version, data, 2)
+        return {"size": len(data), "version": version, **marker}
+    if kind not in CONTROL_VALUES:
+        raise UnknownApi(f"unknown control record {kind!r}", data=data)
+    name = CONTROL_VALUES[str(kind)]
+    values = decode_message("embedded", name, version, data)
+    if "voters" in values and values["voters"] is None:
+        # Not nullable: what 2.8 wrote fits the newer layout by accident.
+        values = decode_message("embedded", name, version, data, first_release=PREVIEW)
+    return {"size": len(data), **values}
+
+
+def decode_key(data: bytes, file: str) -> Body:
+    """A coordinator's key; raises DecodeError."""
+    name, offset = record_name(data, file)
+    definition = load_file(f"messages/{file}")[f"{name}Key"]
+    values = decode_message(file, f"{name}Key", min(definition.versions), data, offset)
+    return {"size": len(data), "type": name, **values}
+
+
+def decode_value(data: bytes, file: str, key: bytes | None) -> Body:
+    """A coordinator's value, whose type stands in its key; raises DecodeError."""
+    name = record_name(key or b"", file)[0]
+    version, offset = read_int16(data, 0)
+    values = decode_message(file, f"{name}Value", int(version), data, int(offset))
+    if name == "GroupMetadata":
+        names = (values["protocol_type"], values["protocol"])
+        for member in values["members"] or ():
+            member["subscription"] = opened_member(member["subscription"], SUBSCRIPTION, *names)
+            member["assignment"] = opened_member(member["assignment"], ASSIGNMENT, *names)
+    return {"size": len(data), "version": int(version), **values}
+
+
+def decode_metadata(data: bytes, file: str) -> Body:
+    """A record of the KRaft log or of remote storage's log; raises DecodeError."""
+    frame, offset = read_unsigned_varint(data, 0)
+    kind, offset = read_unsigned_varint(data, offset)
+    version, offset = read_unsigned_varint(data, offset)
+    name = names_of(file, "metadata").get(int(kind))
+    if frame > 1 or name is None:
+        raise UnknownApi(f"unknown metadata record {kind} in frame version {frame}", data=data)
+    first = PREVIEW if frame == 0 else ""
+    values = decode_message(file, name, int(version), data, int(offset), first)
+    return {"size": len(data), "type": name, "version": int(version), **values}
+
+
+def record_name(key: bytes, file: str) -> tuple[str, int]:
+    """The name of the type a coordinator's key is of, without "Key", and where its fields start."""
+    kind, offset = read_int16(key, 0)
+    name = names_of(file, "coordinator-key").get(int(kind))
+    if name is None:
+        raise UnknownApi(f"unknown record type {kind}", data=key)
+    return name.removesuffix("Key"), int(offset)
+
+
+@cache
+def names_of(file: str, kind: str) -> dict[int, str]:
+    """The definitions of one kind by their number."""
+    definitions: Any = load_file(f"messages/{file}").values()
+    names = {entry.key: entry.name for entry in definitions if entry.kind == kind}
+    if file == "group-coordinator" and kind == "coordinator-key":
+        # 3.9 and 4.0 had a type whose definition has its number as version.
+        names[9] = "ShareGroupPartitionMetadataKey"
+    return names
