@@ -10,9 +10,15 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from tools.record import installs
+from tools.record.releases import NEWEST
 
 ANSWER_TIMEOUT_SECONDS = 120.0
 EXIT_TIMEOUT_SECONDS = 20.0
+JAVA_OPTIONS = (
+    *("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+)
+GO_LIBRARIES = ("sarama", "franz")
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -33,6 +39,7 @@ class AgentProcess:
 
     def __init__(self, library: str, command: list[str], log: Path) -> None:
         self.library = library
+        self._log = log
         self._sent: list[tuple[str, dict[str, Any]]] = []
         self._lines: queue.Queue[str] = queue.Queue()
         with log.open("wb") as errors:
@@ -65,10 +72,12 @@ class AgentProcess:
         except queue.Empty:
             raise TimeoutError(f"{self.library} did not answer {operation} in time") from None
         if not line:
-            raise RuntimeError(f"{self.library} ended during {operation}")
+            tail = self._log.read_text(errors="replace")[-2000:]
+            raise RuntimeError(f"{self.library} ended during {operation}:\n{tail}")
         reply = Reply(operation, arguments, **json.loads(line))
         if reply.error is not None:
-            raise RuntimeError(f"{self.library} failed at {operation}: {reply.error}")
+            tail = self._log.read_text(errors="replace")[-2000:]
+            raise RuntimeError(f"{self.library} failed at {operation}: {reply.error}\n{tail}")
         return reply
 
     def stop(self) -> None:
@@ -86,17 +95,43 @@ class AgentProcess:
         self._lines.put("")
 
 
-def start_agent(library: str, bootstrap: str, kafka_version: str, directory: Path) -> AgentProcess:
-    """Start the agent of a library: java, librdkafka, kafka_python or aiokafka."""
-    log = directory / f"{library}.log"
-    if library == "java":
-        options = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        options += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-        class_path = installs.java_agent(kafka_version)
-        return AgentProcess(library, ["java", *options, "-cp", class_path, "Agent", bootstrap], log)
-    module = f"tools.record.clients.{library}_agent"
-    python = str(installs.client_python())
-    return AgentProcess(library, [python, "-m", module, bootstrap], log)
+class Library(NamedTuple):
+    """A client library and its version; None is the newest that is installed."""
+
+    name: str
+    version: str | None
+
+    @property
+    def is_java(self) -> bool:
+        """Whether Apache's own client does the work."""
+        return self.name in ("java", "streams")
+
+
+def parse_library(text: str) -> Library:
+    """The library that a scenario writes as "java", or "java@2.4.1"."""
+    name, _, version = text.partition("@")
+    return Library(name, version or None)
+
+
+def start_agent(text: str, bootstrap: str, directory: Path, log_name: str) -> AgentProcess:
+    """Start the agent of a library, written as `parse_library` reads it."""
+    library = parse_library(text)
+    log = directory / f"{log_name}.log"
+    return AgentProcess(text, _command(library, bootstrap), log)
+
+
+def _command(library: Library, bootstrap: str) -> list[str]:
+    if library.is_java:
+        make = installs.streams_agent if library.name == "streams" else installs.java_agent
+        options, parts = make(library.version or NEWEST)
+        return ["java", *JAVA_OPTIONS, *options, bootstrap, *parts]
+    if library.name in GO_LIBRARIES:
+        return [str(installs.go_agent(library.name)), bootstrap]
+    if library.name == "kafkajs":
+        agent = str(installs.SOURCES / "clients" / "kafkajs_agent.js")
+        return ["env", f"NODE_PATH={installs.node_modules()}", "node", agent, bootstrap]
+    module = f"tools.record.clients.{library.name}_agent"
+    return [str(installs.client_python(*library)), "-m", module, bootstrap]
 
 
 def python_version() -> str:

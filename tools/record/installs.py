@@ -7,21 +7,30 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from tools.record.releases import LOG4J2, RELEASES, version_number
+
 LOG4J_VERSION = "2.25.1"
 JACKSON_VERSION = "2.21.2"
-PYTHON_CLIENTS = (
-    "confluent-kafka==2.16.1",
-    "kafka-python==3.0.12",
-    "aiokafka==0.14.0",
+# The environment of the newest Python clients; one of an older client replaces its line.
+PYTHON_CLIENTS = {
+    "librdkafka": "confluent-kafka==2.16.1",
+    "kafka_python": "kafka-python==3.0.12",
+    "aiokafka": "aiokafka==0.14.0",
+}
+PYTHON_CODECS = (
     "cramjam==2.14.0",
     "lz4==4.4.5",
     "python-snappy==0.7.3",
     "zstandard==0.25.0",
 )
+NODE_CLIENTS = ("kafkajs@2.2.4", "kafkajs-snappy@1.1.0")
+FIRST_WITH_ADMIN_COMMANDS = (4, 1)
 FETCH_TIMEOUT_SECONDS = 600
+SOURCES = Path(__file__).parent
 
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion>
@@ -56,15 +65,20 @@ def cache_directory() -> Path:
 
 def broker_jars(kafka_version: str) -> Path:
     """The directory of the jars a broker of this version runs on, with a logging backend."""
-    logging = "org.apache.logging.log4j"
-    return _fetch_jars(
-        f"broker-{kafka_version}",
-        [
-            Artifact("org.apache.kafka", "kafka_2.13", kafka_version),
-            Artifact(logging, "log4j-slf4j-impl", LOG4J_VERSION),
-            Artifact(logging, "log4j-core", LOG4J_VERSION),
-        ],
-    )
+    release = RELEASES[kafka_version]
+    artifacts = [Artifact("org.apache.kafka", f"kafka_{release.scala}", kafka_version)]
+    if release.logging == LOG4J2:
+        logging = "org.apache.logging.log4j"
+        artifacts.append(Artifact(logging, "log4j-slf4j-impl", LOG4J_VERSION))
+        artifacts.append(Artifact(logging, "log4j-core", LOG4J_VERSION))
+    else:
+        artifacts.append(Artifact("org.slf4j", "slf4j-reload4j", "1.7.36"))
+        artifacts.append(Artifact("ch.qos.reload4j", "reload4j", "1.2.25"))
+    if release.number < (1, 1):  # they need what the JDK had until 11
+        artifacts.append(Artifact("javax.xml.bind", "jaxb-api", "2.3.1"))
+    if release.zookeeper is not None:
+        artifacts.append(Artifact("org.apache.zookeeper", "zookeeper", release.zookeeper))
+    return _fetch_jars(f"broker-{kafka_version}", artifacts)
 
 
 def client_jars(kafka_version: str) -> Path:
@@ -79,30 +93,73 @@ def client_jars(kafka_version: str) -> Path:
     )
 
 
-def java_agent(kafka_version: str) -> str:
-    """The class path of the compiled Java agent with its jars."""
-    jars = client_jars(kafka_version)
-    source = Path(__file__).parent / "java" / "Agent.java"
-    classes = cache_directory() / f"agent-{kafka_version}"
-    compiled = classes / "Agent.class"
-    class_path = f"{classes}{os.pathsep}{jars}/*"
-    if not compiled.exists() or compiled.stat().st_mtime < source.stat().st_mtime:
-        classes.mkdir(exist_ok=True)
-        _run(["javac", "-Xlint:-options", "-cp", class_path, "-d", str(classes), str(source)])
-    return class_path
+def streams_jars(kafka_version: str) -> Path:
+    """The directory of the jars the Kafka Streams agent runs on."""
+    return _fetch_jars(
+        f"streams-{kafka_version}",
+        [
+            Artifact("org.apache.kafka", "kafka-streams", kafka_version),
+            Artifact("com.fasterxml.jackson.core", "jackson-databind", JACKSON_VERSION),
+            Artifact("org.slf4j", "slf4j-simple", "1.7.36"),
+        ],
+    )
 
 
-def client_python() -> Path:
-    """The interpreter of a virtual environment that holds the Python clients."""
-    environment = cache_directory() / "python-clients"
+def java_agent(kafka_version: str) -> tuple[list[str], list[str]]:
+    """What `java` is told before and after the bootstrap address to start the agent."""
+    parts = []
+    if version_number(kafka_version) >= FIRST_WITH_ADMIN_COMMANDS:
+        parts = ["AdminCommands", "ClusterCommands", "SecurityCommands", "ShareCommands"]
+    class_path = _compile(f"agent-{kafka_version}", client_jars(kafka_version), ["Agent", *parts])
+    return ["-cp", class_path, "Agent"], parts
+
+
+def streams_agent(kafka_version: str) -> tuple[list[str], list[str]]:
+    """The same for the agent of Kafka Streams."""
+    jars = streams_jars(kafka_version)
+    return ["-cp", _compile(f"streams-{kafka_version}", jars, ["StreamsAgent"]), "StreamsAgent"], []
+
+
+def client_python(library: str, version: str | None) -> Path:
+    """The interpreter of a virtual environment that holds a Python client, or all newest ones."""
+    wanted = list(PYTHON_CLIENTS.values())
+    name = "python-clients"
+    if version is not None:
+        package = PYTHON_CLIENTS[library].split("==")[0]
+        wanted, name = [f"{package}=={version}"], f"{package}-{version}"
+    environment = cache_directory() / name
     python = environment / "bin" / "python"
     installed = environment / "installed.txt"
-    wanted = "\n".join(PYTHON_CLIENTS)
-    if not installed.exists() or installed.read_text() != wanted:
+    wanted += PYTHON_CODECS
+    if not installed.exists() or installed.read_text() != "\n".join(wanted):
         _run([sys.executable, "-m", "venv", "--clear", str(environment)])
-        _run([str(python), "-m", "pip", "install", "--quiet", *PYTHON_CLIENTS])
-        installed.write_text(wanted)
+        _run([str(python), "-m", "pip", "install", "--quiet", *wanted])
+        installed.write_text("\n".join(wanted))
     return python
+
+
+def go_agent(library: str) -> Path:
+    """The program of a Go client's agent, built from the module in `go/`."""
+    source = SOURCES / "go"
+    program = cache_directory() / f"go-{library}"
+    if _is_older(program, source.rglob("*")):
+        _run(["go", "build", "-o", str(program), f"./{library}"], source)
+    return program
+
+
+def node_modules() -> Path:
+    """The directory with the JavaScript clients' modules."""
+    directory = cache_directory() / "node-clients"
+    installed = directory / "installed.txt"
+    wanted = "\n".join(NODE_CLIENTS)
+    if not installed.exists() or installed.read_text() != wanted:
+        directory.mkdir(exist_ok=True)
+        _run(
+            ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(directory)]
+            + list(NODE_CLIENTS)
+        )
+        installed.write_text(wanted)
+    return directory / "node_modules"
 
 
 def java_version() -> str:
@@ -132,10 +189,33 @@ def _fetch_jars(name: str, artifacts: list[Artifact]) -> Path:
     return target
 
 
-def _run(command: list[str]) -> None:
+def _compile(name: str, jars: Path, classes: list[str]) -> str:
+    """Compile classes of `java/` and what they use against jars; the class path of both."""
+    target = cache_directory() / name
+    class_path = f"{target}{os.pathsep}{jars}/*"
+    sources = SOURCES / "java"
+    if _is_older(target / f"{classes[0]}.class", sources.glob("*.java")):
+        target.mkdir(exist_ok=True)
+        files = [str(sources / f"{each}.java") for each in classes]
+        options = ["-Xlint:-options", "-nowarn", "-sourcepath", str(sources)]
+        _run(["javac", *options, "-cp", class_path, "-d", str(target), *files])
+    return class_path
+
+
+def _is_older(product: Path, sources: Iterable[Path]) -> bool:
+    newest = max(source.stat().st_mtime for source in sources)
+    return not product.exists() or product.stat().st_mtime < newest
+
+
+def _run(command: list[str], directory: Path | None = None) -> None:
     """Run a bounded command; its output is shown when it fails."""
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=FETCH_TIMEOUT_SECONDS, check=False
+        command,
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=FETCH_TIMEOUT_SECONDS,
+        check=False,
     )
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")

@@ -1,5 +1,6 @@
-"""One recording: broker, sniffer and agents brought up, a scenario played, the files written."""
+"""One recording: cluster, sniffer and agents brought up, a scenario played, the files written."""
 
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -7,33 +8,47 @@ from typing import Any, NamedTuple
 
 from tools.record import installs
 from tools.record.agents import AgentProcess, Reply, python_version, start_agent
-from tools.record.broker import Broker, BrokerSettings, free_port
-from tools.record.request_log import read_request_log
+from tools.record.cluster import Cluster, ClusterSettings
+from tools.record.configuration import KRAFT, ZOOKEEPER, Layout
+from tools.record.releases import RELEASES, Release
+from tools.record.request_log import read_request_logs
 from tools.record.sidecar import Facts, Journal, capture_facts, write_sidecar
 from tools.record.sniffer import Sniffer, to_pcapng
 
-LISTENER = "PLAINTEXT"
+FIRST_WITH_NEWEST_CLIENTS = (2, 1)  # what the newest Java client still speaks to
 
 
 class Options(NamedTuple):
-    """What the user asked for."""
+    """What the user asked for; `clients` are the libraries a scenario of many versions is given."""
 
     kafka_version: str
     port: int
     heap_megabytes: int
+    mode: str | None = None
+    clients: tuple[str, ...] = ()
+
+    @property
+    def release(self) -> Release:
+        """The broker's release."""
+        return RELEASES[self.kafka_version]
+
+    @property
+    def cluster_mode(self) -> str:
+        """How the cluster keeps its metadata: as asked, else KRaft when the release has it."""
+        return self.mode or (KRAFT if self.release.has_kraft else ZOOKEEPER)
 
 
 class Stage:
-    """What a scenario plays on: the broker, and an agent for each library, started on demand."""
+    """What a scenario plays on: the cluster, and an agent for each library, started on demand."""
 
-    def __init__(self, options: Options, broker: Broker, directory: Path) -> None:
-        self.broker = broker
+    def __init__(self, options: Options, cluster: Cluster, directory: Path) -> None:
+        self.options = options
+        self.cluster = cluster
         self.directory = directory
         self.journal = Journal()
         self.topics: list[list[Any]] = []
-        self.software: dict[str, str] = {}
-        self._kafka_version = options.kafka_version
-        self._agents: dict[str, AgentProcess] = {}
+        self.software: dict[str, Any] = {}
+        self._agents: dict[tuple[str, str], AgentProcess] = {}
 
     def call(self, library: str, operation: str, client: str, **arguments: Any) -> Reply:
         """Let a client do something and wait until it is done."""
@@ -42,22 +57,30 @@ class Stage:
 
     def send(self, library: str, operation: str, client: str, **arguments: Any) -> None:
         """Let a client do something; `receive` waits for it."""
-        self._agent(library).send(operation, client=client, **arguments)
+        self._agent(library, self.cluster.address).send(operation, client=client, **arguments)
 
     def receive(self, library: str) -> Reply:
         """The reply to the library's oldest unanswered command, journaled."""
-        reply = self._agent(library).receive()
+        reply = self._agent(library, self.cluster.address).receive()
         self.journal.add(library, reply)
         return reply
 
+    def prepare(self, operation: str, **arguments: Any) -> Reply:
+        """Let the newest Java client do something through the listener without SASL."""
+        agent = self._agent("java", self.cluster.open_address)
+        agent.send(operation, client="backstage", **arguments)
+        return agent.receive()
+
     def create_topics(self, client: str, topics: list[dict[str, Any]]) -> None:
-        """Create topics with the Java admin client, and remember them with their ids."""
+        """Create topics and remember them with their ids; by Kafka's own tool when it is old."""
+        if self.options.release.number < FIRST_WITH_NEWEST_CLIENTS:
+            return self._create_topics_in_zookeeper(topics)
         ids = self.call("java", "create_topics", client, topics=topics).result
         for topic in topics:
             name = topic["name"]
             if name in ids:
-                configs = topic.get("configs", {})
-                self.topics.append([name, ids[name], topic["partitions"], configs])
+                self._remember(topic, ids[name])
+        return None
 
     def stop_agents(self) -> None:
         """End all agents."""
@@ -65,20 +88,47 @@ class Stage:
             agent.stop()
         self._agents.clear()
 
-    def _agent(self, library: str) -> AgentProcess:
-        if library not in self._agents:
-            agent = start_agent(library, self.broker.address, self._kafka_version, self.directory)
-            self._agents[library] = agent
+    def _create_topics_in_zookeeper(self, topics: list[dict[str, Any]]) -> None:
+        for topic in topics:
+            numbers = ["--partitions", str(topic["partitions"])]
+            numbers += ["--replication-factor", str(topic.get("replication", 1))]
+            configs = [f"{name}={value}" for name, value in topic.get("configs", {}).items()]
+            self.cluster.run(
+                *("kafka.admin.TopicCommand", "--zookeeper", self.cluster.zookeeper_address),
+                *("--create", "--topic", topic["name"], *numbers),
+                *(word for config in configs for word in ("--config", config)),
+            )
+            self._remember(topic, None)
+
+    def _remember(self, topic: dict[str, Any], topic_id: str | None) -> None:
+        configs = topic.get("configs", {})
+        self.topics.append([topic["name"], topic_id, topic["partitions"], configs])
+
+    def _agent(self, library: str, address: str) -> AgentProcess:
+        key = (library, address)
+        if key not in self._agents:
+            log_name = re.sub(r"\W", "-", f"{library} {len(self._agents)}")
+            agent = start_agent(library, address, self.directory, log_name)
+            self._agents[key] = agent
             agent.send("versions")
-            self.software |= agent.receive().result
-        return self._agents[library]
+            self._add_software(agent.receive().result)
+        return self._agents[key]
+
+    def _add_software(self, versions: dict[str, str]) -> None:
+        """Remember versions; a name with more than one gets a list of them."""
+        for name, version in versions.items():
+            known = self.software.get(name, version)
+            several = known if isinstance(known, list) else [known]
+            several = sorted({*several, version})
+            self.software[name] = several if len(several) > 1 else version
 
 
 class Scenario(NamedTuple):
-    """Something to play, and the broker properties it needs."""
+    """Something to play, and the cluster it needs."""
 
     play: Callable[[Stage], None]
     broker_properties: dict[str, str]
+    layout: Layout = Layout()
 
 
 def record(scenario: Scenario, name: str, options: Options, capture: Path) -> None:
@@ -86,45 +136,58 @@ def record(scenario: Scenario, name: str, options: Options, capture: Path) -> No
     jars = installs.broker_jars(options.kafka_version)
     with tempfile.TemporaryDirectory(prefix="kdissect-record-") as scratch:
         directory = Path(scratch)
-        settings = BrokerSettings(
-            node_id=1,
-            port=free_port(options.port),
-            controller_port=free_port(options.port + 10001),
-            heap_megabytes=options.heap_megabytes,
-            properties=scenario.broker_properties,
-        )
-        broker = Broker(settings, jars, directory / "broker-1")
-        sniffer = Sniffer([settings.port], directory / "capture.pcap")
-        stage = Stage(options, broker, directory)
+        cluster = Cluster(_settings(scenario, options), jars, directory)
+        sniffer = Sniffer(cluster.captured_ports, directory / "capture.pcap")
+        stage = Stage(options, cluster, directory)
         try:
             sniffer.start()
-            broker.start()
+            cluster.start()
             scenario.play(stage)
             stage.stop_agents()
             report = sniffer.stop()
         finally:
             stage.stop_agents()
             sniffer.kill()
-            broker.stop()
+            cluster.stop()
         to_pcapng(directory / "capture.pcap", capture)
+        software = {
+            "kafka": options.kafka_version,
+            **stage.software,
+            "broker_java": installs.java_version(),
+            "python": python_version(),
+            "tcpdump": report.version,
+        }
         facts = Facts(
             scenario=name,
-            software={
-                "kafka": options.kafka_version,
-                **stage.software,
-                "broker_java": installs.java_version(),
-                "python": python_version(),
-                "tcpdump": report.version,
-            },
-            cluster={
-                "cluster_id": broker.cluster_id,
-                "mode": "kraft",
-                "listener": LISTENER,
-                "brokers": [{"node_id": 1, "host": "127.0.0.1", "port": settings.port}],
-            },
+            software=software,
+            cluster=_cluster_facts(cluster),
             capture=capture_facts(capture, report.captured),
-            pauses=broker.pauses,
+            pauses=cluster.pauses,
             topics=stage.topics,
         )
-        log = read_request_log(broker.request_log, LISTENER)
+        log = read_request_logs(cluster.request_logs(), cluster.listeners)
         write_sidecar(capture.with_suffix(".json"), facts, stage.journal, log)
+
+
+def _settings(scenario: Scenario, options: Options) -> ClusterSettings:
+    return ClusterSettings(
+        options.release,
+        options.cluster_mode,
+        scenario.layout,
+        options.port,
+        options.heap_megabytes,
+        scenario.broker_properties,
+    )
+
+
+def _cluster_facts(cluster: Cluster) -> dict[str, Any]:
+    brokers = [node for node in cluster.nodes if node.is_broker]
+    port = cluster.ports.client
+    return {
+        "cluster_id": cluster.cluster_id if cluster.settings.mode == KRAFT else None,
+        "mode": cluster.settings.mode,
+        "listener": cluster.listeners[0],
+        "brokers": [
+            {"node_id": node.node_id, "host": node.address, "port": port} for node in brokers
+        ],
+    }

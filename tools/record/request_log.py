@@ -1,13 +1,11 @@
-"""The broker's own request log, digested: every exchange it completed, and what it answered.
+"""The brokers' own request logs, digested: every exchange they completed, and its answer."""
 
-A line is the time it was logged (ms), a space, and the JSON of kafka.request.logger.
-"""
-
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from tools.record.request_entries import iter_entries
 
 TOPIC_LISTS = ("topics", "topicData", "responses")
 CAPITAL = re.compile("[A-Z]")
@@ -25,7 +23,8 @@ class LoggedExchange(NamedTuple):
     logged_ms: int
     total_ms: float
     throttle_ms: float
-    errors: list[list[Any]]
+    errors: list[list[Any]] | None  # None: a release that does not log them
+    node_id: int
 
 
 class LoggedPartition(NamedTuple):
@@ -66,34 +65,42 @@ API_PRODUCE, API_FETCH = 0, 1
 API_JOIN_GROUP, API_HEARTBEAT, API_LEAVE_GROUP, API_SYNC_GROUP = 11, 12, 13, 14
 
 
-def read_request_log(path: Path, listener: str) -> RequestLog:
-    """Digest the lines of one listener, in the order they were logged."""
+def read_request_logs(logs: dict[int, Path], listeners: list[str]) -> RequestLog:
+    """Digest the lines of the captured listeners, node after node, in the order of each log."""
     log = RequestLog([], [], [])
-    for logged_ms, entry in _iter_entries(path):
-        if entry["listener"] != listener or entry["isForwarded"]:
-            continue
-        header = entry["requestHeader"]
-        request, response = entry["request"] or {}, entry["response"] or {}
-        number = len(log.exchanges)
-        log.exchanges.append(
-            LoggedExchange(
-                _client_end(entry["connection"]),
-                header["requestApiKey"],
-                header["requestApiVersion"],
-                header["correlationId"],
-                header["clientId"],
-                logged_ms,
-                entry["totalTimeMs"],
-                entry["throttleTimeMs"],
-                list(iter_errors(response)),
-            )
-        )
-        if header["requestApiKey"] in (API_PRODUCE, API_FETCH):
-            log.partitions.extend(_iter_partitions(number, request, response))
-        membership = _membership(number, header["requestApiKey"], request, response)
-        if membership is not None:
-            log.memberships.append(membership)
+    for node_id, path in logs.items():
+        for logged_ms, entry in iter_entries(path):
+            is_captured = entry["listener"] is None or entry["listener"] in listeners
+            if is_captured and not entry["isForwarded"]:
+                _add(log, node_id, logged_ms, entry)
     return log
+
+
+def _add(log: RequestLog, node_id: int, logged_ms: int, entry: dict[str, Any]) -> None:
+    header = entry["requestHeader"]
+    request, response = entry["request"] or {}, entry["response"] or {}
+    number = len(log.exchanges)
+    log.exchanges.append(
+        LoggedExchange(
+            entry["peer"],
+            header["requestApiKey"],
+            header["requestApiVersion"],
+            header["correlationId"],
+            header.get("clientId"),
+            logged_ms,
+            entry["totalTimeMs"],
+            entry["throttleTimeMs"],
+            None if entry["request"] is None else list(iter_errors(response)),
+            node_id,
+        )
+    )
+    if entry["request"] is None:
+        return
+    if header["requestApiKey"] in (API_PRODUCE, API_FETCH):
+        log.partitions.extend(_iter_partitions(number, request, response))
+    membership = _membership(number, header["requestApiKey"], request, response)
+    if membership is not None:
+        log.memberships.append(membership)
 
 
 def iter_errors(value: Any, path: str = "") -> Iterator[list[Any]]:
@@ -108,19 +115,6 @@ def iter_errors(value: Any, path: str = "") -> Iterator[list[Any]]:
             if name.endswith("rrorCode") and element:
                 yield [inner, element]
             yield from iter_errors(element, inner)
-
-
-def _iter_entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            logged_ms, text = line.split(" ", 1)
-            text = text.removeprefix("Completed request:")
-            yield int(logged_ms), json.loads(text)
-
-
-def _client_end(connection: str) -> str:
-    """The client's "ip:port" out of "ip:port-ip:port-index-..."."""
-    return connection.split("-")[1]
 
 
 def _membership(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tools.record.agents import Reply
-from tools.record.broker import Pause
+from tools.record.processes import Pause
 from tools.record.request_log import (
     LoggedExchange,
     LoggedMembership,

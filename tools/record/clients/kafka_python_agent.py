@@ -1,4 +1,4 @@
-"""The agent of kafka-python."""
+"""The agent of kafka-python, 1.4 to 3.x."""
 
 import logging
 import time
@@ -10,14 +10,30 @@ from kafka import (
     KafkaAdminClient,
     KafkaConsumer,
     KafkaProducer,
-    OffsetSpec,
     TopicPartition,
 )
 from kafka.errors import KafkaError
 
+try:
+    from kafka.net.sasl.oauth import AbstractTokenProvider
+except ImportError:  # until 2.x
+    from kafka.oauth import AbstractTokenProvider
+
 from tools.record.clients.agent import Agent, Command, Produced, consumed, iter_records, serve
 
 TIMEOUT_SECONDS = 20.0
+HAS_ISOLATION = "isolation_level" in KafkaConsumer.DEFAULT_CONFIG
+
+
+class RawToken(AbstractTokenProvider):  # type: ignore[misc]
+    """Gives kafka-python the OAUTHBEARER token it was made with."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def token(self) -> str:
+        """The token."""
+        return self._token
 
 
 class KafkaPythonAgent(Agent):
@@ -41,6 +57,7 @@ class KafkaPythonAgent(Agent):
         idempotent: bool = False,
         linger_ms: int = 20,
         batch_size: int = 16384,
+        settings: dict[str, Any] | None = None,
     ) -> None:
         """Make a producer."""
         self._settings[client] = {"codec": codec, "acks": acks}
@@ -49,9 +66,10 @@ class KafkaPythonAgent(Agent):
             client_id=client,
             compression_type=None if codec == "none" else codec,
             acks=acks if acks == "all" else int(acks),
-            enable_idempotence=idempotent,
             linger_ms=linger_ms,
             batch_size=batch_size,
+            **({"enable_idempotence": True} if idempotent else {}),
+            **_understood(settings),
         )
 
     def produce(
@@ -64,12 +82,13 @@ class KafkaPythonAgent(Agent):
         count = value_bytes = 0
         for record in iter_records(command):
             produced = Produced(self, client, settings, record)
+            headers = {"headers": produced.headers} if produced.headers else {}
             future = producer.send(
                 produced.topic,
                 key=produced.key,
                 value=produced.value,
-                headers=produced.headers or None,
                 partition=produced.partition,
+                **headers,
             )
             count += 1
             value_bytes += len(produced.value or b"")
@@ -98,10 +117,10 @@ class KafkaPythonAgent(Agent):
             group_id=group,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
-            isolation_level=isolation,
+            **({"isolation_level": isolation} if HAS_ISOLATION else {}),
             fetch_max_wait_ms=max_wait_ms,
             max_partition_fetch_bytes=fetch_size,
-            **(settings or {}),
+            **_understood(settings),
         )
         self._clients[client] = consumer
         self._settings[client] = {"group": group}
@@ -167,7 +186,7 @@ class KafkaPythonAgent(Agent):
 
     def list_offsets(self, client: str, places: list[tuple[str, int]], at: str) -> dict[str, int]:
         """Earliest or latest offsets by "topic-partition"."""
-        spec = OffsetSpec.EARLIEST if at == "earliest" else OffsetSpec.LATEST
+        spec = getattr(kafka.OffsetSpec, at.upper())
         wanted = {TopicPartition(topic, partition): spec for topic, partition in places}
         found = self._admin(client).list_partition_offsets(wanted)
         return {f"{place.topic}-{place.partition}": known.offset for place, known in found.items()}
@@ -216,17 +235,26 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
         self._emit("revoked", revoked)
 
     def _emit(self, event: str, places: list[TopicPartition]) -> None:
-        metadata = self._consumer.group_metadata()
+        has_metadata = hasattr(self._consumer, "group_metadata")
+        metadata = self._consumer.group_metadata() if has_metadata else None
         self._agent.emit(
             "rebalances",
             session=self._client,
             group=self._group,
             event=event,
-            generation=metadata.generation_id,
-            member_id=metadata.member_id,
+            generation=metadata and metadata.generation_id,
+            member_id=metadata and metadata.member_id,
             partitions=sorted([place.topic, place.partition] for place in places),
             time_ns=time.time_ns(),
         )
+
+
+def _understood(settings: dict[str, Any] | None) -> dict[str, Any]:
+    """Settings with the token, which a command brings as text, as the object it must be."""
+    known = dict(settings or {})
+    if "token" in known:
+        known["sasl_oauth_token_provider"] = RawToken(known.pop("token"))
+    return known
 
 
 def _name(error: KafkaError) -> str:

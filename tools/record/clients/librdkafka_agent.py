@@ -55,6 +55,7 @@ class LibrdkafkaAgent(Agent):
         transactional_id: str | None = None,
         linger_ms: int = 20,
         batch_size: int = 1_000_000,
+        settings: dict[str, Any] | None = None,
     ) -> None:
         """Make a producer; with a transactional id, initialise transactions."""
         configuration = self._configuration(client) | {
@@ -64,6 +65,7 @@ class LibrdkafkaAgent(Agent):
             "linger.ms": linger_ms,
             "batch.size": batch_size,
             "queue.buffering.max.kbytes": 262144,
+            **(settings or {}),
         }
         if transactional_id is not None:
             configuration["transactional.id"] = transactional_id

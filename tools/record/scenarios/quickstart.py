@@ -186,7 +186,7 @@ def hang(stage: Stage) -> None:
     """The broker's process is stopped while records are on their way to it."""
     stage.call("librdkafka", "open_producer", "slow-rd", linger_ms=0)
     stage.call("librdkafka", "produce", "slow-rd", records=orders(600, 4), each=True)
-    stage.broker.pause(
+    stage.cluster.pause(
         PAUSE_SECONDS,
         lambda: stage.send("librdkafka", "produce", "slow-rd", records=orders(604, 1)),
     )
