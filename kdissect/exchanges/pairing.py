@@ -505,7 +505,7 @@ def settle_errors(exchange: Exchange, sink: FactSink, is_whole: bool) -> None:
     if sink.errors:
         exchange.errors = sink.errors
     if sink.errors or is_whole:
-        exchange.error_count = len(sink.errors)
+        exchange.error_count = sink.error_count
     if sink.top_error != NULL and sink.top_error != 0:
         exchange.error_code = sink.top_error
     elif sink.first_error != NULL:

@@ -3,6 +3,8 @@
 A projected decode (`protocol.plans`) reads only fields that have a role here and calls
 `FactSink.row` at the end of each struct that matters: the whole body, a topic, a partition, or any
 struct that holds an error code.
+
+Longer than other modules: the numbers of all roles stand beside the one class that takes them.
 """
 
 from typing import Final
@@ -46,15 +48,27 @@ SOFTWARE_NAME: Final = 26
 SOFTWARE_VERSION: Final = 27
 MECHANISM: Final = 28
 AUTH_BYTES: Final = 29
-ROLE_COUNT: Final = 30
+RESOURCE_TYPE: Final = 30  # of a config: see CONFIG_RESOURCES
+BATCH_INDEX: Final = 31
+BATCH_INDEX_MESSAGE: Final = 32
+ENTITY_TYPE: Final = 33
+ROLE_COUNT: Final = 34
 
 # Kinds of structs, as bits.
 BODY: Final = 1
 HAS_TOPIC: Final = 2
 HAS_PARTITION: Final = 4
 HAS_ERROR: Final = 8
+HAS_RECORD_ERROR: Final = 16  # one record of a batch, the code is that of the partition
+HAS_ENTITY: Final = 32  # one part of the name of whom a quota is for
 
 NO_ID: Final = bytes(16)
+CONFIG_TOPIC: Final = 2
+CONFIG_GROUP: Final = 32
+# Kafka's ConfigResource.Type; what is not here is shown by its number.
+CONFIG_RESOURCES: Final[dict[int, str]] = {
+    2: "topic", 4: "broker", 8: "broker logger", 16: "client metrics", 32: "group",
+}  # fmt: skip
 
 
 class Interner:
@@ -146,6 +160,8 @@ class FactSink(Sink):
         self.keeps_records: bool = False
         self.partitions: list[Partition] = []
         self.errors: list[ErrorFact] = []
+        self.record_errors: list[ErrorFact] = []
+        self.entities: list[str] = []
         self.begin()
 
     def begin(self) -> None:
@@ -154,6 +170,11 @@ class FactSink(Sink):
             self.partitions = []
         if self.errors:
             self.errors = []
+        if self.record_errors:
+            self.record_errors = []
+        if self.entities:
+            self.entities = []
+        self.error_count: i64 = 0
         self.topic_count: i64 = 0
         self.top_error: i64 = NULL
         self.first_error: i64 = NULL
@@ -205,6 +226,13 @@ class FactSink(Sink):
         if kind & HAS_ERROR:
             self._error_row(shape, data, ERROR, ERROR_MESSAGE, kind)
             self._error_row(shape, data, SECOND_ERROR, SECOND_ERROR_MESSAGE, kind)
+            if self.entities:
+                self.entities = []
+        elif kind & HAS_RECORD_ERROR:
+            self._record_error_row(shape, data)
+        elif kind & HAS_ENTITY:
+            name = self._text(shape, data, RESOURCE) or "<default>"
+            self.entities.append(f"{self._text(shape, data, ENTITY_TYPE)} {name}")
         if kind & BODY:
             self._body_row(shape, data)
 
@@ -284,6 +312,8 @@ class FactSink(Sink):
         if code == NULL or code == 0:
             if kind & BODY and code == 0 and role == ERROR:
                 self.top_error = 0
+            if self.record_errors and role == ERROR:
+                self.record_errors = []
             return
         field = shape.names[role]
         fact = ErrorFact(f"{shape.path}.{field}" if shape.path else field, code)
@@ -295,11 +325,44 @@ class FactSink(Sink):
             fact.partition = self._value(shape, PARTITION)
         fact.group = self._text(shape, data, GROUP)
         fact.resource = self._text(shape, data, RESOURCE)
+        if shape.slots[RESOURCE_TYPE] != 0:
+            self._set_config_resource(fact, self._value(shape, RESOURCE_TYPE))
+        elif not fact.resource:
+            fact.resource = self._text(shape, data, TRANSACTIONAL_ID) or ", ".join(self.entities)
         self.errors.append(fact)
+        self.error_count += 1
+        if self.record_errors and role == ERROR:
+            self._take_record_errors(fact)
         if kind & BODY:
             self.top_error = code
         elif self.first_error == NULL:
             self.first_error = code
+
+    def _set_config_resource(self, fact: ErrorFact, kind: i64) -> None:
+        """Say of which kind the resource is that a config belongs to."""
+        name = fact.resource
+        if kind == CONFIG_TOPIC:
+            fact.topic = name
+        elif kind == CONFIG_GROUP:
+            fact.group = name
+        fact.resource = f"{CONFIG_RESOURCES.get(kind, f'resource type {kind}')} {name}"
+
+    def _record_error_row(self, shape: Shape, data: bytes) -> None:
+        """Keep what is said of one record until the partition's code is known (KIP-467)."""
+        fact = ErrorFact(f"{shape.path}.{shape.names[BATCH_INDEX_MESSAGE]}", 0)
+        fact.message = self._text(shape, data, BATCH_INDEX_MESSAGE)
+        fact.resource = f"record {self._value(shape, BATCH_INDEX)}"
+        self.record_errors.append(fact)
+
+    def _take_record_errors(self, partition: ErrorFact) -> None:
+        """The records that a partition's error concerns: rows of their own with its code."""
+        for fact in self.record_errors:
+            fact.code = partition.code
+            fact.topic = partition.topic
+            fact.topic_id = partition.topic_id
+            fact.partition = partition.partition
+            self.errors.append(fact)
+        self.record_errors = []
 
     def _body_row(self, shape: Shape, data: bytes) -> None:
         slots = self.slots

@@ -19,6 +19,10 @@ _RESPONSE_FIELDS: Final = _ERRORS | {
     "LastStableOffset": facts.LAST_STABLE_OFFSET,
     "LogStartOffset": facts.LOG_START_OFFSET,
     "PreferredReadReplica": facts.PREFERRED_READ_REPLICA,
+    "BatchIndex": facts.BATCH_INDEX,
+    "BatchIndexErrorMessage": facts.BATCH_INDEX_MESSAGE,
+    "EntityType": facts.ENTITY_TYPE,
+    "AuthBytes": facts.AUTH_BYTES,
 }
 _REQUEST_FIELDS: Final = {
     "Acks": facts.ACKS,
@@ -56,8 +60,12 @@ _PARTITIONS: Final = {
 _RESOURCES: Final = {"ResourceName", "MemberId", "User", "Feature", "LogDir", "Key", "EntityName"}
 # Structs whose partitions are not what the exchange is about: those a fetch session leaves off.
 _PASSED_OVER: Final = {"ForgottenTopicsData"}
+# Structs whose ResourceType is one of Kafka's ConfigResource; elsewhere it is one of the ACLs'.
+_CONFIG_RESULTS: Final = {"Results", "Responses"}
 # Fields of enclosing structs that also describe the structs inside.
-INHERITED: Final = frozenset({facts.TOPIC, facts.TOPIC_ID, facts.GROUP, facts.RESOURCE})
+INHERITED: Final = frozenset(
+    {facts.TOPIC, facts.TOPIC_ID, facts.GROUP, facts.RESOURCE, facts.TRANSACTIONAL_ID}
+)
 
 
 def request_role(field: FieldSpec, path: tuple[str, ...]) -> Role | None:
@@ -65,8 +73,10 @@ def request_role(field: FieldSpec, path: tuple[str, ...]) -> Role | None:
     return None if path and path[-1] in _PASSED_OVER else _role(field, _REQUEST_FIELDS)
 
 
-def response_role(field: FieldSpec, _path: tuple[str, ...]) -> Role | None:
+def response_role(field: FieldSpec, path: tuple[str, ...]) -> Role | None:
     """The role of a field of a response; None when it has none."""
+    if field.name == "ResourceType" and path and path[-1] in _CONFIG_RESULTS:
+        return Role(facts.RESOURCE_TYPE)
     return _role(field, _RESPONSE_FIELDS)
 
 
@@ -79,6 +89,10 @@ def kind_of(roles: frozenset[int], is_body: bool) -> int:
         kind |= facts.HAS_TOPIC
     if facts.ERROR in roles or facts.SECOND_ERROR in roles:
         kind |= facts.HAS_ERROR
+    if facts.BATCH_INDEX_MESSAGE in roles:
+        kind |= facts.HAS_RECORD_ERROR
+    if facts.ENTITY_TYPE in roles and facts.ERROR not in roles:
+        kind |= facts.HAS_ENTITY
     return kind
 
 

@@ -273,7 +273,7 @@ RECORDS = Table(
 
 ERRORS = Table(
     "errors",
-    "an error code other than 0 anywhere in a response",
+    "an error code other than 0 anywhere in a response, or a record that it concerns",
     (
         CAPTURE,
         CONNECTION_ID,
@@ -287,7 +287,12 @@ ERRORS = Table(
         Column("topic_id", TEXT, "", "topic id concerned"),
         Column("partition", INT32, "", "partition concerned"),
         Column("group_id", TEXT, "", "group concerned"),
-        Column("resource", TEXT, "", "other thing concerned: config resource, user, member, ..."),
+        Column(
+            "resource",
+            TEXT,
+            "",
+            "other thing concerned: config resource, user, member, transactional id, record, ...",
+        ),
     ),
 )
 
