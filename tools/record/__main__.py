@@ -38,9 +38,21 @@ def main() -> None:
         "--port", type=int, default=9092, help="of the broker, if free (default: %(default)s)"
     )
     parser.add_argument("--heap-megabytes", type=int, default=512, help="default: %(default)s")
+    parser.add_argument(
+        "--mode", choices=("kraft", "zookeeper"), help="default: KRaft when the version has it"
+    )
+    parser.add_argument(
+        "--client",
+        action="append",
+        default=[],
+        help="a library, perhaps with its version: java@2.4.1; for scenarios of any clients",
+    )
     arguments = parser.parse_args()
     scenario = SCENARIOS[arguments.scenario]
-    options = Options(arguments.kafka_version, arguments.port, arguments.heap_megabytes)
+    options = Options(
+        *(arguments.kafka_version, arguments.port, arguments.heap_megabytes, arguments.mode),
+        clients=tuple(arguments.client),
+    )
     record(scenario, arguments.scenario, options, arguments.output)
     for file in (arguments.output, arguments.output.with_suffix(".json")):
         print(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}")

@@ -45,14 +45,14 @@ class ClusterSettings(NamedTuple):
 class Cluster:
     """The servers of one recording. Brokers are numbered from 1 and listen on 127.0.0.<number>."""
 
-    def __init__(self, settings: ClusterSettings, jars: Path, directory: Path) -> None:
+    def __init__(self, settings: ClusterSettings, class_path: str, directory: Path) -> None:
         self.settings = settings
         self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         self.nodes = list_nodes(settings.mode, settings.layout)
         wanted = settings.port
         self.ports = Ports(*(free_port(wanted + step) for step in (0, 2, 1, 89)))
         self.servers: dict[int, JavaServer] = {}
-        self._jars = jars
+        self._class_path = class_path
         self._directory = directory
         self._zookeeper: JavaServer | None = None
 
@@ -109,9 +109,10 @@ class Cluster:
         """Stop the first broker for a while."""
         self.servers[1].pause(seconds, meanwhile)
 
-    def run(self, *command: str) -> str:
-        """Run a main class of the broker's jars, one of Kafka's own tools; what it printed."""
-        return run_tool([*self._java(), f"-Dlog4j.configuration=file:{self._quiet()}", *command])
+    def run(self, *command: str, given: str = "") -> str:
+        """Run a main class of the broker's jars, given lines to read; what it printed."""
+        quiet = f"-Dlog4j.configuration=file:{self._quiet()}"
+        return run_tool([*self._java(), quiet, *command], given)
 
     @property
     def zookeeper_address(self) -> str:
@@ -129,7 +130,7 @@ class Cluster:
     def _java(self) -> list[str]:
         heap = f"-Xmx{self.settings.heap_megabytes}m"
         options = [heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC"]
-        return ["java", *options, "-cp", f"{self._jars}/*"]
+        return ["java", *options, "-cp", self._class_path]
 
     def _quiet(self) -> Path:
         file = self._directory / "quiet.properties"

@@ -10,6 +10,7 @@ ZOOKEEPER = "zookeeper"
 PLAINTEXT = "PLAINTEXT"
 SASL = "SASL_PLAINTEXT"
 CONTROLLER = "CONTROLLER"
+LOGS_REQUESTS_AT_TRACE = (0, 10)
 FIRST_WITH_LISTENERS = (0, 9)
 FIRST_WITH_JAAS_PROPERTIES = (1, 1)
 FIRST_WITH_TOKENS = (1, 1)
@@ -43,7 +44,7 @@ log4j.appender.requests=org.apache.log4j.FileAppender
 log4j.appender.requests.File={directory}/requests.log
 log4j.appender.requests.layout=org.apache.log4j.PatternLayout
 log4j.appender.requests.layout.ConversionPattern=%d{{yyyy-MM-dd'T'HH:mm:ss.SSS}} %m%n
-log4j.logger.kafka.request.logger=DEBUG, requests
+log4j.logger.kafka.request.logger={level}, requests
 log4j.additivity.kafka.request.logger=false
 """
 # The users of every SASL recording; a test greps kdissect's output for these passwords.
@@ -94,7 +95,8 @@ def write_logging(release: Release, directory: Path) -> str:
         file.write_text(LOG4J2_XML.format(directory=directory))
         return f"-Dlog4j2.configurationFile={file}"
     file = directory / "log4j.properties"
-    file.write_text(LOG4J1_PROPERTIES.format(directory=directory))
+    level = "TRACE" if release.number[:2] == LOGS_REQUESTS_AT_TRACE else "DEBUG"
+    file.write_text(LOG4J1_PROPERTIES.format(directory=directory, level=level))
     return f"-Dlog4j.configuration=file:{file}"
 
 

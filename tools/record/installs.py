@@ -26,9 +26,11 @@ PYTHON_CODECS = (
     "lz4==4.4.5",
     "python-snappy==0.7.3",
     "zstandard==0.25.0",
+    "xxhash==3.6.0",
 )
 NODE_CLIENTS = ("kafkajs@2.2.4", "kafkajs-snappy@1.1.0")
 FIRST_WITH_ADMIN_COMMANDS = (4, 1)
+FIRST_WITH_TELEMETRY = (3, 7)
 FETCH_TIMEOUT_SECONDS = 600
 SOURCES = Path(__file__).parent
 
@@ -79,6 +81,15 @@ def broker_jars(kafka_version: str) -> Path:
     if release.zookeeper is not None:
         artifacts.append(Artifact("org.apache.zookeeper", "zookeeper", release.zookeeper))
     return _fetch_jars(f"broker-{kafka_version}", artifacts)
+
+
+def broker_plugins(kafka_version: str) -> Path | None:
+    """The directory of our own classes for a broker; None where a release has no use for them."""
+    if version_number(kafka_version) < FIRST_WITH_TELEMETRY:
+        return None
+    name = f"plugins-{kafka_version}"
+    _compile(name, broker_jars(kafka_version), ["TelemetryReceiver"], SOURCES / "java" / "broker")
+    return cache_directory() / name
 
 
 def client_jars(kafka_version: str) -> Path:
@@ -189,11 +200,10 @@ def _fetch_jars(name: str, artifacts: list[Artifact]) -> Path:
     return target
 
 
-def _compile(name: str, jars: Path, classes: list[str]) -> str:
-    """Compile classes of `java/` and what they use against jars; the class path of both."""
+def _compile(name: str, jars: Path, classes: list[str], sources: Path = SOURCES / "java") -> str:
+    """Compile classes of a directory and what they use against jars; the class path of both."""
     target = cache_directory() / name
     class_path = f"{target}{os.pathsep}{jars}/*"
-    sources = SOURCES / "java"
     if _is_older(target / f"{classes[0]}.class", sources.glob("*.java")):
         target.mkdir(exist_ok=True)
         files = [str(sources / f"{each}.java") for each in classes]

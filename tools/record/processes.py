@@ -81,10 +81,15 @@ class JavaServer:
         self._process = None
 
 
-def run_tool(command: list[str]) -> str:
+def run_tool(command: list[str], given: str = "") -> str:
     """Run one of Kafka's own command-line tools; what it printed."""
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=TOOL_TIMEOUT_SECONDS, check=False
+        command,
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=TOOL_TIMEOUT_SECONDS,
+        check=False,
     )
     if done.returncode:
         raise RuntimeError(f"{command} failed:\n{done.stdout}{done.stderr}")

@@ -2,6 +2,7 @@
 
 import re
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -127,16 +128,18 @@ class Scenario(NamedTuple):
     """Something to play, and the cluster it needs."""
 
     play: Callable[[Stage], None]
-    broker_properties: dict[str, str]
+    broker_properties: dict[str, str] | Callable[[Release, str], dict[str, str]]
     layout: Layout = Layout()
 
 
 def record(scenario: Scenario, name: str, options: Options, capture: Path) -> None:
     """Play the scenario and write the capture and its side-car (same name, .json)."""
-    jars = installs.broker_jars(options.kafka_version)
+    class_path = f"{installs.broker_jars(options.kafka_version)}/*"
+    plugins = installs.broker_plugins(options.kafka_version)
+    class_path += f":{plugins}" if plugins is not None else ""
     with tempfile.TemporaryDirectory(prefix="kdissect-record-") as scratch:
         directory = Path(scratch)
-        cluster = Cluster(_settings(scenario, options), jars, directory)
+        cluster = Cluster(_settings(scenario, options), class_path, directory)
         sniffer = Sniffer(cluster.captured_ports, directory / "capture.pcap")
         stage = Stage(options, cluster, directory)
         try:
@@ -145,6 +148,7 @@ def record(scenario: Scenario, name: str, options: Options, capture: Path) -> No
             scenario.play(stage)
             stage.stop_agents()
             report = sniffer.stop()
+            stopped_ms = time.time_ns() // 1_000_000
         finally:
             stage.stop_agents()
             sniffer.kill()
@@ -165,18 +169,19 @@ def record(scenario: Scenario, name: str, options: Options, capture: Path) -> No
             pauses=cluster.pauses,
             topics=stage.topics,
         )
-        log = read_request_logs(cluster.request_logs(), cluster.listeners)
+        log = read_request_logs(cluster.request_logs(), cluster.listeners, stopped_ms)
         write_sidecar(capture.with_suffix(".json"), facts, stage.journal, log)
 
 
 def _settings(scenario: Scenario, options: Options) -> ClusterSettings:
+    properties, place = scenario.broker_properties, (options.release, options.cluster_mode)
     return ClusterSettings(
         options.release,
         options.cluster_mode,
         scenario.layout,
         options.port,
         options.heap_megabytes,
-        scenario.broker_properties,
+        properties if isinstance(properties, dict) else properties(*place),
     )
 
 

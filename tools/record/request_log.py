@@ -65,13 +65,13 @@ API_PRODUCE, API_FETCH = 0, 1
 API_JOIN_GROUP, API_HEARTBEAT, API_LEAVE_GROUP, API_SYNC_GROUP = 11, 12, 13, 14
 
 
-def read_request_logs(logs: dict[int, Path], listeners: list[str]) -> RequestLog:
-    """Digest the lines of the captured listeners, node after node, in the order of each log."""
+def read_request_logs(logs: dict[int, Path], listeners: list[str], until_ms: int) -> RequestLog:
+    """Digest what the captured listeners did until a time, node after node."""
     log = RequestLog([], [], [])
     for node_id, path in logs.items():
         for logged_ms, entry in iter_entries(path):
             is_captured = entry["listener"] is None or entry["listener"] in listeners
-            if is_captured and not entry["isForwarded"]:
+            if is_captured and logged_ms <= until_ms and not entry["isForwarded"]:
                 _add(log, node_id, logged_ms, entry)
     return log
 

@@ -40,6 +40,7 @@ class AiokafkaAgent(Agent):
         transactional_id: str | None = None,
         linger_ms: int = 20,
         batch_size: int = 16384,
+        settings: dict[str, Any] | None = None,
     ) -> None:
         """Make and start a producer."""
 
@@ -53,6 +54,7 @@ class AiokafkaAgent(Agent):
                 transactional_id=transactional_id,
                 linger_ms=linger_ms,
                 max_batch_size=batch_size,
+                **(settings or {}),
             )
             await producer.start()
             return producer

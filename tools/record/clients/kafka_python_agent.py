@@ -250,8 +250,10 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 def _understood(settings: dict[str, Any] | None) -> dict[str, Any]:
-    """Settings with the token, which a command brings as text, as the object it must be."""
+    """Settings with what JSON cannot say as what it must be: versions and token providers."""
     known = dict(settings or {})
+    if "api_version" in known:  # JSON has no tuples
+        known["api_version"] = known["api_version"] and tuple(known["api_version"])
     if "token" in known:
         known["sasl_oauth_token_provider"] = RawToken(known.pop("token"))
     return known

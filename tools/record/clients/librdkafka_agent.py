@@ -129,6 +129,7 @@ class LibrdkafkaAgent(Agent):
             "max.partition.fetch.bytes": fetch_size,
             **(settings or {}),
         }
+        configuration = {name: value for name, value in configuration.items() if value is not None}
         consumer = Consumer(configuration)
         self._consumers[client] = consumer
         self._settings[client] = {"group": group}

@@ -1,10 +1,39 @@
-"""What is played while the recorder listens: one scenario a module."""
+"""What is played while the recorder listens: one scenario a module, or a family of them."""
 
 from tools.record.recording import Scenario
-from tools.record.scenarios import quickstart, volume
+from tools.record.scenarios import (
+    administration,
+    basics,
+    groups,
+    old_formats,
+    policies,
+    quickstart,
+    replication,
+    retries,
+    security,
+    transactions,
+    volume,
+)
+from tools.record.scenarios.broker_properties import SMALL_SINGLE_BROKER
 
 SCENARIOS = {
     "quickstart": Scenario(quickstart.play, quickstart.BROKER_PROPERTIES),
+    "basics": Scenario(basics.play, SMALL_SINGLE_BROKER),
+    "old-formats": Scenario(old_formats.play, old_formats.properties_of),
+    "transactions": Scenario(transactions.play, SMALL_SINGLE_BROKER),
+    "retries": Scenario(retries.play, SMALL_SINGLE_BROKER),
+    "groups": Scenario(groups.play_classic, SMALL_SINGLE_BROKER),
+    "consumer-groups": Scenario(groups.play_consumer_groups, SMALL_SINGLE_BROKER),
+    "share-groups": Scenario(groups.play_share_groups, groups.SHARE_PROPERTIES),
+    "streams": Scenario(groups.play_streams, SMALL_SINGLE_BROKER),
+    "streams-groups": Scenario(groups.play_streams_groups, SMALL_SINGLE_BROKER),
+    "admin": Scenario(administration.play, administration.properties_of),
+    "throttling": Scenario(policies.play_throttling, SMALL_SINGLE_BROKER),
+    "topic-configs": Scenario(policies.play_topic_configs, policies.CLEANING),
+    "telemetry": Scenario(policies.play_telemetry, policies.telemetry_properties),
+    "sasl": Scenario(security.play, security.properties_of, security.LAYOUT),
+    "tokens": Scenario(security.play_tokens, security.properties_of, security.LAYOUT),
+    "cluster": Scenario(replication.play, replication.properties_of, replication.LAYOUT),
     "bulk": Scenario(volume.play_bulk, volume.BROKER_PROPERTIES),
     "small": Scenario(volume.play_small, volume.BROKER_PROPERTIES),
 }

@@ -226,7 +226,9 @@ func openConsumer(command loop.Command) (any, error) {
 	}
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
 	config.Consumer.Offsets.AutoCommit.Enable = false
-	config.Consumer.IsolationLevel = sarama.ReadCommitted
+	if config.Version.IsAtLeast(sarama.V0_11_0_0) {
+		config.Consumer.IsolationLevel = sarama.ReadCommitted
+	}
 	config.Consumer.MaxWaitTime = 500 * time.Millisecond
 	config.Consumer.Group.InstanceId = command.Setting("instance")
 	made := &consumer{
