@@ -32,6 +32,11 @@ UNKNOWN_VERSION: Final = 4
 UNKNOWN_API: Final = 8
 DAMAGED: Final = 16
 NO_REQUEST: Final = 32  # an orphan response says neither its API nor its version
+LEFTOVER: Final = 64  # all fields of a body are there, and bytes behind them
+# From this bit on: the number in VARIANTS, counted from 1, of the layout that a body is in.
+VARIANT_SHIFT: Final = 8
+# The first release of every layout that was changed under the same version later.
+VARIANTS: Final = ("0.8.2-beta", "0.8.2", "2.7", "3.5", "3.7", "3.9")
 
 # Fetch classes.
 FETCH_DATA: Final = 1

@@ -10,6 +10,7 @@ Longer than other modules: the stage is one class, so that what is called for ev
 directly when it is compiled.
 """
 
+from contextlib import suppress
 from typing import Final
 
 from librt.strings import read_i16_be, read_i32_be
@@ -26,6 +27,7 @@ from kdissect.exchanges.exchange import (
     API_SYNC_GROUP,
     API_VERSIONS,
     DAMAGED,
+    LEFTOVER,
     NO_REQUEST,
     NO_RESPONSE_EXPECTED,
     ORPHAN,
@@ -34,6 +36,8 @@ from kdissect.exchanges.exchange import (
     UNANSWERED,
     UNKNOWN_API,
     UNKNOWN_VERSION,
+    VARIANT_SHIFT,
+    VARIANTS,
     Exchange,
 )
 from kdissect.exchanges.fetches import remember_positions, settle_fetch
@@ -72,6 +76,7 @@ DEFAULT_PENDING_LIMIT: Final = (
     10_000  # requests waiting on one connection; clients allow 5 to 1 000
 )
 HELD_FRAMES_LIMIT: Final = 64  # frames kept while it is not known which side is the broker
+BITS: Final = (1 << VARIANT_SHIFT) - 1
 # Responses that wait for a request behind a hole, of one connection: holes wait for 30 s at most.
 EARLY_LIMIT: Final = 256
 EARLY_BYTES: Final = 64 << 20
@@ -188,7 +193,15 @@ class Exchanges:
             plan = self._plan(header.api_key, header.api_version, False)
             if plan is None:
                 return has_client_id
-            return plan.run(data, header.body_offset, self.scratch) == len(data)
+            plans = self.plans.variants(header.api_key, header.api_version, False)
+            return any(self._fits(layout, data, header.body_offset) for layout in [plan, *plans])
+        except DecodeError:
+            return False
+
+    def _fits(self, plan: Plan, data: bytes, offset: i64) -> bool:
+        """Whether a body ends where `plan` ends."""
+        try:
+            return plan.run(data, offset, self.scratch) == len(data)
         except DecodeError:
             return False
 
@@ -452,6 +465,8 @@ class Exchanges:
                 offset = response_body_offset(exchange.api_key, exchange.api_version, data)
             end = plan.run(data, offset, sink)
         except DecodeError as error:
+            if not frame.missing and self._run_variant(plan, exchange, data, offset, failed):
+                return True
             sink.take_partial(plan, data, offset)
             if frame.missing:
                 exchange.status |= DAMAGED
@@ -462,13 +477,41 @@ class Exchanges:
         if frame.missing:
             exchange.status |= DAMAGED
         elif end != len(data):
+            if self._run_variant(plan, exchange, data, offset, failed):
+                return True
             left = f"{len(data) - end} bytes left over at byte {end} of {len(data)}"
             text = f"{body_name(exchange, failed)}: {left}"
             self._body_problem(exchange, frame, "leftover", failed, text)
+            exchange.status = exchange.status & ~failed | LEFTOVER
         if sink.corrupt_records and not frame.missing:
             text = f"{body_name(exchange, failed)}: {sink.corrupt_records}"
             self._problem(frame, "corrupt-records", text, exchange.exchange_id)
         return True
+
+    def _run_variant(
+        self, plan: Plan, exchange: Exchange, data: bytes, offset: i64, failed: i64
+    ) -> bool:
+        """What does not fit a version's layout may fit one that a release had before it changed.
+
+        Otherwise the sink is as `plan` left it.
+        """
+        variants = self.plans.variants(exchange.api_key, plan.version, failed == RESPONSE_FAILED)
+        sink = self.sink
+        for variant in variants:
+            sink.begin()
+            try:
+                if variant.run(data, offset, sink) != len(data):
+                    continue
+            except DecodeError:
+                continue
+            number = VARIANTS.index(variant.spec.releases[0]) + 1
+            exchange.status = exchange.status & BITS | number << VARIANT_SHIFT
+            return True
+        if variants:
+            sink.begin()
+            with suppress(DecodeError):
+                plan.run(data, offset, sink)
+        return False
 
     def _body_problem(
         self, exchange: Exchange, frame: Frame, kind: str, failed: i64, text: str

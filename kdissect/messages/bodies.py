@@ -13,7 +13,13 @@ from kdissect.messages.headers import (
     response_body_offset,
     response_layout_version,
 )
-from kdissect.messages.layout_choice import REQUEST, RESPONSE, Body, decode_body
+from kdissect.messages.layout_choice import (
+    REQUEST,
+    RESPONSE,
+    Body,
+    decode_body,
+    decode_loosely,
+)
 from kdissect.messages.redaction import redacted
 from kdissect.protocol.apis import find_api
 
@@ -40,9 +46,9 @@ def decode(api: str | int, version: int, direction: str, data: bytes) -> Body:
 
 
 def decode_request(data: bytes) -> tuple[Body, Body]:
-    """Header and body of a request frame. Credentials are redacted. Raises DecodeError."""
+    """Header and body of a request frame, see `decode_frame`. Raises DecodeError."""
     header = read_request_header(data)
-    body = decode_body(header.api_key, header.api_version, REQUEST, data, header.body_offset)
+    body = decode_loosely(header.api_key, header.api_version, REQUEST, data, header.body_offset)
     open_body(header.api_key, body, is_response=False)
     return header_values(header, data), _redacted(body)
 
@@ -52,6 +58,8 @@ def decode_frame(
 ) -> Body:
     """The body of a frame whose API key and version are known. Credentials are redacted.
 
+    Bytes behind the last field are counted in ``trailing_size``; ``layout_of`` names the releases
+    whose layout it is when that is not the newest. Raises DecodeError.
     An ApiVersions response may be in an older layout than the one asked for. What an Envelope
     response holds is read with the frame of its `request`.
     """
@@ -59,7 +67,7 @@ def decode_frame(
         return decode_request(data)[1]
     offset = response_body_offset(key, version, data)
     version = response_layout_version(key, version, data)
-    body = decode_body(key, version, RESPONSE, data, offset)
+    body = decode_loosely(key, version, RESPONSE, data, offset)
     open_body(key, body, True, _request_body(request) if key == ENVELOPE else None)
     return _redacted(body)
 

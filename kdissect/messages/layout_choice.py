@@ -23,13 +23,36 @@ Body = dict[str, Any]
 
 def decode_body(api: str | int, version: int, direction: str, data: bytes, offset: int = 0) -> Body:
     """The body from `offset` to the end of `data`, credentials and all. Raises DecodeError."""
+    return read_first(api_readers(api, version, direction, data), data, offset)[0]
+
+
+def decode_loosely(
+    api: str | int, version: int, direction: str, data: bytes, offset: int = 0
+) -> Body:
+    """As `decode_body`, but bytes behind the last field are only counted, as ``trailing_size``.
+
+    When a layout that is not the newest fits, ``layout_of`` names the releases that wrote it.
+    """
+    readers = api_readers(api, version, direction, data)
+    try:
+        values, releases = read_first(readers, data, offset)
+    except DecodeError:
+        body, end = readers[0][0].read(data, offset)
+        assert isinstance(body, dict)  # noqa: S101 - what a StructReader gives
+        return {**body, "trailing_size": len(data) - end}
+    return {"layout_of": releases, **values} if releases else values
+
+
+def api_readers(
+    api: str | int, version: int, direction: str, data: bytes
+) -> tuple[tuple[StructReader, str], ...]:
+    """The layouts of an API's body, see `body_readers`; raises UnknownApi with `data`."""
     known = find_api(api)
     if direction not in (REQUEST, RESPONSE):
         raise ValueError(f"direction is request or response, not {direction!r}")
     if not known.knows(version):
         raise UnknownApi(f"no layout for {known.name} {direction} v{version}", data=data)
-    readers = body_readers(f"apis/{known.name}", known.name, direction, version)
-    return read_first(readers, data, offset)[0]
+    return body_readers(f"apis/{known.name}", known.name, direction, version)
 
 
 def decode_message(

@@ -57,6 +57,8 @@ _PARTITIONS: Final = {
     ("Partitions", "[]int32"),
     ("PartitionIndexes", "[]int32"),
 }
+# Layouts of before 0.9 say nothing of entities.
+_OLD_NAMES: Final = {"GroupId": facts.GROUP, "Topic": facts.TOPIC}
 _RESOURCES: Final = {"ResourceName", "MemberId", "User", "Feature", "LogDir", "Key", "EntityName"}
 # Structs whose partitions are not what the exchange is about: those a fetch session leaves off.
 _PASSED_OVER: Final = {"ForgottenTopicsData"}
@@ -70,7 +72,11 @@ INHERITED: Final = frozenset(
 
 def request_role(field: FieldSpec, path: tuple[str, ...]) -> Role | None:
     """The role of a field of a request; None when it has none."""
-    return None if path and path[-1] in _PASSED_OVER else _role(field, _REQUEST_FIELDS)
+    if path and path[-1] in _PASSED_OVER:
+        return None
+    if field.name == "Name" and path and path[-1] == "Topics":
+        return Role(facts.TOPIC)
+    return _role(field, _REQUEST_FIELDS)
 
 
 def response_role(field: FieldSpec, path: tuple[str, ...]) -> Role | None:
@@ -117,6 +123,8 @@ def _role_number(field: FieldSpec, fields: dict[str, int]) -> int | None:
         return _ENTITIES[field.entity]
     if field.is_array:
         return None
+    if field.type == "string" and field.name in _OLD_NAMES:
+        return _OLD_NAMES[field.name]
     if field.name in _RESOURCES and field.type == "string":
         return facts.RESOURCE
     return _SHARED_FIELDS.get(field.name, fields.get(field.name))

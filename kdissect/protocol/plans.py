@@ -12,7 +12,7 @@ from librt.vecs import vec
 from mypy_extensions import i64
 
 from kdissect.errors import UnknownApi
-from kdissect.protocol.apis import APIS, api_name
+from kdissect.protocol.apis import APIS, api_name, find_api
 from kdissect.protocol.layouts import build_reader
 from kdissect.protocol.primitives import check_offset
 from kdissect.protocol.projector import KindOf, Projector, Role, RoleOf, Scope
@@ -84,20 +84,44 @@ class Plans:
         self.role_count = role_count
         self.inherited = inherited
         self.plans: dict[int, Plan] = {}
+        self.variants_known: dict[int, list[Plan]] = {}
 
     def get(self, key: i64, version: i64, is_response: bool) -> Plan:
         """The plan of one message; raises UnknownApi for keys and versions not known."""
         plan = self.plans.get(key << 17 | version << 1 | (1 if is_response else 0))
         return plan if plan is not None else self._build(key, version, is_response)
 
+    def variants(self, key: i64, version: i64, is_response: bool) -> list[Plan]:
+        """Plans of the other layouts that releases had under this version; mostly there is none.
+
+        ``plan.spec.releases`` are those releases. Raises UnknownApi as `get` does.
+        """
+        number = key << 17 | version << 1 | (1 if is_response else 0)
+        known = self.variants_known.get(number)
+        if known is None:
+            known = self._build_variants(key, version, is_response)
+            self.variants_known[number] = known
+        return known
+
+    def _build_variants(self, key: int, version: int, is_response: bool) -> list[Plan]:
+        side = "response" if is_response else "request"
+        return [
+            self._projection(spec, version, is_response)
+            for role, spec in find_api(key).definition().variants
+            if role == side and version in spec.versions
+        ]
+
+    def _projection(self, spec: MessageSpec, version: int, is_response: bool) -> Plan:
+        role_of = self.response_roles if is_response else self.request_roles
+        return build_projection(
+            spec, version, role_of, self.kind_of, self.role_count, self.inherited
+        )
+
     def _build(self, key: int, version: int, is_response: bool) -> Plan:
         api = APIS.get(key)
         if api is None or not api.knows(version):
             raise UnknownApi(f"no layout for {api_name(key)} v{version}")
         spec = api.definition().layouts["response" if is_response else "request"]
-        role_of = self.response_roles if is_response else self.request_roles
-        plan = build_projection(
-            spec, version, role_of, self.kind_of, self.role_count, self.inherited
-        )
+        plan = self._projection(spec, version, is_response)
         self.plans[key << 17 | version << 1 | (1 if is_response else 0)] = plan
         return plan

@@ -10,12 +10,15 @@ import pyarrow as pa
 from kdissect.exchanges.exchange import (
     DAMAGED,
     FETCH_CLASSES,
+    LEFTOVER,
     NO_REQUEST,
     OUTCOMES,
     REQUEST_FAILED,
     RESPONSE_FAILED,
     UNKNOWN_API,
     UNKNOWN_VERSION,
+    VARIANT_SHIFT,
+    VARIANTS,
 )
 from kdissect.protocol.apis import api_name
 from kdissect.protocol.error_codes import error_name, is_retriable
@@ -52,6 +55,7 @@ STATUS_WORDS: Final = (
     (DAMAGED, "damaged"),
     (REQUEST_FAILED, "request"),
     (RESPONSE_FAILED, "response"),
+    (LEFTOVER, "leftover"),
 )
 
 
@@ -77,7 +81,10 @@ def arrow_schema(table: Table, columns: Sequence[str] | None = None) -> pa.Schem
 
 def status_text(status: int) -> str:
     """The decode_status words of an exchange's status bits, joined with +; "ok" for 0."""
-    return "+".join(word for bit, word in STATUS_WORDS if status & bit) or "ok"
+    words = [word for bit, word in STATUS_WORDS if status & bit]
+    if status >> VARIANT_SHIFT:
+        words.append(f"variant:{VARIANTS[(status >> VARIANT_SHIFT) - 1]}")
+    return "+".join(words) or "ok"
 
 
 class BatchBuilder:

@@ -168,8 +168,10 @@ EXCHANGES = Table(
         Column("response_packet", INT64, "", "frame number of response_start"),
         Column(
             "decode_status", TEXT, "",
-            "ok, or what is not decoded: request, response, request+response (see problems), "
-            "unknown-api, unknown-version, damaged (bytes were not captured)",
+            "ok, or joined with +: request, response (not decoded to its end, see problems), "
+            "leftover (bytes behind the last field), variant:R (in the layout that release R had "
+            "under this version), unknown-api, unknown-version (only the header is decoded), "
+            "damaged (bytes were not captured), no-request (an orphan response)",
         ),
     ),
 )  # fmt: skip
