@@ -62,6 +62,7 @@ from kdissect.messages.headers import (
     response_body_offset,
     response_layout_version,
 )
+from kdissect.messages.metadata_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
 from kdissect.messages.roles import fact_plans
 from kdissect.protocol.apis import api_name, is_known
 from kdissect.protocol.plans import Plan, Plans
@@ -105,7 +106,7 @@ class Exchanges:
         self.keeps_frames = keeps_frames
         self.pending_limit = pending_limit
         self.problems: list[Problem] = []
-        self.names: dict[bytes, str] = {}
+        self.names: dict[bytes, str] = {CLUSTER_METADATA_ID: CLUSTER_METADATA}
         self.interner = Interner()
         self.sink = FactSink(self.interner, self.names)
         self.sink.keeps_batches = keeps_batches

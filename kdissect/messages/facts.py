@@ -13,6 +13,11 @@ from librt.vecs import vec
 from mypy_extensions import i64, mypyc_attr
 
 from kdissect.errors import DecodeError
+from kdissect.messages.metadata_topics import (
+    CLUSTER_METADATA,
+    CLUSTER_METADATA_ID,
+    learn_topics,
+)
 from kdissect.messages.records import Batch, scan_batches
 from kdissect.protocol.plans import Plan
 from kdissect.protocol.readers import NULL, Shape, Sink
@@ -296,6 +301,8 @@ class FactSink(Sink):
         for batch in scan.batches:
             if batch.record_count > 0:
                 count += batch.record_count
+        if row.topic_id == CLUSTER_METADATA_ID or row.topic == CLUSTER_METADATA:
+            learn_topics(data, scan.batches, self.names)
         row.record_count = count
         row.record_bytes = size
         self.record_count += count

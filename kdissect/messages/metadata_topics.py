@@ -1,0 +1,44 @@
+"""TopicRecords of the KRaft log (KIP-500): names of topic ids in what controllers send brokers.
+
+record value   varint frame version, varint type (2), varint version (0),
+               name (compact; of 2.8, frame version 0: int16 length), uuid
+"""
+
+from typing import Final
+
+from kdissect.errors import DecodeError
+from kdissect.messages.batches import Batch
+from kdissect.messages.records import read_records
+from kdissect.protocol.primitives import read_compact_string, read_string
+
+CLUSTER_METADATA: Final = "__cluster_metadata"
+CLUSTER_METADATA_ID: Final = bytes(15) + b"\x01"  # in every cluster
+NAME_AT: Final = 3
+# Frame version, type and version, each a varint of one byte.
+PREVIEW_TOPIC_RECORD: Final = b"\x00\x02\x00"
+TOPIC_RECORD: Final = b"\x01\x02\x00"
+ID_SIZE: Final = 16
+
+
+def learn_topics(data: bytes, batches: list[Batch], names: dict[bytes, str]) -> None:
+    """Put the topics that batches of the log in `data` create into `names`, by their ids."""
+    for batch in batches:
+        if batch.is_control:
+            continue
+        for record in read_records(data, batch).records:
+            learn_topic(record.value() or b"", names)
+
+
+def learn_topic(value: bytes, names: dict[bytes, str]) -> None:
+    """Put the topic into `names` that a record's value creates; other records say nothing."""
+    head = value[:NAME_AT]
+    if head not in (TOPIC_RECORD, PREVIEW_TOPIC_RECORD):
+        return
+    read_name = read_compact_string if head == TOPIC_RECORD else read_string
+    try:
+        name, end = read_name(value, NAME_AT)
+    except DecodeError:
+        return
+    topic_id = value[end : end + ID_SIZE]
+    if name and len(topic_id) == ID_SIZE:
+        names[topic_id] = name
