@@ -2,6 +2,7 @@
 
 import resource
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -161,23 +162,24 @@ def test_a_directory_that_goes_away_is_an_output_error(tmp_path: Path) -> None:
     assert names(tmp_path) == set()
 
 
-@pytest.fixture
+@contextmanager
 def small_disk() -> Iterator[None]:
-    """No file may be larger than 2 KB."""
+    """No file may be larger than 2 KB; only inside, as pytest's own output may be a file."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@pytest.mark.usefixtures("small_disk")
 def test_a_full_disk_is_an_output_error_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(OutputError, match="cannot write"):
+    with small_disk(), pytest.raises(OutputError, match="cannot write"):
         write_all(tmp_path)
     assert names(tmp_path) == set()
     monkeypatch.setattr(writers, "ROW_GROUP_ROWS", 1)
-    with pytest.raises(OutputError, match="cannot write"):
+    with small_disk(), pytest.raises(OutputError, match="cannot write"):
         write_all(tmp_path)
     assert names(tmp_path) == set()
