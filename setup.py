@@ -25,7 +25,7 @@ COMPILED = """
     messages/headers messages/legacy_records messages/records messages/varints
     exchanges/exchange exchanges/fetches exchanges/memory exchanges/merging exchanges/pairing
     exchanges/sides exchanges/sniffing exchanges/timing
-    tables/rows dissector
+    tables/rows tables/body_rows dissector
 """.split()  # noqa: SIM905  # a line a package
 MODE = os.environ.get("KDISSECT_COMPILE", "1")
 BUILDS = {"bdist_wheel", "build", "build_ext", "develop", "editable_wheel", "install"}

@@ -7,22 +7,13 @@ import pyarrow as pa
 
 from kdissect.capture.files import Source, open_captures
 from kdissect.exchanges.exchange import Exchange
-from kdissect.messages.bodies import decode_frame
 from kdissect.messages.facts import ErrorFact, Partition
-from kdissect.messages.internal_topics import (
-    CLUSTER_METADATA,
-    CLUSTER_METADATA_ID,
-    opened_record,
-)
-from kdissect.messages.records import decode_records
+from kdissect.messages.full_bodies import full_body, topic_names
 from kdissect.pipeline import Balance, Options, chosen_rows, feed_all, make_balance, make_dissector
-from kdissect.protocol.primitives import read_uuid
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.rows import ExchangeRows, address_text
 from kdissect.tables.schemas import EXCHANGES, TIME
 
-RECORDS_FIELDS: Final = ("records", "unaligned_records")
-UUID_SIZE: Final = 16
 TIMES: Final = tuple(column.name for column in EXCHANGES.columns if column.type == TIME)
 
 
@@ -69,18 +60,10 @@ class DissectedExchange:
         if not data or self.api_key is None:
             return None
         request = self.frame_bytes("request")
-        body = decode_frame(self.api_key, self.api_version, data, side == "response", request)
-        opened: dict[str, Any] = _with_records("", body, None, self._topic_names())
-        return opened
-
-    def _topic_names(self) -> dict[str, str]:
-        """The names of this exchange's topics by id."""
-        named = [partition for partition in self.partitions if partition.topic]
-        return {CLUSTER_METADATA_ID: CLUSTER_METADATA} | {
-            read_uuid(partition.topic_id, 0)[0]: partition.topic
-            for partition in named
-            if len(partition.topic_id) == UUID_SIZE
-        }
+        is_response = side == "response"
+        return full_body(
+            self.api_key, self.api_version, data, is_response, request, topic_names(self.partitions)
+        )
 
     def frame_bytes(self, side: str) -> bytes:
         """The frame of `side` without its size field, header included; b"" when there is none."""
@@ -156,26 +139,3 @@ def _endpoints(exchange: Exchange) -> dict[str, Any]:
         "broker_ip": addresses[1 - client],
         "broker_port": ports[1 - client],
     }
-
-
-def _with_records(name: str, value: Any, topic: str | None, names: dict[str, str]) -> Any:
-    """The field `name` with every records field in it decoded; `topic` is whose it is.
-
-    Records of Kafka's own topics have their keys and values opened.
-    """
-    if isinstance(value, dict):
-        topic = (
-            value.get("topic") or value.get("name") or names.get(value.get("topic_id", ""), topic)
-        )
-        return {inner: _with_records(inner, field, topic, names) for inner, field in value.items()}
-    if isinstance(value, list):
-        return [_with_records(name, item, topic, names) for item in value]
-    if name not in RECORDS_FIELDS or not isinstance(value, bytes):
-        return value
-    return [_with_opened(batch, topic) for batch in decode_records(value)]
-
-
-def _with_opened(batch: dict[str, Any], topic: str | None) -> dict[str, Any]:
-    if "records" not in batch:
-        return batch
-    return batch | {"records": [opened_record(record, topic) for record in batch["records"]]}

@@ -1,21 +1,27 @@
 """Packets → rows: joins the stages over one capture; compiled, so it knows rows but no Arrow."""
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from kdissect.capture.packet import Packet
-from kdissect.errors import Problem
-from kdissect.exchanges.exchange import Exchange
+from kdissect.errors import DecodeError, Problem
+from kdissect.exchanges.exchange import API_HEARTBEAT, Exchange, is_group_api
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.exchanges.sniffing import Sniffer
 from kdissect.frames import Frames
 from kdissect.messages.compression import DECOMPRESSED_LIMIT
 from kdissect.messages.facts import Partition
+from kdissect.messages.full_bodies import body_json, full_body, topic_names
+from kdissect.messages.layout_choice import Body
+from kdissect.messages.memberships import memberships
 from kdissect.messages.records import check_crc, read_records
 from kdissect.packets.decoder import PacketDecoder
 from kdissect.protocol.readers import NULL
 from kdissect.streams.connections import Streams
 from kdissect.streams.events import End, Event
+from kdissect.tables.body_rows import BodyRows, MemberRows
 from kdissect.tables.rows import (
     BatchRows,
     ConnectionRows,
@@ -26,6 +32,9 @@ from kdissect.tables.rows import (
     RecordRows,
     Rows,
 )
+
+# Characters of long texts in the rows of a table before they become a batch.
+TEXT_LIMIT: Final = 32 << 20
 
 
 class Dissector:
@@ -72,6 +81,8 @@ class Dissector:
         self.makes_batches: bool = "batches" in tables
         self.makes_records: bool = "records" in tables
         self.makes_errors: bool = "errors" in tables
+        self.makes_members: bool = "members" in tables
+        self.makes_bodies: bool = "bodies" in tables
         self.makes_problems: bool = "problems" in tables
         self.connection_rows = ConnectionRows()
         self.exchange_rows = ExchangeRows()
@@ -79,6 +90,8 @@ class Dissector:
         self.batch_rows = BatchRows()
         self.record_rows = RecordRows()
         self.error_rows = ErrorRows()
+        self.member_rows = MemberRows()
+        self.body_rows = BodyRows()
         self.problem_rows = ProblemRows()
 
     def feed(self, packets: list[Packet]) -> None:
@@ -111,10 +124,14 @@ class Dissector:
                 self.problem_rows.add(problem)
 
     def full_tables(self, row_limit: i64) -> list[str]:
-        """Names of the tables with at least `row_limit` rows waiting (and at least one)."""
+        """Names of the tables with at least `row_limit` rows waiting (and at least one).
+
+        Those with long texts are full earlier.
+        """
         full: list[str] = []
         for name, rows in self._tables().items():
-            if rows.count >= row_limit and rows.count > 0:
+            is_full = rows.count >= row_limit or rows.text_size >= TEXT_LIMIT
+            if is_full and rows.count > 0:
                 full.append(name)
         return full
 
@@ -133,6 +150,10 @@ class Dissector:
             self.record_rows = RecordRows()
         elif table == "errors":
             self.error_rows = ErrorRows()
+        elif table == "members":
+            self.member_rows = MemberRows()
+        elif table == "bodies":
+            self.body_rows = BodyRows()
         else:
             self.problem_rows = ProblemRows()
         return rows
@@ -151,6 +172,8 @@ class Dissector:
             "batches": self.batch_rows,
             "records": self.record_rows,
             "errors": self.error_rows,
+            "members": self.member_rows,
+            "bodies": self.body_rows,
             "problems": self.problem_rows,
         }
 
@@ -186,6 +209,10 @@ class Dissector:
             self.exchange_rows.add(exchange)
         if self.makes_errors and exchange.errors is not None:
             self.error_rows.add(exchange)
+        if self.makes_members and is_group_api(exchange.api_key):
+            self._members(exchange)
+        if self.makes_bodies and exchange.api_key != NULL:
+            self._bodies(exchange)
         partitions = exchange.partitions
         if partitions is None:
             return
@@ -196,6 +223,35 @@ class Dissector:
             for partition in partitions:
                 if partition.batches is not None:
                     self._batches(exchange, partition)
+
+    def _members(self, exchange: Exchange) -> None:
+        """Rows of a group's exchange; most are heartbeats that change nothing."""
+        if exchange.api_key == API_HEARTBEAT and exchange.error_code in (0, NULL):
+            return
+        request = self._body(exchange, False)
+        if request is not None:
+            response = self._body(exchange, True)
+            for event in memberships(int(exchange.api_key), request, response):
+                self.member_rows.add(exchange, event)
+
+    def _bodies(self, exchange: Exchange) -> None:
+        request = body_json(self._body(exchange, False), self.has_payload)
+        response = body_json(self._body(exchange, True), self.has_payload)
+        self.body_rows.add(exchange, request, response)
+
+    def _body(self, exchange: Exchange, is_response: bool) -> Body | None:
+        """A body in full; None when there is none, or none that can be decoded (a problem says)."""
+        asked = exchange.request_frame
+        frame = exchange.response_frame if is_response else asked
+        if frame is None or not frame.data:
+            return None
+        key, version = int(exchange.api_key), int(exchange.api_version)
+        request = b"" if asked is None else asked.data
+        names = topic_names(exchange.partitions or [])
+        try:
+            return full_body(key, version, frame.data, is_response, request, names)
+        except DecodeError:
+            return None
 
     def _batches(self, exchange: Exchange, partition: Partition) -> None:
         batches = partition.batches

@@ -175,7 +175,8 @@ def make_dissector(options: Options, collects: bool, keeps_frames: bool) -> Diss
     exchanges = Exchanges(
         ports=frozenset(DEFAULT_PORTS) | frozenset(options.ports),
         brokers=frozenset(endpoint_bytes(text) for text in options.brokers),
-        keeps_frames=keeps_frames,
+        keeps_frames=keeps_frames or "bodies" in tables,
+        keeps_group_frames="members" in tables,
         keeps_batches=collects or bool(tables & {"partitions", "batches", "records"}),
         keeps_records=options.verify_crc or "records" in tables,
     )

@@ -103,8 +103,10 @@ def make_field(field: FieldSpec, version: int, is_flexible: bool, values: Row) -
         return make_length(len(value), is_compact, ">i") + elements
     if field.is_struct:
         content = {} if value is ... else value
-        assert content is not None
         is_nullable = version in field.nullable
+        if content is None:
+            assert is_nullable
+            return b"\x00" if version in field.tagged else b"\xff"
         mark = b"\x01" if is_nullable else b""
         return mark + make_value(field, version, is_flexible, content)
     if value is ...:
@@ -183,6 +185,7 @@ def found_in(
     packets = list(talk.packets() if isinstance(talk, Conversation) else talk)
     stage = exchanges or Exchanges()
     stage.sink.keeps_records = True
+    stage.keeps_frames = True
     dissector = Dissector(stage, frozenset(TABLES), has_payload=has_payload, collects=True)
     dissector.feed(packets)
     dissector.finish()

@@ -3,6 +3,7 @@
     python -m tools.golden            write them (review the diff like source)
 
 `golden_rows` is what the test compares with; rows are sorted, so order of completion is free.
+Bodies are left out: they are larger than the capture.
 """
 
 import csv
@@ -32,8 +33,8 @@ def golden_path(capture: Path, table: str) -> Path:
 
 def golden_rows(capture: Path) -> dict[str, str]:
     """The CSV text of every table of a capture; times are ns since 1970."""
-    tables: dict[str, list[pa.RecordBatch]] = {name: [] for name in TABLES}
-    for name, batch in kdissect.Run(str(capture), kdissect.Options(tables=tuple(TABLES))):
+    tables: dict[str, list[pa.RecordBatch]] = {name: [] for name in TABLES if name != "bodies"}
+    for name, batch in kdissect.Run(str(capture), kdissect.Options(tables=tuple(tables))):
         tables[name].append(batch)
     return {name: csv_text(name, batches) for name, batches in tables.items()}
 

@@ -38,7 +38,9 @@ from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
     help=f"Only these tables.  [default: {','.join(DEFAULT_TABLES)}]",
 )
 @click.option("--records", is_flag=True, help="The table of records too, a row for each.")
-@click.option("--payload", is_flag=True, help="With keys, values and headers of the records.")
+@click.option("--payload", is_flag=True, help="With keys, values and headers of records.")
+@click.option("--bodies", is_flag=True, help="The table of bodies too: all in full, as JSON.")
+@options.verifying
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
 @options.reading
 def command(
@@ -47,6 +49,8 @@ def command(
     tables: list[str] | None,
     records: bool,
     payload: bool,
+    bodies: bool,
+    verify_crc: bool,
     force: bool,
     ports: tuple[int, ...],
     strict: bool,
@@ -62,9 +66,10 @@ def command(
     for name in tables or ():
         if name not in TABLES:
             raise click.UsageError(f"no table {name!r}; there are {', '.join(TABLES)}")
-    records = records or payload or "records" in (tables or ())
-    if records:
-        tables = list(dict.fromkeys([*(tables or DEFAULT_TABLES), "records"]))
+    asked = ["records"] if records or payload else []
+    asked += ["bodies"] if bodies else []
+    if asked:
+        tables = list(dict.fromkeys([*(tables or DEFAULT_TABLES), *asked]))
     with Progress(progress) as shown:
         written, balance = write(
             list(files),
@@ -72,6 +77,7 @@ def command(
             tables=tables,
             force=force,
             payload=payload,
+            verify_crc=verify_crc,
             ports=ports,
             strict=strict,
             progress=shown.report,

@@ -73,6 +73,13 @@ def output(formats: tuple[str, ...], default: str) -> Callable[[F], F]:
     return add
 
 
+def verifying(command: F) -> F:
+    """Add the option about checksums."""
+    return click.option(
+        "--verify-crc", is_flag=True, help="Verify batches' checksums: column crc_ok of batches."
+    )(command)
+
+
 def names(_: click.Context, __: click.Parameter, text: str | None) -> list[str] | None:
     """Split ``a,b`` (a click callback)."""
     return [name.strip() for name in text.split(",") if name.strip()] if text else None

@@ -5,7 +5,6 @@ formats carry it as it is. Bytes are text in JSON when they are UTF-8, else ``{"
 Times are ISO 8601 with nanoseconds, in UTC.
 """
 
-import base64
 import json
 import shutil
 import sys
@@ -201,14 +200,6 @@ def json_rows(batch: "pa.RecordBatch") -> Iterator[dict[str, Any]]:
         yield dict(zip(names, row, strict=True))
 
 
-def json_bytes(value: bytes) -> str | dict[str, str]:
-    """Text when it is UTF-8, else ``{"base64": "..."}``."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(value).decode()}
-
-
 def _json_values(column: "pa.Array") -> list[Any]:
     import pyarrow as pa
 
@@ -216,6 +207,8 @@ def _json_values(column: "pa.Array") -> list[Any]:
         return _iso_times(column)
     values: list[Any] = column.to_pylist()
     if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+        from kdissect.messages.full_bodies import json_bytes
+
         return [value if value is None else json_bytes(value) for value in values]
     return values
 

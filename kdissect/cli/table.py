@@ -19,6 +19,7 @@ from kdissect.tables.schemas import TABLES
     epilog=options.examples(
         "kdissect table exchanges broker.pcap --where \"api = 'Fetch' and latency_ns > 1e9\"",
         "kdissect table errors broker.pcap --columns name,topic,partition -o errors.csv",
+        'kdissect table batches broker.pcap --verify-crc --where "not crc_ok"',
         "kdissect table exchanges *.pcap | jq .client_id",
     ),
 )
@@ -28,6 +29,7 @@ from kdissect.tables.schemas import TABLES
 @options.selecting
 @options.output(options.FORMATS, "[default: table on a terminal, jsonl in a pipe]")
 @options.reading
+@options.verifying
 @click.option("--payload", is_flag=True, help="Keys, values and headers of records too.")
 def command(
     name: str,
@@ -42,11 +44,12 @@ def command(
     strict: bool,
     progress: bool | None,
     payload: bool,
+    verify_crc: bool,
 ) -> int:
     """Print the rows of table NAME.
 
-    NAME is one of connections, exchanges, partitions, batches, records, errors, problems; their
-    columns are in docs/tables.md.
+    NAME is one of connections, exchanges, partitions, batches, records, errors, members, bodies,
+    problems; their columns are in docs/tables.md.
     """
     from kdissect import read
 
@@ -62,6 +65,7 @@ def command(
             ports=ports,
             strict=strict,
             payload=payload,
+            verify_crc=verify_crc,
             progress=shown.report,
         )
         writer = make_writer(format_, file, columns)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.cli.escape import escaped
 from kdissect.cli.human import duration, time
-from kdissect.cli.output import json_bytes
 from kdissect.errors import DecodeError
+from kdissect.messages.full_bodies import jsonable, shaped
 from kdissect.protocol.error_codes import error_name
 
 if TYPE_CHECKING:
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 TIMES: Final = ("request_start", "request_end", "response_start", "response_end")
 SIDES: Final = ("request", "response")
-RECORD_FIELDS: Final = frozenset({"offset", "time_ms", "key", "value", "headers"})
-HIDDEN: Final = ("key", "value", "headers")  # of a record, unless payload is asked for
 INLINE_WIDTH: Final = 100
 PREVIEW_BYTES: Final = 64
 HEXDUMP_ROWS: Final = 16
@@ -36,7 +34,7 @@ def exchange_lines(exchange: "DissectedExchange", has_payload: bool) -> Iterator
             yield f"    cannot be decoded: {escaped(str(error))}"
             yield from _undecodable(exchange.frame_bytes(side), error)
             continue
-        yield from tree_lines(_shaped(body, has_payload), "    ")
+        yield from tree_lines(shaped(body, has_payload), "    ")
 
 
 def exchange_json(exchange: "DissectedExchange", has_payload: bool) -> dict[str, Any]:
@@ -50,7 +48,7 @@ def exchange_json(exchange: "DissectedExchange", has_payload: bool) -> dict[str,
     for side in SIDES:
         content[side] = None
         try:
-            content[side] = _jsonable(_shaped(exchange.body(side), has_payload))
+            content[side] = jsonable(shaped(exchange.body(side), has_payload))
         except DecodeError as error:
             content[f"{side}_error"] = str(error)
     return content
@@ -182,47 +180,6 @@ def _undecodable(data: bytes, error: DecodeError) -> Iterator[str]:
     lines = error.hexdump().splitlines() if error.hexdump() else hexdump(data)
     for line in lines:
         yield f"    {escaped(line)}".rstrip()
-
-
-def _shaped(value: Any, has_payload: bool) -> Any:
-    """The body with each record as it is shown: with its payload, or the sizes of it."""
-    if isinstance(value, list):
-        return [_shaped(item, has_payload) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if value.keys() >= RECORD_FIELDS:
-        return _with_headers(value) if has_payload else _with_sizes(value)
-    return {name: _shaped(field, has_payload) for name, field in value.items()}
-
-
-def _with_headers(record: dict[str, Any]) -> dict[str, Any]:
-    headers = [{"key": name, "value": content} for name, content in record["headers"]]
-    return record | {"headers": headers}
-
-
-def _with_sizes(record: dict[str, Any]) -> dict[str, Any]:
-    sizes = {name: field for name, field in record.items() if name not in HIDDEN}
-    for name in ("key", "value"):
-        content = record[name]
-        sizes[f"{name}_size"] = _content_size(content)
-    sizes["header_count"] = len(record["headers"])
-    return sizes
-
-
-def _content_size(content: Any) -> int | None:
-    """Bytes of a key or value; one that was opened says how many it had."""
-    if isinstance(content, dict):
-        size: int = content["undecoded"] if "undecoded" in content else content["size"]
-        return size
-    return None if content is None else len(content)
-
-
-def _jsonable(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(name): _jsonable(field) for name, field in value.items()}
-    if isinstance(value, list | tuple):
-        return [_jsonable(item) for item in value]
-    return json_bytes(value) if isinstance(value, bytes) else value
 
 
 def _whole(start: bytes) -> int:

@@ -16,6 +16,8 @@ API_SYNC_GROUP: Final = 14
 API_SASL_HANDSHAKE: Final = 17
 API_VERSIONS: Final = 18
 API_SASL_AUTHENTICATE: Final = 36
+API_HEARTBEAT: Final = 12
+GROUP_HEARTBEATS: Final = (68, 76, 88)  # consumer, share and streams groups
 
 # Outcomes.
 PENDING: Final = 0
@@ -44,6 +46,11 @@ FETCH_WAITED: Final = 2
 FETCH_EMPTY: Final = 3
 FETCH_ERROR: Final = 4
 FETCH_CLASSES: Final = ("", "data", "waited", "empty", "error")
+
+
+def is_group_api(key: i64) -> bool:
+    """Whether exchanges of the API are about members of a group: 11 to 14 and the heartbeats."""
+    return API_JOIN_GROUP <= key <= API_SYNC_GROUP or key in GROUP_HEARTBEATS
 
 
 @mypyc_attr(acyclic=True)

@@ -39,6 +39,7 @@ from kdissect.exchanges.exchange import (
     VARIANT_SHIFT,
     VARIANTS,
     Exchange,
+    is_group_api,
 )
 from kdissect.exchanges.fetches import remember_positions, settle_fetch
 from kdissect.exchanges.memory import (
@@ -99,11 +100,13 @@ class Exchanges:
         keeps_frames: bool = False,
         keeps_batches: bool = True,
         keeps_records: bool = False,
+        keeps_group_frames: bool = False,
         pending_limit: i64 = DEFAULT_PENDING_LIMIT,
     ) -> None:
         self.ports = ports
         self.brokers = brokers
         self.keeps_frames = keeps_frames
+        self.keeps_group_frames = keeps_group_frames
         self.pending_limit = pending_limit
         self.problems: list[Problem] = []
         self.names: dict[bytes, str] = {CLUSTER_METADATA_ID: CLUSTER_METADATA}
@@ -234,7 +237,7 @@ class Exchanges:
         exchange.request_end = frame.end_time_ns if frame.end_time_ns >= 0 else NULL
         exchange.request_size = frame.size
         exchange.request_packet = frame.start_packet
-        if self.keeps_frames:
+        if self.keeps_frames or (self.keeps_group_frames and is_group_api(exchange.api_key)):
             exchange.request_frame = frame
         self._request_body(state, exchange, header, frame)
         if exchange.acks == 0 and exchange.api_key == API_PRODUCE:
@@ -408,7 +411,7 @@ class Exchanges:
         # Less than 0 when the request came late, from behind a hole.
         retransmits = frame.retransmits_at_end - exchange.retransmits_at_start
         exchange.retransmits = retransmits if retransmits > 0 else 0
-        if self.keeps_frames:
+        if self.keeps_frames or exchange.request_frame is not None:
             exchange.response_frame = frame
 
     def _answer(

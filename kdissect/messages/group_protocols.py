@@ -109,6 +109,9 @@ def decode_user_data(data: bytes, part: str, name: str | None) -> Body:
 def decode_json(data: bytes) -> Any:
     """JSON of a schema registry; raises InvalidValue."""
     try:
-        return json.loads(data)
+        value = json.loads(data)
+        # An escape may stand for half a character, which no output could write.
+        json.dumps(value, ensure_ascii=False).encode()
+        return value
     except (ValueError, RecursionError) as error:
         raise InvalidValue(f"not JSON: {error}", offset=0, data=data) from None

@@ -1,7 +1,7 @@
 """Packed rows → Arrow record batches, a column at a time; derived columns are computed here."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -194,8 +194,12 @@ class Columns:
             return dictionary(inverse, [status_text(status) for status in statuses])
         if name in FIXED_TEXTS:
             return dictionary(values, FIXED_TEXTS[name])
-        texts = self.rows.texts.get(name)
-        return dictionary(values, list(texts.indices) if texts is not None else [])
+        known = self.rows.texts.get(name)
+        texts = list(known.indices) if known is not None else []
+        if name == "assignment":
+            by_id = {topic_id_text(raw): name for raw, name in self.builder.names.items()}
+            texts = [with_names(text, by_id) for text in texts]
+        return dictionary(values, texts)
 
     def _topics(self, values: Ints) -> pa.Array:
         """Topic names, those that only an id stands for looked up in what was learnt."""
@@ -212,6 +216,16 @@ class Columns:
             values = values.copy()
             values[nameless] = place[ids[nameless]]
         return dictionary(values, texts)
+
+
+def with_names(assignment: str, by_id: Mapping[str, str]) -> str:
+    """An assignment with the names of topics in place of their ids.
+
+    >>> with_names("cjI4FDbRahK6PF_HbOOekA:0,1 other:2", {"cjI4FDbRahK6PF_HbOOekA": "orders"})
+    'orders:0,1 other:2'
+    """
+    parts = [part.rpartition(":") for part in assignment.split(" ")]
+    return " ".join(f"{by_id.get(topic, topic)}{colon}{rest}" for topic, colon, rest in parts)
 
 
 def turned(by_row: Ints) -> Ints:

@@ -76,11 +76,15 @@ def topic_id_text(topic_id: bytes) -> str:
 
 
 class Rows:
-    """The rows of one table since the last batch: a buffer, their number, and dictionaries."""
+    """The rows of one table since the last batch: a buffer, their number, and dictionaries.
+
+    `text_size` is about how many characters of long texts they hold.
+    """
 
     def __init__(self) -> None:
         self.buffer = BytesWriter()
         self.count: i64 = 0
+        self.text_size: i64 = 0
         self.texts: dict[str, Texts] = {}
         self.topic_ids = TopicIds()
 

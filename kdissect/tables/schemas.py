@@ -298,6 +298,65 @@ ERRORS = Table(
     ),
 )
 
+MEMBERS = Table(
+    "members",
+    "something that happened to a member of a group; heartbeats that change nothing are no rows",
+    (
+        CAPTURE,
+        CONNECTION_ID,
+        EXCHANGE_ID,
+        Column("time", TIME, "", "packet with the first byte of the request"),
+        Column("client_id", TEXT, "", "client id of the request header"),
+        Column("group_id", TEXT, "", "group"),
+        Column("member_id", TEXT, "", "member, as the response names it where it does"),
+        Column("group_instance_id", TEXT, "", "static member's own name"),
+        Column(
+            "generation", INT32, "",
+            "generation of the group; member epoch in groups of the new protocols",
+        ),
+        Column(
+            "event", TEXT, "",
+            "join, leave, sync (a member gets its assignment), assign (the leader or the broker "
+            "assigns), heartbeat (one that is answered with an error), owned and subscribe (a "
+            "member says what it owns or wants), epoch (the member's epoch changes)",
+        ),
+        Column("protocol", TEXT, "", "assignor: the group's choice, else the member's first"),
+        Column("is_leader", BOOL, "", "the member leads the group (classic groups)"),
+        Column(
+            "subscription", TEXT, "",
+            "topics and /patterns/ with blanks between; a Connect worker's URL and config offset",
+        ),
+        Column(
+            "assignment", TEXT, "",
+            "like orders:0,1 payments:2; connectors with tasks; active, standby and warmup tasks "
+            "by subtopology",
+        ),
+        Column("reason", TEXT, "", "reason the member or the broker gives"),
+        Column("error_code", INT16, "", "error code of the response, for this member"),
+        Column("error", TEXT, "", "name of error_code", stored=False),
+    ),
+)  # fmt: skip
+
+BODIES = Table(
+    "bodies",
+    "request and response of an exchange in full",
+    (
+        CAPTURE,
+        CONNECTION_ID,
+        EXCHANGE_ID,
+        Column("api_key", INT16, "", "API key of the request"),
+        Column("api", TEXT, "", "API name; api-N for a key N that is not known", stored=False),
+        Column("api_version", INT16, "", "API version of the request"),
+        Column(
+            "request", TEXT, "",
+            "the request's body as JSON, credentials redacted, records with their sizes (keys and "
+            "values only with payload); null when there is none that can be decoded",
+        ),
+        Column("response", TEXT, "", "the response's body, likewise"),
+    ),
+    is_default=False,
+)  # fmt: skip
+
 PROBLEMS = Table(
     "problems",
     "something that did not go right",
@@ -318,6 +377,8 @@ PROBLEMS = Table(
 
 TABLES: Final[dict[str, Table]] = {
     table.name: table
-    for table in (CONNECTIONS, EXCHANGES, PARTITIONS, BATCHES, RECORDS, ERRORS, PROBLEMS)
-}
+    for table in (
+        CONNECTIONS, EXCHANGES, PARTITIONS, BATCHES, RECORDS, ERRORS, MEMBERS, BODIES, PROBLEMS,
+    )
+}  # fmt: skip
 DEFAULT_TABLES: Final = tuple(table.name for table in TABLES.values() if table.is_default)

@@ -149,7 +149,7 @@ def test_dissect_writes_a_file_for_each_table_and_refuses_to_overwrite(
     assert "--force" in again.stderr
     forced = kdissect("dissect", quickstart, "-o", str(tmp_path), "--force")
     assert forced.returncode == 0
-    assert len(list(tmp_path.iterdir())) == 6
+    assert len(list(tmp_path.iterdir())) == 7
 
 
 def test_show_gives_as_many_exchanges_as_were_asked_for(quickstart: str) -> None:

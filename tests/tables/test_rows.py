@@ -13,9 +13,11 @@ from kdissect.exchanges.exchange import ANSWERED, FETCH_WAITED, REQUEST_FAILED, 
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.messages.batches import Batch, Record
 from kdissect.messages.facts import ErrorFact, Partition
+from kdissect.messages.memberships import Membership
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import Connection
 from kdissect.tables.batches import ARROW_TYPES, BatchBuilder, arrow_schema
+from kdissect.tables.body_rows import BodyRows, MemberRows
 from kdissect.tables.rows import (
     MAX_MS,
     BatchRows,
@@ -168,6 +170,24 @@ def error_rows() -> Rows:
     return rows
 
 
+def member_rows() -> Rows:
+    rows = MemberRows()
+    rows.add(
+        make_exchange(),
+        Membership(
+            "join", "workers", "m-1", "static", 7, "range", True, "orders users", "orders:0,1",
+            "why", 25,
+        ),
+    )  # fmt: skip
+    return rows
+
+
+def body_rows() -> Rows:
+    rows = BodyRows()
+    rows.add(make_exchange(), '{"a": 1}', '{"b": "é"}')
+    return rows
+
+
 def problem_rows() -> Rows:
     rows = ProblemRows()
     rows.add(Problem("frames", "resync", "3 bytes skipped", START, 12, 3, 11, 1_200_003, 1))
@@ -192,7 +212,8 @@ def connection_rows() -> Rows:
 TOPIC_ID_TEXT = base64.urlsafe_b64encode(TOPIC_ID).decode().rstrip("=")
 MADE: dict[str, Any] = {
     "connections": connection_rows, "exchanges": exchange_rows, "partitions": partition_rows,
-    "batches": batch_rows, "records": record_rows, "errors": error_rows, "problems": problem_rows,
+    "batches": batch_rows, "records": record_rows, "errors": error_rows, "members": member_rows,
+    "bodies": body_rows, "problems": problem_rows,
 }  # fmt: skip
 EXPECTED: dict[str, Row] = {
     "connections": {
@@ -246,6 +267,16 @@ EXPECTED: dict[str, Row] = {
         "topic": "orders", "topic_id": TOPIC_ID_TEXT, "partition": 5, "group_id": "others",
         "resource": "broker 1",
     },
+    "members": {
+        **KEYS, "time": START, "client_id": "shop", "group_id": "workers", "member_id": "m-1",
+        "group_instance_id": "static", "generation": 7, "event": "join", "protocol": "range",
+        "is_leader": True, "subscription": "orders users", "assignment": "orders:0,1",
+        "reason": "why", "error_code": 25, "error": "UNKNOWN_MEMBER_ID",
+    },
+    "bodies": {
+        **KEYS, "api_key": 1, "api": "Fetch", "api_version": 11, "request": '{"a": 1}',
+        "response": '{"b": "é"}',
+    },
     "problems": {
         **KEYS, "stage": "frames", "kind": "resync", "time": START, "packet_number": 12,
         "bytes": 3, "message": "3 bytes skipped",
@@ -294,6 +325,8 @@ def test_what_says_nothing_is_null(table: str) -> None:
                     "last_offset", "leader_epoch", "is_transactional", "is_control"},
         "records": {*KEYS, "partition", "offset", "header_count"},
         "errors": {*KEYS, "path", "code", "name", "is_retriable"},
+        "members": {*KEYS, "event"},
+        "bodies": {*KEYS},
         "problems": {"capture", "stage", "kind", "bytes", "message"},
     }  # fmt: skip
     assert told == always[table]
@@ -313,13 +346,16 @@ def empty_rows() -> dict[str, Rows]:
     RecordRows.add(rows["records"], exchange, partition, record, has_payload=True)
     exchange.errors = [ErrorFact("error_code", 3)]
     ErrorRows.add(rows["errors"], exchange)
+    MemberRows.add(rows["members"], exchange, Membership("leave", "", ""))
+    BodyRows.add(rows["bodies"], exchange, "", "")
     ProblemRows.add(rows["problems"], Problem("frames", "resync", "x", capture=1))
     return rows
 
 
 EMPTY: dict[str, Any] = {
     "connections": ConnectionRows, "exchanges": ExchangeRows, "partitions": PartitionRows,
-    "batches": BatchRows, "records": RecordRows, "errors": ErrorRows, "problems": ProblemRows,
+    "batches": BatchRows, "records": RecordRows, "errors": ErrorRows, "members": MemberRows,
+    "bodies": BodyRows, "problems": ProblemRows,
 }  # fmt: skip
 
 

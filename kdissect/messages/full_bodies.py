@@ -1,0 +1,129 @@
+"""Frames → bodies in full, records and all, and as values that JSON knows."""
+
+import base64
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from kdissect.messages.bodies import decode_frame
+from kdissect.messages.facts import Partition
+from kdissect.messages.internal_topics import (
+    CLUSTER_METADATA,
+    CLUSTER_METADATA_ID,
+    opened_record,
+)
+from kdissect.messages.layout_choice import Body
+from kdissect.messages.records import decode_records
+from kdissect.protocol.primitives import read_uuid
+
+UUID_SIZE: Final = 16
+RECORDS_FIELDS: Final = ("records", "unaligned_records")
+RECORD_FIELDS: Final = frozenset({"offset", "time_ms", "key", "value", "headers"})
+HIDDEN: Final = ("key", "value", "headers")  # of a record, unless payload is asked for
+
+
+def full_body(
+    key: int,
+    version: int,
+    data: bytes,
+    is_response: bool,
+    request: bytes = b"",
+    names: Mapping[str, str] | None = None,
+) -> Body:
+    """As `decode_frame`, with records fields as lists of batches with their records.
+
+    `names` are topics' names by id. Records of Kafka's own topics have their keys and values
+    opened.
+    """
+    body = decode_frame(key, version, data, is_response, request)
+    opened: Body = _with_records("", body, None, names or {})
+    return opened
+
+
+def topic_names(partitions: Iterable[Partition]) -> dict[str, str]:
+    """The names of the partitions' topics by id, as bodies write ids."""
+    return {CLUSTER_METADATA_ID: CLUSTER_METADATA} | {
+        read_uuid(partition.topic_id, 0)[0]: partition.topic
+        for partition in partitions
+        if partition.topic and len(partition.topic_id) == UUID_SIZE
+    }
+
+
+def body_json(body: Body | None, has_payload: bool) -> str:
+    """A body as `full_body` gives it as JSON; "" for None."""
+    if body is None:
+        return ""
+    return json.dumps(jsonable(shaped(body, has_payload)), ensure_ascii=False)
+
+
+def shaped(value: Any, has_payload: bool) -> Any:
+    """A body with each record as it is shown: with its payload, or the sizes of it."""
+    if isinstance(value, list):
+        return [shaped(item, has_payload) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() >= RECORD_FIELDS:
+        return _with_headers(value) if has_payload else _with_sizes(value)
+    return {name: shaped(field, has_payload) for name, field in value.items()}
+
+
+def jsonable(value: Any) -> Any:
+    """A body as values that JSON knows; bytes see `json_bytes`."""
+    if isinstance(value, dict):
+        return {str(name): jsonable(field) for name, field in value.items()}
+    if isinstance(value, list | tuple):
+        return [jsonable(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return json_bytes(value) if isinstance(value, bytes) else value
+
+
+def json_bytes(value: bytes) -> str | dict[str, str]:
+    """Text when it is UTF-8, else ``{"base64": "..."}``."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}
+
+
+def _with_records(name: str, value: Any, topic: str | None, names: Mapping[str, str]) -> Any:
+    """The field `name` with every records field in it decoded; `topic` is whose it is."""
+    if isinstance(value, dict):
+        topic = (
+            value.get("topic") or value.get("name") or names.get(value.get("topic_id", ""), topic)
+        )
+        return {inner: _with_records(inner, field, topic, names) for inner, field in value.items()}
+    if isinstance(value, list):
+        return [_with_records(name, item, topic, names) for item in value]
+    if name not in RECORDS_FIELDS or not isinstance(value, bytes):
+        return value
+    return [_with_opened(batch, topic) for batch in decode_records(value)]
+
+
+def _with_opened(batch: dict[str, Any], topic: str | None) -> dict[str, Any]:
+    if "records" not in batch:
+        return batch
+    return batch | {"records": [opened_record(record, topic) for record in batch["records"]]}
+
+
+def _with_headers(record: dict[str, Any]) -> dict[str, Any]:
+    headers = [{"key": name, "value": content} for name, content in record["headers"]]
+    return record | {"headers": headers}
+
+
+def _with_sizes(record: dict[str, Any]) -> dict[str, Any]:
+    sizes = {name: field for name, field in record.items() if name not in HIDDEN}
+    for name in ("key", "value"):
+        content = record[name]
+        sizes[f"{name}_size"] = _content_size(content)
+    sizes["header_count"] = len(record["headers"])
+    return sizes
+
+
+def _content_size(content: Any) -> int | None:
+    """Bytes of a key or value; one that was opened says how many it had."""
+    if isinstance(content, dict):
+        size: int = content["undecoded"] if "undecoded" in content else content["size"]
+        return size
+    return None if content is None else len(content)

@@ -1,0 +1,262 @@
+"""Request and response of a group API → what happened to members of the group.
+
+    JoinGroup      join             what the member subscribes to, the generation it joined
+    SyncGroup      assign, sync     the leader's plan, a row a member; what this member got
+    Heartbeat      heartbeat        only with an error (a rebalance, a member that is not known)
+    LeaveGroup     leave            a row a member
+    Consumer-, Share- and StreamsGroupHeartbeat (KIP-848, 932, 1071), by the first that is true:
+                   leave            epoch below 0 (-2: a static member that may come back)
+                   join             epoch 0
+                   heartbeat        the broker answers with an error
+                   assign           the broker assigns partitions or tasks
+                   owned            the member says what it owns
+                   subscribe        the member says what it subscribes to
+                   epoch            the broker answers with another epoch
+
+Heartbeats that change nothing are no events. Assignments are written ``topic:0,1 other:3``, with
+the topic's id where the message has no name.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from kdissect.messages.layout_choice import Body
+
+JOIN_GROUP: Final = 11
+HEARTBEAT: Final = 12
+LEAVE_GROUP: Final = 13
+SYNC_GROUP: Final = 14
+CONSUMER_GROUP_HEARTBEAT: Final = 68
+SHARE_GROUP_HEARTBEAT: Final = 76
+STREAMS_GROUP_HEARTBEAT: Final = 88
+TASKS: Final = ("active", "standby", "warmup")
+
+
+class Membership(NamedTuple):
+    """One event; "" and None where the messages say nothing.
+
+    `generation` is the member epoch in groups of the new protocols. `error_code` is None without
+    response.
+    """
+
+    event: str
+    group_id: str
+    member_id: str
+    group_instance_id: str = ""
+    generation: int | None = None
+    protocol: str = ""
+    is_leader: bool | None = None
+    subscription: str = ""
+    assignment: str = ""
+    reason: str = ""
+    error_code: int | None = None
+
+
+def memberships(key: int, request: Body, response: Body | None) -> list[Membership]:
+    """The events of one exchange, from its bodies as `decode_frame` gives them."""
+    answer = response or {}
+    if key == JOIN_GROUP:
+        return [_joined(request, answer)]
+    if key == SYNC_GROUP:
+        return _synced(request, answer)
+    if key == LEAVE_GROUP:
+        return _left(request, answer)
+    if key == HEARTBEAT:
+        return _missed(request, answer)
+    beat = _beat(request, answer)
+    return [] if beat is None else [beat]
+
+
+def _joined(request: Body, answer: Body) -> Membership:
+    error = answer.get("error_code")
+    # JoinGroup of 0.8.2 had other names for the same.
+    member = answer.get("member_id") or request.get("member_id") or request.get("consumer_id")
+    protocols = request.get("protocols") or []
+    chosen = answer.get("protocol_name") or ""
+    offered = [entry for entry in protocols if entry["name"] == chosen] or protocols
+    generation = answer.get("generation_id", answer.get("group_generation_id"))
+    topics = request.get("topics")
+    return Membership(
+        "join",
+        request["group_id"],
+        member or "",
+        request.get("group_instance_id") or "",
+        generation if error == 0 else None,
+        chosen or (offered[0]["name"] if offered else ""),
+        answer.get("leader") == member if error == 0 and "leader" in answer else None,
+        subscription_text(offered[0]["metadata"] if offered else {"topics": topics}),
+        partitions_text(answer.get("assigned_partitions") or (), "topic"),
+        request.get("reason") or "",
+        error,
+    )
+
+
+def _synced(request: Body, answer: Body) -> list[Membership]:
+    plan = request["assignments"] or []
+    synced = Membership(
+        "sync",
+        request["group_id"],
+        request["member_id"],
+        request.get("group_instance_id") or "",
+        request["generation_id"],
+        answer.get("protocol_name") or request.get("protocol_name") or "",
+        bool(plan),
+        assignment=assignment_text(answer.get("assignment")),
+        error_code=answer.get("error_code"),
+    )
+    return [
+        synced._replace(
+            event="assign",
+            member_id=entry["member_id"],
+            group_instance_id="",
+            is_leader=entry["member_id"] == request["member_id"],
+            assignment=assignment_text(entry["assignment"]),
+        )
+        for entry in plan
+    ] + [synced]
+
+
+def _left(request: Body, answer: Body) -> list[Membership]:
+    group, error = request["group_id"], answer.get("error_code")
+    if "members" not in request:
+        return [Membership("leave", group, request["member_id"], error_code=error)]
+    answers = answer.get("members") or []
+    left = []
+    for place, member in enumerate(request["members"] or ()):
+        own = answers[place]["error_code"] if not error and place < len(answers) else error
+        left.append(
+            Membership(
+                "leave",
+                group,
+                member["member_id"],
+                member["group_instance_id"] or "",
+                reason=member.get("reason") or "",
+                error_code=own,
+            )
+        )
+    return left
+
+
+def _missed(request: Body, answer: Body) -> list[Membership]:
+    error = answer.get("error_code")
+    if not error:
+        return []
+    instance = request.get("group_instance_id") or ""
+    member, generation = request["member_id"], request["generation_id"]
+    return [
+        Membership("heartbeat", request["group_id"], member, instance, generation, error_code=error)
+    ]
+
+
+def _beat(request: Body, answer: Body) -> Membership | None:
+    """The event of a heartbeat of the new protocols; None when nothing changes."""
+    error = answer.get("error_code")
+    epoch = request["member_epoch"]
+    subscription = subscription_text(_subscribed(request))
+    owned, assigned = _partitions(request), _partitions(answer.get("assignment") or answer)
+    if epoch < 0:
+        event = "leave"
+    elif epoch == 0:
+        event = "join"
+    elif error:
+        event = "heartbeat"
+    elif assigned is not None:
+        event = "assign"
+    elif owned is not None:
+        event = "owned"
+    elif subscription:
+        event = "subscribe"
+    elif error == 0 and answer["member_epoch"] != epoch:
+        event = "epoch"
+    else:
+        return None
+    return Membership(
+        event,
+        request["group_id"],
+        answer.get("member_id") or request["member_id"],
+        request.get("instance_id") or "",
+        answer["member_epoch"] if error == 0 else epoch,
+        request.get("server_assignor") or "",
+        subscription=subscription,
+        assignment=(assigned if assigned is not None else owned) or "",
+        reason=_reason(request, answer),
+        error_code=error,
+    )
+
+
+def _reason(request: Body, answer: Body) -> str:
+    reasons = [status["status_detail"] for status in answer.get("status") or ()]
+    if request.get("shutdown_application"):
+        reasons.insert(0, "shutdown of the application")
+    return "; ".join(reasons) or answer.get("error_message") or ""
+
+
+def _subscribed(request: Body) -> Body:
+    """What a heartbeat subscribes to, as in a consumer's subscription."""
+    topics = list(request.get("subscribed_topic_names") or ())
+    patterns = [request["subscribed_topic_regex"]] if request.get("subscribed_topic_regex") else []
+    for part in (request.get("topology") or {}).get("subtopologies") or ():
+        topics += part["source_topics"] or ()
+        patterns += part["source_topic_regex"] or ()
+    return {"topics": topics, "patterns": patterns}
+
+
+def _partitions(body: Body) -> str | None:
+    """Partitions or tasks in a heartbeat or its answer; None when it says nothing of them."""
+    parts = body.get("topic_partitions")
+    if parts is None:
+        # 3.5 and 3.6 had other names.
+        parts = body.get("assigned_topic_partitions")
+    if parts is not None:
+        return partitions_text(parts, "topic_id")
+    tasks = {kind: body.get(f"{kind}_tasks") for kind in TASKS}
+    if all(found is None for found in tasks.values()):
+        return None
+    return " ".join(
+        f"{kind} {partitions_text(found, 'subtopology_id')}"
+        for kind, found in tasks.items()
+        if found
+    )
+
+
+def subscription_text(value: Any) -> str:
+    """A member's subscription: topics, patterns between slashes, or what else it is."""
+    if not isinstance(value, dict):
+        return ""
+    if "topics" in value:
+        patterns = [f"/{pattern}/" for pattern in value.get("patterns") or ()]
+        return " ".join([*(value["topics"] or ()), *patterns])
+    if "url" in value:
+        return f"{value['url']} config offset {value['config_offset']}"
+    return _other_text(value)
+
+
+def assignment_text(value: Any) -> str:
+    """A member's assignment: ``topic:0,1``, connectors with their tasks, or what else it is."""
+    if not isinstance(value, dict):
+        return ""
+    if "assigned_partitions" in value:
+        return partitions_text(value["assigned_partitions"], "topic")
+    if "config_offset" in value:
+        texts = [partitions_text(value["assignment"] or (), "connector", "tasks")]
+        revoked = partitions_text(value.get("revoked") or (), "connector", "tasks")
+        return " ".join(text for text in [*texts, revoked and f"revoked {revoked}"] if text)
+    return _other_text(value)
+
+
+def partitions_text(entries: Iterable[Body], name: str, numbers: str = "partitions") -> str:
+    """Entries of a topic and its partitions as one text.
+
+    >>> partitions_text([{"topic": "a", "partitions": [0, 2]}, {"topic": "b"}], "topic")
+    'a:0,2 b:'
+    """
+    return " ".join(
+        f"{entry[name]}:{','.join(map(str, entry.get(numbers) or ()))}" for entry in entries
+    )
+
+
+def _other_text(value: Body) -> str:
+    if "undecoded" in value:
+        return f"{value['undecoded']} bytes, not decoded: {value['error']}"
+    return json.dumps(value.get("json", value), ensure_ascii=False, default=repr)
