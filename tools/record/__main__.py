@@ -9,8 +9,9 @@ from tools.record.scenarios import SCENARIOS
 
 KAFKA_VERSION = "4.3.1"
 EPILOG = """\
-Needs java and javac (17 or newer), mvn, tcpdump and the right to use it, editcap. Jars and Python
-clients are fetched once into $XDG_CACHE_HOME/kdissect-record. Nothing but the loopback is used.
+Needs java and javac (17 or newer), mvn, tcpdump and the right to use it, editcap; for some clients
+go, node and npm. Jars and clients are fetched once into $XDG_CACHE_HOME/kdissect-record. Nothing
+but the loopback is used. `python -m tools.record.plan` records all scenarios with all versions.
 
 example: python -m tools.record quickstart -o captures/quickstart.pcapng
 """
@@ -47,11 +48,13 @@ def main() -> None:
         default=[],
         help="a library, perhaps with its version: java@2.4.1; for scenarios of any clients",
     )
+    parser.add_argument("--java", default="java", help="of the servers (default: %(default)s)")
     arguments = parser.parse_args()
     scenario = SCENARIOS[arguments.scenario]
     options = Options(
         *(arguments.kafka_version, arguments.port, arguments.heap_megabytes, arguments.mode),
         clients=tuple(arguments.client),
+        java=arguments.java,
     )
     record(scenario, arguments.scenario, options, arguments.output)
     for file in (arguments.output, arguments.output.with_suffix(".json")):

@@ -108,8 +108,10 @@ class Library(NamedTuple):
 
 
 def parse_library(text: str) -> Library:
-    """The library that a scenario writes as "java", or "java@2.4.1"."""
-    name, _, version = text.partition("@")
+    """The library that a scenario writes as "java", "java@2.4.1", or, for a second agent of the
+    same library beside the first, "java@2.4.1#2".
+    """
+    name, _, version = text.partition("#")[0].partition("@")
     return Library(name, version or None)
 
 

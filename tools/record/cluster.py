@@ -40,6 +40,7 @@ class ClusterSettings(NamedTuple):
     port: int
     heap_megabytes: int
     properties: dict[str, str]
+    java: str = "java"
 
 
 class Cluster:
@@ -119,6 +120,13 @@ class Cluster:
         """Where the tools of old releases find ZooKeeper."""
         return f"127.0.0.1:{self.ports.zookeeper}"
 
+    def directory_id(self, node_id: int) -> str:
+        """What a node's metadata directory is called in the quorum."""
+        text = (self.servers[node_id].directory / "data" / "meta.properties").read_text()
+        return next(
+            line.split("=", 1)[1] for line in text.splitlines() if line.startswith("directory.id=")
+        )
+
     def stop(self) -> None:
         """End all processes, brokers first."""
         for node_id in sorted(self.servers):
@@ -130,7 +138,7 @@ class Cluster:
     def _java(self) -> list[str]:
         heap = f"-Xmx{self.settings.heap_megabytes}m"
         options = [heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC"]
-        return ["java", *options, "-cp", self._class_path]
+        return [self.settings.java, *options, "-cp", self._class_path]
 
     def _quiet(self) -> Path:
         file = self._directory / "quiet.properties"
@@ -164,17 +172,22 @@ class Cluster:
         if settings.layout.has_sasl and needs_jaas_file:
             options.append(write_jaas(settings.release, directory))
         if settings.mode == KRAFT:
-            self._format(file)
+            self._format(node, file)
         command = [*self._java(), *options, "kafka.Kafka", str(file)]
         self.servers[node.node_id] = JavaServer(command, directory, KAFKA_STARTED)
 
-    def _format(self, file: Path) -> None:
+    def _format(self, node: Node, file: Path) -> None:
         command = ["kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(file)]
         release = self.settings.release
         if self.settings.layout.has_sasl and release.number >= FIRST_WITH_SCRAM_IN_FORMAT:
             for name, password in USERS.items():
                 scram = f"SCRAM-SHA-256=[name={name},password={password}]"
                 command += ["--add-scram", scram]
+        if self.settings.layout.has_joining_controllers:
+            is_first = node.node_id == min(
+                each.node_id for each in self.nodes if each.is_controller
+            )
+            command.append("--standalone" if is_first else "--no-initial-controllers")
         self.run(*command)
 
 

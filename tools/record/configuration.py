@@ -68,6 +68,7 @@ class Layout(NamedTuple):
     controllers: int = 0
     has_sasl: bool = False
     captures_everything: bool = False  # the traffic among servers too
+    has_joining_controllers: bool = False  # all but the first join the quorum by themselves
 
 
 class Node(NamedTuple):
@@ -137,7 +138,7 @@ def kafka_properties(
     """The properties of one Kafka process that come from where it is."""
     properties = {"num.network.threads": "2", "num.io.threads": "2", "log.cleaner.enable": "false"}
     if mode == KRAFT:
-        properties |= _kraft_properties(node, ports, nodes)
+        properties |= _kraft_properties(layout, node, ports, nodes)
     else:
         properties |= {
             "broker.id": str(node.node_id),
@@ -168,17 +169,26 @@ def _listeners(layout: Layout, node: Node, ports: Ports) -> dict[str, str]:
     }
 
 
-def _kraft_properties(node: Node, ports: Ports, nodes: list[Node]) -> dict[str, str]:
+def _kraft_properties(
+    layout: Layout, node: Node, ports: Ports, nodes: list[Node]
+) -> dict[str, str]:
     roles = {"broker": node.is_broker, "controller": node.is_controller}
     voters = (
         f"{voter.node_id}@{voter.address}:{ports.controller}"
         for voter in nodes
         if voter.is_controller
     )
+    quorum = {"controller.quorum.voters": ",".join(voters)}
+    if layout.has_joining_controllers:
+        addresses = [each.address for each in nodes if each.is_controller]
+        places = ",".join(f"{address}:{ports.controller}" for address in addresses)
+        quorum = {"controller.quorum.bootstrap.servers": places}
+        if node.is_controller:
+            quorum["controller.quorum.auto.join.enable"] = "true"
     return {
         "process.roles": ",".join(role for role, has in roles.items() if has),
         "node.id": str(node.node_id),
-        "controller.quorum.voters": ",".join(voters),
+        **quorum,
         "controller.listener.names": CONTROLLER,
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
         "SASL_PLAINTEXT:SASL_PLAINTEXT",

@@ -173,10 +173,10 @@ def node_modules() -> Path:
     return directory / "node_modules"
 
 
-def java_version() -> str:
-    """The first line `java -version` prints."""
+def java_version(java: str) -> str:
+    """The first line that `java -version` prints."""
     done = subprocess.run(
-        ["java", "-version"], capture_output=True, text=True, timeout=30, check=True
+        [java, "-version"], capture_output=True, text=True, timeout=30, check=True
     )
     return done.stderr.splitlines()[0]
 

@@ -82,6 +82,7 @@ PLAN = (
     Row("cluster", "2.8.2", ("java@2.8.2",)),
     Row("cluster", "3.9.1", ("java@3.9.1",)),
     Row("cluster", NEWEST, ("java",)),
+    Row("voters", NEWEST),
 )
 
 

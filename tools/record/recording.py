@@ -2,7 +2,6 @@
 
 import re
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +26,7 @@ class Options(NamedTuple):
     heap_megabytes: int
     mode: str | None = None
     clients: tuple[str, ...] = ()
+    java: str = "java"
 
     @property
     def release(self) -> Release:
@@ -148,7 +148,6 @@ def record(scenario: Scenario, name: str, options: Options, capture: Path) -> No
             scenario.play(stage)
             stage.stop_agents()
             report = sniffer.stop()
-            stopped_ms = time.time_ns() // 1_000_000
         finally:
             stage.stop_agents()
             sniffer.kill()
@@ -157,7 +156,7 @@ def record(scenario: Scenario, name: str, options: Options, capture: Path) -> No
         software = {
             "kafka": options.kafka_version,
             **stage.software,
-            "broker_java": installs.java_version(),
+            "broker_java": installs.java_version(options.java),
             "python": python_version(),
             "tcpdump": report.version,
         }
@@ -169,7 +168,7 @@ def record(scenario: Scenario, name: str, options: Options, capture: Path) -> No
             pauses=cluster.pauses,
             topics=stage.topics,
         )
-        log = read_request_logs(cluster.request_logs(), cluster.listeners, stopped_ms)
+        log = read_request_logs(cluster.request_logs(), cluster.listeners, report.stopped_ms)
         write_sidecar(capture.with_suffix(".json"), facts, stage.journal, log)
 
 
@@ -182,6 +181,7 @@ def _settings(scenario: Scenario, options: Options) -> ClusterSettings:
         options.port,
         options.heap_megabytes,
         properties if isinstance(properties, dict) else properties(*place),
+        options.java,
     )
 
 

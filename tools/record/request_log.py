@@ -126,6 +126,8 @@ def _membership(
     if api_key == API_HEARTBEAT and not error_code:
         return None
     answered = response if api_key == API_JOIN_GROUP else request
+    if api_key == API_LEAVE_GROUP and request.get("members"):  # from version 3 on
+        answered = request["members"][0]
     return LoggedMembership(
         number,
         api_key,

@@ -10,6 +10,7 @@ from typing import NamedTuple
 BUFFER_KIB = 65536
 START_TIMEOUT_SECONDS = 10
 SETTLE_SECONDS = 2.0
+SETTLE_LIMIT_SECONDS = 3.0
 STOP_TIMEOUT_SECONDS = 30
 
 
@@ -19,6 +20,7 @@ class SnifferReport(NamedTuple):
     version: str
     captured: int
     dropped_by_kernel: int
+    stopped_ms: int
 
 
 class Sniffer:
@@ -33,7 +35,13 @@ class Sniffer:
     def start(self) -> None:
         """Return once tcpdump listens."""
         options = ["-i", "lo", "-n", "-s", "0", "-U", "-B", str(BUFFER_KIB), "-Z", "root"]
-        options += ["--time-stamp-precision=nano", "-w", str(self._pcap), self._filter]
+        options += [
+            "--immediate-mode",
+            "--time-stamp-precision=nano",
+            "-w",
+            str(self._pcap),
+            self._filter,
+        ]
         with self._messages.open("wb") as messages:
             self._process = subprocess.Popen(["tcpdump", *options], stderr=messages)
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
@@ -43,16 +51,20 @@ class Sniffer:
             time.sleep(0.05)
 
     def stop(self) -> SnifferReport:
-        """End tcpdump after its file has stopped growing; raise when the kernel dropped packets."""
+        """End tcpdump when its file has stopped growing, or soon: servers never stop talking
+        to each other. Raise when the kernel dropped packets.
+        """
         assert self._process is not None
         size = -1
-        while size != self._pcap.stat().st_size:
+        deadline = time.monotonic() + SETTLE_LIMIT_SECONDS
+        while size != self._pcap.stat().st_size and time.monotonic() < deadline:
             size = self._pcap.stat().st_size
             time.sleep(SETTLE_SECONDS)
+        stopped_ms = time.time_ns() // 1_000_000
         self._process.send_signal(signal.SIGINT)
         self._process.wait(STOP_TIMEOUT_SECONDS)
         self._process = None
-        report = self._read_report()
+        report = self._read_report(stopped_ms)
         if report.dropped_by_kernel:
             raise RuntimeError(f"the kernel dropped {report.dropped_by_kernel} packets")
         return report
@@ -64,7 +76,7 @@ class Sniffer:
             self._process.wait()
             self._process = None
 
-    def _read_report(self) -> SnifferReport:
+    def _read_report(self, stopped_ms: int) -> SnifferReport:
         messages = self._messages.read_text()
         captured = re.search(r"(\d+) packets? captured", messages)
         dropped = re.search(r"(\d+) packets? dropped by kernel", messages)
@@ -74,7 +86,7 @@ class Sniffer:
             ["tcpdump", "--version"], capture_output=True, text=True, check=True, timeout=10
         )
         lines = (version.stdout + version.stderr).splitlines()
-        return SnifferReport(lines[0], int(captured[1]), int(dropped[1]))
+        return SnifferReport(lines[0], int(captured[1]), int(dropped[1]), stopped_ms)
 
 
 def to_pcapng(pcap: Path, pcapng: Path) -> None:

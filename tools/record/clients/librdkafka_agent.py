@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import confluent_kafka
 from confluent_kafka import (
+    TIMESTAMP_NOT_AVAILABLE,
     Consumer,
     ConsumerGroupTopicPartitions,
     KafkaError,
@@ -358,7 +359,8 @@ def _serve_callbacks(client: Producer | AdminClient) -> None:
 def _consumed(client: str, group: str | None, message: Message) -> dict[str, Any]:
     place = cast(tuple[str, int, int], (message.topic(), message.partition(), message.offset()))
     headers = len(message.headers() or [])
-    timestamp_ms = message.timestamp()[1]
+    kind, time_ms = message.timestamp()
+    timestamp_ms = None if kind == TIMESTAMP_NOT_AVAILABLE else time_ms
     return consumed(client, group, place, timestamp_ms, message.key(), message.value(), headers)
 
 

@@ -253,8 +253,10 @@ public final class Agent extends CommandLoop {
         properties.putIfAbsent("enable.auto.commit", false);
         properties.putIfAbsent("auto.offset.reset", "earliest");
         properties.putIfAbsent("isolation.level", command.path("isolation").asText("read_committed"));
-        properties.putIfAbsent("partition.assignment.strategy",
-                "org.apache.kafka.clients.consumer.RangeAssignor");
+        if (!"consumer".equals(properties.get("group.protocol"))) {
+            properties.putIfAbsent("partition.assignment.strategy",
+                    "org.apache.kafka.clients.consumer.RangeAssignor");
+        }
         properties.putIfAbsent("fetch.max.wait.ms", command.path("max_wait_ms").asInt(500));
         properties.putIfAbsent("max.partition.fetch.bytes", command.path("fetch_size").asInt(1048576));
         properties.putIfAbsent("key.deserializer", ByteArrayDeserializer.class.getName());

@@ -22,6 +22,7 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.ElectionType;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionReplica;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.config.ConfigResource;
 
 /**
@@ -127,6 +128,9 @@ final class ClusterCommands {
                 admin.describeMetadataQuorum().quorumInfo());
         add("unregister_broker", (admin, command) ->
                 admin.unregisterBroker(command.get("node").asInt()).all());
+        add("remove_voter", (admin, command) -> admin.removeRaftVoter(
+                command.get("node").asInt(),
+                Uuid.fromString(command.get("directory").asText())).all());
         add("client_instance_id", (admin, command) ->
                 java.util.concurrent.CompletableFuture.completedFuture(
                         admin.clientInstanceId(java.time.Duration.ofSeconds(5))));

@@ -34,6 +34,9 @@ SCENARIOS = {
     "sasl": Scenario(security.play, security.properties_of, security.LAYOUT),
     "tokens": Scenario(security.play_tokens, security.properties_of, security.LAYOUT),
     "cluster": Scenario(replication.play, replication.properties_of, replication.LAYOUT),
+    "voters": Scenario(
+        replication.play_voters, replication.properties_of, replication.VOTERS_LAYOUT
+    ),
     "bulk": Scenario(volume.play_bulk, volume.BROKER_PROPERTIES),
     "small": Scenario(volume.play_small, volume.BROKER_PROPERTIES),
 }

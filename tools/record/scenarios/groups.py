@@ -70,13 +70,19 @@ def pair(stage: Stage, library: str, group: str, settings: dict[str, Any]) -> No
     stage.call(library, "open_consumer", first, **membership)
     stage.call(library, "poll", first, seconds=10, records=24)
     stage.call(library, "commit", first)
-    stage.call(library, "open_consumer", second, **membership)
-    for _ in range(6):  # both in one thread: they take turns
-        stage.call(library, "poll", first, seconds=0.3)
-        stage.call(library, "poll", second, seconds=0.3)
-    stage.call(library, "close", second)
+    stage.call(f"{library}#2", "open_consumer", second, **membership)
+    poll_both(stage, library, (first, second), 3.0)
+    stage.call(f"{library}#2", "close", second)
     stage.call(library, "poll", first, seconds=1.5)
     stage.call(library, "close", first)
+
+
+def poll_both(stage: Stage, library: str, clients: tuple[str, str], seconds: float) -> None:
+    """Two members poll at the same time; old clients block in a join until the other joins."""
+    stage.send(library, "poll", clients[0], seconds=seconds)
+    stage.send(f"{library}#2", "poll", clients[1], seconds=seconds)
+    stage.receive(library)
+    stage.receive(f"{library}#2")
 
 
 def restart_static_member(stage: Stage, library: str) -> None:
@@ -127,11 +133,9 @@ def pair_of_new(stage: Stage, library: str, group: str, settings: dict[str, Any]
     stage.call(library, "commit", first)
     stage.call("java", "describe_group", ADMIN, group=group)
     static = settings | {"group.instance.id": "desk-7"}
-    stage.call(library, "open_consumer", second, **membership, settings=static)
-    for _ in range(12):
-        stage.call(library, "poll", first, seconds=0.5)
-        stage.call(library, "poll", second, seconds=0.5)
-    stage.call(library, "close", second)
+    stage.call(f"{library}#2", "open_consumer", second, **membership, settings=static)
+    poll_both(stage, library, (first, second), 12.0)
+    stage.call(f"{library}#2", "close", second)
     stage.call(library, "close", first)
 
 

@@ -9,9 +9,10 @@ from tools.record.releases import Release
 from tools.record.scenarios.basics import coffees
 
 LAYOUT = Layout(brokers=3, controllers=3, captures_everything=True)
+VOTERS_LAYOUT = Layout(controllers=3, captures_everything=True, has_joining_controllers=True)
 ADMIN = "admin-java"
 TOPIC = "copied"
-SETTLE_SECONDS = 3.0
+SETTLE_SECONDS = 1.2
 
 
 def properties_of(_: Release, mode: str) -> dict[str, str]:
@@ -36,7 +37,7 @@ def properties_of(_: Release, mode: str) -> dict[str, str]:
             "broker.heartbeat.interval.ms": "1500",
             "broker.session.timeout.ms": "6000",
             "controller.quorum.fetch.timeout.ms": "4000",
-            "metadata.max.idle.interval.ms": "2000",
+            "metadata.max.idle.interval.ms": "0",
         }
     return properties
 
@@ -50,8 +51,9 @@ def play(stage: Stage) -> None:
     produce(stage, library, "writer", 0)
     consume(stage, library, "reader-1")
     transact(stage, library)
-    stage.call("java", "reassign", ADMIN, place=(TOPIC, 1), replicas=[3, 2])
-    time.sleep(SETTLE_SECONDS)
+    for replicas in ([3, 2], [2, 1, 3]):
+        stage.call("java", "reassign", ADMIN, place=(TOPIC, 1), replicas=replicas)
+        time.sleep(SETTLE_SECONDS)
     stage.call("java", "list_reassignments", ADMIN)
     lose_broker(stage, library)
     if stage.options.cluster_mode == KRAFT:
@@ -60,6 +62,20 @@ def play(stage: Stage) -> None:
     consume(stage, library, "reader-2")
     stage.call("java", "delete_topics", ADMIN, topics=[TOPIC])
     time.sleep(SETTLE_SECONDS)
+
+
+def play_voters(stage: Stage) -> None:
+    """Controllers that join the quorum one after the other; the leader leaves it for good."""
+    time.sleep(SETTLE_SECONDS)
+    stage.call("java", "describe_quorum", ADMIN)
+    stage.create_topics(ADMIN, [{"name": TOPIC, "partitions": 1, "replication": 1}])
+    stage.call("java", "describe_features", ADMIN)
+    first = min(node.node_id for node in stage.cluster.nodes if node.is_controller)
+    stage.call(
+        "java", "remove_voter", ADMIN, node=first, directory=stage.cluster.directory_id(first)
+    )
+    time.sleep(SETTLE_SECONDS)
+    stage.call("java", "describe_quorum", ADMIN)
 
 
 def produce(stage: Stage, library: str, client: str, first: int) -> None:

@@ -74,6 +74,7 @@ func configuration(command loop.Command) (*sarama.Config, error) {
 		config.Net.SASL.Version = sarama.SASLHandshakeV1
 		if command.Setting("handshake") == "0" {
 			config.Net.SASL.Version = sarama.SASLHandshakeV0
+			config.ApiVersionsRequest = false
 		}
 	}
 	return config, nil
