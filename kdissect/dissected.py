@@ -29,6 +29,7 @@ class DissectedExchange:
         self.columns = columns | _endpoints(exchange)
         self.partitions: list[Partition] = exchange.partitions or []
         self.errors: list[ErrorFact] = exchange.errors or []
+        self._protocol = exchange.group_protocol
         self._frames = {"request": exchange.request_frame, "response": exchange.response_frame}
 
     def __getattr__(self, name: str) -> Any:
@@ -61,8 +62,9 @@ class DissectedExchange:
             return None
         request = self.frame_bytes("request")
         is_response = side == "response"
+        names = topic_names(self.partitions)
         return full_body(
-            self.api_key, self.api_version, data, is_response, request, topic_names(self.partitions)
+            self.api_key, self.api_version, data, is_response, request, names, self._protocol
         )
 
     def frame_bytes(self, side: str) -> bytes:

@@ -231,7 +231,8 @@ class Dissector:
         request = self._body(exchange, False)
         if request is not None:
             response = self._body(exchange, True)
-            for event in memberships(int(exchange.api_key), request, response):
+            name = exchange.group_protocol[1]
+            for event in memberships(int(exchange.api_key), request, response, name):
                 self.member_rows.add(exchange, event)
 
     def _bodies(self, exchange: Exchange) -> None:
@@ -249,7 +250,9 @@ class Dissector:
         request = b"" if asked is None else asked.data
         names = topic_names(exchange.partitions or [])
         try:
-            return full_body(key, version, frame.data, is_response, request, names)
+            return full_body(
+                key, version, frame.data, is_response, request, names, exchange.group_protocol
+            )
         except DecodeError:
             return None
 

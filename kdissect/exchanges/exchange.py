@@ -48,6 +48,10 @@ FETCH_ERROR: Final = 4
 FETCH_CLASSES: Final = ("", "data", "waited", "empty", "error")
 
 
+# Before anything is known of a group's protocol type and name.
+NO_PROTOCOL: Final = ("", "")
+
+
 def is_group_api(key: i64) -> bool:
     """Whether exchanges of the API are about members of a group: 11 to 14 and the heartbeats."""
     return API_JOIN_GROUP <= key <= API_SYNC_GROUP or key in GROUP_HEARTBEATS
@@ -59,6 +63,8 @@ class Exchange:
 
     `queue_end_ns` is the end of the previous answer on the connection, `wait_ns` the part of the
     service time that the request asked for. The frames are kept only when asked for.
+    `group_protocol` is the protocol type and name that the group of a JoinGroup or SyncGroup
+    agreed on.
     """
 
     __slots__ = (
@@ -68,7 +74,7 @@ class Exchange:
         "error_count", "acks", "group_id", "transactional_id", "topic_count", "record_count",
         "record_bytes", "fetch_class", "retransmits", "retransmits_at_start", "request_packet",
         "response_packet", "status", "partitions", "errors", "max_wait_ms", "min_bytes",
-        "request_frame", "response_frame", "connection", "request_direction",
+        "request_frame", "response_frame", "connection", "request_direction", "group_protocol",
     )  # fmt: skip
 
     def __init__(
@@ -113,3 +119,4 @@ class Exchange:
         self.min_bytes: i64 = NULL
         self.request_frame: Frame | None = None
         self.response_frame: Frame | None = None
+        self.group_protocol: tuple[str, str] = NO_PROTOCOL

@@ -42,6 +42,7 @@ from kdissect.exchanges.exchange import (
     is_group_api,
 )
 from kdissect.exchanges.fetches import remember_positions, settle_fetch
+from kdissect.exchanges.groups import GroupProtocols
 from kdissect.exchanges.memory import (
     ConnectionState,
     EarlyResponse,
@@ -111,6 +112,7 @@ class Exchanges:
         self.problems: list[Problem] = []
         self.names: dict[bytes, str] = {CLUSTER_METADATA_ID: CLUSTER_METADATA}
         self.interner = Interner()
+        self.groups = GroupProtocols()
         self.sink = FactSink(self.interner, self.names)
         self.sink.keeps_batches = keeps_batches
         self.sink.keeps_records = keeps_records
@@ -286,6 +288,10 @@ class Exchanges:
             exchange.partitions = sink.partitions
         if exchange.api_key == API_FETCH:
             remember_positions(state, sink)
+        elif exchange.api_key == API_JOIN_GROUP:
+            exchange.group_protocol = (sink.protocol_type, "")
+        elif exchange.api_key == API_SYNC_GROUP:
+            exchange.group_protocol = self.groups.find(exchange.group_id)
         elif exchange.api_key == API_VERSIONS and sink.software_name:
             state.software_name = sink.software_name
             state.software_version = sink.software_version
@@ -443,6 +449,9 @@ class Exchanges:
             return
         if key in (API_JOIN_GROUP, API_SYNC_GROUP):
             exchange.wait_ns = service_ns(exchange)
+            if key == API_JOIN_GROUP and sink.protocol_name:
+                exchange.group_protocol = (exchange.group_protocol[0], sink.protocol_name)
+                self.groups.learn(exchange.group_id, exchange.group_protocol)
         elif key == API_SASL_HANDSHAKE and exchange.error_code > 0:
             state.in_sasl_tokens = False
         if exchange.wait_ns == NULL and exchange.queue_ns != NULL:

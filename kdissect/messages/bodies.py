@@ -6,7 +6,7 @@ releases used under the same version (previews and betas) are tried before the e
 """
 
 from kdissect.errors import DecodeError
-from kdissect.messages.embedded import ENVELOPE, open_body
+from kdissect.messages.embedded import NEED_REQUEST, NO_PROTOCOL, GroupProtocol, open_body
 from kdissect.messages.headers import (
     RequestHeader,
     read_request_header,
@@ -45,30 +45,37 @@ def decode(api: str | int, version: int, direction: str, data: bytes) -> Body:
     return _redacted(body)
 
 
-def decode_request(data: bytes) -> tuple[Body, Body]:
+def decode_request(data: bytes, protocol: GroupProtocol = NO_PROTOCOL) -> tuple[Body, Body]:
     """Header and body of a request frame, see `decode_frame`. Raises DecodeError."""
     header = read_request_header(data)
     body = decode_loosely(header.api_key, header.api_version, REQUEST, data, header.body_offset)
-    open_body(header.api_key, body, is_response=False)
+    open_body(header.api_key, body, is_response=False, protocol=protocol)
     return header_values(header, data), _redacted(body)
 
 
 def decode_frame(
-    key: int, version: int, data: bytes, is_response: bool, request: bytes = b""
+    key: int,
+    version: int,
+    data: bytes,
+    is_response: bool,
+    request: bytes = b"",
+    protocol: GroupProtocol = NO_PROTOCOL,
 ) -> Body:
     """The body of a frame whose API key and version are known. Credentials are redacted.
 
     Bytes behind the last field are counted in ``trailing_size``; ``layout_of`` names the releases
     whose layout it is when that is not the newest. Raises DecodeError.
-    An ApiVersions response may be in an older layout than the one asked for. What an Envelope
-    response holds is read with the frame of its `request`.
+    An ApiVersions response may be in an older layout than the one asked for. What Envelope and
+    JoinGroup responses hold is read with the frame of their `request`, what is in SyncGroup with
+    the `protocol` of its group.
     """
     if not is_response:
-        return decode_request(data)[1]
+        return decode_request(data, protocol)[1]
     offset = response_body_offset(key, version, data)
     version = response_layout_version(key, version, data)
     body = decode_loosely(key, version, RESPONSE, data, offset)
-    open_body(key, body, True, _request_body(request) if key == ENVELOPE else None)
+    asked = _request_body(request) if key in NEED_REQUEST else None
+    open_body(key, body, True, asked, protocol)
     return _redacted(body)
 
 

@@ -1,4 +1,4 @@
-"""Opens what bodies carry inside: members' subscriptions and assignments, forwarded requests.
+"""Opens what bodies carry inside: subscriptions and assignments, forwarded requests, metrics.
 
 Whatever cannot be opened becomes ``{"undecoded": size, "error": text}``; the body around it stays.
 A field that may hold a forwarded credential is never left as bytes.
@@ -14,6 +14,7 @@ from kdissect.messages.headers import (
     response_layout_version,
 )
 from kdissect.messages.layout_choice import REQUEST, RESPONSE, Body, decode_body, decode_message
+from kdissect.messages.telemetry import decode_metrics
 from kdissect.protocol.apis import find_api
 from kdissect.protocol.primitives import read_int16
 
@@ -21,18 +22,31 @@ JOIN_GROUP: Final = 11
 SYNC_GROUP: Final = 14
 DESCRIBE_GROUPS: Final = 15
 ENVELOPE: Final = 58
+PUSH_TELEMETRY: Final = 72
+NEED_REQUEST: Final = frozenset({JOIN_GROUP, ENVELOPE})  # responses read with their request's body
+
+# Protocol type and protocol name of a group; "" where it is not known.
+GroupProtocol = tuple[str, str]
+NO_PROTOCOL: Final[GroupProtocol] = ("", "")
 
 
-def open_body(key: int, body: Body, is_response: bool, request: Body | None = None) -> None:
+def open_body(
+    key: int,
+    body: Body,
+    is_response: bool,
+    request: Body | None = None,
+    protocol: GroupProtocol = NO_PROTOCOL,
+) -> None:
     """Replace the opaque fields of `body`, of API `key`, by what is in them.
 
     `request` is the request's body as decoded and not opened, when there is one: the answer in an
-    Envelope can be read only with it.
+    Envelope can be read only with it, a JoinGroup response below v7 has its protocol type there.
+    `protocol` is what the group agreed on, which SyncGroup says only from v5 on.
     """
     if key == JOIN_GROUP:
-        open_join(body, is_response)
+        open_join(body, is_response, request or {})
     elif key == SYNC_GROUP:
-        open_sync(body, is_response)
+        open_sync(body, is_response, protocol)
     elif key == DESCRIBE_GROUPS and is_response:
         for group in body["groups"] or ():
             open_described(group)
@@ -42,6 +56,8 @@ def open_body(key: int, body: Body, is_response: bool, request: Body | None = No
     elif key == ENVELOPE:
         body["request_data"] = opened(body["request_data"], decode_forwarded)
         body["request_principal"] = opened(body["request_principal"], decode_principal)
+    elif key == PUSH_TELEMETRY and not is_response:
+        body["metrics"] = opened(body["metrics"] or None, decode_metrics, body["compression_type"])
 
 
 def opened(data: bytes | None, decode: Any, *arguments: Any) -> Any:
@@ -54,22 +70,21 @@ def opened(data: bytes | None, decode: Any, *arguments: Any) -> Any:
         return {"undecoded": len(data), "error": str(error)}
 
 
-def open_join(body: Body, is_response: bool) -> None:
+def open_join(body: Body, is_response: bool, request: Body) -> None:
     """Subscriptions; in a response only the leader's has any."""
     entries = body.get("members" if is_response else "protocols")
+    kind = body.get("protocol_type") or request.get("protocol_type")
     for entry in entries or ():
         name = body.get("protocol_name") if is_response else entry["name"]
-        entry["metadata"] = opened_member(
-            entry["metadata"], SUBSCRIPTION, body.get("protocol_type"), name
-        )
+        entry["metadata"] = opened_member(entry["metadata"], SUBSCRIPTION, kind, name)
 
 
-def open_sync(body: Body, is_response: bool) -> None:
+def open_sync(body: Body, is_response: bool, protocol: GroupProtocol) -> None:
     """Assignments: the leader's request has all, each response one."""
+    kind = body.get("protocol_type") or protocol[0]
+    name = body.get("protocol_name") or protocol[1]
     for entry in [body] if is_response else body["assignments"] or ():
-        entry["assignment"] = opened_member(
-            entry["assignment"], ASSIGNMENT, body.get("protocol_type"), body.get("protocol_name")
-        )
+        entry["assignment"] = opened_member(entry["assignment"], ASSIGNMENT, kind, name)
 
 
 def open_described(group: Body) -> None:

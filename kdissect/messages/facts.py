@@ -57,7 +57,9 @@ RESOURCE_TYPE: Final = 30  # of a config: see CONFIG_RESOURCES
 BATCH_INDEX: Final = 31
 BATCH_INDEX_MESSAGE: Final = 32
 ENTITY_TYPE: Final = 33
-ROLE_COUNT: Final = 34
+PROTOCOL_TYPE: Final = 34
+PROTOCOL_NAME: Final = 35
+ROLE_COUNT: Final = 36
 
 # Kinds of structs, as bits.
 BODY: Final = 1
@@ -199,6 +201,8 @@ class FactSink(Sink):
         self.software_version: str = ""
         self.mechanism: str = ""
         self.auth_bytes: bytes = b""
+        self.protocol_type: str = ""
+        self.protocol_name: str = ""
         # Why entries of a records field were passed over; "" when all hold together.
         self.corrupt_records: str = ""
         # Topic of the partition rows that follow; spans differ per body, so compare spans first.
@@ -386,6 +390,10 @@ class FactSink(Sink):
         if at[SOFTWARE_NAME] != 0:
             self.software_name = self._text(shape, data, SOFTWARE_NAME)
             self.software_version = self._text(shape, data, SOFTWARE_VERSION)
+        if at[PROTOCOL_TYPE] != 0:
+            self.protocol_type = self._text(shape, data, PROTOCOL_TYPE)
+        if at[PROTOCOL_NAME] != 0:
+            self.protocol_name = self._text(shape, data, PROTOCOL_NAME)
         if at[MECHANISM] != 0:
             self.mechanism = self._text(shape, data, MECHANISM)
         if at[AUTH_BYTES] != 0:

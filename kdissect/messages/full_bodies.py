@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kdissect.messages.bodies import decode_frame
+from kdissect.messages.embedded import NO_PROTOCOL, GroupProtocol
 from kdissect.messages.facts import Partition
 from kdissect.messages.internal_topics import (
     CLUSTER_METADATA,
@@ -30,13 +31,14 @@ def full_body(
     is_response: bool,
     request: bytes = b"",
     names: Mapping[str, str] | None = None,
+    protocol: GroupProtocol = NO_PROTOCOL,
 ) -> Body:
     """As `decode_frame`, with records fields as lists of batches with their records.
 
     `names` are topics' names by id. Records of Kafka's own topics have their keys and values
     opened.
     """
-    body = decode_frame(key, version, data, is_response, request)
+    body = decode_frame(key, version, data, is_response, request, protocol)
     opened: Body = _with_records("", body, None, names or {})
     return opened
 

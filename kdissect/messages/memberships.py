@@ -53,13 +53,18 @@ class Membership(NamedTuple):
     error_code: int | None = None
 
 
-def memberships(key: int, request: Body, response: Body | None) -> list[Membership]:
-    """The events of one exchange, from its bodies as `decode_frame` gives them."""
+def memberships(
+    key: int, request: Body, response: Body | None, protocol_name: str = ""
+) -> list[Membership]:
+    """The events of one exchange, from its bodies as `decode_frame` gives them.
+
+    `protocol_name` is what the group agreed on, which SyncGroup says only from v5 on.
+    """
     answer = response or {}
     if key == JOIN_GROUP:
         return [_joined(request, answer)]
     if key == SYNC_GROUP:
-        return _synced(request, answer)
+        return _synced(request, answer, protocol_name)
     if key == LEAVE_GROUP:
         return _left(request, answer)
     if key == HEARTBEAT:
@@ -92,7 +97,7 @@ def _joined(request: Body, answer: Body) -> Membership:
     )
 
 
-def _synced(request: Body, answer: Body) -> list[Membership]:
+def _synced(request: Body, answer: Body, protocol_name: str) -> list[Membership]:
     plan = request["assignments"] or []
     synced = Membership(
         "sync",
@@ -100,7 +105,7 @@ def _synced(request: Body, answer: Body) -> list[Membership]:
         request["member_id"],
         request.get("group_instance_id") or "",
         request["generation_id"],
-        answer.get("protocol_name") or request.get("protocol_name") or "",
+        answer.get("protocol_name") or request.get("protocol_name") or protocol_name,
         bool(plan),
         assignment=assignment_text(answer.get("assignment")),
         error_code=answer.get("error_code"),

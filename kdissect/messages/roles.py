@@ -38,6 +38,8 @@ _REQUEST_FIELDS: Final = {
     "Mechanism": facts.MECHANISM,
     "AuthBytes": facts.AUTH_BYTES,
 }
+# Of JoinGroup and SyncGroup; the fields of the same names elsewhere are of structs inside.
+_GROUP_FIELDS: Final = {"ProtocolType": facts.PROTOCOL_TYPE, "ProtocolName": facts.PROTOCOL_NAME}
 # Names that mean the same in both directions.
 _SHARED_FIELDS: Final = {
     "TopicId": facts.TOPIC_ID,
@@ -76,14 +78,14 @@ def request_role(field: FieldSpec, path: tuple[str, ...]) -> Role | None:
         return None
     if field.name == "Name" and path and path[-1] == "Topics":
         return Role(facts.TOPIC)
-    return _role(field, _REQUEST_FIELDS)
+    return _role(field, _REQUEST_FIELDS if path else _REQUEST_FIELDS | _GROUP_FIELDS)
 
 
 def response_role(field: FieldSpec, path: tuple[str, ...]) -> Role | None:
     """The role of a field of a response; None when it has none."""
     if field.name == "ResourceType" and path and path[-1] in _CONFIG_RESULTS:
         return Role(facts.RESOURCE_TYPE)
-    return _role(field, _RESPONSE_FIELDS)
+    return _role(field, _RESPONSE_FIELDS if path else _RESPONSE_FIELDS | _GROUP_FIELDS)
 
 
 def kind_of(roles: frozenset[int], is_body: bool) -> int:

@@ -1,0 +1,31 @@
+"""Which protocol each group agreed on, learnt of JoinGroup for those APIs that do not say it."""
+
+from typing import Final
+
+from kdissect.exchanges.exchange import NO_PROTOCOL
+
+# Groups kept: a broker has thousands, each costs about 200 bytes.
+GROUP_LIMIT: Final = 100_000
+
+
+class GroupProtocols:
+    """Protocol type and name by group id; forgets all when `limit` groups are known.
+
+    Groups of the same name in two clusters share an entry: who synchronises has joined just before.
+    """
+
+    __slots__ = ("limit", "protocols")
+
+    def __init__(self, limit: int = GROUP_LIMIT) -> None:
+        self.limit = limit
+        self.protocols: dict[str, tuple[str, str]] = {}
+
+    def learn(self, group_id: str, protocol: tuple[str, str]) -> None:
+        """The members of a group agreed on a protocol."""
+        if len(self.protocols) >= self.limit:
+            self.protocols = {}
+        self.protocols[group_id] = protocol
+
+    def find(self, group_id: str) -> tuple[str, str]:
+        """What the group agreed on last; two empty texts when that was not seen."""
+        return self.protocols.get(group_id, NO_PROTOCOL)
