@@ -50,6 +50,9 @@ def decode_member(data: bytes, part: str, protocol_type: str, name: str | None) 
     if protocol_type == CONNECT:
         version = read_int16(data, 0)[0]
         body = decode_message("connect", f"Connect{part}", version, data, 2)
+        if body.get("allocation"):
+            # What the worker had before (KIP-415): an assignment with its own version.
+            body["allocation"] = opened_member(body["allocation"], ASSIGNMENT, CONNECT, name)
         return {"version": version, **body}
     if protocol_type == CONSUMER:
         return decode_consumer(data, part, name)

@@ -1,17 +1,19 @@
-"""Records of Kafka's own topics, and of control batches: key and value bytes → values.
+"""Records of Kafka's own topics, MirrorMaker's, and control batches: key and value bytes → values.
 
     coordinators      key: int16 type, fields      value: int16 version, fields, or a tombstone
     __cluster_metadata, __remote_log_metadata      varint frame version, varint type,
                                                    varint version, fields
+    MirrorMaker 2     key: fields      value: int16 version (not of offset syncs), fields
     control batches   COMMIT and ABORT: int16 version, fields; else fields that start with a version
 
-What cannot be read is its size and the error, never bytes: there are credentials among them.
+What cannot be read is its size and the error, never bytes: there are credentials among them. Of
+MirrorMaker's topics it stays bytes, because anyone may call a topic so.
 """
 
 from functools import cache
 from typing import Any, Final
 
-from kdissect.errors import UnknownApi
+from kdissect.errors import DecodeError, UnknownApi
 from kdissect.messages.embedded import opened
 from kdissect.messages.group_protocols import ASSIGNMENT, SUBSCRIPTION, opened_member
 from kdissect.messages.layout_choice import Body, decode_message
@@ -27,6 +29,13 @@ COORDINATORS: Final = {
     "__share_group_state": "share-coordinator",
 }
 METADATA: Final = {CLUSTER_METADATA: "kraft-metadata", "__remote_log_metadata": "storage"}
+# Layouts by how the topic's name ends: "east.heartbeats" is the copy of another cluster's.
+MIRROR_TOPICS: Final = {
+    ".checkpoints.internal": "MirrorCheckpoint",
+    ".heartbeats": "MirrorHeartbeat",
+    ".internal": "MirrorOffsetSync",
+}
+OFFSET_SYNCS: Final = "mm2-offset-syncs."
 CONTROL_VALUES: Final = {
     "LEADER_CHANGE": "LeaderChangeMessage",
     "SNAPSHOT_HEADER": "SnapshotHeaderRecord",
@@ -55,8 +64,32 @@ def opened_record(record: Body, topic: str | None) -> Body:
     elif topic in METADATA:
         values = {"value": opened(value, decode_metadata, METADATA[topic])}
     else:
-        return record
+        return record | opened_mirror(key, value, mirror_layout(topic or ""))
     return record | {name: redacted(field) for name, field in values.items()}
+
+
+def mirror_layout(topic: str) -> str:
+    """The layout, without "Key" and "Value", of a topic of MirrorMaker 2; "" for other topics."""
+    for end, name in MIRROR_TOPICS.items():
+        if f".{topic}".endswith(end):
+            is_sync = name == "MirrorOffsetSync"
+            return "" if is_sync and not topic.startswith(OFFSET_SYNCS) else name
+    return ""
+
+
+def opened_mirror(key: bytes | None, value: bytes | None, name: str) -> Body:
+    """Key and value of a record of MirrorMaker when both fit the layout `name`, else nothing."""
+    if not name or key is None:
+        return {}
+    try:
+        opened_key = {"size": len(key), **decode_message("mirror", f"{name}Key", 0, key)}
+        if value is None:
+            return {"key": opened_key}
+        version, offset = (0, 0) if name == "MirrorOffsetSync" else read_int16(value, 0)
+        values = decode_message("mirror", f"{name}Value", int(version), value, int(offset))
+    except DecodeError:
+        return {}
+    return {"key": opened_key, "value": {"size": len(value), **values}}
 
 
 def decode_control(data: bytes, kind: str | int) -> Body:
