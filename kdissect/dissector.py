@@ -5,18 +5,20 @@ from typing import Final
 from mypy_extensions import i64
 
 from kdissect.capture.packet import Packet
-from kdissect.errors import DecodeError, Problem
+from kdissect.errors import CorruptRecords, DecodeError, Problem
 from kdissect.exchanges.exchange import API_HEARTBEAT, Exchange, is_group_api
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.exchanges.sniffing import Sniffer
 from kdissect.frames import Frames
+from kdissect.messages.batches import Batch
 from kdissect.messages.compression import DECOMPRESSED_LIMIT
 from kdissect.messages.facts import Partition
 from kdissect.messages.full_bodies import body_json, full_body, topic_names
 from kdissect.messages.layout_choice import Body
 from kdissect.messages.memberships import memberships
-from kdissect.messages.records import check_crc, read_records
+from kdissect.messages.metadata_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
+from kdissect.messages.records import Budget, check_crc, make_budget, read_within
 from kdissect.packets.decoder import PacketDecoder
 from kdissect.protocol.readers import NULL
 from kdissect.streams.connections import Streams
@@ -35,6 +37,7 @@ from kdissect.tables.rows import (
 
 # Characters of long texts in the rows of a table before they become a batch.
 TEXT_LIMIT: Final = 32 << 20
+TOO_MANY: Final = "too many records and headers in one message"
 
 
 class Dissector:
@@ -220,9 +223,10 @@ class Dissector:
             for partition in partitions:
                 self.partition_rows.add(exchange, partition)
         if self.makes_batches or self.makes_records:
+            budget = make_budget(max(exchange.record_bytes, 0), self.unpacked_limit)
             for partition in partitions:
                 if partition.batches is not None:
-                    self._batches(exchange, partition)
+                    self._batches(exchange, partition, budget)
 
     def _members(self, exchange: Exchange) -> None:
         """Rows of a group's exchange; most are heartbeats that change nothing."""
@@ -256,24 +260,35 @@ class Dissector:
         except DecodeError:
             return None
 
-    def _batches(self, exchange: Exchange, partition: Partition) -> None:
+    def _batches(self, exchange: Exchange, partition: Partition, budget: Budget) -> None:
         batches = partition.batches
         if batches is None:
             return
         for batch in batches:
             if self.makes_records:
-                scan = read_records(partition.records, batch, self.unpacked_limit)
-                if scan.error is not None:
-                    self._corrupt(
-                        exchange, partition, f"{scan.lost_count} records lost: {scan.error}"
-                    )
-                for record in scan.records:
-                    self.record_rows.add(exchange, partition, record, self.has_payload)
+                self._records(exchange, partition, batch, budget)
             if self.makes_batches:
                 crc_ok: i64 = NULL
                 if self.verifies_crc:
                     crc_ok = 1 if check_crc(partition.records, batch) else 0
                 self.batch_rows.add(exchange, partition, batch, crc_ok)
+
+    def _records(
+        self, exchange: Exchange, partition: Partition, batch: Batch, budget: Budget
+    ) -> None:
+        scan = read_within(partition.records, batch, budget, self.unpacked_limit)
+        # Credentials are among the records of the metadata log; opened bodies have them redacted.
+        is_secret = partition.topic_id == CLUSTER_METADATA_ID or partition.topic == CLUSTER_METADATA
+        rows = self.record_rows
+        count = rows.count
+        for record in scan.records:
+            if not budget.take(1 + record.header_count if self.has_payload else 1):
+                scan.fail(CorruptRecords(TOO_MANY), len(scan.records) - (rows.count - count))
+                break
+            rows.add(exchange, partition, record, self.has_payload, is_secret)
+        if scan.error is not None:
+            text = f"{scan.lost_count} records lost: {scan.error}"
+            self._corrupt(exchange, partition, text)
 
     def _corrupt(self, exchange: Exchange, partition: Partition, text: str) -> None:
         self.add_problems(

@@ -64,7 +64,7 @@ def absorb(row: Partition, request: Partition) -> None:
         row.committed_offset = request.committed_offset
     if row.leader_epoch == NULL:
         row.leader_epoch = request.leader_epoch
-    if row.record_count == NULL:
+    if row.record_bytes == NULL:
         row.record_count = request.record_count
         row.record_bytes = request.record_bytes
         row.batches = request.batches

@@ -224,6 +224,25 @@ class RecordScan:
             self.error = error
 
 
+@mypyc_attr(acyclic=True)
+class Budget:
+    """What may still be made of the records in one message, so that no message can ask for more.
+
+    `size` bytes may be unpacked, `count` records and headers may become values.
+    """
+
+    __slots__ = ("size", "count")
+
+    def __init__(self, size: i64, count: i64) -> None:
+        self.size = size
+        self.count = count
+
+    def take(self, count: i64) -> bool:
+        """Spend `count` records and headers; False when there are not as many left."""
+        self.count -= count
+        return self.count >= 0
+
+
 def cut(payload: bytes, start: i64, size: i64) -> bytes | None:
     """``payload[start:]``, `size` bytes of it; None for a size of -1."""
     if size < 0:

@@ -59,7 +59,8 @@ BATCH_INDEX_MESSAGE: Final = 32
 ENTITY_TYPE: Final = 33
 PROTOCOL_TYPE: Final = 34
 PROTOCOL_NAME: Final = 35
-ROLE_COUNT: Final = 36
+POSITION: Final = 36  # of a piece of a snapshot: only the first begins with a batch
+ROLE_COUNT: Final = 37
 
 # Kinds of structs, as bits.
 BODY: Final = 1
@@ -292,8 +293,11 @@ class FactSink(Sink):
         if at[RECORDS] != 0:
             self.has_records = True
             span = slots[at[RECORDS]]
-            if span != NULL:
+            if span != NULL and slots[at[POSITION]] <= 0:
                 self._records(row, data, span >> 32, span & 0xFFFFFFFF)
+            elif span != NULL:
+                row.record_bytes = span & 0xFFFFFFFF
+                self.record_bytes += row.record_bytes
         self.partitions.append(row)
 
     def _records(self, row: Partition, data: bytes, start: i64, size: i64) -> None:

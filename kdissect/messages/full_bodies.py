@@ -15,7 +15,7 @@ from kdissect.messages.internal_topics import (
     opened_record,
 )
 from kdissect.messages.layout_choice import Body
-from kdissect.messages.records import decode_records
+from kdissect.messages.records import Budget, decode_records, shown_budget
 from kdissect.protocol.primitives import read_uuid
 
 UUID_SIZE: Final = 16
@@ -39,7 +39,7 @@ def full_body(
     opened.
     """
     body = decode_frame(key, version, data, is_response, request, protocol)
-    opened: Body = _with_records("", body, None, names or {})
+    opened: Body = _Opener(names or {}, shown_budget(len(data))).opened("", body, None)
     return opened
 
 
@@ -89,18 +89,33 @@ def json_bytes(value: bytes) -> str | dict[str, str]:
         return {"base64": base64.b64encode(value).decode()}
 
 
-def _with_records(name: str, value: Any, topic: str | None, names: Mapping[str, str]) -> Any:
-    """The field `name` with every records field in it decoded; `topic` is whose it is."""
-    if isinstance(value, dict):
-        topic = (
-            value.get("topic") or value.get("name") or names.get(value.get("topic_id", ""), topic)
-        )
-        return {inner: _with_records(inner, field, topic, names) for inner, field in value.items()}
-    if isinstance(value, list):
-        return [_with_records(name, item, topic, names) for item in value]
-    if name not in RECORDS_FIELDS or not isinstance(value, bytes):
-        return value
-    return [_with_opened(batch, topic) for batch in decode_records(value)]
+class _Opener:
+    """Replaces the records fields of one body by their batches, within the body's budget."""
+
+    def __init__(self, names: Mapping[str, str], budget: Budget) -> None:
+        self.names = names
+        self.budget = budget
+
+    def opened(self, name: str, value: Any, topic: str | None) -> Any:
+        """The field `name` with every records field in it decoded; `topic` is whose it is."""
+        if isinstance(value, dict):
+            named = value.get("topic") or value.get("name")
+            topic = named or self.names.get(value.get("topic_id", ""), topic)
+            if value.get("unaligned_records") and value.get("position"):
+                value = value | {"unaligned_records": _not_aligned(value)}
+            return {inner: self.opened(inner, field, topic) for inner, field in value.items()}
+        if isinstance(value, list):
+            return [self.opened(name, item, topic) for item in value]
+        if name not in RECORDS_FIELDS or not isinstance(value, bytes):
+            return value
+        batches = decode_records(value, budget=self.budget)
+        return [_with_opened(batch, topic) for batch in batches]
+
+
+def _not_aligned(partition: Body) -> Body:
+    """The second and later pieces of a snapshot may begin within a batch."""
+    size = len(partition["unaligned_records"])
+    return {"undecoded": size, "error": f"begins at byte {partition['position']} of a snapshot"}
 
 
 def _with_opened(batch: dict[str, Any], topic: str | None) -> dict[str, Any]:

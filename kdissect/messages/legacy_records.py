@@ -116,15 +116,17 @@ def find_timestamp_type(magic: i64, attributes: i64) -> i64:
     return 1 if attributes & TIMESTAMP_TYPE_MASK else 0
 
 
-def read_messages(data: bytes, batch: Batch, limit: i64, scan: RecordScan) -> None:
+def read_messages(
+    data: bytes, batch: Batch, limit: i64, record_limit: i64, scan: RecordScan
+) -> None:
     """The messages of a run or of a wrapper, into `scan`; `batch` learns what is inside."""
     if batch.codec == 0:
-        walk_messages(data, batch.start, batch.end, batch.magic, scan)
+        walk_messages(data, batch.start, batch.end, batch.magic, record_limit, scan)
         return
     packed = data[batch.records_start : batch.records_start + batch.compressed_size]
     payload = decompress(batch.codec, packed, limit, batch.magic)
     batch.uncompressed_size = len(payload)
-    walk_messages(payload, 0, len(payload), batch.magic, scan)
+    walk_messages(payload, 0, len(payload), batch.magic, record_limit, scan)
     batch.record_count = len(scan.records) + scan.lost_count
     place_messages(batch, scan.records)
 
@@ -158,13 +160,19 @@ def move_message(record: Record, base: i64, batch: Batch) -> None:
         record.time_ms = batch.max_time_ms
 
 
-def walk_messages(payload: bytes, start: i64, end: i64, magic: i64, scan: RecordScan) -> None:
+def walk_messages(
+    payload: bytes, start: i64, end: i64, magic: i64, record_limit: i64, scan: RecordScan
+) -> None:
     """The messages of ``payload[start:end]``, all of `magic` and none compressed."""
     position = start
     while position < end:
         after = end + 1
         if end - position >= PREFIX_SIZE:
             after = position + PREFIX_SIZE + i64(read_i32_be(payload, position + 8))
+        if len(scan.records) >= record_limit:
+            text = f"more than {record_limit} messages"
+            scan.fail(CorruptRecords(text, offset=position, data=payload, length=12), 1)
+            return
         if after > end or after < position + MAGIC_0_MIN:
             scan.fail(
                 CorruptRecords("message ends early", offset=position, data=payload, length=12), 1

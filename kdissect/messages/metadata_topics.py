@@ -8,11 +8,12 @@ from typing import Final
 
 from kdissect.errors import DecodeError
 from kdissect.messages.batches import Batch
-from kdissect.messages.records import read_records
+from kdissect.messages.records import make_budget, read_within
 from kdissect.protocol.primitives import read_compact_string, read_string
 
 CLUSTER_METADATA: Final = "__cluster_metadata"
 CLUSTER_METADATA_ID: Final = bytes(15) + b"\x01"  # in every cluster
+UNPACKED_LIMIT: Final = 65_536
 NAME_AT: Final = 3
 # Frame version, type and version, each a varint of one byte.
 PREVIEW_TOPIC_RECORD: Final = b"\x00\x02\x00"
@@ -21,11 +22,17 @@ ID_SIZE: Final = 16
 
 
 def learn_topics(data: bytes, batches: list[Batch], names: dict[bytes, str]) -> None:
-    """Put the topics that batches of the log in `data` create into `names`, by their ids."""
+    """Put the topics that batches of the log in `data` create into `names`, by their ids.
+
+    Controllers do not pack their log; one that is packed may unpack to `UNPACKED_LIMIT` bytes and
+    a multiple of its size.
+    """
+    size = sum(batch.size for batch in batches)
+    budget = make_budget(size, UNPACKED_LIMIT)
     for batch in batches:
         if batch.is_control:
             continue
-        for record in read_records(data, batch).records:
+        for record in read_within(data, batch, budget, budget.size).records:
             learn_topic(record.value() or b"", names)
 
 

@@ -21,7 +21,7 @@ import google_crc32c
 from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from kdissect.errors import CorruptRecords
+from kdissect.errors import CorruptRecords, DecompressionLimit
 from kdissect.messages.batches import (
     CODEC_MASK,
     CONTROL_TYPES,
@@ -29,6 +29,7 @@ from kdissect.messages.batches import (
     TIMESTAMP_TYPE_MASK,
     Batch,
     BatchScan,
+    Budget,
     Record,
     RecordScan,
 )
@@ -40,11 +41,14 @@ from kdissect.messages.varints import read_varint, read_varlong
 __all__ = [
     "Batch",
     "BatchScan",
+    "Budget",
     "Record",
     "RecordScan",
     "check_crc",
     "decode_records",
+    "make_budget",
     "read_records",
+    "read_within",
     "scan_batches",
 ]
 
@@ -67,6 +71,11 @@ DAMAGED_RECORD_LIMIT: Final = 1_000
 
 # A record may take 7 bytes, a `Record` takes 128: 100 MiB of the smallest would take 2 GB.
 RECORD_LIMIT: Final = 4_000_000
+
+# Of one message. Text packs to a tenth, a broker's answer holds 50 MiB (fetch.max.bytes) of it.
+UNPACKED_RATIO: Final = 16
+# As values for `show` a record takes 600 bytes and a header 150.
+SHOWN_LIMIT: Final = 500_000
 
 
 def scan_batches(data: bytes, start: i64, end: i64) -> BatchScan:
@@ -159,7 +168,33 @@ def check_crc(data: bytes, batch: Batch) -> bool:
     return found == batch.crc
 
 
-def read_records(data: bytes, batch: Batch, limit: i64 = DECOMPRESSED_LIMIT) -> RecordScan:
+def make_budget(record_bytes: i64, limit: i64 = DECOMPRESSED_LIMIT) -> Budget:
+    """What the records of a message may become that has `record_bytes` of them on the wire."""
+    return Budget(limit + record_bytes * UNPACKED_RATIO, RECORD_LIMIT + record_bytes)
+
+
+def read_within(
+    data: bytes, batch: Batch, budget: Budget, limit: i64 = DECOMPRESSED_LIMIT
+) -> RecordScan:
+    """As `read_records`, within what is left of the budget, which is charged for what is unpacked.
+
+    The caller takes the records that it makes values of.
+    """
+    limit = min(limit, budget.size)
+    scan = read_records(data, batch, limit, min(RECORD_LIMIT, max(budget.count, 0)))
+    if isinstance(scan.error, DecompressionLimit):
+        budget.size -= limit
+    elif batch.codec != 0:
+        budget.size -= min(limit, max(batch.uncompressed_size, 0))
+    return scan
+
+
+def read_records(
+    data: bytes,
+    batch: Batch,
+    limit: i64 = DECOMPRESSED_LIMIT,
+    record_limit: i64 = RECORD_LIMIT,
+) -> RecordScan:
     """The records of a batch that `scan_batches` found in `data`; unpacks `limit` bytes at most.
 
     Never raises: what cannot be had is counted in the scan, with the reason. See `Batch` for what
@@ -168,29 +203,31 @@ def read_records(data: bytes, batch: Batch, limit: i64 = DECOMPRESSED_LIMIT) -> 
     scan = RecordScan()
     try:
         if batch.magic == 2:
-            read_batch(data, batch, limit, scan)
+            read_batch(data, batch, limit, record_limit, scan)
         else:
-            read_messages(data, batch, limit, scan)
+            read_messages(data, batch, limit, record_limit, scan)
     except CorruptRecords as error:
         scan.fail(error, max(batch.record_count - len(scan.records) - scan.lost_count, 0))
     return scan
 
 
-def read_batch(data: bytes, batch: Batch, limit: i64, scan: RecordScan) -> None:
+def read_batch(data: bytes, batch: Batch, limit: i64, record_limit: i64, scan: RecordScan) -> None:
     """The records of a magic-2 batch, into `scan`; CorruptRecords when the rest is lost."""
     if batch.codec == 0:
-        walk_records(data, batch.records_start, batch.end, batch, scan)
+        walk_records(data, batch.records_start, batch.end, batch, record_limit, scan)
         return
     payload = decompress(batch.codec, data[batch.records_start : batch.end], limit, 2)
     batch.uncompressed_size = len(payload)
-    walk_records(payload, 0, len(payload), batch, scan)
+    walk_records(payload, 0, len(payload), batch, record_limit, scan)
 
 
-def walk_records(payload: bytes, start: i64, end: i64, batch: Batch, scan: RecordScan) -> None:
+def walk_records(
+    payload: bytes, start: i64, end: i64, batch: Batch, record_limit: i64, scan: RecordScan
+) -> None:
     """The records of ``payload[start:end]``, as many as the batch declares."""
     position = start
     records = scan.records
-    for _ in range(min(batch.record_count, RECORD_LIMIT)):
+    for _ in range(min(batch.record_count, record_limit)):
         size, first = read_varint(payload, position, end)
         if size < 0 or size > end - first:
             raise CorruptRecords(
@@ -203,8 +240,8 @@ def walk_records(payload: bytes, start: i64, end: i64, batch: Batch, scan: Recor
             scan.fail(error, 1)
             if scan.lost_count >= DAMAGED_RECORD_LIMIT:
                 raise CorruptRecords(f"{DAMAGED_RECORD_LIMIT} damaged records") from error
-    if batch.record_count > RECORD_LIMIT:
-        raise CorruptRecords(f"batch of more than {RECORD_LIMIT} records")
+    if batch.record_count > record_limit:
+        raise CorruptRecords(f"batch of more than {record_limit} records")
     if position != end:
         left = f"{end - position} bytes after {batch.record_count} records"
         raise CorruptRecords(left, offset=position, data=payload)
@@ -264,14 +301,23 @@ def skip_headers(payload: bytes, start: i64, end: i64, count: i64) -> i64:
     return position
 
 
-def decode_records(data: bytes, limit: i64 = DECOMPRESSED_LIMIT) -> list[dict[str, object]]:
+def shown_budget(size: i64, limit: i64 = DECOMPRESSED_LIMIT) -> Budget:
+    """What the records of a message of `size` bytes may become in `show`."""
+    return Budget(limit + size * UNPACKED_RATIO, SHOWN_LIMIT)
+
+
+def decode_records(
+    data: bytes, limit: i64 = DECOMPRESSED_LIMIT, budget: Budget | None = None
+) -> list[dict[str, object]]:
     """A whole records field as plain values, for `show`.
 
     A batch is a dict of its header's fields and "records"; of what is cut off or corrupt, one
-    dict of its size and error at the end.
+    dict of its size and error at the end. `budget` is what is left for the whole message.
     """
     scan = scan_batches(data, 0, len(data))
-    decoded = [decode_batch(data, batch, limit) for batch in scan.batches]
+    if budget is None:
+        budget = shown_budget(len(data), limit)
+    decoded = [decode_batch(data, batch, limit, budget) for batch in scan.batches]
     rest: dict[str, object] = {}
     if scan.partial_size:
         rest["partial_size"] = int(scan.partial_size)
@@ -281,9 +327,9 @@ def decode_records(data: bytes, limit: i64 = DECOMPRESSED_LIMIT) -> list[dict[st
     return [*decoded, rest] if rest else decoded
 
 
-def decode_batch(data: bytes, batch: Batch, limit: i64) -> dict[str, object]:
+def decode_batch(data: bytes, batch: Batch, limit: i64, budget: Budget) -> dict[str, object]:
     """The header's fields and the records of one batch."""
-    scan = read_records(data, batch, limit)
+    scan = read_within(data, batch, budget, limit)
     decoded: dict[str, object] = {
         "magic": batch.magic,
         "codec": CODECS[batch.codec] if batch.codec < len(CODECS) else batch.codec,
@@ -308,7 +354,14 @@ def decode_batch(data: bytes, batch: Batch, limit: i64) -> dict[str, object]:
         decoded["is_transactional"] = batch.is_transactional
         decoded["is_control"] = batch.is_control
         decoded["has_delete_horizon"] = batch.has_delete_horizon
-    decoded["records"] = [decode_record(record, batch.is_control) for record in scan.records]
+    records: list[dict[str, object]] = []
+    for record in scan.records:
+        if not budget.take(1 + record.header_count):
+            text = f"more than {SHOWN_LIMIT} records and headers in one message"
+            scan.fail(CorruptRecords(text), len(scan.records) - len(records))
+            break
+        records.append(decode_record(record, batch.is_control))
+    decoded["records"] = records
     if scan.error is not None:
         decoded["lost_count"] = scan.lost_count
         decoded["error"] = str(scan.error)

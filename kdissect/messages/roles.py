@@ -19,6 +19,7 @@ _RESPONSE_FIELDS: Final = _ERRORS | {
     "LastStableOffset": facts.LAST_STABLE_OFFSET,
     "LogStartOffset": facts.LOG_START_OFFSET,
     "PreferredReadReplica": facts.PREFERRED_READ_REPLICA,
+    "Position": facts.POSITION,  # FetchSnapshot
     "BatchIndex": facts.BATCH_INDEX,
     "BatchIndexErrorMessage": facts.BATCH_INDEX_MESSAGE,
     "EntityType": facts.ENTITY_TYPE,

@@ -224,8 +224,10 @@ class RecordRows(Rows):
         self.values: list[bytes | None] = []
         self.headers: list[list[tuple[bytes, bytes | None]]] = []
 
-    def add(self, x: Exchange, p: Partition, record: Record, has_payload: bool) -> None:
-        """Append one record."""
+    def add(
+        self, x: Exchange, p: Partition, record: Record, has_payload: bool, is_secret: bool = False
+    ) -> None:
+        """Append one record; of a secret one the payload is null."""
         b = self.buffer
         write_i64_le(b, x.capture)
         write_i64_le(b, x.connection_id)
@@ -239,10 +241,15 @@ class RecordRows(Rows):
         write_i64_le(b, record.value_size if record.value_size >= 0 else NULL)
         write_i64_le(b, record.header_count)
         self.count += 1
-        if has_payload:
+        if has_payload and is_secret:
+            self.keys.append(None)
+            self.values.append(None)
+            self.headers.append([])
+        elif has_payload:
             self.keys.append(record.key())
             self.values.append(record.value())
             self.headers.append(record.headers())
+            self.text_size += record.end - record.start
 
 
 class ErrorRows(Rows):
