@@ -22,7 +22,8 @@ COMPILED = """
     protocol/apis protocol/plans protocol/primitives protocol/projections protocol/readers
     protocol/structures
     messages/batches messages/compressed_frames messages/compression messages/facts
-    messages/headers messages/legacy_records messages/records messages/varints
+    messages/headers messages/legacy_records messages/message_sets messages/old_recognition
+    messages/records messages/varints
     exchanges/exchange exchanges/fetches exchanges/memory exchanges/merging exchanges/pairing
     exchanges/sides exchanges/sniffing exchanges/timing
     tables/rows tables/body_rows dissector

@@ -21,6 +21,7 @@ from kdissect.errors import (
 if TYPE_CHECKING:
     from kdissect.dissected import DissectedExchange, dissect
     from kdissect.messages.bodies import decode
+    from kdissect.messages.old_bodies import decode_old
     from kdissect.pipeline import Balance, Options, Reading, Run, read, write
 
 __version__ = "0.1.0"
@@ -45,6 +46,7 @@ __all__ = [
     "UnknownApi",
     "UnknownCaptureFormat",
     "decode",
+    "decode_old",
     "dissect",
     "read",
     "write",
@@ -59,6 +61,7 @@ _LAZY = {
     "Reading": "kdissect.pipeline",
     "Run": "kdissect.pipeline",
     "decode": "kdissect.messages.bodies",
+    "decode_old": "kdissect.messages.old_bodies",
     "dissect": "kdissect.dissected",
     "read": "kdissect.pipeline",
     "write": "kdissect.pipeline",

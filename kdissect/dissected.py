@@ -9,6 +9,7 @@ from kdissect.capture.files import Source, open_captures
 from kdissect.exchanges.exchange import Exchange
 from kdissect.messages.facts import ErrorFact, Partition
 from kdissect.messages.full_bodies import full_body, topic_names
+from kdissect.messages.old_bodies import full_old_body
 from kdissect.pipeline import Balance, Options, chosen_rows, feed_all, make_balance, make_dissector
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.rows import ExchangeRows, address_text
@@ -22,7 +23,8 @@ class DissectedExchange:
 
     Beside the columns there are client_ip, client_port, broker_ip and broker_port, `partitions`
     (with their `batches`) and `errors`, as the exchanges stage gives them. Times are in ns since
-    1970; what there is none of is None.
+    1970; what there is none of is None. `dialect` is 0, or which of `messages.old_protocols` the
+    exchange is in.
     """
 
     def __init__(self, columns: dict[str, Any], exchange: Exchange) -> None:
@@ -30,6 +32,7 @@ class DissectedExchange:
         self.partitions: list[Partition] = exchange.partitions or []
         self.errors: list[ErrorFact] = exchange.errors or []
         self._protocol = exchange.group_protocol
+        self.dialect = int(exchange.dialect)
         self._frames = {"request": exchange.request_frame, "response": exchange.response_frame}
 
     def __getattr__(self, name: str) -> Any:
@@ -39,6 +42,8 @@ class DissectedExchange:
         return columns[name]
 
     def __repr__(self) -> str:
+        if self.api_version is None:
+            return f"<{self.api} {self.outcome}>"
         return f"<{self.api} v{self.api_version} {self.outcome}, id {self.correlation_id}>"
 
     @property
@@ -62,6 +67,8 @@ class DissectedExchange:
             return None
         request = self.frame_bytes("request")
         is_response = side == "response"
+        if self.dialect:
+            return full_old_body(self.dialect, self.api_key, data, is_response, request)
         names = topic_names(self.partitions)
         return full_body(
             self.api_key, self.api_version, data, is_response, request, names, self._protocol

@@ -17,7 +17,9 @@ from kdissect.messages.facts import Partition
 from kdissect.messages.full_bodies import body_json, full_body, topic_names
 from kdissect.messages.layout_choice import Body
 from kdissect.messages.memberships import memberships
+from kdissect.messages.message_sets import check_set_crc, read_set_within
 from kdissect.messages.metadata_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
+from kdissect.messages.old_bodies import full_old_body
 from kdissect.messages.records import Budget, check_crc, make_budget, read_within
 from kdissect.packets.decoder import PacketDecoder
 from kdissect.protocol.readers import NULL
@@ -254,6 +256,8 @@ class Dissector:
         request = b"" if asked is None else asked.data
         names = topic_names(exchange.partitions or [])
         try:
+            if exchange.dialect:
+                return full_old_body(int(exchange.dialect), key, frame.data, is_response, request)
             return full_body(
                 key, version, frame.data, is_response, request, names, exchange.group_protocol
             )
@@ -270,13 +274,16 @@ class Dissector:
             if self.makes_batches:
                 crc_ok: i64 = NULL
                 if self.verifies_crc:
-                    crc_ok = 1 if check_crc(partition.records, batch) else 0
+                    crc_ok = 1 if self._crc_ok(exchange, partition, batch) else 0
                 self.batch_rows.add(exchange, partition, batch, crc_ok)
 
     def _records(
         self, exchange: Exchange, partition: Partition, batch: Batch, budget: Budget
     ) -> None:
-        scan = read_within(partition.records, batch, budget, self.unpacked_limit)
+        if exchange.dialect:
+            scan = read_set_within(partition.records, batch, budget, self.unpacked_limit)
+        else:
+            scan = read_within(partition.records, batch, budget, self.unpacked_limit)
         # Credentials are among the records of the metadata log; opened bodies have them redacted.
         is_secret = partition.topic_id == CLUSTER_METADATA_ID or partition.topic == CLUSTER_METADATA
         rows = self.record_rows
@@ -289,6 +296,12 @@ class Dissector:
         if scan.error is not None:
             text = f"{scan.lost_count} records lost: {scan.error}"
             self._corrupt(exchange, partition, text)
+
+    def _crc_ok(self, exchange: Exchange, partition: Partition, batch: Batch) -> bool:
+        """Whether the checksums of one batch are right."""
+        if exchange.dialect:
+            return check_set_crc(partition.records, batch)
+        return check_crc(partition.records, batch)
 
     def _corrupt(self, exchange: Exchange, partition: Partition, text: str) -> None:
         self.add_problems(

@@ -17,8 +17,9 @@ import pyarrow as pa
 from kdissect.capture.files import Capture, Source, open_captures
 from kdissect.dissector import Dissector
 from kdissect.errors import KdissectError, Problem
-from kdissect.exchanges.pairing import Exchanges
+from kdissect.exchanges.pairing import AUTO, Exchanges
 from kdissect.exchanges.sides import DEFAULT_PORTS
+from kdissect.messages.old_protocols import PROTOCOLS
 from kdissect.tables.batches import BatchBuilder, arrow_schema
 from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
 from kdissect.tables.writers import ParquetDirectory
@@ -66,7 +67,8 @@ class Options:
     """How to dissect; every limit is named here.
 
     `ports` are broker ports beside the known ones; `brokers` are ``address:port`` that are brokers
-    whatever else speaks for it.
+    whatever else speaks for it. `protocol` is what brokers and clients speak: "auto" for Kafka of
+    any release, else one of `PROTOCOLS` for every connection.
     """
 
     ports: Sequence[int] = ()
@@ -76,6 +78,7 @@ class Options:
     payload: bool = False
     verify_crc: bool = False
     strict: bool = False
+    protocol: str = "auto"
     batch_rows: int = BATCH_ROWS
     progress: Progress | None = None
 
@@ -179,6 +182,7 @@ def make_dissector(options: Options, collects: bool, keeps_frames: bool) -> Diss
         keeps_group_frames="members" in tables,
         keeps_batches=collects or bool(tables & {"partitions", "batches", "records"}),
         keeps_records=options.verify_crc or "records" in tables,
+        dialect=dialect_of(options.protocol),
     )
     return Dissector(
         exchanges,
@@ -187,6 +191,16 @@ def make_dissector(options: Options, collects: bool, keeps_frames: bool) -> Diss
         verifies_crc=options.verify_crc,
         collects=collects,
     )
+
+
+def dialect_of(protocol: str) -> int:
+    """The number of a protocol that `Options` names; raises KdissectError."""
+    if protocol == "auto":
+        return AUTO
+    if protocol not in PROTOCOLS:
+        names = ", ".join(("auto", *PROTOCOLS))
+        raise KdissectError(f"no protocol {protocol!r}; there are: {names}")
+    return PROTOCOLS.index(protocol)
 
 
 def make_balance(dissector: Dissector) -> Balance:

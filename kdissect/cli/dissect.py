@@ -53,6 +53,7 @@ def command(
     verify_crc: bool,
     force: bool,
     ports: tuple[int, ...],
+    protocol: str,
     strict: bool,
     progress: bool | None,
 ) -> int:
@@ -79,6 +80,7 @@ def command(
             payload=payload,
             verify_crc=verify_crc,
             ports=ports,
+            protocol=protocol,
             strict=strict,
             progress=shown.report,
         )

@@ -8,6 +8,7 @@ import click
 
 F = Callable[..., Any]
 FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet")
+PROTOCOLS: Final = ("auto", "kafka", "0.7", "proposal", "trunk-2012")
 MAX_PORT: Final = 65_535
 
 files = click.argument("files", nargs=-1, required=True, metavar="FILE...")
@@ -23,6 +24,13 @@ def reading(command: F) -> F:
         ),
         click.option(
             "--strict", is_flag=True, help="Stop at the first thing that cannot be decoded."
+        ),
+        click.option(
+            "--protocol",
+            type=click.Choice(PROTOCOLS),
+            default="auto",
+            help="What the brokers speak: Kafka of any release (auto), 0.8 and later (kafka), "
+            "0.7, or one of two drafts of 2012.  [default: auto]",
         ),
         click.option(
             "--port",

@@ -10,6 +10,7 @@ from kdissect.cli import options
 from kdissect.cli.program import FOUND
 
 if TYPE_CHECKING:
+    from kdissect.messages.old_protocols import Field
     from kdissect.protocol.apis import ApiKey
     from kdissect.protocol.specs import Definition, FieldSpec, MessageSpec
 
@@ -24,6 +25,7 @@ FORMATS = ("table", "json", "jsonl", "csv")
         "kdissect protocol Fetch           one API in all its versions",
         "kdissect protocol Fetch 12        the layout of one version",
         "kdissect protocol --format csv",
+        "kdissect protocol --protocol 0.7  what was there before 0.8",
     ),
 )
 @click.argument("api", required=False)
@@ -36,11 +38,23 @@ FORMATS = ("table", "json", "jsonl", "csv")
     show_default=True,
     help="Of the list of all APIs.",
 )
-def command(api: str | None, version: int | None, format_: str) -> int:
+@click.option(
+    "--protocol",
+    type=click.Choice(options.PROTOCOLS[1:]),
+    default="kafka",
+    show_default=True,
+    help="One from before Kafka 0.8, which has no versions.",
+)
+def command(api: str | None, version: int | None, format_: str, protocol: str) -> int:
     """Show what is understood: all APIs, one API, or the layout of one VERSION of it.
 
     API is a name, a former name or a key.
     """
+    if protocol != "kafka":
+        if version is not None:
+            raise click.UsageError(f"APIs of {protocol} have no versions")
+        print_old(protocol, api)
+        return FOUND
     if api is None:
         print_coverage(format_)
         return FOUND
@@ -74,6 +88,41 @@ def print_coverage(format_: str) -> None:
     writer = make_writer(format_, sys.stdout.buffer)
     writer.write(pa.RecordBatch.from_pylist(rows))
     writer.close()
+
+
+def print_old(protocol: str, api: str | None) -> None:
+    """Print the APIs of a protocol before 0.8, or the fields of one of them."""
+    from kdissect.messages.old_protocols import OLD_APIS, find_old_api, find_protocol
+
+    number = find_protocol(protocol)
+    known = OLD_APIS[number].values() if api is None else [find_old_api(number, api)]
+    blank = ""
+    for one in known:
+        click.echo(f"{blank}{one.name} (key {one.key})")
+        blank = "\n"
+        for role, fields in (("request", one.request), ("response", one.response)):
+            click.echo(f"\n{role}{'' if fields else ': there is none'}")
+            for line in _old_field_lines(fields, 1):
+                click.echo(line)
+
+
+def _old_field_lines(fields: "tuple[Field, ...]", depth: int) -> Iterator[str]:
+    for field in fields:
+        type_name = field.type or "struct"
+        notes = ""
+        if field.count_type == "end":
+            notes = "up to the end of the frame"
+        elif field.count_type:
+            notes = f"counted by an {field.count_type}"
+        if field.type == "message_set":
+            sizes = {"": "no size is stated", "end": "up to the end of the frame"}
+            notes = sizes.get(field.size, f"of {field.size}")
+            if field.size_ahead:
+                notes += f" - {field.size_ahead}"
+        if field.count_type:
+            type_name = f"[{type_name}]"
+        yield f"{'  ' * depth + field.name:40} {type_name:28} {notes}".rstrip()
+        yield from _old_field_lines(field.fields, depth + 1)
 
 
 def api_lines(api: "ApiKey") -> Iterator[str]:

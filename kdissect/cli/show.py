@@ -36,6 +36,7 @@ def command(
     format_: str,
     payload: bool,
     ports: tuple[int, ...],
+    protocol: str,
     strict: bool,
     progress: bool | None,
 ) -> int:
@@ -51,7 +52,7 @@ def command(
     shown_count = 0
     with Progress(progress) as shown:
         dissection = Dissection(
-            list(files), where, ports=ports, strict=strict, progress=shown.report
+            list(files), where, ports=ports, protocol=protocol, strict=strict, progress=shown.report
         )
         for exchange in dissection:
             if shown_count == limit:

@@ -33,6 +33,7 @@ def command(
     top: int,
     format_: str,
     ports: tuple[int, ...],
+    protocol: str,
     strict: bool,
     progress: bool | None,
 ) -> int:
@@ -47,7 +48,9 @@ def command(
     summariser = Summariser()
     is_interrupted = False
     with Progress(progress) as shown:
-        settings = Options(ports=ports, tables=TABLES, strict=strict, progress=shown.report)
+        settings = Options(
+            ports=ports, tables=TABLES, protocol=protocol, strict=strict, progress=shown.report
+        )
         run = Run(list(files), settings)
         try:
             for table, batch in run:

@@ -1,16 +1,19 @@
 """One exchange as an indented tree of its fields, and as JSON."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.cli.escape import escaped
 from kdissect.cli.human import duration, time
 from kdissect.errors import DecodeError
 from kdissect.messages.full_bodies import jsonable, shaped
+from kdissect.messages.old_protocols import old_error_name
 from kdissect.protocol.error_codes import error_name
 
 if TYPE_CHECKING:
     from kdissect.dissected import DissectedExchange
+
+ErrorNames = Callable[[int], str]
 
 TIMES: Final = ("request_start", "request_end", "response_start", "response_end")
 SIDES: Final = ("request", "response")
@@ -23,6 +26,7 @@ ROW: Final = 16
 def exchange_lines(exchange: "DissectedExchange", has_payload: bool) -> Iterator[str]:
     """The exchange as lines for a terminal; text from the wire is escaped."""
     yield from _heading(exchange)
+    names = old_error_name if exchange.dialect else error_name
     for side in SIDES:
         size = getattr(exchange, f"{side}_size")
         if size is None:
@@ -34,7 +38,7 @@ def exchange_lines(exchange: "DissectedExchange", has_payload: bool) -> Iterator
             yield f"    cannot be decoded: {escaped(str(error))}"
             yield from _undecodable(exchange.frame_bytes(side), error)
             continue
-        yield from tree_lines(shaped(body, has_payload), "    ")
+        yield from tree_lines(shaped(body, has_payload), "    ", names)
 
 
 def exchange_json(exchange: "DissectedExchange", has_payload: bool) -> dict[str, Any]:
@@ -54,14 +58,14 @@ def exchange_json(exchange: "DissectedExchange", has_payload: bool) -> dict[str,
     return content
 
 
-def tree_lines(value: object, indent: str) -> Iterator[str]:
-    """Nested dicts and lists as indented lines, like YAML."""
+def tree_lines(value: object, indent: str, names: ErrorNames = error_name) -> Iterator[str]:
+    """Nested dicts and lists as indented lines, like YAML; `names` gives those of error codes."""
     if isinstance(value, dict):
         for name, field in value.items():
-            yield from _field_lines(escaped(str(name)), field, indent)
+            yield from _field_lines(escaped(str(name)), field, indent, names)
     elif isinstance(value, list):
         for item in value:
-            yield from _item_lines(item, indent)
+            yield from _item_lines(item, indent, names)
     elif value is not None:
         yield f"{indent}{scalar(value)}"
 
@@ -104,12 +108,17 @@ def hexdump(data: bytes, rows: int = HEXDUMP_ROWS) -> Iterator[str]:
 def _heading(exchange: "DissectedExchange") -> Iterator[str]:
     api = exchange.api or "unknown API"
     if exchange.api_key is not None:
-        api = f"{escaped(api)} v{exchange.api_version}"
+        api = escaped(api)
+        if exchange.api_version is not None:
+            api += f" v{exchange.api_version}"
     packets = (exchange.request_packet, exchange.response_packet)
     numbers = " → ".join(str(number) for number in packets if number is not None)
     client = f"{exchange.client_ip}:{exchange.client_port}"
     broker = f"{exchange.broker_ip}:{exchange.broker_port}"
-    yield f"{api}  {client} → {broker}  packets {numbers}  correlation id {exchange.correlation_id}"
+    heading = f"{api}  {client} → {broker}  packets {numbers}"
+    if exchange.correlation_id is not None:
+        heading += f"  correlation id {exchange.correlation_id}"
+    yield heading
     yield f"  {_outcome(exchange)}"
     client_id = "none" if exchange.client_id is None else scalar(exchange.client_id)
     when = exchange.request_start or exchange.response_start
@@ -133,25 +142,25 @@ def _outcome(exchange: "DissectedExchange") -> str:
     return text
 
 
-def _field_lines(name: str, value: object, indent: str) -> Iterator[str]:
-    if isinstance(value, dict) and _is_flat(value) and len(_flat(value)) <= INLINE_WIDTH:
-        yield f"{indent}{name}: {_flat(value) or '{}'}"
+def _field_lines(name: str, value: object, indent: str, names: ErrorNames) -> Iterator[str]:
+    if isinstance(value, dict) and _is_flat(value) and len(_flat(value, names)) <= INLINE_WIDTH:
+        yield f"{indent}{name}: {_flat(value, names) or '{}'}"
     elif isinstance(value, dict):
         yield f"{indent}{name}"
-        yield from tree_lines(value, indent + "  ")
+        yield from tree_lines(value, indent + "  ", names)
     elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
         yield f"{indent}{name} ({len(value)})"
-        yield from tree_lines(value, indent + "  ")
+        yield from tree_lines(value, indent + "  ", names)
     else:
-        yield f"{indent}{_flat_field(name, value)}"
+        yield f"{indent}{_flat_field(name, value, names)}"
 
 
-def _item_lines(item: object, indent: str) -> Iterator[str]:
+def _item_lines(item: object, indent: str, names: ErrorNames) -> Iterator[str]:
     """An item of a list: a dash before its first line; on one line when it fits."""
-    if isinstance(item, dict) and _is_flat(item) and len(_flat(item)) <= INLINE_WIDTH:
-        yield f"{indent}- {_flat(item)}"
+    if isinstance(item, dict) and _is_flat(item) and len(_flat(item, names)) <= INLINE_WIDTH:
+        yield f"{indent}- {_flat(item, names)}"
         return
-    lines = list(tree_lines(item, ""))
+    lines = list(tree_lines(item, "", names))
     for number, line in enumerate(lines or ["{}"]):
         yield f"{indent}{'- ' if number == 0 else '  '}{line}"
 
@@ -164,15 +173,16 @@ def _is_flat(value: dict[str, Any]) -> bool:
     )
 
 
-def _flat(value: dict[str, Any]) -> str:
-    return ", ".join(_flat_field(escaped(str(name)), field) for name, field in value.items())
+def _flat(value: dict[str, Any], names: ErrorNames) -> str:
+    fields = [_flat_field(escaped(str(name)), field, names) for name, field in value.items()]
+    return ", ".join(fields)
 
 
-def _flat_field(name: str, value: object) -> str:
+def _flat_field(name: str, value: object, names: ErrorNames) -> str:
     if isinstance(value, list):
         return f"{name}: [{', '.join(map(scalar, value))}]"
     if isinstance(value, int) and name.endswith("error_code") and value:
-        return f"{name}: {value} {error_name(value)}"
+        return f"{name}: {value} {names(value)}"
     return f"{name}: {scalar(value)}"
 
 

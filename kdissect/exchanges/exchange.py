@@ -64,7 +64,8 @@ class Exchange:
     `queue_end_ns` is the end of the previous answer on the connection, `wait_ns` the part of the
     service time that the request asked for. The frames are kept only when asked for.
     `group_protocol` is the protocol type and name that the group of a JoinGroup or SyncGroup
-    agreed on.
+    agreed on. `dialect` is 0, or which of `messages.old_protocols` API key, version and
+    error codes are of.
     """
 
     __slots__ = (
@@ -75,6 +76,7 @@ class Exchange:
         "record_bytes", "fetch_class", "retransmits", "retransmits_at_start", "request_packet",
         "response_packet", "status", "partitions", "errors", "max_wait_ms", "min_bytes",
         "request_frame", "response_frame", "connection", "request_direction", "group_protocol",
+        "dialect",
     )  # fmt: skip
 
     def __init__(
@@ -85,6 +87,7 @@ class Exchange:
         self.connection_id: i64 = connection.id
         self.exchange_id = exchange_id
         self.capture = capture
+        self.dialect: i64 = 0
         self.api_key: i64 = NULL
         self.api_version: i64 = NULL
         self.correlation_id: i64 = NULL

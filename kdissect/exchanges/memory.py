@@ -1,15 +1,22 @@
 """What has to be remembered of one connection between its frames."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from librt.strings import read_i32_be
 from mypy_extensions import i64
 
+from kdissect.errors import Problem
 from kdissect.exchanges.exchange import Exchange
 from kdissect.frames import Frame
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import Connection
 
+if TYPE_CHECKING:
+    from kdissect.exchanges.old_conversations import OldConversation
+
+EXCHANGES_PER_PACKET: Final = (
+    100_000  # more than frames fit into one 256 KiB segment (>= 4 bytes each)
+)
 MIN_DROPPED: Final = 64  # requests that wait no longer, before the list of them is cut
 
 
@@ -39,13 +46,15 @@ class ConnectionState:
 
     `request_direction` is the direction that carries requests, -1 while it is not known;
     `protocol` is "" while nothing was understood. Requests waiting are ``pending[pending_head:]``.
+    `old` is the memory of a connection that speaks a protocol from before 0.8, in place of the
+    rest.
     """
 
     __slots__ = (
         "connection", "request_direction", "broker_side_by", "protocol", "pending",
         "pending_head", "last_response_end", "exchange_count", "sasl_mechanism", "sasl_user",
         "software_name", "software_version", "in_sasl_tokens", "tokens_unanswered", "positions",
-        "held", "probed", "early", "early_bytes", "last_correlation_id",
+        "held", "probed", "early", "early_bytes", "last_correlation_id", "old",
     )  # fmt: skip
 
     def __init__(self, connection: Connection) -> None:
@@ -69,8 +78,48 @@ class ConnectionState:
         self.early: list[EarlyResponse] = []
         self.early_bytes: i64 = 0
         self.last_correlation_id: i64 = NULL
+        self.old: OldConversation | None = None
         # Which directions the sniffer has been asked about, as bits.
         self.probed: i64 = 0
+
+
+def new_exchange(state: ConnectionState, frame: Frame) -> Exchange:
+    """One more exchange of the connection, which begins with `frame`."""
+    state.exchange_count += 1
+    exchange = Exchange(
+        frame.connection,
+        state.request_direction,
+        frame.start_ordinal * EXCHANGES_PER_PACKET + frame.index,
+        frame.start_capture,
+    )
+    exchange.retransmits_at_start = frame.retransmits_at_start
+    return exchange
+
+
+def place_response(exchange: Exchange, frame: Frame) -> None:
+    """Fill in when and where the response was."""
+    exchange.response_start = frame.start_time_ns
+    exchange.response_end = frame.end_time_ns if frame.end_time_ns >= 0 else NULL
+    exchange.response_size = frame.size
+    exchange.response_packet = frame.start_packet
+    # Less than 0 when the request came late, from behind a hole.
+    retransmits = frame.retransmits_at_end - exchange.retransmits_at_start
+    exchange.retransmits = retransmits if retransmits > 0 else 0
+
+
+def frame_problem(frame: Frame, kind: str, text: str, exchange_id: i64) -> Problem:
+    """A problem with a frame; `exchange_id` is -1 when it has no exchange."""
+    return Problem(
+        "exchanges",
+        kind,
+        text,
+        frame.start_time_ns,
+        frame.start_packet,
+        len(frame.data),
+        frame.connection.id,
+        exchange_id,
+        frame.start_capture,
+    )
 
 
 def drop_pending(state: ConnectionState, head: i64) -> None:

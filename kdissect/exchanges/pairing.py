@@ -47,9 +47,13 @@ from kdissect.exchanges.memory import (
     ConnectionState,
     EarlyResponse,
     drop_pending,
+    frame_problem,
+    new_exchange,
+    place_response,
     position_in_pending,
 )
 from kdissect.exchanges.merging import merge_partitions
+from kdissect.exchanges.old_conversations import OldConversation, fits_request, make_conversation
 from kdissect.exchanges.sasl import learn_user
 from kdissect.exchanges.sides import DEFAULT_PORTS, decide_sides
 from kdissect.exchanges.timing import queue_ns, service_ns
@@ -65,6 +69,8 @@ from kdissect.messages.headers import (
     response_layout_version,
 )
 from kdissect.messages.metadata_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
+from kdissect.messages.old_protocols import KAFKA, KAFKA_07
+from kdissect.messages.old_recognition import is_request_07
 from kdissect.messages.roles import fact_plans
 from kdissect.protocol.apis import api_name, is_known
 from kdissect.protocol.plans import Plan, Plans
@@ -72,9 +78,6 @@ from kdissect.protocol.readers import NULL, Sink
 from kdissect.streams.acknowledged import REORDER_NS
 from kdissect.streams.events import Connection
 
-EXCHANGES_PER_PACKET: Final = (
-    100_000  # more than frames fit into one 256 KiB segment (>= 4 bytes each)
-)
 DEFAULT_PENDING_LIMIT: Final = (
     10_000  # requests waiting on one connection; clients allow 5 to 1 000
 )
@@ -84,6 +87,9 @@ BITS: Final = (1 << VARIANT_SHIFT) - 1
 EARLY_LIMIT: Final = 256
 EARLY_BYTES: Final = 64 << 20
 
+# Kafka of any release: 0.7 where the bytes say so, the drafts of 2012 never.
+AUTO: Final = -1
+
 _NOTHING: Final[list[Exchange]] = []
 
 
@@ -92,6 +98,7 @@ class Exchanges:
 
     `ports` are ports of brokers, used when the capture does not hold the SYN of a connection;
     `brokers` are endpoints as ``address bytes + port bytes`` that are brokers whatever else.
+    `dialect` is the one protocol that is spoken (see `messages.old_protocols`), or AUTO.
     """
 
     def __init__(
@@ -103,12 +110,14 @@ class Exchanges:
         keeps_records: bool = False,
         keeps_group_frames: bool = False,
         pending_limit: i64 = DEFAULT_PENDING_LIMIT,
+        dialect: i64 = AUTO,
     ) -> None:
         self.ports = ports
         self.brokers = brokers
         self.keeps_frames = keeps_frames
         self.keeps_group_frames = keeps_group_frames
         self.pending_limit = pending_limit
+        self.dialect = dialect
         self.problems: list[Problem] = []
         self.names: dict[bytes, str] = {CLUSTER_METADATA_ID: CLUSTER_METADATA}
         self.interner = Interner()
@@ -144,6 +153,9 @@ class Exchanges:
         for early in state.early:
             left.append(self._orphan(state, early))
         state.early = []
+        if state.old is not None:
+            left += state.old.end()
+            self._take_problems(state.old)
         if not state.protocol:
             counts = connection.counts
             empty = counts[0].payload_bytes + counts[1].payload_bytes == 0
@@ -164,7 +176,7 @@ class Exchanges:
 
     def _decide_by_content(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
         """Neither SYN nor port tell: the side that sends plausible requests is the client."""
-        if self.is_convincing(frame.data, frame.missing == 0):
+        if self.is_convincing(frame.data, frame.size):
             state.request_direction = frame.direction
             state.broker_side_by = "content"
             held = state.held
@@ -183,12 +195,20 @@ class Exchanges:
             return self._request(state, frame)
         return self._response(state, frame)
 
-    def is_convincing(self, data: bytes, is_whole: bool) -> bool:
-        """Whether a frame's bytes are a request, where nothing else speaks for it.
+    def is_convincing(self, data: bytes, size: i64) -> bool:
+        """Whether `data`, all or the first of a frame's `size` bytes, is a request, where nothing
+        else speaks for it.
 
         A whole one must decode to its last byte; one that is not, or of a version without layout,
         must have a client id.
         """
+        if self.dialect > KAFKA:
+            return fits_request(self.dialect, data, size)
+        if self._is_convincing_kafka(data, len(data) == size):
+            return True
+        return self.dialect == AUTO and is_request_07(data, size)
+
+    def _is_convincing_kafka(self, data: bytes, is_whole: bool) -> bool:
         if not is_plausible_request(data, is_whole):
             return False
         has_client_id = len(data) >= 10 and read_i16_be(data, 8) > 0
@@ -211,11 +231,36 @@ class Exchanges:
         except DecodeError:
             return False
 
+    def _old_conversation(self, state: ConnectionState, frame: Frame) -> OldConversation | None:
+        """What speaks a protocol from before 0.8 on the connection; None when nothing does."""
+        if state.old is not None:
+            return state.old
+        dialect = self.dialect
+        if dialect == AUTO:
+            if state.protocol == "kafka" or not is_request_07(frame.data, frame.size):
+                return None
+            if not frame.missing and self._is_convincing_kafka(frame.data, True):
+                return None
+            dialect = KAFKA_07
+        if dialect == KAFKA:
+            return None
+        return make_conversation(state, dialect, self.sink, self.keeps_frames, self.pending_limit)
+
+    def _take_problems(self, old: OldConversation) -> None:
+        if old.problems:
+            self.problems += old.problems
+            old.problems = []
+
     # Requests
 
     def _request(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
         data = frame.data
         if state.in_sasl_tokens or state.protocol != "kafka":
+            old = self._old_conversation(state, frame)
+            if old is not None:
+                done = old.request(frame)
+                self._take_problems(old)
+                return done
             if not is_plausible_request(data, frame.missing == 0):
                 self._unknown_request(state, frame)
                 return _NOTHING
@@ -228,7 +273,7 @@ class Exchanges:
                 self._problem(frame, "bad-request-header", str(error))
                 return _NOTHING
             header = read_fixed_header(data)
-        exchange = self._new_exchange(state, frame)
+        exchange = new_exchange(state, frame)
         exchange.api_key = header.api_key
         exchange.api_version = header.api_version
         exchange.correlation_id = header.correlation_id
@@ -252,17 +297,6 @@ class Exchanges:
         if len(state.pending) - state.pending_head > self.pending_limit:
             return [*done, self._overflow(state, frame)]
         return done
-
-    def _new_exchange(self, state: ConnectionState, frame: Frame) -> Exchange:
-        state.exchange_count += 1
-        exchange = Exchange(
-            frame.connection,
-            state.request_direction,
-            frame.start_ordinal * EXCHANGES_PER_PACKET + frame.index,
-            frame.start_capture,
-        )
-        exchange.retransmits_at_start = frame.retransmits_at_start
-        return exchange
 
     def _request_body(
         self, state: ConnectionState, exchange: Exchange, header: RequestHeader, frame: Frame
@@ -332,6 +366,10 @@ class Exchanges:
     def _response(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
         data = frame.data
         at = position_in_pending(state, data)
+        if at < 0 and state.old is not None:
+            done = state.old.response(frame)
+            self._take_problems(state.old)
+            return done
         if at < 0 and state.tokens_unanswered > 0:
             state.tokens_unanswered -= 1
             return _NOTHING
@@ -402,7 +440,7 @@ class Exchanges:
         return done
 
     def _orphan(self, state: ConnectionState, early: EarlyResponse) -> Exchange:
-        exchange = self._new_exchange(state, early.frame)
+        exchange = new_exchange(state, early.frame)
         exchange.outcome = ORPHAN
         exchange.status = NO_REQUEST
         exchange.correlation_id = early.correlation_id
@@ -410,13 +448,7 @@ class Exchanges:
         return exchange
 
     def _set_response(self, exchange: Exchange, frame: Frame) -> None:
-        exchange.response_start = frame.start_time_ns
-        exchange.response_end = frame.end_time_ns if frame.end_time_ns >= 0 else NULL
-        exchange.response_size = frame.size
-        exchange.response_packet = frame.start_packet
-        # Less than 0 when the request came late, from behind a hole.
-        retransmits = frame.retransmits_at_end - exchange.retransmits_at_start
-        exchange.retransmits = retransmits if retransmits > 0 else 0
+        place_response(exchange, frame)
         if self.keeps_frames or exchange.request_frame is not None:
             exchange.response_frame = frame
 
@@ -535,19 +567,7 @@ class Exchanges:
         self._problem(frame, f"{kind}-{side}", text, exchange.exchange_id)
 
     def _problem(self, frame: Frame, kind: str, text: str, exchange_id: i64 = -1) -> None:
-        self.problems.append(
-            Problem(
-                "exchanges",
-                kind,
-                text,
-                frame.start_time_ns,
-                frame.start_packet,
-                len(frame.data),
-                frame.connection.id,
-                exchange_id,
-                frame.start_capture,
-            )
-        )
+        self.problems.append(frame_problem(frame, kind, text, exchange_id))
 
 
 def body_name(exchange: Exchange, failed: i64) -> str:

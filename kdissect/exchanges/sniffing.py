@@ -10,9 +10,10 @@ from librt.strings import read_i32_be
 from mypy_extensions import i64
 
 from kdissect.exchanges.memory import ConnectionState, position_in_pending
+from kdissect.exchanges.old_conversations import OldConversation
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.exchanges.sides import decide_sides
-from kdissect.frames import IGNORE, NOT_HERE, Probe
+from kdissect.frames import IGNORE, MAX_FRAME_SIZE, NOT_HERE, Probe
 from kdissect.streams.events import Connection
 
 TLS_HANDSHAKE: Final = 0x16
@@ -31,7 +32,7 @@ class Sniffer(Probe):
     ) -> i64:
         """See `Probe.find_start`."""
         state = self.exchanges.state_of(connection)
-        if state.protocol != "" and state.protocol != "kafka":
+        if state.protocol != "" and state.protocol != "kafka" and state.old is None:
             return IGNORE
         is_first = not state.probed >> direction & 1
         state.probed |= 1 << direction
@@ -45,6 +46,9 @@ class Sniffer(Probe):
         if state.request_direction < 0:
             decide_sides(state, self.exchanges.ports, self.exchanges.brokers)
         if state.request_direction >= 0 and state.request_direction != direction:
+            old = state.old
+            if old is not None:
+                return start if is_awaited_by(old, data, start, end) else NOT_HERE
             return start if is_awaited_response(state, data, start, end) else NOT_HERE
         return start if self._is_request_start(data, start, end) else NOT_HERE
 
@@ -55,9 +59,7 @@ class Sniffer(Probe):
         size = i64(read_i32_be(data, start))
         if size < 10 or size > MAX_PLAUSIBLE_REQUEST:
             return False
-        stop = start + 4 + size
-        is_whole = stop <= end
-        return self.exchanges.is_convincing(data[start + 4 : stop if is_whole else end], is_whole)
+        return self.exchanges.is_convincing(data[start + 4 : min(start + 4 + size, end)], size)
 
 
 def foreign_protocol(data: bytes, start: i64, end: i64) -> str:
@@ -70,6 +72,16 @@ def foreign_protocol(data: bytes, start: i64, end: i64) -> str:
     if first in HTTP_STARTS:
         return "http"
     return "ssh" if first == b"SSH-" else ""
+
+
+def is_awaited_by(old: OldConversation, data: bytes, start: i64, end: i64) -> bool:
+    """A plausible size field followed by what may answer a request from before 0.8."""
+    if end - start < 4:
+        return False
+    size = i64(read_i32_be(data, start))
+    if size < 2 or size > MAX_FRAME_SIZE:
+        return False
+    return old.is_awaited(data[start + 4 : min(start + 4 + size, end)], size)
 
 
 def is_awaited_response(state: ConnectionState, data: bytes, start: i64, end: i64) -> bool:

@@ -20,6 +20,12 @@ from kdissect.exchanges.exchange import (
     VARIANT_SHIFT,
     VARIANTS,
 )
+from kdissect.messages.old_protocols import (
+    CODE_MASK,
+    PROTOCOL_SHIFT,
+    old_api_name,
+    old_error_name,
+)
 from kdissect.protocol.apis import api_name
 from kdissect.protocol.error_codes import error_name, is_retriable
 from kdissect.protocol.readers import NULL
@@ -35,6 +41,7 @@ Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 BLOCK_ROWS: Final = 512  # of 31 columns: 127 KB, which stays in the cache of a core
 CODES: Final = 1 << 16  # API keys, error codes and status bits are 16 bits wide
+CODE_MAX: Final = CODES // 2 - 1  # what is more is a code of an old protocol, see rows.code_in
 
 TEXT_TYPE: Final = pa.dictionary(pa.int32(), pa.string())
 ARROW_TYPES: Final[dict[str, pa.DataType]] = {
@@ -323,7 +330,7 @@ def _named(column: str, name: Callable[[int], str]) -> Callable[[Columns], pa.Ar
     """A derived column: the name of each code in `column`; null where there is no name."""
 
     def make(columns: Columns) -> pa.Array:
-        codes, inverse = distinct(columns.ints(column))
+        codes, inverse = distinct_codes(columns.ints(column))
         texts = ["" if code == NULL else name(code) for code in codes]
         has_name = np.array([bool(text) for text in texts], bool)
         places = np.where(has_name, np.arange(len(codes)), int(NULL))
@@ -332,13 +339,42 @@ def _named(column: str, name: Callable[[int], str]) -> Callable[[Columns], pa.Ar
     return make
 
 
+def distinct_codes(codes: Ints) -> tuple[list[int], Ints]:
+    """As `distinct`, of codes among which those of old protocols may be."""
+    if not (codes > CODE_MAX).any():
+        return distinct(codes)
+    different, inverse = np.unique(codes, return_inverse=True)
+    return different.tolist(), inverse
+
+
+def _api_text(code: int) -> str:
+    protocol, key = in_protocol(code)
+    return old_api_name(protocol, key) if protocol else api_name(key)
+
+
 def _error_text(code: int) -> str:
-    return "" if code == 0 else error_name(code)
+    protocol, number = in_protocol(code)
+    if number == 0:
+        return ""
+    return old_error_name(number) if protocol else error_name(number)
+
+
+def in_protocol(code: int) -> tuple[int, int]:
+    """Which old protocol a code is of, 0 for none, and the code there; see `rows.code_in`.
+
+    >>> in_protocol(-1), in_protocol(0x1_FFFF), in_protocol(0x2_0003)
+    ((0, -1), (1, -1), (2, 3))
+    """
+    if code <= CODE_MAX:
+        return 0, code
+    number = code & CODE_MASK
+    return code >> PROTOCOL_SHIFT, number - CODES if number > CODE_MAX else number
 
 
 def _retriable(columns: Columns) -> pa.Array:
-    codes, inverse = distinct(columns.ints("code"))
-    flags = np.array([is_retriable(code) for code in codes], np.int64)
+    codes, inverse = distinct_codes(columns.ints("code"))
+    # No error of the old protocols is one: their clients raise them all.
+    flags = np.array([code <= CODE_MAX and is_retriable(code) for code in codes], np.int64)
     return numbers(flags[inverse], pa.bool_())
 
 
@@ -374,7 +410,7 @@ FIXED_TEXTS: Final[dict[str, Sequence[str]]] = {
     "timestamp_type": TIMESTAMP_TYPES,
 }
 DERIVED: Final[dict[str, Callable[[Columns], pa.Array]]] = {
-    "api": _named("api_key", api_name),
+    "api": _named("api_key", _api_text),
     "latency_ns": difference("response_start", "request_end"),
     "upload_ns": difference("request_end", "request_start"),
     "download_ns": difference("response_end", "response_start"),

@@ -16,6 +16,7 @@ from kdissect.errors import Problem
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.messages.facts import NO_ID, Partition
+from kdissect.messages.old_protocols import CODE_MASK, PROTOCOL_SHIFT
 from kdissect.messages.records import Batch, Record
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import OPENER
@@ -114,7 +115,7 @@ class ExchangeRows(Rows):
         write_i64_le(b, x.capture)
         write_i64_le(b, x.connection_id)
         write_i64_le(b, x.exchange_id)
-        write_i64_le(b, x.api_key)
+        write_i64_le(b, code_in(x.dialect, x.api_key))
         write_i64_le(b, x.api_version)
         write_i64_le(b, x.correlation_id)
         write_i64_le(b, NULL if client_id is None else self.client_ids.index(client_id))
@@ -128,7 +129,7 @@ class ExchangeRows(Rows):
         write_i64_le(b, x.throttle_ms)
         write_i64_le(b, x.request_size)
         write_i64_le(b, x.response_size)
-        write_i64_le(b, x.error_code)
+        write_i64_le(b, code_in(x.dialect, x.error_code))
         write_i64_le(b, x.error_count)
         write_i64_le(b, x.acks)
         write_i64_le(b, self.groups.index_or_null(x.group_id))
@@ -162,7 +163,7 @@ class PartitionRows(Rows):
         write_i64_le(b, self.topics.index_or_null(p.topic))
         write_i64_le(b, self.topic_ids.index_or_null(p.topic_id))
         write_i64_le(b, p.partition)
-        write_i64_le(b, p.error_code)
+        write_i64_le(b, code_in(x.dialect, p.error_code))
         write_i64_le(b, p.base_offset)
         write_i64_le(b, p.fetch_offset)
         write_i64_le(b, p.committed_offset)
@@ -274,7 +275,7 @@ class ErrorRows(Rows):
             write_i64_le(b, x.connection_id)
             write_i64_le(b, x.exchange_id)
             write_i64_le(b, self.paths.index(error.path))
-            write_i64_le(b, error.code)
+            write_i64_le(b, code_in(x.dialect, error.code))
             write_i64_le(b, self.messages.index_or_null(error.message))
             write_i64_le(b, self.topics.index_or_null(error.topic))
             write_i64_le(b, self.topic_ids.index_or_null(error.topic_id))
@@ -366,6 +367,16 @@ class ConnectionRows(Rows):
         version = state.software_version
         write_i64_le(b, self.column("client_software_version").index_or_null(version))
         self.count += 1
+
+
+def code_in(dialect: i64, code: i64) -> i64:
+    """An API key or error code of an exchange, with the protocol it is of above its 16 bits.
+
+    The columns of codes take the lower 16 bits, those of names all of them.
+    """
+    if dialect == 0 or code == NULL:
+        return code
+    return (dialect << PROTOCOL_SHIFT) | (code & CODE_MASK)
 
 
 def write_pair(b: BytesWriter, to_broker: i64, to_client: i64) -> None:

@@ -99,7 +99,11 @@ CONNECTIONS = Table(
         Column("min_rtt_client_ns", INT64, "ns", "smallest data to ACK time, tap to client side"),
         Column("exchanges", INT64, "", "exchanges of the connection"),
         Column(
-            "protocol", TEXT, "", "kafka, kafka-0.7, tls, http, ssh, other, or none (no payload)"
+            "protocol",
+            TEXT,
+            "",
+            "kafka, kafka-0.7, tls, http, ssh, other, or none (no payload); kafka-proposal and "
+            "kafka-trunk-2012 only when asked for",
         ),
         Column("tls_version", TEXT, "", "TLS version, when the connection is TLS"),
         Column("tls_sni", TEXT, "", "TLS server name, when the client sent one"),
@@ -117,10 +121,10 @@ EXCHANGES = Table(
         CAPTURE,
         CONNECTION_ID,
         EXCHANGE_ID,
-        Column("api_key", INT16, "", "API key of the request"),
+        Column("api_key", INT16, "", "API key of the request; its type in Kafka 0.7"),
         Column("api", TEXT, "", "API name; api-N for a key N that is not known", stored=False),
-        Column("api_version", INT16, "", "API version of the request"),
-        Column("correlation_id", INT32, "", "correlation id"),
+        Column("api_version", INT16, "", "API version of the request; null in Kafka 0.7"),
+        Column("correlation_id", INT32, "", "correlation id; null in Kafka 0.7"),
         Column("client_id", TEXT, "", "client id of the request header"),
         Column(
             "outcome", TEXT, "",
@@ -192,7 +196,8 @@ PARTITIONS = Table(
             "base_offset",
             INT64,
             "",
-            "Produce: offset given to the first record; ListOffsets: the offset",
+            "Produce: offset given to the first record; ListOffsets: the offset; Offsets of "
+            "Kafka 0.7: the first of those listed",
         ),
         Column(
             "fetch_offset", INT64, "", "Fetch: offset asked for (the last one of the fetch session)"
@@ -236,8 +241,18 @@ BATCHES = Table(
             "records are asked for too",
         ),
         Column("record_count", INT64, "", "records; null for a wrapper that was not unpacked"),
-        Column("base_offset", INT64, "", "first offset (in a produce request: relative)"),
-        Column("last_offset", INT64, "", "last offset the batch stands for"),
+        Column(
+            "base_offset",
+            INT64,
+            "",
+            "first offset (in a produce request: relative); Kafka 0.7: position of the first byte",
+        ),
+        Column(
+            "last_offset",
+            INT64,
+            "",
+            "last offset the batch stands for; Kafka 0.7: position behind the last byte",
+        ),
         Column("base_time", TIME, "", "first record's timestamp (ms resolution)"),
         Column("max_time", TIME, "", "largest timestamp (ms resolution)"),
         Column("timestamp_type", TEXT, "", "create or append"),
@@ -261,7 +276,13 @@ RECORDS = Table(
         Column("topic", TEXT, "", "topic name, from the message or learnt for the topic id"),
         Column("topic_id", TEXT, "", "topic id"),
         Column("partition", INT32, "", "partition index"),
-        Column("offset", INT64, "", "offset (in a produce request: relative)"),
+        Column(
+            "offset",
+            INT64,
+            "",
+            "offset (in a produce request: relative); Kafka 0.7: position in bytes behind the "
+            "message, or behind the compressed message that it is in",
+        ),
         Column("time", TIME, "", "timestamp (ms resolution)"),
         Column("key_size", INT32, "bytes", "size of the key; null for no key"),
         Column("value_size", INT32, "bytes", "size of the value; null for a tombstone"),

@@ -10,7 +10,7 @@ COLUMNS: dict[str, Any] = {
     "request_start": 1_700_000_000_000_000_001, "request_end": None, "response_start": None,
     "response_end": None, "outcome": "answered", "latency_ns": 1_500_000, "queue_ns": 0,
     "wait_ns": 500_000, "work_ns": 1_000_000, "error": None, "error_code": 0,
-    "decode_status": "response",
+    "decode_status": "response", "dialect": 0,
 }  # fmt: skip
 TIME_MS = 1_700_000_000_000
 RECORD = {

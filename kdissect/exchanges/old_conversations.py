@@ -1,0 +1,350 @@
+"""One connection that speaks a protocol from before 0.8: its frames → its exchanges.
+
+0.7 has no correlation ids. A broker answers in order, and its clients wait for an answer before
+they ask again, so a response belongs to the oldest request that gets one. After loss that may be
+another: then it is the newest one that was sent before the response and fits it. The drafts of
+2012 have correlation ids.
+"""
+
+from typing import Final
+
+from kdissect.errors import Problem
+from kdissect.exchanges.exchange import (
+    ANSWERED,
+    DAMAGED,
+    FETCH_DATA,
+    FETCH_EMPTY,
+    FETCH_ERROR,
+    LEFTOVER,
+    NO_REQUEST,
+    NO_RESPONSE_EXPECTED,
+    ORPHAN,
+    REQUEST_FAILED,
+    RESPONSE_FAILED,
+    UNANSWERED,
+    UNKNOWN_API,
+    Exchange,
+)
+from kdissect.exchanges.memory import (
+    ConnectionState,
+    frame_problem,
+    new_exchange,
+    place_response,
+)
+from kdissect.exchanges.timing import queue_ns, service_ns
+from kdissect.frames import Frame
+from kdissect.messages.facts import FactSink
+from kdissect.messages.message_sets import scan_set
+from kdissect.messages.old_bodies import OldRead, read_old, set_spans
+from kdissect.messages.old_facts import OldFacts
+from kdissect.messages.old_protocols import (
+    CONNECTION_PROTOCOLS,
+    FETCH,
+    KAFKA_07,
+    MULTIFETCH,
+    OLD_APIS,
+    OLD_ERRORS,
+    PRODUCE,
+    PROTOCOLS,
+    TRUNK_2012,
+    OldApi,
+)
+from kdissect.messages.old_recognition import is_request_07
+from kdissect.protocol.readers import NULL
+
+MS: Final = 1_000_000
+EARLY_LIMIT: Final = 256  # responses that wait for a request behind a hole
+_NOTHING: Final[list[Exchange]] = []
+
+
+class Asked:
+    """A request that waits, and what it said."""
+
+    __slots__ = ("api", "exchange", "facts")
+
+    def __init__(self, api: OldApi, exchange: Exchange, facts: OldFacts) -> None:
+        self.api = api
+        self.exchange = exchange
+        self.facts = facts
+
+
+class OldConversation:
+    """Feed it the frames of both sides as they complete; `problems` is the owner's to take."""
+
+    def __init__(
+        self,
+        state: ConnectionState,
+        protocol: int,
+        sink: FactSink,
+        keeps_frames: bool,
+        pending_limit: int,
+    ) -> None:
+        self.protocol = protocol
+        self.problems: list[Problem] = []
+        self._state = state
+        self._sink = sink
+        self._keeps_frames = keeps_frames
+        self._pending_limit = pending_limit
+        self._pending: list[Asked] = []
+        self._early: list[Frame] = [early.frame for early in state.early]
+        self._last_end: int = NULL
+        self._gaps = 0
+        state.early = []
+        state.protocol = CONNECTION_PROTOCOLS[protocol]
+
+    def request(self, frame: Frame) -> list[Exchange]:
+        """The client's frame: the exchanges that it completes."""
+        data = frame.data
+        key = int.from_bytes(data[:2], "big", signed=True)
+        api = OLD_APIS[self.protocol].get(key)
+        if len(data) < 2 or (api is None and self.protocol == KAFKA_07):
+            text = f"a frame of {len(data)} bytes that is no {self._name} request"
+            self._problem(frame, "bad-request-header", text)
+            return _NOTHING
+        exchange = self._new_exchange(frame)
+        exchange.api_key = key
+        exchange.request_start = frame.start_time_ns
+        exchange.request_end = frame.end_time_ns if frame.end_time_ns >= 0 else NULL
+        exchange.request_size = frame.size
+        exchange.request_packet = frame.start_packet
+        if self._keeps_frames:
+            exchange.request_frame = frame
+        if api is None:
+            # The drafts of 2012 have one header for all requests.
+            api = OldApi(key, f"api-{key}", OLD_APIS[self.protocol][PRODUCE].request[:4], ())
+            exchange.status |= UNKNOWN_API
+        asked = Asked(api, exchange, self._request_facts(api, exchange, frame))
+        if self.protocol == KAFKA_07 and not api.response:
+            exchange.outcome = NO_RESPONSE_EXPECTED
+            exchange.retransmits = frame.retransmits_at_end - frame.retransmits_at_start
+            return [exchange]
+        self._pending.append(asked)
+        done = self._meet_early(frame) if self._early else []
+        if len(self._pending) > self._pending_limit:
+            text = f"more than {self._pending_limit} requests wait; the oldest is let go"
+            self._problem(frame, "pending-limit", text)
+            done.append(self._let_go(self._pending.pop(0)))
+        return done
+
+    def response(self, frame: Frame) -> list[Exchange]:
+        """The broker's frame: the exchanges that it completes."""
+        at = self._position(frame)
+        if at < 0:
+            self._early.append(frame)
+            return [self._orphan(self._early.pop(0))] if len(self._early) > EARLY_LIMIT else []
+        done = [self._let_go(asked) for asked in self._pending[:at]]
+        asked = self._pending[at]
+        del self._pending[: at + 1]
+        self._answer(asked, frame)
+        done.append(asked.exchange)
+        return done
+
+    def end(self) -> list[Exchange]:
+        """The connection is over: what is left."""
+        left = [self._let_go(asked) for asked in self._pending]
+        left += [self._orphan(frame) for frame in self._early]
+        self._pending, self._early = [], []
+        return left
+
+    def is_awaited(self, data: bytes, size: int) -> bool:
+        """Whether a frame of `size` bytes that starts with `data` may answer what waits."""
+        if size < 2 or len(data) < 2:
+            return False
+        if self.protocol != KAFKA_07:
+            return any(self._answers_id(asked, data) for asked in self._pending)
+        code = int.from_bytes(data[:2], "big", signed=True)
+        if code != 0 and code not in OLD_ERRORS:
+            return False
+        return any(fits(asked.api, data, size - len(data)) for asked in self._pending)
+
+    @property
+    def _name(self) -> str:
+        return PROTOCOLS[self.protocol]
+
+    def _new_exchange(self, frame: Frame) -> Exchange:
+        exchange = new_exchange(self._state, frame)
+        exchange.dialect = self.protocol
+        return exchange
+
+    def _request_facts(self, api: OldApi, exchange: Exchange, frame: Frame) -> OldFacts:
+        read = read_old(api.request, frame.data)
+        facts = OldFacts(self._sink)
+        facts.missing = frame.missing
+        facts.read_request(read, frame.data)
+        body = read.body
+        exchange.api_version = body.get("version_id", NULL)
+        exchange.correlation_id = body.get("correlation_id", NULL)
+        exchange.client_id = body.get("client_id")
+        exchange.acks = facts.acks
+        exchange.max_wait_ms = facts.max_wait_ms
+        exchange.min_bytes = facts.min_bytes
+        exchange.topic_count = len({row.topic for row in facts.rows})
+        exchange.record_count = facts.record_count
+        exchange.record_bytes = facts.record_bytes
+        if facts.rows:
+            exchange.partitions = facts.rows
+        if not exchange.status & UNKNOWN_API:
+            self._check(exchange, frame, read, facts, REQUEST_FAILED)
+        return facts
+
+    def _answer(self, asked: Asked, frame: Frame) -> None:
+        """Fill in what the response says."""
+        exchange, facts = asked.exchange, asked.facts
+        exchange.outcome = ANSWERED
+        exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, self._last_end)
+        exchange.wait_ns = 0 if exchange.queue_ns != NULL else NULL
+        if frame.end_time_ns >= 0:
+            self._last_end = frame.end_time_ns
+        self._place(exchange, frame)
+        if not asked.api.response:
+            return
+        read = read_old(asked.api.response, frame.data)
+        facts.missing = frame.missing
+        facts.corrupt_records = ""
+        facts.read_response(self.protocol, read, frame.data)
+        is_whole = self._check(exchange, frame, read, facts, RESPONSE_FAILED)
+        exchange.partitions = facts.rows or None
+        exchange.record_count = facts.record_count
+        exchange.record_bytes = facts.record_bytes
+        if facts.errors:
+            exchange.errors = facts.errors
+        if facts.errors or is_whole:
+            exchange.error_count = len(facts.errors)
+            exchange.error_code = facts.errors[0].code if facts.errors else 0
+        if is_whole and asked.api.key in (FETCH, MULTIFETCH):
+            settle_fetch(exchange)
+
+    def _check(
+        self, exchange: Exchange, frame: Frame, read: OldRead, facts: OldFacts, failed: int
+    ) -> bool:
+        """Set the status of a side and report what is wrong; False when it was not read whole."""
+        side = "request" if failed == REQUEST_FAILED else "response"
+        name = f"{self._name} {OLD_APIS[self.protocol][exchange.api_key].name} {side}"
+        left = len(frame.data) - read.end
+        if frame.missing:
+            exchange.status |= DAMAGED
+        elif read.error is not None:
+            exchange.status |= failed
+            text = f"cannot decode {name}: {read.error}"
+            self._problem(frame, f"undecodable-{side}", text, exchange.exchange_id)
+        elif left:
+            exchange.status |= LEFTOVER
+            text = f"{name}: {left} bytes left over at byte {read.end} of {len(frame.data)}"
+            self._problem(frame, f"leftover-{side}", text, exchange.exchange_id)
+        if facts.corrupt_records and not frame.missing:
+            text = f"{name}: {facts.corrupt_records}"
+            self._problem(frame, "corrupt-records", text, exchange.exchange_id)
+        return read.error is None
+
+    def _position(self, frame: Frame) -> int:
+        """Which of the requests that wait a response answers; -1 for none."""
+        waiting = self._pending
+        if self.protocol != KAFKA_07:
+            for at, asked in enumerate(waiting):
+                if self._answers_id(asked, frame.data):
+                    return at
+            return -1
+        counts = self._state.connection.counts
+        gaps = counts[0].gaps + counts[1].gaps
+        has_lost = gaps != self._gaps
+        if not has_lost:
+            return 0 if waiting else -1
+        # The loss is over once an answer was found that nothing could come before.
+        for at in range(len(waiting) - 1, -1, -1):
+            asked = waiting[at]
+            is_before = asked.exchange.request_start <= frame.start_time_ns
+            if is_before and fits(asked.api, frame.data, frame.missing):
+                self._gaps = gaps
+                return at
+        return -1
+
+    def _answers_id(self, asked: Asked, data: bytes) -> bool:
+        """Whether a response of 2012 has the correlation id of a request."""
+        start = 4 if self.protocol == TRUNK_2012 else 0
+        if len(data) < start + 4:
+            return False
+        found = int.from_bytes(data[start : start + 4], "big", signed=True)
+        return bool(asked.exchange.correlation_id == found)
+
+    def _meet_early(self, frame: Frame) -> list[Exchange]:
+        """The request that just came may be that of an early response, or show it an orphan."""
+        done: list[Exchange] = []
+        early, self._early = self._early, []
+        for response in early:
+            if response.start_time_ns < frame.start_time_ns:
+                done.append(self._orphan(response))
+            elif self._position(response) >= 0:
+                done += self.response(response)
+            else:
+                self._early.append(response)
+        return done
+
+    def _let_go(self, asked: Asked) -> Exchange:
+        """A request that no response came for."""
+        exchange = asked.exchange
+        # Of the drafts no text says whether acks 0 is answered, so it may be.
+        is_expected = not (exchange.api_key == PRODUCE and exchange.acks == 0)
+        exchange.outcome = UNANSWERED if is_expected else NO_RESPONSE_EXPECTED
+        retransmits = self._state.connection.retransmits - exchange.retransmits_at_start
+        exchange.retransmits = retransmits if retransmits > 0 else 0
+        return exchange
+
+    def _orphan(self, frame: Frame) -> Exchange:
+        exchange = self._new_exchange(frame)
+        exchange.outcome = ORPHAN
+        exchange.status = NO_REQUEST
+        self._place(exchange, frame)
+        return exchange
+
+    def _place(self, exchange: Exchange, frame: Frame) -> None:
+        place_response(exchange, frame)
+        if self._keeps_frames:
+            exchange.response_frame = frame
+
+    def _problem(self, frame: Frame, kind: str, text: str, exchange_id: int = -1) -> None:
+        self.problems.append(frame_problem(frame, kind, text, exchange_id))
+
+
+def make_conversation(
+    state: ConnectionState, protocol: int, sink: FactSink, keeps_frames: bool, pending_limit: int
+) -> OldConversation:
+    """The memory of a connection that speaks an old protocol, put into its state."""
+    made = OldConversation(state, protocol, sink, keeps_frames, pending_limit)
+    state.old = made
+    return made
+
+
+def fits(api: OldApi, data: bytes, missing: int) -> bool:
+    """Whether a response's bytes, of which `missing` are not there, can be those of an API."""
+    read = read_old(api.response, data)
+    if missing:
+        return bool(read.body)
+    if read.error is not None or read.end != len(data):
+        return False
+    sets = set_spans(read.body)
+    return all(scan_set(data, span.start, span.end, 0).error is None for span in sets)
+
+
+def fits_request(protocol: int, data: bytes, size: int) -> bool:
+    """Whether `data`, all or the first of a frame's `size` bytes, may be a request."""
+    if protocol == KAFKA_07:
+        return is_request_07(data, size)
+    api = OLD_APIS[protocol].get(int.from_bytes(data[:2], "big", signed=True))
+    if api is None:
+        return False
+    read = read_old(api.request, data)
+    if len(data) < size:
+        return "client_id" in read.body
+    return read.error is None and read.end == size
+
+
+def settle_fetch(exchange: Exchange) -> None:
+    """Say how a fetch ended, and how long it waited for data: 0.7 never does."""
+    if exchange.error_count > 0:
+        exchange.fetch_class = FETCH_ERROR
+    elif exchange.record_bytes > 0:
+        exchange.fetch_class = FETCH_DATA
+    else:
+        exchange.fetch_class = FETCH_EMPTY
+        if exchange.max_wait_ms > 0 and exchange.queue_ns != NULL:
+            exchange.wait_ns = min(service_ns(exchange), exchange.max_wait_ms * MS)

@@ -1,0 +1,342 @@
+"""Message sets of Kafka 0.7: bytes → `Batch`es → `Record`s.
+
+    set      messages, one after the other; nothing says how many
+    message  int32 size, int8 magic, [int8 attributes: magic 1], uint32 crc, payload
+    wrapper  a message with a codec in the lowest two bits of its attributes: gzip 1, snappy 2;
+             its payload is a compressed message set, which may hold wrappers in turn
+
+The size excludes itself. The CRC-32 is of the payload alone. 0.6 wrote magic 0, 0.7 magic 1.
+An offset is a position in bytes: that of the next message is 4 + size further on. What is inside
+a wrapper has no position of its own; a consumer goes on behind the whole wrapper.
+"""
+
+import zlib
+from typing import Final
+
+from librt.strings import read_i32_be
+from mypy_extensions import i64
+
+from kdissect.errors import CorruptRecords, DecompressionLimit
+from kdissect.messages.batches import Batch, BatchScan, Budget, Record, RecordScan
+from kdissect.messages.compressed_frames import claimed_size
+from kdissect.messages.compression import CODECS, DECOMPRESSED_LIMIT, decompress
+from kdissect.messages.records import SHOWN_LIMIT, shown_budget
+
+SIZE_SIZE: Final = 4
+MAGIC_0_HEADER: Final = 5  # magic and crc
+MAGIC_1_HEADER: Final = 6  # and attributes
+CODEC_MASK: Final = 3
+LAST_CODEC: Final = 2
+POSITION_MAX: Final = 0x7FFF_FFFF_0000_0000  # any int32 can be added without wrapping
+# Wrappers in wrappers: no writer makes one, the readers of 0.7 follow them. Each is a level of
+# recursion, and all of them together may unpack to the limit once.
+NESTING_LIMIT: Final = 8
+# Wrappers inside one wrapper, and messages of a batch that do not hold together: each costs 2 µs
+# and more, of which 100 MiB could hold millions.
+INNER_WRAPPER_LIMIT: Final = 1_000
+DAMAGED_LIMIT: Final = 1_000
+# A message may take 9 bytes, a `Record` takes 128: 100 MiB of the smallest would take 1.4 GB.
+RECORD_LIMIT: Final = 4_000_000
+
+
+def scan_set(data: bytes, start: i64, end: i64, position: i64) -> BatchScan:
+    """The runs and wrappers of the set ``data[start:end]``, which starts at `position` of the log.
+
+    A batch's `base_offset` is the position of its first byte, its `last_offset` that behind its
+    last, where a consumer goes on. Positions count from 0 where `position` can be none.
+    """
+    if position < 0 or position > POSITION_MAX:
+        position = 0
+    scan = BatchScan()
+    at = start
+    while end - at > SIZE_SIZE:
+        size: i64 = i64(read_i32_be(data, at))
+        if size < MAGIC_0_HEADER:
+            note_corrupt(scan, data, at, end - at, f"message of {size} bytes, the smallest has 5")
+            return scan
+        if size > end - at - SIZE_SIZE:
+            break
+        after = at + SIZE_SIZE + size
+        problem = scan_message(data, at, after, position + at - start, scan.batches)
+        if problem:
+            note_corrupt(scan, data, at, after - at, problem)
+        at = after
+    scan.partial_size = end - at
+    return scan
+
+
+def note_corrupt(scan: BatchScan, data: bytes, at: i64, size: i64, reason: str) -> None:
+    """Count `size` bytes as corrupt; the first reason becomes the error."""
+    scan.corrupt_size += size
+    if scan.error is None:
+        scan.error = CorruptRecords(reason, offset=at, data=data, length=SIZE_SIZE)
+
+
+def scan_message(data: bytes, start: i64, end: i64, position: i64, batches: list[Batch]) -> str:
+    """Add the message ``data[start:end]`` to `batches`, or to the run that the last of them is.
+
+    Gives "" or what is wrong with it.
+    """
+    magic: i64 = data[start + SIZE_SIZE]
+    problem = message_problem(data, start, end)
+    if problem:
+        return problem
+    codec = codec_of(data, start)
+    payload = start + SIZE_SIZE + header_size(magic)
+    after = position + end - start
+    if codec == 0 and batches:
+        run = batches[-1]
+        if run.end == start and run.magic == magic and run.codec == 0:
+            run.end = end
+            run.compressed_size = end - run.start
+            run.uncompressed_size = run.compressed_size
+            run.last_offset = after
+            run.record_count += 1
+            return ""
+    size = end - start if codec == 0 else end - payload
+    unpacked = size if codec == 0 else claimed_size(codec, data, payload, end)
+    batches.append(
+        Batch(
+            start, end, start if codec == 0 else payload, size, unpacked, magic,
+            attributes_of(data, start), codec, -1, position, after, 1 if codec == 0 else -1, -1,
+            -1, -1, -1, -1, -1, crc_of(data, start),
+        )
+    )  # fmt: skip
+    return ""
+
+
+def message_problem(data: bytes, start: i64, end: i64) -> str:
+    """Why ``data[start:end]``, of 9 bytes at least, is no message; "" when it is one."""
+    magic: i64 = data[start + SIZE_SIZE]
+    if magic > 1:
+        return f"unknown magic {magic}"
+    if end - start < SIZE_SIZE + header_size(magic):
+        return f"message of {end - start - SIZE_SIZE} bytes, magic 1 needs 6"
+    codec = codec_of(data, start)
+    return f"unknown codec {codec}" if codec > LAST_CODEC else ""
+
+
+def header_size(magic: i64) -> i64:
+    """Bytes between a message's size and its payload."""
+    return MAGIC_0_HEADER if magic == 0 else MAGIC_1_HEADER
+
+
+def attributes_of(data: bytes, start: i64) -> i64:
+    """The attributes of the message at `start`; 0 for magic 0, which has none."""
+    return 0 if data[start + SIZE_SIZE] == 0 else data[start + SIZE_SIZE + 1]
+
+
+def codec_of(data: bytes, start: i64) -> i64:
+    """The codec of the message at `start`."""
+    return attributes_of(data, start) & CODEC_MASK
+
+
+def crc_of(data: bytes, start: i64) -> i64:
+    """The stored CRC-32 of the message at `start`, unsigned."""
+    header = header_size(i64(data[start + SIZE_SIZE]))
+    return i64(read_i32_be(data, start + header)) & 0xFFFF_FFFF
+
+
+def read_set(
+    data: bytes, batch: Batch, limit: i64 = DECOMPRESSED_LIMIT, record_limit: i64 = RECORD_LIMIT
+) -> RecordScan:
+    """The messages of a batch that `scan_set` found in `data`; unpacks `limit` bytes at most.
+
+    A record's offset is the position behind its (outermost) message, as 0.7's consumers are given
+    it. Never raises: what cannot be had is counted in the scan, with the reason. The batch of a
+    wrapper learns how many messages and bytes are inside.
+    """
+    walk = Walk(limit, record_limit)
+    walk.batch(data, batch)
+    return walk.scan
+
+
+def read_set_within(
+    data: bytes, batch: Batch, budget: Budget, limit: i64 = DECOMPRESSED_LIMIT
+) -> RecordScan:
+    """As `read_set`, within what is left of the budget, which is charged for what is unpacked.
+
+    The caller takes the records that it makes values of.
+    """
+    limit = min(limit, budget.size)
+    walk = Walk(limit, min(RECORD_LIMIT, max(budget.count, 0)))
+    walk.batch(data, batch)
+    if isinstance(walk.scan.error, DecompressionLimit):
+        budget.size -= limit
+    else:
+        budget.size -= limit - walk.room
+    return walk.scan
+
+
+class Walk:
+    """One walk over a batch: what it found, and how many bytes it may still unpack."""
+
+    def __init__(self, room: i64, record_limit: i64) -> None:
+        self.scan = RecordScan()
+        self.room = room
+        self.record_limit = record_limit
+        self.wrappers: i64 = 0
+
+    def batch(self, data: bytes, batch: Batch) -> None:
+        """All messages of the batch, into the scan."""
+        scan = self.scan
+        try:
+            if batch.codec == 0:
+                self.messages(data, batch.start, batch.end, batch.base_offset, 0)
+            else:
+                payload = self.unpack(data, batch.records_start, batch.end, batch.codec)
+                batch.uncompressed_size = len(payload)
+                self.messages(payload, 0, len(payload), batch.last_offset, 1)
+        except CorruptRecords as error:
+            scan.fail(error, max(batch.record_count - len(scan.records) - scan.lost_count, 0))
+        if batch.codec != 0:
+            batch.record_count = len(scan.records) + scan.lost_count
+
+    def unpack(self, data: bytes, start: i64, end: i64, codec: i64) -> bytes:
+        """The payload ``data[start:end]`` decompressed; CorruptRecords when it cannot be."""
+        payload = decompress(codec, data[start:end], self.room, 1)
+        self.room -= len(payload)
+        return payload
+
+    def messages(self, payload: bytes, start: i64, end: i64, offset: i64, depth: i64) -> None:
+        """The messages of ``payload[start:end]``; CorruptRecords when the rest is lost.
+
+        `offset` is that of the first one's start, or inside a wrapper the end of the outermost.
+        """
+        at = start
+        while at < end:
+            after = at
+            if end - at >= SIZE_SIZE + MAGIC_0_HEADER:
+                after = at + SIZE_SIZE + i64(read_i32_be(payload, at))
+            if after > end or after < at + SIZE_SIZE + MAGIC_0_HEADER:
+                raise CorruptRecords("message ends early", offset=at, data=payload, length=4)
+            if depth == 0:
+                offset += after - at
+            self.message(payload, at, after, offset, depth)
+            at = after
+
+    def message(self, payload: bytes, start: i64, end: i64, offset: i64, depth: i64) -> None:
+        """The message ``payload[start:end]``, or what is inside it."""
+        scan = self.scan
+        problem = message_problem(payload, start, end)
+        if problem:
+            error = CorruptRecords(problem, offset=start, data=payload, length=4)
+            scan.fail(error, 1)
+            if scan.lost_count >= DAMAGED_LIMIT:
+                raise CorruptRecords(f"{DAMAGED_LIMIT} damaged messages") from error
+            return
+        content = start + SIZE_SIZE + header_size(i64(payload[start + SIZE_SIZE]))
+        codec = codec_of(payload, start)
+        if codec != 0:
+            if depth >= NESTING_LIMIT:
+                raise CorruptRecords(f"compressed more than {NESTING_LIMIT} times over")
+            self.wrappers += 1
+            if self.wrappers > INNER_WRAPPER_LIMIT:
+                raise CorruptRecords(f"more than {INNER_WRAPPER_LIMIT} compressed messages in one")
+            inner = self.unpack(payload, content, end, codec)
+            self.messages(inner, 0, len(inner), offset, depth + 1)
+            return
+        if len(scan.records) >= self.record_limit:
+            raise CorruptRecords(f"more than {self.record_limit} messages in a batch")
+        scan.records.append(
+            Record(
+                payload, start + SIZE_SIZE, end, offset, -1, content, -1, content, end - content,
+                0, end,
+            )
+        )  # fmt: skip
+
+
+def check_set_crc(data: bytes, batch: Batch) -> bool:
+    """Whether the CRC-32 of the payload of every message of a run, or of the wrapper, is right."""
+    at = batch.start
+    while at < batch.end:
+        after = at + SIZE_SIZE + i64(read_i32_be(data, at))
+        payload = at + SIZE_SIZE + header_size(i64(data[at + SIZE_SIZE]))
+        if zlib.crc32(data[payload:after]) != crc_of(data, at):
+            return False
+        at = after
+    return True
+
+
+def set_end(data: bytes, start: i64, end: i64) -> i64:
+    """Where the set that begins at `start` ends, when nothing says it.
+
+    It holds the messages that are whole and whose checksum is right; the bytes of whatever follows
+    would have to be that too by chance.
+    """
+    at = start
+    while end - at >= SIZE_SIZE + MAGIC_0_HEADER:
+        size: i64 = i64(read_i32_be(data, at))
+        if size < MAGIC_0_HEADER or size > end - at - SIZE_SIZE:
+            break
+        after = at + SIZE_SIZE + size
+        if message_problem(data, at, after):
+            break
+        payload = at + SIZE_SIZE + header_size(i64(data[at + SIZE_SIZE]))
+        if zlib.crc32(data[payload:after]) != crc_of(data, at):
+            break
+        at = after
+    return at
+
+
+def is_whole_set(data: bytes, start: i64, end: i64) -> bool:
+    """Whether ``data[start:end]`` is messages up to its last byte, as producers send them."""
+    scan = scan_set(data, start, end, 0)
+    return scan.error is None and scan.partial_size == 0
+
+
+def decode_set(
+    data: bytes, position: i64 = 0, budget: Budget | None = None
+) -> list[dict[str, object]]:
+    """A whole message set as plain values, for `show`; see `records.decode_records`."""
+    scan = scan_set(data, 0, len(data), position)
+    if budget is None:
+        budget = shown_budget(len(data))
+    decoded = [decode_batch(data, batch, budget) for batch in scan.batches]
+    rest: dict[str, object] = {}
+    if scan.partial_size:
+        rest["partial_size"] = int(scan.partial_size)
+    if scan.error is not None:
+        rest["corrupt_size"] = int(scan.corrupt_size)
+        rest["error"] = str(scan.error)
+    return [*decoded, rest] if rest else decoded
+
+
+def decode_batch(data: bytes, batch: Batch, budget: Budget) -> dict[str, object]:
+    """The fields and the messages of one run or wrapper."""
+    scan = read_set_within(data, batch, budget)
+    records: list[dict[str, object]] = []
+    for record in scan.records:
+        if not budget.take(1):
+            text = f"more than {SHOWN_LIMIT} messages in one frame"
+            scan.fail(CorruptRecords(text), len(scan.records) - len(records))
+            break
+        records.append(decode_message(record))
+    decoded: dict[str, object] = {
+        "magic": batch.magic,
+        "codec": CODECS[batch.codec],
+        "size": batch.size,
+        "compressed_size": batch.compressed_size,
+        "uncompressed_size": batch.uncompressed_size,
+        "base_offset": batch.base_offset,
+        "last_offset": batch.last_offset,
+        "record_count": batch.record_count,
+        "crc": batch.crc,
+        "crc_ok": check_set_crc(data, batch),
+        "records": records,
+    }
+    if scan.error is not None:
+        decoded["lost_count"] = scan.lost_count
+        decoded["error"] = str(scan.error)
+    return decoded
+
+
+def decode_message(record: Record) -> dict[str, object]:
+    """One message, with the fields that records of every format have."""
+    return {
+        "offset": record.offset,
+        "time_ms": record.time_ms,
+        "key": record.key(),
+        "value": record.value(),
+        "headers": record.headers(),
+    }
