@@ -1,14 +1,19 @@
-"""Golden rows: every table of every capture in captures/ as CSV in tests/golden/.
+"""Golden rows: the tables of the captures in captures/, in tests/golden/.
 
     python -m tools.golden            write them (review the diff like source)
 
-`golden_rows` is what the test compares with; rows are sorted, so order of completion is free.
-Bodies are left out: they are larger than the capture.
+Of a few captures every row as CSV; of all others digests.json says how many rows a table has, of
+which APIs and errors, and their sha256: a change shows. Rows are
+sorted, so order of completion is free. Bodies are left out: they are larger than the capture.
 """
 
 import csv
+import hashlib
 import io
+import json
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -18,12 +23,57 @@ from kdissect.tables.schemas import TABLES
 ROOT = Path(__file__).resolve().parent.parent
 CAPTURES = ROOT / "captures"
 GOLDEN = ROOT / "tests" / "golden"
+DIGESTS = GOLDEN / "digests.json"
+IN_FULL = {
+    "quickstart",
+    "old-formats-0.10.2.2",
+    "sasl-0.10.2.2",
+    "telemetry-4.3.1",
+    "retries-4.3.1",
+}
+# What is counted in the digest of a table.
+COUNTED = {
+    "exchanges": ("api", "api_version", "outcome"),
+    "errors": ("name", "path"),
+    "problems": ("kind", "message"),
+    "connections": ("protocol", "sasl_mechanism"),
+    "batches": ("magic", "codec"),
+}
 ENDINGS = (".pcap", ".pcapng", ".pcap.zst", ".pcapng.zst", ".pcap.gz", ".pcapng.gz")
 
 
 def captures() -> list[Path]:
     """The committed captures."""
     return sorted(path for path in CAPTURES.rglob("*") if path.name.endswith(ENDINGS))
+
+
+def is_in_full(capture: Path) -> bool:
+    """Whether every row of a capture is committed."""
+    return capture.name.split(".pcap")[0] in IN_FULL
+
+
+def digest(texts: dict[str, str]) -> dict[str, Any]:
+    """What is committed of the CSV texts of a capture that is not in full."""
+    return {name: digest_of_table(name, text) for name, text in texts.items()}
+
+
+def digest_of_table(name: str, text: str) -> dict[str, Any]:
+    """Number of rows, sha256 of the text, and how often the values of some columns occur."""
+    rows = list(csv.DictReader(io.StringIO(text)))
+    found: dict[str, Any] = {
+        "rows": len(rows),
+        "sha256": hashlib.sha256(text.encode()).hexdigest(),
+    }
+    if columns := COUNTED.get(name):
+        counts = Counter(" ".join(row[column] for column in columns).strip() for row in rows)
+        found["counts"] = dict(sorted(counts.items()))
+    return found
+
+
+def golden_digests() -> dict[str, dict[str, Any]]:
+    """The committed digests by capture."""
+    loaded: dict[str, dict[str, Any]] = json.loads(DIGESTS.read_text(encoding="utf-8"))
+    return loaded
 
 
 def golden_path(capture: Path, table: str) -> Path:
@@ -61,12 +111,19 @@ def plain(column: pa.Array) -> list[object]:
 
 
 def main() -> None:
+    digests = {}
     for capture in captures():
-        for table, text in golden_rows(capture).items():
+        texts = golden_rows(capture)
+        if not is_in_full(capture):
+            digests[capture.name] = digest(texts)
+            continue
+        for table, text in texts.items():
             path = golden_path(capture, table)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
             print(f"{path.relative_to(ROOT)}: {text.count(chr(10)) - 1} rows")
+    DIGESTS.write_text(json.dumps(digests, indent=1) + "\n", encoding="utf-8")
+    print(f"{DIGESTS.relative_to(ROOT)}: {len(digests)} captures")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ USER = "alice"
 WRONG = "wrong-password"
 SESSION_SECONDS = 3.0
 EXPIRY_SECONDS = 2.0
+TOKEN_SECONDS = 1.0  # until the broker has a new token from its controller
 FIRST_WITH_SCRAM_IN_FORMAT = (3, 5)
 FIRST_WITH_SCRAM_REQUESTS = (2, 7)
 FIRST_WITH_HANDSHAKE_1 = (1, 0)
@@ -171,6 +172,7 @@ def play_tokens(stage: Stage) -> None:
     admin = "admin-alice"
     settings = login_settings("java", "SCRAM-SHA-256", USERS[USER])
     made = stage.call("java", "create_token", admin, settings=settings).result
+    time.sleep(TOKEN_SECONDS)
     stage.call("java", "describe_tokens", admin, settings=settings)
     stage.call("java", "renew_token", admin, settings=settings)
     by_token = login_settings(

@@ -1,0 +1,81 @@
+"""The table of captures in captures/README.md, from the side-cars.
+
+python -m tools.record.contents     put it there, between its two marks
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+CAPTURES = Path(__file__).resolve().parents[2] / "captures"
+README = CAPTURES / "README.md"
+BEGIN, END = "<!-- captures: begin -->\n", "<!-- captures: end -->\n"
+SHOWS = {
+    "quickstart": "a small shop's session; see below",
+    "basics": "each client produces with every codec it has, consumes in a group and commits",
+    "old-formats": "magic 0, 1 and 2, converted for old clients and old topics",
+    "transactions": "commits, aborts, a relay of offsets, a fenced producer",
+    "retries": "a broker that stops until requests time out, with and without idempotence",
+    "groups": "classic groups: range, round robin, sticky, cooperative; static members; deletion",
+    "consumer-groups": "groups of the consumer protocol (KIP-848): join, rebalance, leave",
+    "share-groups": "share groups (KIP-932): fetched, accepted, released, rejected",
+    "streams": "Kafka Streams in a classic group, two members",
+    "streams-groups": "Kafka Streams in a streams group (KIP-1071), two members",
+    "admin": "topics, configs, ACLs, quotas, SCRAM users, elections, log directories",
+    "throttling": "quotas that throttle a producer and a consumer",
+    "topic-configs": "log-append time, compaction, recompression, records refused",
+    "telemetry": "subscriptions and pushes of client metrics (KIP-714)",
+    "sasl": "every mechanism of each client, refused logins, a session that logs in again",
+    "tokens": "a delegation token: made, described, renewed, used, expired",
+    "cluster": "three brokers and the controllers: replication, reassignment, fail-over, markers",
+    "voters": "controllers that join the quorum, and its leader that is removed",
+}
+CLIENTS = ("kafka-clients", "kafka-streams", "librdkafka", "kafka-python", "aiokafka",
+           "sarama", "franz-go", "kafkajs")  # fmt: skip
+
+
+def table() -> str:
+    """The rows of all captures, quickstart first."""
+    sidecars = [json.loads(path.read_text(encoding="utf-8")) for path in CAPTURES.glob("*.json")]
+    sidecars.sort(key=lambda sidecar: (sidecar["scenario"] != "quickstart", order(sidecar)))
+    lines = [
+        "| capture | Kafka | clients | packets | what it shows |",
+        "|---|---|---|---|---|",
+        *map(row, sidecars),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def order(sidecar: dict[str, Any]) -> tuple[str, list[int]]:
+    """By scenario, then by version."""
+    return sidecar["scenario"], [int(part) for part in sidecar["software"]["kafka"].split(".")]
+
+
+def row(sidecar: dict[str, Any]) -> str:
+    """One line of the table."""
+    name = sidecar["capture"]["file"].removesuffix(".pcapng")
+    software, cluster = sidecar["software"], sidecar["cluster"]
+    mode = {"kraft": "KRaft", "zookeeper": "ZooKeeper"}[cluster["mode"]]
+    brokers = len(cluster["brokers"])
+    kafka = f"{software['kafka']}, {mode}" + (f", {brokers} brokers" if brokers > 1 else "")
+    clients = "; ".join(f"{name} {spoken(software[name])}" for name in CLIENTS if name in software)
+    packets = sidecar["capture"]["packets"]
+    return (
+        f"| [{name}.pcapng]({name}.pcapng) | {kafka} | {clients} | {packets} "
+        f"| {SHOWS[sidecar['scenario']]} |"
+    )
+
+
+def spoken(version: str | list[str]) -> str:
+    """One version, or several."""
+    return version if isinstance(version, str) else " and ".join(version)
+
+
+def main() -> None:
+    before, rest = README.read_text(encoding="utf-8").split(BEGIN)
+    after = rest.split(END)[1]
+    README.write_text(before + BEGIN + table() + END + after, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
