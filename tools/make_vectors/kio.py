@@ -1,13 +1,4 @@
-"""``python -m tools.make_vectors FILE``: random messages of every layout that kio can write.
-
-kio (PyPI) generates its classes from Kafka's definitions on its own, so its bytes prove the schema
-and the readers. It is not needed to run the tests: run this in an environment that has kio and
-nothing else, once with each release of kio that is wanted, the newest first. Layouts that FILE has
-already are left alone; the order of the lines and their content depend on nothing else.
-
-A line is JSON: [kio release, message name, version, bytes in base64, expected values]; bytes among
-the values are written as ``hex:00ff``.
-"""
+"""Vectors written by kio, which generates its classes from Kafka's definitions on its own."""
 
 import base64
 import binascii
@@ -16,20 +7,22 @@ import datetime
 import importlib
 import importlib.metadata
 import io
-import json
 import random
-import sys
 import typing
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from kdissect.protocol.notation import SCHEMA_DIRECTORY, load_file
-from kdissect.protocol.specs import FieldSpec, MessageSpec, message_name, snake_case
+from kdissect.protocol.specs import FieldSpec, MessageSpec, snake_case
+from tools.make_vectors.layouts import specs_by_name
+from tools.make_vectors.vectors_file import Vector
 
-VECTORS_PER_LAYOUT = 2
+VECTORS_PER_LAYOUT = 10
 NULL_CHANCE = 0.3
+# Few different ones, so that many messages compress well.
+EVERYDAY = (0, 1, 2, 5, 77, 100)
+TIMES = (0, 1, 30_000, 1 << 30)
 LETTERS = "abcxyz-é日"
 # What kio shows as None for these is a value on the wire.
 NEVER_NULL = ("uuid", "datetime_i64")
@@ -41,44 +34,24 @@ INTEGERS = {
 }  # fmt: skip
 
 
-def main(arguments: list[str]) -> int:
-    """Add the layouts that the file does not have yet."""
-    path = Path(arguments[0])
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    vectors = [json.loads(line) for line in lines]
-    known = {(name, version) for _, name, version, _, _ in vectors}
-    release = importlib.metadata.version("kio")
+def kio_writer() -> str:
+    """The writer of the vectors made here."""
+    return f"kio {importlib.metadata.version('kio')}"
+
+
+def kio_vectors(is_known: Callable[[str, int, str], bool]) -> Iterator[Vector]:
+    """The vectors of all layouts that this kio has and that are not known yet."""
     specs = specs_by_name()
     for name, version, entity in kio_entities():
-        if (specs[name][0].name, version) in known:
-            continue
         rng = random.Random(f"{name} {version}")  # noqa: S311 - test data
-        for _ in range(VECTORS_PER_LAYOUT):
-            instance = make(entity, rng)
-            spec = fitting(specs[name], version, instance)
-            expected = values_of(instance, spec.fields, version)
+        instances = [make(entity, rng) for _ in range(VECTORS_PER_LAYOUT)]
+        spec = fitting(specs[name], version, instances)
+        layout = (specs[name][0].name, version, " ".join(spec.releases))
+        if is_known(*layout):
+            continue
+        for instance in instances:
             raw = base64.b64encode(write(entity, instance)).decode("ascii")
-            vectors.append([release, spec.name, version, raw, expected])
-    vectors.sort(key=lambda vector: (vector[1], vector[2]))
-    texts = [json.dumps(v, ensure_ascii=False, separators=(",", ":")) for v in vectors]
-    path.write_text("\n".join([*texts, ""]), encoding="utf-8")
-    print(f"{len(vectors)} vectors of {len({(v[1], v[2]) for v in vectors})} layouts in {path}")
-    return 0
-
-
-def specs_by_name() -> dict[str, list[MessageSpec]]:
-    """The spec of each message and its variants, by its names of all times."""
-    specs: dict[str, list[MessageSpec]] = {}
-    for path in sorted(SCHEMA_DIRECTORY.glob("*/*.txt")):
-        file = path.relative_to(SCHEMA_DIRECTORY).with_suffix("").as_posix()
-        for definition in load_file(file).values():
-            for role, spec in definition.layouts.items():
-                variants = [
-                    variant for its_role, variant in definition.variants if its_role == role
-                ]
-                for name in (definition.name, *definition.former_names):
-                    specs[message_name(name, role)] = [spec, *variants]
-    return specs
+            yield Vector(kio_writer(), *layout, raw, values_of(instance, spec.fields, version))
 
 
 def kio_entities() -> Iterator[tuple[str, int, Any]]:
@@ -114,7 +87,7 @@ def make(entity: Any, rng: random.Random) -> Any:
         elif typing.get_origin(wanted) is tuple:
             element, _ = without_none(typing.get_args(wanted)[0])
             values[field.name] = tuple(
-                make_one(element, kafka_type, rng) for _ in range(rng.choice((0, 1, 1, 2)))
+                make_one(element, kafka_type, rng) for _ in range(rng.choice((0, 1, 1, 2, 3)))
             )
         else:
             values[field.name] = make_one(wanted, kafka_type, rng)
@@ -135,25 +108,25 @@ def make_one(wanted: Any, kafka_type: str | None, rng: random.Random) -> Any:
         return make(wanted, rng)
     if kafka_type in INTEGERS:
         low, high = INTEGERS[kafka_type]
-        return rng.choice((low, high, rng.randint(-100 if low else 0, 100)))
+        return rng.choice((low, high, *EVERYDAY))
     if kafka_type == "error_code":
         return rng.choice(list(importlib.import_module("kio.schema.errors").ErrorCode))
     if kafka_type == "bool":
         return rng.random() < 0.5
     if kafka_type == "string":
-        return "".join(rng.choice(LETTERS) for _ in range(rng.randint(0, 6)))
+        return rng.choice(LETTERS) * rng.choice((0, 1, 3, 70))
     if kafka_type in ("bytes", "records"):
-        return rng.randbytes(rng.randint(0, 6))
+        return bytes([rng.randrange(256)]) * rng.choice((0, 1, 4, 200))
     if kafka_type == "uuid":
-        return uuid.UUID(int=rng.getrandbits(128) | 1)
+        return uuid.UUID(int=rng.choice((1, 2, 1 << 127, (1 << 128) - 1)))
     if kafka_type == "float64":
         return rng.randint(-1000, 1000) / 8
     if kafka_type == "timedelta_i32":
-        return datetime.timedelta(milliseconds=rng.randint(0, (1 << 31) - 1))
+        return datetime.timedelta(milliseconds=rng.choice(TIMES))
     if kafka_type == "timedelta_i64":
-        return datetime.timedelta(milliseconds=rng.randint(0, 1 << 40))
+        return datetime.timedelta(milliseconds=rng.choice((*TIMES, 1 << 40)))
     if kafka_type == "datetime_i64":
-        return datetime.datetime.fromtimestamp(rng.randint(10**9, 2 * 10**9), datetime.UTC)
+        return datetime.datetime.fromtimestamp(rng.choice((10**9, 2 * 10**9)), datetime.UTC)
     raise ValueError(f"kio's type {kafka_type} is not known here")
 
 
@@ -166,10 +139,12 @@ def write(entity: Any, instance: Any) -> bytes:
     return buffer.getvalue()
 
 
-def fitting(specs: list[MessageSpec], version: int, instance: Any) -> MessageSpec:
-    """The spec or variant that has as many fields as the instance, at every level."""
+def fitting(specs: list[MessageSpec], version: int, instances: list[Any]) -> MessageSpec:
+    """The spec or variant that has as many fields as the instances, at every level."""
     for spec in specs:
-        if version in spec.versions and is_alike(instance, spec.fields, version):
+        if version in spec.versions and all(
+            is_alike(instance, spec.fields, version) for instance in instances
+        ):
             return spec
     raise ValueError(f"no layout of {specs[0].name} v{version} is like kio's")
 
@@ -198,9 +173,16 @@ def values_of(instance: Any, fields: tuple[FieldSpec, ...], version: int) -> dic
         plain = plain_value(value, field, version)
         if version not in field.tagged:
             values[snake_case(field.name)] = plain
-        elif value != kio_field.default:
+        elif value != default_of(kio_field):
             tagged.append((field.tag, snake_case(field.name), plain))
     return values | {name: plain for _, name, plain in sorted(tagged, key=lambda item: item[0])}
+
+
+def default_of(field: Any) -> Any:
+    """The value of a tagged field that kio leaves out."""
+    from kio.serial._implicit_defaults import get_tagged_field_default
+
+    return get_tagged_field_default(field)
 
 
 def plain_value(value: Any, field: FieldSpec, version: int) -> Any:
@@ -220,7 +202,3 @@ def plain_value(value: Any, field: FieldSpec, version: int) -> Any:
     if isinstance(value, bytes):
         return "hex:" + binascii.hexlify(value).decode("ascii")
     return value.value if field.type == "int16" and hasattr(value, "value") else value
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
