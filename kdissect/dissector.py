@@ -20,7 +20,14 @@ from kdissect.messages.memberships import memberships
 from kdissect.messages.message_sets import check_set_crc, read_set_within
 from kdissect.messages.metadata_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
 from kdissect.messages.old_bodies import full_old_body
-from kdissect.messages.records import Budget, check_crc, make_budget, read_within
+from kdissect.messages.records import (
+    Budget,
+    RecordScan,
+    check_read_crc,
+    has_inner_crc,
+    make_budget,
+    read_within,
+)
 from kdissect.packets.decoder import PacketDecoder
 from kdissect.protocol.readers import NULL
 from kdissect.streams.connections import Streams
@@ -39,6 +46,7 @@ from kdissect.tables.rows import (
 
 # Characters of long texts in the rows of a table before they become a batch.
 TEXT_LIMIT: Final = 32 << 20
+NO_RECORDS: Final = RecordScan()  # of a batch that nobody reads; nothing is added to it
 TOO_MANY: Final = "too many records and headers in one message"
 
 
@@ -269,21 +277,27 @@ class Dissector:
         if batches is None:
             return
         for batch in batches:
+            scan = NO_RECORDS
+            if self.makes_records or (self.verifies_crc and has_inner_crc(batch)):
+                scan = self._read(exchange, partition, batch, budget)
             if self.makes_records:
-                self._records(exchange, partition, batch, budget)
+                self._records(exchange, partition, scan, budget)
             if self.makes_batches:
                 crc_ok: i64 = NULL
                 if self.verifies_crc:
-                    crc_ok = 1 if self._crc_ok(exchange, partition, batch) else 0
+                    crc_ok = 1 if crc_is_right(exchange, partition, batch, scan) else 0
                 self.batch_rows.add(exchange, partition, batch, crc_ok)
 
-    def _records(
+    def _read(
         self, exchange: Exchange, partition: Partition, batch: Batch, budget: Budget
-    ) -> None:
+    ) -> RecordScan:
         if exchange.dialect:
-            scan = read_set_within(partition.records, batch, budget, self.unpacked_limit)
-        else:
-            scan = read_within(partition.records, batch, budget, self.unpacked_limit)
+            return read_set_within(partition.records, batch, budget, self.unpacked_limit)
+        return read_within(partition.records, batch, budget, self.unpacked_limit)
+
+    def _records(
+        self, exchange: Exchange, partition: Partition, scan: RecordScan, budget: Budget
+    ) -> None:
         # Credentials are among the records of the metadata log; opened bodies have them redacted.
         is_secret = partition.topic_id == CLUSTER_METADATA_ID or partition.topic == CLUSTER_METADATA
         rows = self.record_rows
@@ -296,12 +310,6 @@ class Dissector:
         if scan.error is not None:
             text = f"{scan.lost_count} records lost: {scan.error}"
             self._corrupt(exchange, partition, text)
-
-    def _crc_ok(self, exchange: Exchange, partition: Partition, batch: Batch) -> bool:
-        """Whether the checksums of one batch are right."""
-        if exchange.dialect:
-            return check_set_crc(partition.records, batch)
-        return check_crc(partition.records, batch)
 
     def _corrupt(self, exchange: Exchange, partition: Partition, text: str) -> None:
         self.add_problems(
@@ -338,3 +346,10 @@ class Dissector:
             found = self.exchanges.problems
             self.exchanges.problems = []
             self.add_problems(found)
+
+
+def crc_is_right(exchange: Exchange, partition: Partition, batch: Batch, scan: RecordScan) -> bool:
+    """Whether the checksums of a batch are right, and those of the messages of `scan` inside it."""
+    if exchange.dialect:
+        return check_set_crc(partition.records, batch)
+    return check_read_crc(partition.records, batch, scan)

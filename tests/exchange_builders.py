@@ -180,13 +180,16 @@ def found_in(
     talk: Conversation | Sequence[Packet],
     exchanges: Exchanges | None = None,
     has_payload: bool = False,
+    verifies_crc: bool = False,
 ) -> Found:
     """The exchanges and all tables of a conversation."""
     packets = list(talk.packets() if isinstance(talk, Conversation) else talk)
     stage = exchanges or Exchanges()
     stage.sink.keeps_records = True
     stage.keeps_frames = True
-    dissector = Dissector(stage, frozenset(TABLES), has_payload=has_payload, collects=True)
+    dissector = Dissector(
+        stage, frozenset(TABLES), has_payload=has_payload, verifies_crc=verifies_crc, collects=True
+    )
     dissector.feed(packets)
     dissector.finish()
     tables: dict[str, list[Row]] = {}

@@ -4,6 +4,7 @@ Whatever cannot be opened becomes ``{"undecoded": size, "error": text}``; the bo
 A field that may hold a forwarded credential is never left as bytes.
 """
 
+from ipaddress import ip_address
 from typing import Any, Final
 
 from kdissect.errors import DecodeError, InvalidValue
@@ -23,6 +24,7 @@ SYNC_GROUP: Final = 14
 DESCRIBE_GROUPS: Final = 15
 ENVELOPE: Final = 58
 PUSH_TELEMETRY: Final = 72
+ADDRESS_SIZES: Final = (4, 16)
 NEED_REQUEST: Final = frozenset({JOIN_GROUP, ENVELOPE})  # responses read with their request's body
 
 # Protocol type and protocol name of a group; "" where it is not known.
@@ -56,6 +58,7 @@ def open_body(
     elif key == ENVELOPE:
         body["request_data"] = opened(body["request_data"], decode_forwarded)
         body["request_principal"] = opened(body["request_principal"], decode_principal)
+        body["client_host_address"] = address_text(body["client_host_address"])
     elif key == PUSH_TELEMETRY and not is_response:
         body["metrics"] = opened(body["metrics"] or None, decode_metrics, body["compression_type"])
 
@@ -123,6 +126,11 @@ def decode_forwarded_answer(data: bytes, request: bytes) -> Body:
     body = decode_body(key, version, RESPONSE, data, offset)
     open_body(key, body, is_response=True)
     return {"size": len(data), "api": find_api(int(key)).name, "api_version": version, "body": body}
+
+
+def address_text(data: bytes) -> str | bytes:
+    """The 4 or 16 bytes of an IP address as text; other bytes as they are."""
+    return str(ip_address(data)) if len(data) in ADDRESS_SIZES else data
 
 
 def decode_principal(data: bytes) -> Body:

@@ -26,6 +26,7 @@ from kdissect.messages.batches import (
 from kdissect.messages.compressed_frames import claimed_size
 from kdissect.messages.compression import decompress
 
+OFFSET_SIZE: Final = 8
 PREFIX_SIZE: Final = 12  # offset and size, which the size does not count
 CRC_AT: Final = 12
 MAGIC_AT: Final = 16
@@ -126,17 +127,19 @@ def read_messages(
     packed = data[batch.records_start : batch.records_start + batch.compressed_size]
     payload = decompress(batch.codec, packed, limit, batch.magic)
     batch.uncompressed_size = len(payload)
-    walk_messages(payload, 0, len(payload), batch.magic, record_limit, scan)
+    last = walk_messages(payload, 0, len(payload), batch.magic, record_limit, scan)
     batch.record_count = len(scan.records) + scan.lost_count
-    place_messages(batch, scan.records)
+    place_messages(batch, scan.records, last)
 
 
-def place_messages(batch: Batch, records: list[Record]) -> None:
-    """Give the messages inside a wrapper their offsets and times, and the wrapper its own."""
+def place_messages(batch: Batch, records: list[Record], last: i64) -> None:
+    """Give the messages inside a wrapper their offsets and times, and the wrapper its own.
+
+    `last` is the last offset inside, which may be that of a message that is lost.
+    """
     if not records:
         return
     if batch.magic == 1:
-        last = records[-1].offset
         # Producers, and some librdkafka versions ever, leave the wrapper's offset at 0.
         base: i64 = 0
         if batch.last_offset != 0:
@@ -162,28 +165,35 @@ def move_message(record: Record, base: i64, batch: Batch) -> None:
 
 def walk_messages(
     payload: bytes, start: i64, end: i64, magic: i64, record_limit: i64, scan: RecordScan
-) -> None:
-    """The messages of ``payload[start:end]``, all of `magic` and none compressed."""
+) -> i64:
+    """The messages of ``payload[start:end]``, all of `magic` and none compressed.
+
+    Gives the last one's offset, of those that are lost too as far as it is there; -1 for none.
+    """
     position = start
+    last: i64 = -1
     while position < end:
         after = end + 1
+        if end - position >= OFFSET_SIZE:
+            last = read_i64_be(payload, position)
         if end - position >= PREFIX_SIZE:
             after = position + PREFIX_SIZE + i64(read_i32_be(payload, position + 8))
         if len(scan.records) >= record_limit:
             text = f"more than {record_limit} messages"
             scan.fail(CorruptRecords(text, offset=position, data=payload, length=12), 1)
-            return
+            return last
         if after > end or after < position + MAGIC_0_MIN:
             scan.fail(
                 CorruptRecords("message ends early", offset=position, data=payload, length=12), 1
             )
-            return
+            return last
         problem = read_message(payload, position, after, magic, scan.records)
         if problem:
             scan.lost_count += 1
             if scan.error is None:
                 scan.error = CorruptRecords(problem, offset=position, data=payload, length=12)
         position = after
+    return last
 
 
 def read_message(payload: bytes, start: i64, end: i64, magic: i64, records: list[Record]) -> str:
@@ -216,6 +226,16 @@ def read_message(payload: bytes, start: i64, end: i64, magic: i64, records: list
 def read_crc(data: bytes, start: i64) -> i64:
     """The stored CRC-32 of the message at `start`."""
     return i64(read_i32_be(data, start + CRC_AT)) & 0xFFFF_FFFF
+
+
+def check_inner_crc(records: list[Record]) -> bool:
+    """Whether the CRC-32 of every message that was inside a wrapper is the stored one."""
+    for record in records:
+        # A message's own fields start behind its offset and size, with the checksum.
+        stored = i64(read_i32_be(record.payload, record.start)) & 0xFFFF_FFFF
+        if zlib.crc32(record.payload[record.start + 4 : record.end]) != stored:
+            return False
+    return True
 
 
 def check_messages_crc(data: bytes, batch: Batch) -> bool:

@@ -35,7 +35,12 @@ from kdissect.messages.batches import (
 )
 from kdissect.messages.compressed_frames import claimed_size
 from kdissect.messages.compression import CODECS, DECOMPRESSED_LIMIT, decompress
-from kdissect.messages.legacy_records import check_messages_crc, read_messages, scan_message
+from kdissect.messages.legacy_records import (
+    check_inner_crc,
+    check_messages_crc,
+    read_messages,
+    scan_message,
+)
 from kdissect.messages.varints import read_varint, read_varlong
 
 __all__ = [
@@ -45,7 +50,9 @@ __all__ = [
     "Record",
     "RecordScan",
     "check_crc",
+    "check_read_crc",
     "decode_records",
+    "has_inner_crc",
     "make_budget",
     "read_records",
     "read_within",
@@ -166,6 +173,18 @@ def check_crc(data: bytes, batch: Batch) -> bool:
         return check_messages_crc(data, batch)
     found: int = google_crc32c.value(data[batch.start + CRC_FROM : batch.end])
     return found == batch.crc
+
+
+def has_inner_crc(batch: Batch) -> bool:
+    """Whether the messages in a batch have checksums of their own: those in a wrapper."""
+    return batch.magic != 2 and batch.codec != 0
+
+
+def check_read_crc(data: bytes, batch: Batch, scan: RecordScan) -> bool:
+    """As `check_crc`, and the checksums of the messages that were read from a wrapper."""
+    if has_inner_crc(batch) and not check_inner_crc(scan.records):
+        return False
+    return check_crc(data, batch)
 
 
 def make_budget(record_bytes: i64, limit: i64 = DECOMPRESSED_LIMIT) -> Budget:
@@ -343,7 +362,7 @@ def decode_batch(data: bytes, batch: Batch, limit: i64, budget: Budget) -> dict[
         "max_time_ms": batch.max_time_ms,
         "timestamp_type": batch.timestamp_type,
         "crc": batch.crc,
-        "crc_ok": check_crc(data, batch),
+        "crc_ok": check_read_crc(data, batch, scan),
     }
     if batch.magic == 2:
         decoded["attributes"] = batch.attributes

@@ -157,7 +157,7 @@ def test_a_forwarded_request_and_its_principal_are_opened() -> None:
             "name": "bo",
             "token_authenticated": False,
         },
-        "client_host_address": b"\x7f\x00\x00\x01",
+        "client_host_address": "127.0.0.1",
     }
 
 
