@@ -111,10 +111,11 @@ class Summariser:
         self._first: int | None = None
         self._last: int | None = None
         self._outcomes: dict[str, int] = {}
-        self._apis: dict[int, Traffic] = {}
+        # By name: keys and codes mean something else in Kafka 0.7.
+        self._apis: dict[str, Traffic] = {}
         self._clients: Largest[Traffic] = Largest(KEPT, Traffic)
         self._topics: Largest[Topic] = Largest(KEPT, Topic)
-        self._errors: dict[int, ErrorCount] = {}
+        self._errors: dict[str, ErrorCount] = {}
         self._connections = 0
         self._protocols: dict[str, int] = {}
         self._software: Largest[Count] = Largest(KEPT, Count)
@@ -171,11 +172,11 @@ class Summariser:
             word = outcome or "unknown"
             self._outcomes[word] = self._outcomes.get(word, 0) + len(rows)
         facts = ExchangeColumns(batch)
-        names = texts(batch, "api")
-        for key, rows in groups(integers(batch, "api_key", -1)):
-            api = self._apis.setdefault(int(key), Traffic())
-            api.key = int(key)
-            api.name = api.name or str(names[rows[0]] or "")
+        keys = integers(batch, "api_key", -1)
+        for name, rows in text_groups(batch, "api"):
+            api = self._apis.setdefault(name or "", Traffic())
+            api.key = int(keys[rows[0]])
+            api.name = name or ""
             api.add(facts, rows)
         for client, rows in text_groups(batch, "client_id"):
             self._clients.at(client or "").add(facts, rows)
@@ -234,15 +235,15 @@ class Summariser:
                 self._topics.at(name).add(rows, size, count, failed, fetched)
 
     def _add_errors(self, batch: pa.RecordBatch) -> None:
-        names, paths = texts(batch, "name"), texts(batch, "path")
+        paths, codes = texts(batch, "path"), integers(batch, "code", 0)
         exchanges = integers(batch, "exchange_id", -1)
-        for code, rows in groups(integers(batch, "code", 0)):
-            error = self._errors.get(int(code))
+        for name, rows in text_groups(batch, "name"):
+            error = self._errors.get(name or "")
             if error is None:
                 concerns = _concerns(batch.slice(int(rows[0]), 1).to_pylist()[0])
-                error = ErrorCount(int(code), str(names[rows[0]] or ""), concerns)
+                error = ErrorCount(int(codes[rows[0]]), name or "", concerns)
                 error.first_exchange_id = int(exchanges[rows[0]])
-                self._errors[int(code)] = error
+                self._errors[name or ""] = error
             error.count += len(rows)
             for path, some in groups(paths[rows]):
                 error.paths[path or ""] = error.paths.get(path or "", 0) + len(some)

@@ -57,6 +57,9 @@ def command(api: str | None, version: int | None, format_: str, protocol: str) -
         return FOUND
     if api is None:
         print_coverage(format_)
+        if format_ == "table":
+            others = ", ".join(options.PROTOCOLS[2:])
+            click.echo(f"before 0.8: kdissect protocol --protocol 0.7 ({others})", err=True)
         return FOUND
     from kdissect.protocol.apis import find_api
 
