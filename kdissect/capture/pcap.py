@@ -31,6 +31,8 @@ MICROSECONDS: Final = 0xA1B2C3D4
 NANOSECONDS: Final = 0xA1B23C4D
 MODIFIED: Final = 0xA1B2CD34
 # Magic numbers as the first four bytes of a file, either byte order.
+U16: Final = 0xFFFF
+
 PCAP_MAGICS: Final = frozenset(
     magic.to_bytes(4, order)
     for magic in (MICROSECONDS, NANOSECONDS, MODIFIED)
@@ -156,11 +158,24 @@ class PcapScanner(Scanner):
 
     def _resynchronise(self, data: bytes, at: i64) -> i64:
         """Look for the next record; found, `_lost_at` is -1 and it starts at the index given."""
+        size: i64 = len(data)
+        last: i64 = size - self._header_size
+        # The upper half of the seconds changes every 65 536 s.
+        upper: i64 = self.last_time_ns // SECOND_NS >> 16
+        # Where either value stands next; each is looked for again only when it is passed.
+        first: i64 = -1
+        second: i64 = -1
+        if self.last_time_ns < 0 or self._origin + at - self._lost_at > RESYNC_LIMIT:
+            first = second = size
         while True:
-            candidate = self._find_candidate(data, at)
-            if candidate < 0:
+            if first < at:
+                first = self._find_upper(data, at, upper)
+            if second < at:
+                second = self._find_upper(data, at, upper + 1)
+            candidate: i64 = min(first, second)
+            if candidate > last:
                 self._wanted = RESYNC_STEP
-                return max(at, len(data) - self._header_size + 1)
+                return max(at, last + 1)
             verdict = self._confirm(data, candidate)
             if verdict == CONFIRMED:
                 self._report_lost(self._origin + candidate, "then the records go on")
@@ -169,25 +184,17 @@ class PcapScanner(Scanner):
                 return candidate
             at = candidate + 1
 
-    def _find_candidate(self, data: bytes, at: i64) -> i64:
-        """Where the next 18 hours of the last good time might be written, or -1."""
-        if self.last_time_ns < 0 or self._origin + at - self._lost_at > RESYNC_LIMIT:
-            return -1
-        # The upper half of the seconds changes every 65 536 s.
-        upper: i64 = self.last_time_ns // SECOND_NS >> 16
-        first = self._find_upper(data, at, upper)
-        second = self._find_upper(data, at, upper + 1)
-        if first < 0 or (0 <= second < first):
-            first = second
-        return first if first + self._header_size <= len(data) else -1
-
     def _find_upper(self, data: bytes, at: i64, upper: i64) -> i64:
-        """Index of a record whose seconds have `upper` as their upper half, or -1."""
+        """Index of a record whose seconds have `upper` as their upper half; past the end: none."""
+        # Times of the last 18 hours before 2106 have no next half.
+        if upper > U16:
+            return len(data)
         if self._big:
-            return data.find(int(upper).to_bytes(2, "big"), at)
-        # Little-endian: the upper half is two bytes behind the start.
-        found: i64 = data.find(int(upper).to_bytes(2, "little"), at + 2)
-        return found - 2 if found >= 0 else -1
+            found: i64 = data.find(int(upper).to_bytes(2, "big"), at)
+        else:
+            # The upper half is two bytes behind the start.
+            found = data.find(int(upper).to_bytes(2, "little"), at + 2) - 2
+        return found if found >= 0 else len(data)
 
     def _confirm(self, data: bytes, at: i64) -> i64:
         """Whether records start at `at`: CONFIRMED, REFUTED or, for want of bytes, UNDECIDED."""
@@ -197,7 +204,8 @@ class PcapScanner(Scanner):
             if at == size and self._at_end and at > first:
                 return CONFIRMED
             if at + self._header_size > size:
-                self._wanted = at + self._header_size - first
+                # A step more: what is held is copied each time some more is there.
+                self._wanted = at + self._header_size - first + RESYNC_STEP
                 return REFUTED if self._at_end else UNDECIDED
             captured = self._plausible_length(data, at)
             if captured < 0:

@@ -1,4 +1,5 @@
 import struct
+from typing import Any
 
 import pytest
 from hypothesis import given as hypothesis_given
@@ -139,6 +140,35 @@ def test_after_a_corrupt_record_the_next_good_ones_are_found(
     problem = Problem("capture", "corrupt-record", message, START_NS + STEP_NS, 3, size)
     assert scan(data) == (expected([b"abcdefgh"] * 6), [problem])
     assert scan(data, byte_by_byte(data)) == (expected([b"abcdefgh"] * 6), [problem])
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_records_are_found_again_in_the_last_hours_that_the_format_can_write(order: str) -> None:
+    last = ((1 << 32) - 1) * 1_000_000_000
+    packets = [Captured(b"abcdefgh", last)] * 6
+    data = make_pcap(packets, order=order)
+    at = HEADER + 2 * 24
+    assert scan(data[:at] + b"\xfe" * 50 + data[at:])[0] == expected(packets)
+
+
+class CountedBytes(bytes):
+    """Counts the bytes that `find` passes over, where it is not compiled to something faster."""
+
+    searched = 0
+
+    def find(self, *arguments: Any) -> int:
+        found = super().find(*arguments)
+        self.searched += (found if found >= 0 else len(self)) - arguments[1]
+        return found
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_the_search_looks_at_every_byte_only_a_few_times(order: str) -> None:
+    seconds = START_NS // 1_000_000_000 >> 16
+    likely = seconds.to_bytes(2, "big" if order == ">" else "little")
+    data = CountedBytes(corrupted(b"\xff" * 24 + likely * 50_000, order)[0])
+    assert scan(data, [data])[0] == expected([b"abcdefgh"] * 6)
+    assert data.searched < 3 * len(data)
 
 
 def test_a_corrupt_length_costs_its_own_record_only() -> None:
