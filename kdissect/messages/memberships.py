@@ -84,11 +84,11 @@ def _joined(request: Body, answer: Body) -> Membership:
     topics = request.get("topics")
     return Membership(
         "join",
-        request["group_id"],
+        _text(request["group_id"]),
         member or "",
         request.get("group_instance_id") or "",
         generation if error == 0 else None,
-        chosen or (offered[0]["name"] if offered else ""),
+        chosen or _text(offered[0]["name"] if offered else None),
         answer.get("leader") == member if error == 0 and "leader" in answer else None,
         subscription_text(offered[0]["metadata"] if offered else {"topics": topics}),
         partitions_text(answer.get("assigned_partitions") or (), "topic"),
@@ -101,8 +101,8 @@ def _synced(request: Body, answer: Body, protocol_name: str) -> list[Membership]
     plan = request["assignments"] or []
     synced = Membership(
         "sync",
-        request["group_id"],
-        request["member_id"],
+        _text(request["group_id"]),
+        _text(request["member_id"]),
         request.get("group_instance_id") or "",
         request["generation_id"],
         answer.get("protocol_name") or request.get("protocol_name") or protocol_name,
@@ -113,7 +113,7 @@ def _synced(request: Body, answer: Body, protocol_name: str) -> list[Membership]
     return [
         synced._replace(
             event="assign",
-            member_id=entry["member_id"],
+            member_id=_text(entry["member_id"]),
             group_instance_id="",
             is_leader=entry["member_id"] == request["member_id"],
             assignment=assignment_text(entry["assignment"]),
@@ -123,9 +123,9 @@ def _synced(request: Body, answer: Body, protocol_name: str) -> list[Membership]
 
 
 def _left(request: Body, answer: Body) -> list[Membership]:
-    group, error = request["group_id"], answer.get("error_code")
+    group, error = _text(request["group_id"]), answer.get("error_code")
     if "members" not in request:
-        return [Membership("leave", group, request["member_id"], error_code=error)]
+        return [Membership("leave", group, _text(request["member_id"]), error_code=error)]
     answers = answer.get("members") or []
     left = []
     for place, member in enumerate(request["members"] or ()):
@@ -134,8 +134,8 @@ def _left(request: Body, answer: Body) -> list[Membership]:
             Membership(
                 "leave",
                 group,
-                member["member_id"],
-                member["group_instance_id"] or "",
+                _text(member["member_id"]),
+                _text(member["group_instance_id"]),
                 reason=member.get("reason") or "",
                 error_code=own,
             )
@@ -148,10 +148,9 @@ def _missed(request: Body, answer: Body) -> list[Membership]:
     if not error:
         return []
     instance = request.get("group_instance_id") or ""
-    member, generation = request["member_id"], request["generation_id"]
-    return [
-        Membership("heartbeat", request["group_id"], member, instance, generation, error_code=error)
-    ]
+    group, member = _text(request["group_id"]), _text(request["member_id"])
+    generation = request["generation_id"]
+    return [Membership("heartbeat", group, member, instance, generation, error_code=error)]
 
 
 def _beat(request: Body, answer: Body) -> Membership | None:
@@ -178,8 +177,8 @@ def _beat(request: Body, answer: Body) -> Membership | None:
         return None
     return Membership(
         event,
-        request["group_id"],
-        answer.get("member_id") or request["member_id"],
+        _text(request["group_id"]),
+        _text(answer.get("member_id") or request["member_id"]),
         request.get("instance_id") or "",
         answer["member_epoch"] if error == 0 else epoch,
         request.get("server_assignor") or "",
@@ -191,7 +190,7 @@ def _beat(request: Body, answer: Body) -> Membership | None:
 
 
 def _reason(request: Body, answer: Body) -> str:
-    reasons = [status["status_detail"] for status in answer.get("status") or ()]
+    reasons = [_text(status["status_detail"]) for status in answer.get("status") or ()]
     if request.get("shutdown_application"):
         reasons.insert(0, "shutdown of the application")
     return "; ".join(reasons) or answer.get("error_message") or ""
@@ -231,7 +230,7 @@ def subscription_text(value: Any) -> str:
         return ""
     if "topics" in value:
         patterns = [f"/{pattern}/" for pattern in value.get("patterns") or ()]
-        return " ".join([*(value["topics"] or ()), *patterns])
+        return " ".join([*map(_text, value["topics"] or ()), *patterns])
     if "url" in value:
         return f"{value['url']} config offset {value['config_offset']}"
     return _other_text(value)
@@ -242,7 +241,7 @@ def assignment_text(value: Any) -> str:
     if not isinstance(value, dict):
         return ""
     if "assigned_partitions" in value:
-        return partitions_text(value["assigned_partitions"], "topic")
+        return partitions_text(value["assigned_partitions"] or (), "topic")
     if "config_offset" in value:
         texts = [partitions_text(value["assignment"] or (), "connector", "tasks")]
         revoked = partitions_text(value.get("revoked") or (), "connector", "tasks")
@@ -257,7 +256,7 @@ def partitions_text(entries: Iterable[Body], name: str, numbers: str = "partitio
     'a:0,2 b:'
     """
     return " ".join(
-        f"{entry[name]}:{','.join(map(str, entry.get(numbers) or ()))}" for entry in entries
+        f"{_text(entry[name])}:{','.join(map(str, entry.get(numbers) or ()))}" for entry in entries
     )
 
 
@@ -265,3 +264,8 @@ def _other_text(value: Body) -> str:
     if "undecoded" in value:
         return f"{value['undecoded']} bytes, not decoded: {value['error']}"
     return json.dumps(value.get("json", value), ensure_ascii=False, default=repr)
+
+
+def _text(value: str | None) -> str:
+    """A field that Kafka says is never null, though the wire may have null anywhere."""
+    return "" if value is None else value
