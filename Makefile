@@ -3,11 +3,12 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 PYTHON ?= python3
 TESTS ?= tests
+MINUTES ?= 10
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py $(shell find kdissect -type f -not -path '*/__pycache__/*')
 
-.PHONY: help demo setup check test test-plain test-compiled fuzz bench golden captures schema docs clean
+.PHONY: help demo setup check test test-plain test-compiled fuzz properties tshark bench golden captures schema docs clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
@@ -62,8 +63,15 @@ test-compiled: ## make test, but fail when nothing can be compiled
 	@rm -f $(VENV)/.installed
 	@$(MAKE) --no-print-directory test
 
-fuzz: $(VENV)/.developer ## run the property tests a hundred times as long
+fuzz: $(VENV)/.developer ## run the coverage-guided fuzzers: make fuzz MINUTES=60
+	$(BIN)/pip install --disable-pip-version-check -q "atheris>=3"
+	nice -n 19 $(BIN)/python -m tools.fuzz --minutes $(MINUTES)
+
+properties: $(VENV)/.developer ## run the property tests a hundred times as long
 	$(BIN)/python -m pytest -q --hypothesis-profile=fuzz $(TESTS)
+
+tshark: $(VENV)/.developer ## ask tshark 4.0 again what is in the captures, for the tests
+	$(BIN)/python -m tools.tshark
 
 bench: $(VENV)/.installed ## measure kdissect beside its peers (tshark must be there)
 	$(BIN)/python -m benchmarks.peers

@@ -15,8 +15,8 @@ from tools.print_docs import TWINS, pages
 ROOT = Path(__file__).parent.parent
 PACKAGE = Path(kdissect.__path__[0])
 TARGETS = (
-    "demo", "setup", "check", "test", "test-plain", "test-compiled", "fuzz", "bench", "golden",
-    "captures", "schema", "docs", "clean",
+    "demo", "setup", "check", "test", "test-plain", "test-compiled", "fuzz", "properties",
+    "tshark", "bench", "golden", "captures", "schema", "docs", "clean",
 )  # fmt: skip
 RELATIVE_LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]+)?\)")
 
