@@ -34,8 +34,16 @@ def seeds(target: str) -> list[bytes]:
         return list(packed())
     if target == "embedded":
         return list(embedded())
+    if target == "old":
+        return [
+            bytes([protocol, api]) + frame
+            for pair in old_pairs()
+            for frame in pair
+            for protocol in range(3)
+            for api in range(5)
+        ]
     if target == "connections":
-        return list(connections())
+        return [*connections(), *old_connections()]
     return list(small_captures())
 
 
@@ -152,6 +160,33 @@ def connections() -> Iterator[bytes]:
             for start in range(4):
                 yield bytes([start]) + b"".join(talk)
             talk = []
+
+
+def old_pairs() -> list[tuple[bytes, bytes]]:
+    """Requests of 0.7 with their responses; produce requests have none."""
+    from tests import old_builders as old
+
+    messages = old.message(b"plain", 0) + old.message(b"magic 1") + old.wrapper(old.message(b"in"))
+    entry = old.fetch_entry("topic", 0, 100, 1 << 20)
+    return [
+        (old.produce("topic", messages), b""),
+        (old.multiproduce(old.produce_entry("topic", 1, messages)), b""),
+        (old.fetch("topic", 100), old.fetched(messages)),
+        (old.fetch("topic", 100), old.fetched(b"", 1)),
+        (old.multifetch(entry, entry), old.multifetched((0, messages), (0, b""))),
+        (old.offsets("topic"), old.listed([300, 200, 0])),
+    ]
+
+
+def old_connections() -> Iterator[bytes]:
+    talk = b"".join(
+        packet(side, len(frame).to_bytes(4, "big") + frame)
+        for pair in old_pairs()
+        for side, frame in enumerate(pair)
+        if frame
+    )
+    for start in range(20):
+        yield bytes([start]) + talk
 
 
 def packet(side: int, payload: bytes) -> bytes:

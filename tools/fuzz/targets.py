@@ -32,8 +32,13 @@ from kdissect.messages.headers import (
 from kdissect.messages.internal_topics import CONTROL_VALUES, COORDINATORS, METADATA, opened_record
 from kdissect.messages.layout_choice import body_readers
 from kdissect.messages.memberships import memberships
+from kdissect.messages.message_sets import check_set_crc, decode_set, read_set, scan_set
+from kdissect.messages.old_bodies import decode_old, full_old_body
+from kdissect.messages.old_protocols import OLD_APIS, PROTOCOLS
+from kdissect.messages.old_recognition import is_request_07
 from kdissect.messages.records import check_crc, decode_records, read_records, scan_batches
 from kdissect.messages.roles import fact_plans
+from kdissect.messages.telemetry import decode_metrics
 from kdissect.pipeline import Options, make_dissector
 from kdissect.protocol.apis import APIS
 from kdissect.tables.batches import BatchBuilder
@@ -208,7 +213,7 @@ def fuzz_embedded(data: bytes) -> None:
     """Two bytes choose what the rest is: members' bytes, own topics' records, forwarded frames."""
     if len(data) < 3:
         return
-    choice, detail, rest = data[0] % 6, data[1], data[2:]
+    choice, detail, rest = data[0] % 7, data[1], data[2:]
     with suppress(DecodeError):
         opened = open_embedded(choice, detail, rest)
         body_json({"opened": opened}, True).encode()
@@ -231,18 +236,45 @@ def open_embedded(choice: int, detail: int, rest: bytes) -> Any:
         return decode_forwarded(rest)
     if choice == 4:
         return decode_forwarded_answer(rest[detail:], rest[:detail])
-    return decode_principal(rest)
+    if choice == 5:
+        return decode_principal(rest)
+    return decode_metrics(rest, detail % len(CODECS))
+
+
+def fuzz_old(data: bytes) -> None:
+    """A byte each for protocol and API, then a frame of before 0.8; its bytes are a set, too."""
+    if len(data) < 2:
+        return
+    protocol = 1 + data[0] % len(OLD_APIS)
+    apis = list(OLD_APIS[protocol].values())
+    api = apis[data[1] % len(apis)]
+    frame = data[2:]
+    for direction in (REQUEST, RESPONSE):
+        with suppress(DecodeError):
+            decode_old(PROTOCOLS[protocol], api.key, direction, frame)
+        with suppress(DecodeError):
+            opened = full_old_body(protocol, api.key, frame, direction == RESPONSE, frame)
+            body_json(opened, True).encode()
+    is_request_07(frame, len(frame))
+    scan = scan_set(frame, 0, len(frame), 7)
+    accounted = sum(batch.size for batch in scan.batches)
+    assert accounted + scan.corrupt_size + scan.partial_size == len(frame)
+    for batch in scan.batches:
+        check_set_crc(frame, batch)
+        for record in read_set(frame, batch, UNPACKED_LIMIT).records:
+            assert 0 <= record.start <= record.end <= len(record.payload)
+    body_json({"set": decode_set(frame)}, True).encode()
 
 
 def fuzz_connections(data: bytes) -> None:
-    """A byte of how the capture starts, then packets of one connection.
+    """A byte of how the capture starts and of the protocol, then packets of one connection.
 
     Packet: a byte (bit 0 the broker's, bits 1-2 as it is, lost, doubled or late, bits 3-7 high
     bits of the size), a byte of the low bits of the size, that many bytes.
     """
     if not data:
         return
-    dissector = new_dissector()
+    dissector = new_dissector(("auto", *PROTOCOLS)[data[0] // 4 % (1 + len(PROTOCOLS))])
     packets = []
     sequences = [1001, 70001]
     ports = (50000, 9092 if data[0] & 2 else 40000)
@@ -289,11 +321,10 @@ def tcp(
     )
 
 
-def new_dissector() -> Dissector:
+def new_dissector(protocol: str) -> Dissector:
     """One that makes every table."""
-    dissector = make_dissector(
-        Options(tables=tuple(TABLES), payload=True, verify_crc=True), False, False
-    )
+    options = Options(tables=tuple(TABLES), payload=True, verify_crc=True, protocol=protocol)
+    dissector = make_dissector(options, collects=False, keeps_frames=False)
     dissector.unpacked_limit = UNPACKED_LIMIT
     dissector.exchanges.plans = PLANS
     return dissector
@@ -350,6 +381,7 @@ TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     "packed-records": fuzz_packed_records,
     "compression": fuzz_compression,
     "embedded": fuzz_embedded,
+    "old": fuzz_old,
     "connections": fuzz_connections,
     "captures": fuzz_captures,
     "show": fuzz_show,
