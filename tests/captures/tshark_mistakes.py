@@ -42,7 +42,9 @@ BROKERS_AS_ARRAYS: Final = (
     "reads an assignment's broker ids as lengths of further arrays: of the broker 2147483647 it "
     "says that it is an invalid array length"
 )
-NULL_CONFIG: Final = "ends at a config without value, which in compact form is one byte, 0"
+NULL_CONFIG: Final = (
+    "ends at a config without value, and shows neither the configs behind it nor topics"
+)
 NO_THROTTLE: Final = (
     "reads no throttle time before v3, DeleteTopicsResponse has it from v1 on; what it takes for "
     "the count of topics is that"
@@ -62,9 +64,12 @@ NAME_AS_PARTITION: Final = (
     "reads a topic's name as partitions: the end of y日xa, 97 a5 78 61, is shown as -1750763423"
 )
 
+NO_TOPICS: Final = (
+    "loses its place behind the timeout of reassignment requests: it shows no topics, or empty "
+    "names and partition 1667457891, which are the letters cccc of a name"
+)
 # APIs of which tshark loses requests, so that it says of their responses that these are missing: it
-# stops inside them (see MISTAKES; of Produce, inside old messages; of both reassignment APIs it
-# shows no field behind the timeout).
+# stops inside them (see MISTAKES; of Produce, inside old messages).
 LOST_REQUESTS: Final = frozenset({0, 6, 19, 37, 43, 45, 46})
 
 MISTAKES: Final = (
@@ -75,7 +80,7 @@ MISTAKES: Final = (
     Mistake(14, RESPONSE, range(4), ("member_assignment",), BYTES),
     Mistake(15, RESPONSE, range(5), ("member_metadata",), BYTES),
     Mistake(19, REQUEST, range(6), ("partition_id",), BROKERS_AS_ARRAYS),
-    Mistake(19, REQUEST, range(5, 6), ("config_value",), NULL_CONFIG),
+    Mistake(19, REQUEST, range(6), ("config_value",), NULL_CONFIG),
     Mistake(20, RESPONSE, range(1, 3), (), NO_THROTTLE),
     Mistake(27, RESPONSE, range(1), (), THROTTLE),
     Mistake(31, RESPONSE, range(2), ("error",), COMPACT_COUNT),
@@ -87,6 +92,8 @@ MISTAKES: Final = (
     Mistake(40, REQUEST, range(2), ("token_hmac",), BYTES),
     Mistake(41, RESPONSE, range(2), ("token_hmac",), BYTES),
     Mistake(43, REQUEST, range(3), ("topic_name", "partition_id"), NAME_AS_PARTITION),
+    Mistake(45, REQUEST, range(1), ("topic_name",), NO_TOPICS),
+    Mistake(46, REQUEST, range(1), ("topic_name",), NO_TOPICS),
 )
 
 

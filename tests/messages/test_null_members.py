@@ -7,7 +7,7 @@ from kdissect.messages.bodies import decode
 from kdissect.messages.group_protocols import opened_member
 from kdissect.messages.memberships import Membership, memberships
 from kdissect.protocol.apis import find_api
-from tests.protocol.test_vectors import VECTORS
+from tools.fuzz.seeds import vector_lines
 
 GROUP_APIS = (
     "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "ConsumerGroupHeartbeat",
@@ -36,8 +36,8 @@ def nulled(value: Any) -> Iterator[Any]:
 
 
 def bodies(api: str, side: str) -> Iterator[tuple[int, Any]]:
-    for name, version, raw, _ in VECTORS:
-        if name == api + side.capitalize():
+    for _, name, version, releases, raw in vector_lines():
+        if name == api + side.capitalize() and not releases:
             yield version, decode(api, version, side, raw)
 
 

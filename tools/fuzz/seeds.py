@@ -1,10 +1,13 @@
-"""What fuzzing starts from: the vectors of kio, and what real captures hold."""
+"""What fuzzing starts from: the vectors of the tests, and what real captures hold."""
 
 import base64
 import json
+import lzma
+from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import kdissect
 from kdissect.errors import DecodeError
@@ -12,7 +15,7 @@ from kdissect.messages.headers import read_request_header, response_body_offset
 from kdissect.protocol.apis import APIS, find_api
 from tools.golden import captures
 
-VECTORS: Final = Path(__file__).parents[2] / "tests" / "protocol"
+VECTORS: Final = Path(__file__).parents[2] / "tests" / "protocol" / "vectors.jsonl.xz"
 FRAME_LIMIT: Final = 2_000  # larger ones are slow to fuzz and show nothing more
 CAPTURE_PACKETS: Final = 30
 PER_LAYOUT: Final = 2
@@ -52,15 +55,36 @@ def chosen(key: int, version: int, body: bytes) -> bytes:
     return bytes([key, version - APIS[key].lowest]) + body
 
 
-def vector_lines() -> Iterator[tuple[str, int, bytes]]:
-    for path in sorted(VECTORS.glob("vectors*.jsonl")):
-        for line in path.read_text("utf-8").splitlines():
-            _, name, version, raw, *_ = json.loads(line)
-            yield name, version, base64.b64decode(raw)
+class Written(NamedTuple):
+    """A message that Kafka's classes or kio wrote; `releases` are those of a variant, else ""."""
+
+    writer: str
+    name: str
+    version: int
+    releases: str
+    raw: bytes
+
+
+@cache
+def written() -> list[Written]:
+    """All vectors of the tests."""
+    with lzma.open(VECTORS, "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    return [Written(*row[:4], base64.b64decode(row[4])) for row in rows]
+
+
+def vector_lines() -> Iterator[Written]:
+    """A few of every layout."""
+    taken: Counter[tuple[str, int, str]] = Counter()
+    for message in written():
+        layout = (message.name, message.version, message.releases)
+        if taken[layout] < PER_LAYOUT:
+            taken[layout] += 1
+            yield message
 
 
 def vectors(role: str) -> Iterator[bytes]:
-    for name, version, raw in vector_lines():
+    for _, name, version, _, raw in vector_lines():
         if name.endswith(role) and name.removesuffix(role) in {api.name for api in APIS.values()}:
             yield chosen(find_api(name.removesuffix(role)).key, version, raw)
 
@@ -124,7 +148,7 @@ def packed() -> Iterator[bytes]:
 
 def embedded() -> Iterator[bytes]:
     """Members' bytes and own topics' records from the vectors' layouts, forwarded requests."""
-    for name, version, raw in vector_lines():
+    for _, name, version, _, raw in vector_lines():
         if name.startswith("ConsumerProtocol"):
             part = int(name.endswith("Assignment"))
             for assignor in range(7):

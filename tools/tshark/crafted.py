@@ -9,14 +9,14 @@ from kdissect.protocol.apis import APIS, find_api
 from tests.capture.writers import make_pcap
 from tests.messages.record_builders import make_batch, make_message, make_record
 from tests.packets.builders import BROKER, CLIENT, make_tcp_packet
-from tools.fuzz.seeds import vector_lines
+from tools.fuzz.seeds import written
 from tools.fuzz.targets import frame_of
 from tools.tshark.oracle import NEWEST_OF_TSHARK
 
 PORTS: Final = (50000, 9092)
 SEGMENT: Final = 1400
 KEY: Final = b"key"  # of the first record
-PER_LAYOUT: Final = 2
+PER_LAYOUT: Final = 5
 PRODUCE: Final = 0
 FETCH: Final = 1
 
@@ -28,7 +28,9 @@ def crafted_frames() -> Iterator[tuple[bytes, bytes]]:
     """
     names = {api.name for api in APIS.values()}
     bodies: dict[tuple[int, int], dict[str, list[bytes]]] = {}
-    for name, version, raw in vector_lines():
+    for writer, name, version, releases, raw in written():
+        if releases or not writer.startswith("kio"):
+            continue
         role = "response" if name.endswith("Response") else "request"
         api = name.removesuffix("Response").removesuffix("Request")
         if api in names and version <= NEWEST_OF_TSHARK.get(find_api(api).key, -1):

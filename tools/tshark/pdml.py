@@ -48,10 +48,9 @@ class Told(NamedTuple):
 
 def run_tshark(arguments: list[str]) -> str:
     environment = os.environ | {"TZ": "UTC", "LC_ALL": "C.UTF-8"}
-    ended = subprocess.run(
-        ["tshark", *arguments], check=True, capture_output=True, env=environment, encoding="utf-8"
-    )
-    return ended.stdout
+    ended = subprocess.run(["tshark", *arguments], check=True, capture_output=True, env=environment)
+    # It cuts long texts, in the middle of a character if need be.
+    return ended.stdout.decode("utf-8", "replace")
 
 
 def tshark_version() -> str:
