@@ -35,7 +35,9 @@ def crafted_lines(pairs: Sequence[tuple[bytes, bytes]], types: dict[str, str]) -
 
 
 def main() -> None:
-    paths = [Path(name).resolve() for name in sys.argv[1:]] or captures()
+    # tshark knows nothing before 0.8.
+    known = [path for path in captures() if path.parent.name != "old"]
+    paths = [Path(name).resolve() for name in sys.argv[1:]] or known
     types = field_types()
     lines = [Line(name, told, "") for name, told in chosen(all_told(paths, types))]
     lines += crafted_lines(list(crafted_frames()), types)
