@@ -128,9 +128,9 @@ def decode_forwarded_answer(data: bytes, request: bytes) -> Body:
     return {"size": len(data), "api": find_api(int(key)).name, "api_version": version, "body": body}
 
 
-def address_text(data: bytes) -> str | bytes:
-    """The 4 or 16 bytes of an IP address as text; other bytes as they are."""
-    return str(ip_address(data)) if len(data) in ADDRESS_SIZES else data
+def address_text(data: bytes | None) -> str | bytes | None:
+    """The 4 or 16 bytes of an IP address as text; other bytes, and null, as they are."""
+    return str(ip_address(data)) if data and len(data) in ADDRESS_SIZES else data
 
 
 def decode_principal(data: bytes) -> Body:

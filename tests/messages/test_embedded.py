@@ -189,6 +189,11 @@ def test_an_envelope_in_an_envelope_is_not_opened() -> None:
         decode_forwarded(bytes.fromhex("003a 0000 00000001 ffff 00"))
 
 
+def test_an_envelope_of_nulls_stays_one() -> None:
+    nulls = {"request_data": None, "request_principal": None, "client_host_address": None}
+    assert decode("Envelope", 0, "request", bytes(4)) == nulls
+
+
 def test_the_assignments_of_quickstart_are_those_the_clients_got() -> None:
     rebalances = json.loads((CAPTURES / "quickstart.json").read_text())["rebalances"]
     rows = [dict(zip(rebalances["columns"], row, strict=True)) for row in rebalances["rows"]]
