@@ -20,8 +20,10 @@ from kdissect.errors import (
 
 if TYPE_CHECKING:
     from kdissect.dissected import DissectedExchange, dissect
-    from kdissect.messages.bodies import decode
+    from kdissect.messages.bodies import decode, decode_request, decode_response
+    from kdissect.messages.named import decode_message
     from kdissect.messages.old_bodies import decode_old
+    from kdissect.messages.records import decode_records
     from kdissect.pipeline import Balance, Options, Reading, Run, read, write
 
 __version__ = "0.1.0"
@@ -46,7 +48,11 @@ __all__ = [
     "UnknownApi",
     "UnknownCaptureFormat",
     "decode",
+    "decode_message",
     "decode_old",
+    "decode_records",
+    "decode_request",
+    "decode_response",
     "dissect",
     "read",
     "write",
@@ -61,6 +67,10 @@ _LAZY = {
     "Reading": "kdissect.pipeline",
     "Run": "kdissect.pipeline",
     "decode": "kdissect.messages.bodies",
+    "decode_message": "kdissect.messages.named",
+    "decode_records": "kdissect.messages.records",
+    "decode_request": "kdissect.messages.bodies",
+    "decode_response": "kdissect.messages.bodies",
     "decode_old": "kdissect.messages.old_bodies",
     "dissect": "kdissect.dissected",
     "read": "kdissect.pipeline",

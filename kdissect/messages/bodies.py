@@ -19,9 +19,11 @@ from kdissect.messages.layout_choice import (
     Body,
     decode_body,
     decode_loosely,
+    decode_strictly,
 )
 from kdissect.messages.redaction import redacted
 from kdissect.protocol.apis import find_api
+from kdissect.protocol.primitives import read_int32
 
 __all__ = [
     "REQUEST",
@@ -31,26 +33,53 @@ __all__ = [
     "decode_body",
     "decode_frame",
     "decode_request",
+    "decode_response",
     "header_values",
 ]
 
 
 def decode(api: str | int, version: int, direction: str, data: bytes) -> Body:
-    """A body without its header; `direction` is "request" or "response". Raises DecodeError.
+    """A body without its header; `direction` is "request" or "response".
 
-    `api` is a key or a name. Credentials are redacted.
+    `api` is a key, a name or a former name. The value is a dict of the fields in wire order, names
+    in snake_case; ``layout_of``, first, names the releases when the body is in a layout that later
+    ones changed under the same version. Tagged fields are there when they are on the wire, those
+    that nobody knows are in ``unknown_tags``. Credentials are redacted.
+
+    Raises DecodeError with the path and the byte offset for missing bytes, with the offset for
+    bytes left over; UnknownApi, a DecodeError, when there is no such API or version.
+
+    >>> decode("Heartbeat", 0, "response", bytes([0, 27]))
+    {'error_code': 27}
     """
-    body = decode_body(api, version, direction, data)
+    body = decode_strictly(api, version, direction, data)
     open_body(find_api(api).key, body, direction == RESPONSE)
     return _redacted(body)
 
 
 def decode_request(data: bytes, protocol: GroupProtocol = NO_PROTOCOL) -> tuple[Body, Body]:
-    """Header and body of a request frame, see `decode_frame`. Raises DecodeError."""
+    """Header and body of a request without its 4 bytes of size. Raises DecodeError.
+
+    The API and version are in the header. The body is as `decode_frame` gives it: bytes behind the
+    last field are counted in ``trailing_size``.
+    """
     header = read_request_header(data)
     body = decode_loosely(header.api_key, header.api_version, REQUEST, data, header.body_offset)
     open_body(header.api_key, body, is_response=False, protocol=protocol)
     return header_values(header, data), _redacted(body)
+
+
+def decode_response(
+    api: str | int, version: int, data: bytes, request: bytes = b""
+) -> tuple[Body, Body]:
+    """Header and body of a response without its 4 bytes of size. Raises DecodeError.
+
+    `api` and `version` are those of its request, which the response does not say. The body is as
+    `decode_frame` gives it, which also says what `request` is for.
+    """
+    key = find_api(api).key
+    body = decode_frame(key, version, data, True, request)
+    return {"correlation_id": int(read_int32(data, 0)[0])}, body
 
 
 def decode_frame(

@@ -101,11 +101,7 @@ def decode_control(data: bytes, kind: str | int) -> Body:
     if kind not in CONTROL_VALUES:
         raise UnknownApi(f"unknown control record {kind!r}", data=data)
     name = CONTROL_VALUES[str(kind)]
-    values = decode_message("embedded", name, version, data)
-    if "voters" in values and values["voters"] is None:
-        # Not nullable: what 2.8 wrote fits the newer layout by accident.
-        values = decode_message("embedded", name, version, data, first_release=PREVIEW)
-    return {"size": len(data), **values}
+    return {"size": len(data), **decode_message("embedded", name, version, data)}
 
 
 def decode_key(data: bytes, file: str) -> Body:

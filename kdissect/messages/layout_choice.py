@@ -1,7 +1,12 @@
 """Bytes that are one whole layout → values; the layouts of other releases are tried in turn.
 
 Kafka changed some layouts in place, under the same key and version (previews and betas). The
-newest is tried first; what does not fit or leaves bytes over is read as the older ones.
+newest is tried first; what does not fit or leaves bytes over is read as the older ones. So is, in
+records, what fits only with a null where the layout has none: no release wrote such a record.
+
+What this cannot tell: a body of a group, share or quorum API that names nothing (no topics, no
+members) has the same bytes and the same values in both layouts, and counts as the newest; a
+DelegationTokenRecord of 3.0 to 3.5 whose list of renewers looks like a requester is read as one.
 """
 
 from functools import cache
@@ -11,7 +16,7 @@ from kdissect.errors import DecodeError, InvalidValue, UnknownApi
 from kdissect.protocol.apis import find_api
 from kdissect.protocol.layouts import build_reader
 from kdissect.protocol.notation import load_file
-from kdissect.protocol.specs import Definition
+from kdissect.protocol.specs import Definition, FieldSpec, snake_case
 from kdissect.protocol.structures import StructReader
 
 REQUEST: Final = "request"
@@ -24,6 +29,12 @@ Body = dict[str, Any]
 def decode_body(api: str | int, version: int, direction: str, data: bytes, offset: int = 0) -> Body:
     """The body from `offset` to the end of `data`, credentials and all. Raises DecodeError."""
     return read_first(api_readers(api, version, direction, data), data, offset)[0]
+
+
+def decode_strictly(api: str | int, version: int, direction: str, data: bytes) -> Body:
+    """As `decode_body`; ``layout_of`` names the releases when the layout is not the newest."""
+    values, releases = read_first(api_readers(api, version, direction, data), data, 0)
+    return {"layout_of": releases, **values} if releases else values
 
 
 def decode_loosely(
@@ -68,6 +79,8 @@ def decode_message(
         raise UnknownApi(f"no layout for {name} v{version}", data=data)
     if first_release:
         readers = tuple(sorted(readers, key=lambda choice: first_release not in choice[1].split()))
+    if len(readers) > 1:
+        readers = _without_odd_nulls(readers, file, name, version, data, offset)
     values, releases = read_first(readers, data, offset)
     return {"layout_of": releases, **values} if releases else values
 
@@ -84,6 +97,40 @@ def read_first(
             first_error = first_error or error
     assert first_error is not None  # noqa: S101 - there is a reader
     raise first_error
+
+
+def _without_odd_nulls(
+    readers: tuple[tuple[StructReader, str], ...],
+    file: str,
+    name: str,
+    version: int,
+    data: bytes,
+    offset: int,
+) -> tuple[tuple[StructReader, str], ...]:
+    """Those of the layouts that fit without a null that they do not have; all if none does."""
+    definition = load_file(f"messages/{file}")[name]
+    specs = {" ".join(spec.releases): spec for _, spec in definition.variants}
+    specs[""] = definition.layouts[LAYOUT]
+    for reader, releases in readers:
+        try:
+            values = read_whole(reader, data, offset)
+        except DecodeError:
+            continue
+        if not has_odd_null(values, specs[releases].fields, version):
+            return ((reader, releases),)
+    return readers
+
+
+def has_odd_null(values: Body, fields: tuple[FieldSpec, ...], version: int) -> bool:
+    """Whether a field of a struct, or of one inside it, is null that may not be."""
+    for field in fields:
+        value = values.get(snake_case(field.name), b"")
+        if value is None and version not in field.nullable:
+            return True
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, dict) and has_odd_null(item, field.fields, version):
+                return True
+    return False
 
 
 def read_whole(reader: StructReader, data: bytes, offset: int) -> Body:

@@ -59,6 +59,19 @@ _FIRST_FLEXIBLE: Final[list[int]] = [
     NEVER if APIS[key].first_flexible < 0 else APIS[key].first_flexible for key in sorted(APIS)
 ]
 _HIGHEST: Final[list[int]] = [APIS[key].highest for key in sorted(APIS)]
+# Of AutoMQ, a fork that adds to Apache's keys.
+VENDOR_APIS: Final[dict[int, str]] = {
+    501: "AutoMQ-CreateStreams", 502: "AutoMQ-OpenStreams", 503: "AutoMQ-CloseStreams",
+    504: "AutoMQ-DeleteStreams", 505: "AutoMQ-PrepareS3Object",
+    506: "AutoMQ-CommitStreamSetObject", 507: "AutoMQ-CommitStreamObject",
+    508: "AutoMQ-GetOpeningStreams", 509: "AutoMQ-GetKVs", 510: "AutoMQ-PutKVs",
+    511: "AutoMQ-DeleteKVs", 512: "AutoMQ-TrimStreams", 513: "AutoMQ-RegisterNode",
+    514: "AutoMQ-GetNodes", 515: "AutoMQ-ZoneRouter",
+    516: "AutoMQ-GetPartitionSnapshot", 517: "AutoMQ-UpdateLicense",
+    518: "AutoMQ-DescribeLicense", 519: "AutoMQ-ExportClusterManifest",
+    520: "AutoMQ-PreparePartitionHandoff", 600: "AutoMQ-GetNextNodeId",
+    601: "AutoMQ-DescribeStreams", 602: "AutoMQ-UpdateGroup",
+}  # fmt: skip
 KEY_COUNT: Final[i64] = len(_FIRST_FLEXIBLE)
 if sorted(APIS) != list(range(KEY_COUNT)):
     raise AssertionError("apis.tsv has holes")
@@ -83,11 +96,13 @@ def find_api(name_or_key: str | int) -> ApiKey:
 def api_name(key: int) -> str:
     """The name of a key, or the key itself in words.
 
-    >>> api_name(3), api_name(501)
-    ('Metadata', 'api-501')
+    Vendors' own APIs have a name and no layout.
+
+    >>> api_name(3), api_name(501), api_name(4000)
+    ('Metadata', 'AutoMQ-CreateStreams', 'api-4000')
     """
     api = APIS.get(key)
-    return api.name if api is not None else f"api-{key}"
+    return api.name if api is not None else VENDOR_APIS.get(key, f"api-{key}")
 
 
 def is_known(key: i64) -> bool:

@@ -99,6 +99,7 @@ def test_a_layout_of_a_preview_is_tried_when_the_final_one_does_not_fit() -> Non
     }
     of_0_8_2 = group + b"\x00\x00\x00\x01\x00\x01t" + b"\x00\x01c" + b"\x00\x01s"
     assert decode("JoinGroup", 0, "request", of_0_8_2) == {
+        "layout_of": "0.8.2",
         "group_id": "g",
         "session_timeout_ms": 30,
         "topics": ["t"],

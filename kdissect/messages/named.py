@@ -1,0 +1,43 @@
+"""Messages that are not bodies of an API, by name: what bodies carry, and Kafka's own records."""
+
+from functools import cache
+
+from kdissect.errors import UnknownApi
+from kdissect.messages import layout_choice
+from kdissect.messages.layout_choice import Body
+from kdissect.messages.redaction import redacted
+from kdissect.protocol.notation import read_index
+
+
+def decode_message(name: str, version: int, data: bytes) -> Body:
+    """The fields of a message of `message_names`, all of `data`. Raises DecodeError.
+
+    Headers are among them (RequestHeader, ResponseHeader), what group members tell each other
+    (ConsumerProtocolSubscription), control records (EndTxnMarker) and the records of Kafka's own
+    topics (TopicRecord). What says their type and version on the wire is not part of them: the two
+    bytes in front of coordinators' keys and values, the three numbers in front of KRaft records.
+    The value is as `kdissect.decode` gives it.
+
+    >>> decode_message("ControlRecordKey", 0, bytes([0, 0, 0, 1]))
+    {'version': 0, 'type': 1}
+    """
+    known = _files().get(name)
+    if known is None:
+        raise UnknownApi(f"unknown message {name!r}", data=data)
+    file, newest_name = known
+    values = redacted(layout_choice.decode_message(file, newest_name, version, data))
+    assert isinstance(values, dict)  # noqa: S101 - a dict stays one
+    return values
+
+
+def message_names() -> tuple[str, ...]:
+    """The names that `decode_message` takes, without former ones."""
+    return tuple(row[0] for row in read_index("messages"))
+
+
+@cache
+def _files() -> dict[str, tuple[str, str]]:
+    """File and newest name of each message by its names of all times."""
+    rows = list(read_index("messages"))
+    former = {name: (row[1], row[0]) for row in rows if row[6] for name in row[6].split(",")}
+    return former | {row[0]: (row[1], row[0]) for row in rows}
