@@ -8,10 +8,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py $(shell find kdissect -type f -not -path '*/__pycache__/*')
 
-.PHONY: help demo setup check test test-plain test-compiled fuzz properties tshark bench golden captures schema docs clean
+.PHONY: help demo setup check test test-plain test-compiled fuzz properties tshark bench golden captures schema coverage-protocol docs clean
 
 help: ## print the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
 
 # --- what the targets need -------------------------------------------------------------------
 
@@ -84,6 +84,9 @@ captures: $(VENV)/.developer ## record captures/ anew with real brokers (Java, t
 
 schema: $(VENV)/.developer ## import Kafka's message definitions: make schema MESSAGES=directory
 	$(BIN)/python -m tools.import_messages $(MESSAGES)
+
+coverage-protocol: $(VENV)/.developer ## say what proves each layout: vectors, captures, both or neither
+	$(BIN)/python -m tools.coverage_protocol
 
 docs: $(VENV)/.developer ## print the reference pages from the code
 	$(BIN)/python -m tools.print_docs

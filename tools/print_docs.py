@@ -9,6 +9,7 @@ import click
 
 from kdissect.cli.program import COMMANDS, program
 from kdissect.tables.schemas import TABLES, Table
+from tools.protocol_page import protocol_page
 
 DOCS = Path(__file__).parent.parent / "docs"
 HELP_WIDTH = 90
@@ -24,7 +25,11 @@ TWINS = {
 
 def pages() -> dict[str, str]:
     """File name → content of every printed page."""
-    return {"tables.md": tables_page(), "command-line.md": command_line_page()}
+    return {
+        "tables.md": tables_page(),
+        "command-line.md": command_line_page(),
+        "protocol.md": protocol_page(),
+    }
 
 
 def tables_page() -> str:

@@ -82,7 +82,10 @@ def print_coverage(format_: str) -> None:
             "key": api.key,
             "name": api.name,
             "versions": f"{api.lowest}-{api.highest}",
+            "first_release": first_release(api, api.lowest),
+            "newest_since": first_release(api, api.highest),
             "flexible_from": api.first_flexible if api.first_flexible >= 0 else None,
+            "headers": header_versions(api),
             "listeners": " ".join(api.listeners),
             "former_names": " ".join(api.former_names) or None,
         }
@@ -91,6 +94,25 @@ def print_coverage(format_: str) -> None:
     writer = make_writer(format_, sys.stdout.buffer)
     writer.write(pa.RecordBatch.from_pylist(rows))
     writer.close()
+
+
+def first_release(api: "ApiKey", version: int) -> str | None:
+    """The first release that spoke a version, as Kafka writes it."""
+    release = api.definition().releases.get(version)
+    return release.first if release else None
+
+
+def header_versions(api: "ApiKey") -> str:
+    """The versions of request and response headers over all versions: ``1-2/0-1``."""
+    from kdissect.protocol.apis import request_header_version, response_header_version
+
+    versions = range(api.lowest, api.highest + 1)
+    texts = []
+    for header_version in (request_header_version, response_header_version):
+        first = header_version(api.key, versions[0])
+        last = header_version(api.key, versions[-1])
+        texts.append(f"{first}" if first == last else f"{first}-{last}")
+    return "/".join(texts)
 
 
 def print_old(protocol: str, api: str | None) -> None:

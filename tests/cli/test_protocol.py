@@ -14,7 +14,10 @@ def test_every_api_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
         "key": 1,
         "name": "Fetch",
         "versions": f"0-{APIS[1].highest}",
+        "first_release": "0.8.0",
+        "newest_since": "4.1",
         "flexible_from": 12,
+        "headers": "1-2/0-1",
         "listeners": "zkBroker broker controller",
         "former_names": None,
     }
