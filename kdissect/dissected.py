@@ -27,7 +27,10 @@ class DissectedExchange:
     exchange is in.
     """
 
-    def __init__(self, columns: dict[str, Any], exchange: Exchange) -> None:
+    def __init__(
+        self, columns: dict[str, Any], exchange: Exchange, names: dict[bytes, str]
+    ) -> None:
+        self._names = names
         self.columns = columns | _endpoints(exchange)
         self.partitions: list[Partition] = exchange.partitions or []
         self.errors: list[ErrorFact] = exchange.errors or []
@@ -59,8 +62,9 @@ class DissectedExchange:
     def body(self, side: str) -> dict[str, Any] | None:
         """The body of `side` (request or response), decoded anew; None when there is none.
 
-        Credentials are redacted; `records` fields are lists of batches with their records. Raises
-        DecodeError.
+        Credentials are redacted; `records` fields are lists of batches with their records. Topics
+        have the names learnt until now, so that later more records of Kafka's own topics may be
+        opened. Raises DecodeError.
         """
         data = self.frame_bytes(side)
         if not data or self.api_key is None:
@@ -69,7 +73,7 @@ class DissectedExchange:
         is_response = side == "response"
         if self.dialect:
             return full_old_body(self.dialect, self.api_key, data, is_response, request)
-        names = topic_names(self.partitions)
+        names = topic_names(self.partitions, self._names)
         return full_body(
             self.api_key, self.api_version, data, is_response, request, names, self._protocol
         )
@@ -124,8 +128,9 @@ class Dissection:
             chosen = chosen_rows(batch, self._where)
             batch = batch.take(chosen)
             exchanges = [exchanges[row] for row in chosen.to_pylist()]
+        names = self._dissector.exchanges.names
         for columns, exchange in zip(_with_plain_times(batch).to_pylist(), exchanges, strict=True):
-            yield DissectedExchange(columns, exchange)
+            yield DissectedExchange(columns, exchange, names)
 
 
 def _with_plain_times(batch: pa.RecordBatch) -> pa.RecordBatch:

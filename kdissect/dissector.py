@@ -262,7 +262,7 @@ class Dissector:
             return None
         key, version = int(exchange.api_key), int(exchange.api_version)
         request = b"" if asked is None else asked.data
-        names = topic_names(exchange.partitions or [])
+        names = topic_names(exchange.partitions or [], self.exchanges.names)
         try:
             if exchange.dialect:
                 return full_old_body(int(exchange.dialect), key, frame.data, is_response, request)

@@ -43,13 +43,14 @@ def full_body(
     return opened
 
 
-def topic_names(partitions: Iterable[Partition]) -> dict[str, str]:
-    """The names of the partitions' topics by id, as bodies write ids."""
-    return {CLUSTER_METADATA_ID: CLUSTER_METADATA} | {
-        read_uuid(partition.topic_id, 0)[0]: partition.topic
-        for partition in partitions
-        if partition.topic and len(partition.topic_id) == UUID_SIZE
-    }
+def topic_names(partitions: Iterable[Partition], learnt: Mapping[bytes, str]) -> dict[str, str]:
+    """The names of the partitions' topics by id, as bodies write ids; `learnt` are all so far."""
+    names = {CLUSTER_METADATA_ID: CLUSTER_METADATA}
+    for partition in partitions:
+        name = partition.topic or learnt.get(partition.topic_id, "")
+        if name and len(partition.topic_id) == UUID_SIZE:
+            names[read_uuid(partition.topic_id, 0)[0]] = name
+    return names
 
 
 def body_json(body: Body | None, has_payload: bool) -> str:

@@ -160,6 +160,17 @@ def test_an_internal_topic_known_by_its_id_is_opened() -> None:
     assert key == told
 
 
+def test_a_name_learnt_later_opens_what_was_fetched_before(tmp_path: Path) -> None:
+    named = [{"name": "__consumer_offsets", "topic_id": OFFSETS}]
+    talk = fetched(conversation().open(), 1).client(request("Metadata", 12, 2))
+    path = tmp_path / "talk.pcap"
+    path.write_bytes(talk.broker(response("Metadata", 12, 2, topics=named)).pcap())
+    first, _ = kdissect.dissect(path)
+    (topic,) = first.response["responses"]
+    (record,) = topic["partitions"][0]["records"][0]["records"]
+    assert record["key"]["type"] == "OffsetCommit"
+
+
 # Forwarded requests
 
 
