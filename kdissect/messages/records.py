@@ -79,6 +79,9 @@ DAMAGED_RECORD_LIMIT: Final = 1_000
 # A record may take 7 bytes, a `Record` takes 128: 100 MiB of the smallest would take 2 GB.
 RECORD_LIMIT: Final = 4_000_000
 
+# No codec packs better: a zstd block of 4 bytes stands for 128 KiB.
+PACKED_RATIO: Final = 32_768
+
 # Of one message. Text packs to a tenth, a broker's answer holds 50 MiB (fetch.max.bytes) of it.
 UNPACKED_RATIO: Final = 16
 # As values for `show` a record takes 600 bytes and a header 150.
@@ -138,6 +141,9 @@ def scan_batch(data: bytes, start: i64, end: i64, batches: list[Batch]) -> str:
     unpacked_size = packed_size
     if codec != 0:
         unpacked_size = claimed_size(codec, data, start + HEADER_SIZE, end)
+        most = unpacked_size if unpacked_size >= 0 else packed_size * PACKED_RATIO
+        if record_count > most:
+            return f"{record_count} records in {packed_size} packed bytes"
     batches.append(
         Batch(
             start,

@@ -16,6 +16,7 @@ from tests.messages.record_builders import (
     GZIP,
     LZ4,
     SNAPPY,
+    ZSTD,
     compress,
     make_batch,
     make_message,
@@ -103,6 +104,26 @@ def test_gzip_of_any_operating_system_is_read() -> None:
         log = log[:22] + b"\x01" + log[23:]  # the codec, which `packed` does not set
         (batch,) = scan_batches(log, 0, len(log)).batches
         assert [record.value() for record in read_records(log, batch).records] == [b"v"]
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+def test_more_records_than_a_packed_batch_can_hold_are_no_count(codec: int) -> None:
+    # The lie would be in every sum over record counts.
+    log = make_batch([make_record(None, b"v")], codec=codec, record_count=0x7FFF_FFFF)
+    found = found_in(produced(log + make_batch([make_record(None, b"v")], codec=codec)))
+    assert found.column("record_count", table="partitions") == [1]
+    assert found.column("record_count") == [1]
+    (problem,) = found.tables["problems"]
+    assert problem["kind"] == "corrupt-records"
+    assert "2147483647 records in" in problem["message"]
+
+
+def test_a_hundred_thousand_empty_records_fit_into_few_packed_bytes() -> None:
+    log = make_batch([make_record()] * 100_000, codec=ZSTD)
+    assert len(log) < 200
+    found = found_in(produced(log))
+    assert found.column("record_count") == [100_000]
+    assert found.tables["problems"] == []
 
 
 # Control batches
