@@ -16,11 +16,11 @@ What was there before Kafka 0.8 is in [old-protocols.md](old-protocols.md).
 
 ## What proves the layouts
 
-A layout is one message in one version. **Vectors**: at least ten messages with known values that
-Kafka's own classes wrote (releases 0.8.2 to 4.4) and, where it has the layout, ten that kio
-wrote, an independent implementation; a test reads every one to its last byte and compares every
-value. **Captures**: a message of a real broker or client in [captures/](../captures/README.md) is
-read to its last byte.
+A layout is one message in one version. **Vectors**: ten messages with known values that Kafka's
+own classes wrote (releases 0.8.2 to 4.4); ten more that kio wrote and a few that kafka-python
+wrote, where they have the layout. A test reads every one to its last byte and compares every value.
+**Captures**: a message of a real broker or client in [captures/](../captures/README.md) is read to
+its last byte.
 """
 NOT_TOLD = """\
 ## What cannot be told

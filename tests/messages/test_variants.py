@@ -118,6 +118,22 @@ def test_tables_are_filled_from_old_layouts() -> None:
     assert found.columns(*columns, table="partitions") == [("orders", 3, 77)]
 
 
+def test_errors_are_found_in_old_layouts() -> None:
+    summary = {"results": [{"topic_id": ORDERS, "partitions": [SUMMARY, SUMMARY]}]}
+    described = {"groups": [{"error_code": 69, "error_message": "gone", "group_id": "workers"}]}
+    described["groups"].append(spoken("ConsumerGroupDescribe", "response")["groups"][0])
+    joined = spoken("JoinGroup", "response") | {"error_code": 27}
+    at = "results[].partitions[].error_code"
+    for api, values, expected in (
+        ("ReadShareGroupStateSummary", summary, [(at, 120, None, 1), (at, 120, None, 1)]),
+        ("ConsumerGroupDescribe", described, [("groups[].error_code", 69, "workers", None)]),
+        ("JoinGroup", joined, [("error_code", 27, None, None)]),
+    ):
+        found = found_in(talk_of(api, response=variant_body(api, "response", values)))
+        columns = found.columns("path", "code", "group_id", "partition", table="errors")
+        assert (api, columns) == (api, expected)
+
+
 def test_a_body_that_fits_the_newest_layout_is_ok() -> None:
     body = make_body("ConsumerGroupHeartbeat", 0, "response", {"error_code": 110})
     found = found_in(talk_of("ConsumerGroupHeartbeat", response=body))

@@ -1,6 +1,6 @@
-"""Messages that Kafka's own classes and kio wrote, of every layout (tools/make_vectors).
+"""Messages of every layout that Kafka, kio and kafka-python wrote (tools/make_vectors).
 
-Two oracles for the facts' sections 1 (types, tag sections, null), 2 (headers), 12 (records of
+Oracles for the facts' sections 1 (types, tag sections, null), 2 (headers), 12 (records of
 internal topics), 15 (variants) and 18 (what kio covers).
 """
 
@@ -85,7 +85,7 @@ def test_every_layout_and_variant_has_ten_vectors_of_kafka_itself() -> None:
         for (name, releases), spec in all_layouts().items()
         for version in spec.versions
     }
-    of_kafka = Counter(each[1:4] for each in ALL_VECTORS if each.writer.startswith("kafka"))
+    of_kafka = Counter(each[1:4] for each in ALL_VECTORS if each.writer.startswith("kafka "))
     assert len(every) == 934
     assert of_kafka == dict.fromkeys(every, 10)
 
@@ -106,6 +106,13 @@ def test_kio_is_the_second_oracle_of_all_but_the_newest_api_versions() -> None:
         ("StreamsGroupHeartbeat", 1), ("StreamsGroupDescribe", 1), ("UnregisterController", 0),
         ("StreamsGroupTopologyDescriptionUpdate", 0),
     }  # fmt: skip
+
+
+def test_kafka_python_is_the_third_oracle_of_what_clients_speak() -> None:
+    layouts = Counter(each[1:4] for each in ALL_VECTORS if each.writer.startswith("kafka-python"))
+    assert len(layouts) == 515
+    assert sum(layouts.values()) == 1956
+    assert ("FetchResponse", 17, "") in layouts
 
 
 def test_every_vector_is_read_and_skipped_exactly() -> None:

@@ -1,7 +1,8 @@
-"""``python -m tools.make_vectors java|kio``: random messages that others wrote, for the tests.
+"""``python -m tools.make_vectors java|kio|kafka-python``: random messages that others wrote.
 
 ``java`` runs Kafka's own generated classes (needs a JDK and Maven), ``kio`` the classes of kio,
-which must be installed: run it once with each release of kio that is wanted, the newest first.
+which must be installed: run it once with each release of kio that is wanted, the newest first;
+``kafka-python`` the classes of kafka-python 3, after ``java``, with the same values.
 The tests need neither: what is made is committed, see `vectors_file`.
 """
 
@@ -22,6 +23,10 @@ def main(arguments: list[str]) -> int:
         others = {each.layout for each in written if each.writer != kio_writer()}
         vectors = kio_vectors(lambda *layout: layout in others)
         replace_vectors(kio_writer(), list(vectors))
+    elif arguments == ["kafka-python"]:
+        from tools.make_vectors.kafka_python import kafka_python_vectors
+
+        replace_vectors("kafka-python", list(kafka_python_vectors()))
     else:
         print(__doc__)
         return 2
