@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kdissect.exchanges import old_conversations
 from kdissect.exchanges.old_conversations import EARLY_LIMIT
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.messages.old_protocols import KAFKA, KAFKA_07
@@ -261,6 +262,40 @@ def test_a_capture_that_starts_late_is_recognised_at_the_first_request() -> None
     found = found_in(whole_talk().start_late(7))
     assert protocols(found) == ["kafka-0.7"]
     assert found.column("api")[-3:] == ["MultiFetch", "MultiProduce", "Offsets"]
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 30])
+def test_it_does_not_matter_how_the_bytes_are_delivered(size: int) -> None:
+    columns = ("api", "outcome", "record_count", "error_code", "decode_status")
+    whole = found_in(whole_talk())
+    for talk in (
+        whole_talk().split(size),
+        whole_talk().double(),
+        whole_talk().split(size).reorder(),
+    ):
+        found = found_in(talk)
+        assert found.columns(*columns) == whole.columns(*columns)
+        for table in ("partitions", "batches", "records"):
+            there = [list(row.values())[3:] for row in found.tables[table]]
+            assert there == [list(row.values())[3:] for row in whole.tables[table]]
+
+
+def test_a_request_given_after_its_response_is_answered_by_it() -> None:
+    talk = answered(asked(conversation(has_acks=False), fetch("a", 0)), fetched(SET))
+    talk = answered(asked(talk, fetch("late", 5)), fetched(SET))
+    # The second request is the last in the file, with its own time.
+    found = found_in(talk.repeat(6, gap_ns=-15_000).lose(6))
+    assert found.columns("outcome") == [("answered",), ("answered",)]
+    assert found.column("topic", "partitions") == ["a", "late"]
+
+
+def test_responses_that_wait_take_limited_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(old_conversations, "EARLY_BYTES", 100)
+    talk = answered(asked(conversation(), fetch("a", 0)), fetched(SET))
+    found = found_in(answered(talk, *[fetched(SET)] * 6))
+    assert found.column("outcome") == ["answered"] + ["orphan"] * 6
+    order = found.column("exchange_id")
+    assert order == sorted(order)
 
 
 def test_responses_that_no_request_comes_for_are_limited() -> None:

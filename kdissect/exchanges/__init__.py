@@ -2,6 +2,7 @@
 
 exchange    the value, and the words and bits on it
 pairing     the stage
+old_conversations  connections that speak a protocol from before 0.8
 memory      what is remembered of one connection
 sides       which side is the broker
 fetches     fetch sessions and long polls

@@ -53,7 +53,9 @@ from kdissect.messages.old_recognition import is_request_07
 from kdissect.protocol.readers import NULL
 
 MS: Final = 1_000_000
-EARLY_LIMIT: Final = 256  # responses that wait for a request behind a hole
+# Responses that wait for a request behind a hole, of one connection: holes wait for 30 s at most.
+EARLY_LIMIT: Final = 256
+EARLY_BYTES: Final = 64 << 20
 _NOTHING: Final[list[Exchange]] = []
 
 
@@ -90,6 +92,7 @@ class OldConversation:
         self._last_end: int = NULL
         self._gaps = 0
         state.early = []
+        state.early_bytes = 0
         state.protocol = CONNECTION_PROTOCOLS[protocol]
 
     def request(self, frame: Frame) -> list[Exchange]:
@@ -130,8 +133,7 @@ class OldConversation:
         """The broker's frame: the exchanges that it completes."""
         at = self._position(frame)
         if at < 0:
-            self._early.append(frame)
-            return [self._orphan(self._early.pop(0))] if len(self._early) > EARLY_LIMIT else []
+            return self._keep_early(frame)
         done = [self._let_go(asked) for asked in self._pending[:at]]
         asked = self._pending[at]
         del self._pending[: at + 1]
@@ -257,6 +259,14 @@ class OldConversation:
                 self._gaps = gaps
                 return at
         return -1
+
+    def _keep_early(self, frame: Frame) -> list[Exchange]:
+        """No request waits for this response: it was lost, or comes later from behind a hole."""
+        self._early.append(frame)
+        held = sum(len(early.data) for early in self._early)
+        if len(self._early) <= EARLY_LIMIT and held <= EARLY_BYTES:
+            return []
+        return [self._orphan(self._early.pop(0))]
 
     def _answers_id(self, asked: Asked, data: bytes) -> bool:
         """Whether a response of 2012 has the correlation id of a request."""
