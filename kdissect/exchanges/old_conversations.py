@@ -11,16 +11,9 @@ from typing import Final
 from kdissect.errors import Problem
 from kdissect.exchanges.exchange import (
     ANSWERED,
-    DAMAGED,
-    FETCH_DATA,
-    FETCH_EMPTY,
-    FETCH_ERROR,
-    LEFTOVER,
     NO_REQUEST,
     NO_RESPONSE_EXPECTED,
     ORPHAN,
-    REQUEST_FAILED,
-    RESPONSE_FAILED,
     UNANSWERED,
     UNKNOWN_API,
     Exchange,
@@ -31,17 +24,16 @@ from kdissect.exchanges.memory import (
     new_exchange,
     place_response,
 )
-from kdissect.exchanges.timing import queue_ns, service_ns
+from kdissect.exchanges.old_details import take_request, take_response
+from kdissect.exchanges.timing import queue_ns
 from kdissect.frames import Frame
 from kdissect.messages.facts import FactSink
 from kdissect.messages.message_sets import scan_set
-from kdissect.messages.old_bodies import OldRead, read_old, set_spans
+from kdissect.messages.old_bodies import read_old, set_spans
 from kdissect.messages.old_facts import OldFacts
 from kdissect.messages.old_protocols import (
     CONNECTION_PROTOCOLS,
-    FETCH,
     KAFKA_07,
-    MULTIFETCH,
     OLD_APIS,
     OLD_ERRORS,
     PRODUCE,
@@ -116,7 +108,9 @@ class OldConversation:
             # The drafts of 2012 have one header for all requests.
             api = OldApi(key, f"api-{key}", OLD_APIS[self.protocol][PRODUCE].request[:4], ())
             exchange.status |= UNKNOWN_API
-        asked = Asked(api, exchange, self._request_facts(api, exchange, frame))
+        facts = OldFacts(self._sink)
+        self.problems += take_request(api, exchange, facts, frame)
+        asked = Asked(api, exchange, facts)
         if self.protocol == KAFKA_07 and not api.response:
             exchange.outcome = NO_RESPONSE_EXPECTED
             exchange.retransmits = frame.retransmits_at_end - frame.retransmits_at_start
@@ -168,75 +162,16 @@ class OldConversation:
         exchange.dialect = self.protocol
         return exchange
 
-    def _request_facts(self, api: OldApi, exchange: Exchange, frame: Frame) -> OldFacts:
-        read = read_old(api.request, frame.data)
-        facts = OldFacts(self._sink)
-        facts.missing = frame.missing
-        facts.read_request(read, frame.data)
-        body = read.body
-        exchange.api_version = body.get("version_id", NULL)
-        exchange.correlation_id = body.get("correlation_id", NULL)
-        exchange.client_id = body.get("client_id")
-        exchange.acks = facts.acks
-        exchange.max_wait_ms = facts.max_wait_ms
-        exchange.min_bytes = facts.min_bytes
-        exchange.topic_count = len({row.topic for row in facts.rows})
-        exchange.record_count = facts.record_count
-        exchange.record_bytes = facts.record_bytes
-        if facts.rows:
-            exchange.partitions = facts.rows
-        if not exchange.status & UNKNOWN_API:
-            self._check(exchange, frame, read, facts, REQUEST_FAILED)
-        return facts
-
     def _answer(self, asked: Asked, frame: Frame) -> None:
-        """Fill in what the response says."""
-        exchange, facts = asked.exchange, asked.facts
+        exchange = asked.exchange
         exchange.outcome = ANSWERED
         exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, self._last_end)
         exchange.wait_ns = 0 if exchange.queue_ns != NULL else NULL
         if frame.end_time_ns >= 0:
             self._last_end = frame.end_time_ns
         self._place(exchange, frame)
-        if not asked.api.response:
-            return
-        read = read_old(asked.api.response, frame.data)
-        facts.missing = frame.missing
-        facts.corrupt_records = ""
-        facts.read_response(self.protocol, read, frame.data)
-        is_whole = self._check(exchange, frame, read, facts, RESPONSE_FAILED)
-        exchange.partitions = facts.rows or None
-        exchange.record_count = facts.record_count
-        exchange.record_bytes = facts.record_bytes
-        if facts.errors:
-            exchange.errors = facts.errors
-        if facts.errors or is_whole:
-            exchange.error_count = len(facts.errors)
-            exchange.error_code = facts.errors[0].code if facts.errors else 0
-        if is_whole and asked.api.key in (FETCH, MULTIFETCH):
-            settle_fetch(exchange)
-
-    def _check(
-        self, exchange: Exchange, frame: Frame, read: OldRead, facts: OldFacts, failed: int
-    ) -> bool:
-        """Set the status of a side and report what is wrong; False when it was not read whole."""
-        side = "request" if failed == REQUEST_FAILED else "response"
-        name = f"{self._name} {OLD_APIS[self.protocol][exchange.api_key].name} {side}"
-        left = len(frame.data) - read.end
-        if frame.missing:
-            exchange.status |= DAMAGED
-        elif read.error is not None:
-            exchange.status |= failed
-            text = f"cannot decode {name}: {read.error}"
-            self._problem(frame, f"undecodable-{side}", text, exchange.exchange_id)
-        elif left:
-            exchange.status |= LEFTOVER
-            text = f"{name}: {left} bytes left over at byte {read.end} of {len(frame.data)}"
-            self._problem(frame, f"leftover-{side}", text, exchange.exchange_id)
-        if facts.corrupt_records and not frame.missing:
-            text = f"{name}: {facts.corrupt_records}"
-            self._problem(frame, "corrupt-records", text, exchange.exchange_id)
-        return read.error is None
+        if asked.api.response:
+            self.problems += take_response(asked.api, exchange, asked.facts, frame)
 
     def _position(self, frame: Frame) -> int:
         """Which of the requests that wait a response answers; -1 for none."""
@@ -346,15 +281,3 @@ def fits_request(protocol: int, data: bytes, size: int) -> bool:
     if len(data) < size:
         return "client_id" in read.body
     return read.error is None and read.end == size
-
-
-def settle_fetch(exchange: Exchange) -> None:
-    """Say how a fetch ended, and how long it waited for data: 0.7 never does."""
-    if exchange.error_count > 0:
-        exchange.fetch_class = FETCH_ERROR
-    elif exchange.record_bytes > 0:
-        exchange.fetch_class = FETCH_DATA
-    else:
-        exchange.fetch_class = FETCH_EMPTY
-        if exchange.max_wait_ms > 0 and exchange.queue_ns != NULL:
-            exchange.wait_ns = min(service_ns(exchange), exchange.max_wait_ms * MS)

@@ -19,8 +19,7 @@ from mypy_extensions import i64
 from kdissect.errors import CorruptRecords, DecompressionLimit
 from kdissect.messages.batches import Batch, BatchScan, Budget, Record, RecordScan
 from kdissect.messages.compressed_frames import claimed_size
-from kdissect.messages.compression import CODECS, DECOMPRESSED_LIMIT, decompress
-from kdissect.messages.records import SHOWN_LIMIT, shown_budget
+from kdissect.messages.compression import DECOMPRESSED_LIMIT, decompress
 
 SIZE_SIZE: Final = 4
 MAGIC_0_HEADER: Final = 5  # magic and crc
@@ -283,60 +282,3 @@ def is_whole_set(data: bytes, start: i64, end: i64) -> bool:
     """Whether ``data[start:end]`` is messages up to its last byte, as producers send them."""
     scan = scan_set(data, start, end, 0)
     return scan.error is None and scan.partial_size == 0
-
-
-def decode_set(
-    data: bytes, position: i64 = 0, budget: Budget | None = None
-) -> list[dict[str, object]]:
-    """A whole message set as plain values, for `show`; see `records.decode_records`."""
-    scan = scan_set(data, 0, len(data), position)
-    if budget is None:
-        budget = shown_budget(len(data))
-    decoded = [decode_batch(data, batch, budget) for batch in scan.batches]
-    rest: dict[str, object] = {}
-    if scan.partial_size:
-        rest["partial_size"] = int(scan.partial_size)
-    if scan.error is not None:
-        rest["corrupt_size"] = int(scan.corrupt_size)
-        rest["error"] = str(scan.error)
-    return [*decoded, rest] if rest else decoded
-
-
-def decode_batch(data: bytes, batch: Batch, budget: Budget) -> dict[str, object]:
-    """The fields and the messages of one run or wrapper."""
-    scan = read_set_within(data, batch, budget)
-    records: list[dict[str, object]] = []
-    for record in scan.records:
-        if not budget.take(1):
-            text = f"more than {SHOWN_LIMIT} messages in one frame"
-            scan.fail(CorruptRecords(text), len(scan.records) - len(records))
-            break
-        records.append(decode_message(record))
-    decoded: dict[str, object] = {
-        "magic": batch.magic,
-        "codec": CODECS[batch.codec],
-        "size": batch.size,
-        "compressed_size": batch.compressed_size,
-        "uncompressed_size": batch.uncompressed_size,
-        "base_offset": batch.base_offset,
-        "last_offset": batch.last_offset,
-        "record_count": batch.record_count,
-        "crc": batch.crc,
-        "crc_ok": check_set_crc(data, batch),
-        "records": records,
-    }
-    if scan.error is not None:
-        decoded["lost_count"] = scan.lost_count
-        decoded["error"] = str(scan.error)
-    return decoded
-
-
-def decode_message(record: Record) -> dict[str, object]:
-    """One message, with the fields that records of every format have."""
-    return {
-        "offset": record.offset,
-        "time_ms": record.time_ms,
-        "key": record.key(),
-        "value": record.value(),
-        "headers": record.headers(),
-    }

@@ -6,7 +6,8 @@ from typing import Any, Final, NamedTuple
 from kdissect.errors import DecodeError, InvalidValue, Truncated
 from kdissect.messages.batches import Budget
 from kdissect.messages.layout_choice import REQUEST, RESPONSE, Body
-from kdissect.messages.message_sets import decode_set, set_end
+from kdissect.messages.message_set_values import decode_set
+from kdissect.messages.message_sets import set_end
 from kdissect.messages.old_protocols import (
     MESSAGE_SET,
     TO_THE_END,

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from kdissect.errors import DecompressionLimit
 from kdissect.messages.batches import Budget, RecordScan
+from kdissect.messages.message_set_values import decode_set
 from kdissect.messages.message_sets import (
     INNER_WRAPPER_LIMIT,
     NESTING_LIMIT,
     check_set_crc,
-    decode_set,
     read_set,
     read_set_within,
     scan_set,

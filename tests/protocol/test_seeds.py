@@ -20,7 +20,7 @@ from kdissect.errors import DecodeError
 from kdissect.messages.bodies import decode_frame, decode_request
 from kdissect.messages.compression import decompress
 from kdissect.messages.layout_choice import decode_body
-from kdissect.messages.message_sets import decode_set
+from kdissect.messages.message_set_values import decode_set
 from kdissect.messages.old_protocols import KAFKA_07_APIS
 from kdissect.messages.records import decode_records
 from kdissect.protocol.apis import find_api

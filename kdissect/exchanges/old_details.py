@@ -1,0 +1,100 @@
+"""What a request from before 0.8 and its response say, put on their exchange."""
+
+from typing import Final
+
+from kdissect.errors import Problem
+from kdissect.exchanges.exchange import (
+    DAMAGED,
+    FETCH_DATA,
+    FETCH_EMPTY,
+    FETCH_ERROR,
+    LEFTOVER,
+    REQUEST_FAILED,
+    RESPONSE_FAILED,
+    UNKNOWN_API,
+    Exchange,
+)
+from kdissect.exchanges.memory import frame_problem
+from kdissect.exchanges.timing import service_ns
+from kdissect.frames import Frame
+from kdissect.messages.old_bodies import OldRead, read_old
+from kdissect.messages.old_facts import OldFacts
+from kdissect.messages.old_protocols import FETCH, MULTIFETCH, PROTOCOLS, OldApi
+from kdissect.protocol.readers import NULL
+
+MS: Final = 1_000_000
+
+
+def take_request(api: OldApi, exchange: Exchange, facts: OldFacts, frame: Frame) -> list[Problem]:
+    """Fill in what the request says; gives what is wrong with it."""
+    read = read_old(api.request, frame.data)
+    facts.missing = frame.missing
+    facts.read_request(read, frame.data)
+    exchange.api_version = read.body.get("version_id", NULL)
+    exchange.correlation_id = read.body.get("correlation_id", NULL)
+    exchange.client_id = read.body.get("client_id")
+    exchange.acks = facts.acks
+    exchange.max_wait_ms = facts.max_wait_ms
+    exchange.min_bytes = facts.min_bytes
+    exchange.topic_count = len({row.topic for row in facts.rows})
+    exchange.record_count = facts.record_count
+    exchange.record_bytes = facts.record_bytes
+    exchange.partitions = facts.rows or None
+    if exchange.status & UNKNOWN_API:
+        return []
+    return check_side(api, exchange, facts, frame, read, REQUEST_FAILED)
+
+
+def take_response(api: OldApi, exchange: Exchange, facts: OldFacts, frame: Frame) -> list[Problem]:
+    """Fill in what the response says; `facts` are those of the request. Gives what is wrong."""
+    read = read_old(api.response, frame.data)
+    facts.missing = frame.missing
+    facts.corrupt_records = ""
+    facts.read_response(exchange.dialect, read, frame.data)
+    exchange.partitions = facts.rows or None
+    exchange.record_count = facts.record_count
+    exchange.record_bytes = facts.record_bytes
+    is_whole = read.error is None
+    if facts.errors:
+        exchange.errors = facts.errors
+    if facts.errors or is_whole:
+        exchange.error_count = len(facts.errors)
+        exchange.error_code = facts.errors[0].code if facts.errors else 0
+    if is_whole and api.key in (FETCH, MULTIFETCH):
+        settle_fetch(exchange)
+    return check_side(api, exchange, facts, frame, read, RESPONSE_FAILED)
+
+
+def check_side(
+    api: OldApi, exchange: Exchange, facts: OldFacts, frame: Frame, read: OldRead, failed: int
+) -> list[Problem]:
+    """Set the status of a side; gives what is wrong with it. `failed` is its status bit."""
+    if frame.missing:
+        exchange.status |= DAMAGED
+        return []
+    side = "request" if failed == REQUEST_FAILED else "response"
+    name = f"{PROTOCOLS[exchange.dialect]} {api.name} {side}"
+    told: list[tuple[str, str]] = []
+    left = len(frame.data) - read.end
+    if read.error is not None:
+        exchange.status |= failed
+        told.append((f"undecodable-{side}", f"cannot decode {name}: {read.error}"))
+    elif left:
+        exchange.status |= LEFTOVER
+        text = f"{name}: {left} bytes left over at byte {read.end} of {len(frame.data)}"
+        told.append((f"leftover-{side}", text))
+    if facts.corrupt_records:
+        told.append(("corrupt-records", f"{name}: {facts.corrupt_records}"))
+    return [frame_problem(frame, kind, text, exchange.exchange_id) for kind, text in told]
+
+
+def settle_fetch(exchange: Exchange) -> None:
+    """Say how a fetch ended, and how long it waited for data: 0.7 never does."""
+    if exchange.error_count > 0:
+        exchange.fetch_class = FETCH_ERROR
+    elif exchange.record_bytes > 0:
+        exchange.fetch_class = FETCH_DATA
+    else:
+        exchange.fetch_class = FETCH_EMPTY
+        if exchange.max_wait_ms > 0 and exchange.queue_ns != NULL:
+            exchange.wait_ns = min(service_ns(exchange), exchange.max_wait_ms * MS)
