@@ -347,6 +347,32 @@ def test_corrupt_messages_are_reported() -> None:
     assert found.column("record_count") == [2]
 
 
+def test_a_fetch_into_which_not_one_message_fits_is_no_error() -> None:
+    cut = message(b"too large for the fetch")[:20]
+    found = found_in(answered(asked(conversation(), fetch("a", 0, max_size=20)), fetched(cut)))
+    assert found.columns("record_count", "record_bytes", "fetch_class", "decode_status") == [
+        (0, 20, "data", "ok")
+    ]
+    assert '"message_set": [{"partial_size": 20}]' in found.column("response", "bodies")[0]
+    assert found.tables["problems"] == []
+
+
+def test_a_produce_that_fails_ends_the_connection() -> None:
+    found = found_in(asked(conversation(), REQUESTS["Produce"]).reset(is_client=False))
+    assert shortly(found) == [("Produce", "no_response_expected", None, "ok")]
+    assert found.column("rst_by", "connections") == ["broker"]
+
+
+def test_a_topic_with_its_size_in_characters_keeps_its_row() -> None:
+    # 0.7 wrote the number of characters; outside ASCII there are more bytes than that.
+    topic = "caf\u00e9".encode()
+    frame = struct.pack(">hh", 1, 4) + topic + struct.pack(">iqi", 0, 0, 99)
+    talk = answered(asked(conversation(), fetch("a", 0)), fetched(SET))
+    found = found_in(answered(asked(talk, frame), fetched(SET)))
+    assert shortly(found)[1] == ("Fetch", "answered", None, "leftover")
+    assert found.column("kind", "problems") == ["leftover-request"]
+
+
 def test_a_connection_can_be_told_not_to_be_0_7() -> None:
     found = found_in(whole_talk(), Exchanges(dialect=KAFKA))
     assert "kafka-0.7" not in protocols(found)

@@ -32,7 +32,8 @@ from kdissect.messages.headers import (
 from kdissect.messages.internal_topics import CONTROL_VALUES, COORDINATORS, METADATA, opened_record
 from kdissect.messages.layout_choice import body_readers
 from kdissect.messages.memberships import memberships
-from kdissect.messages.message_sets import check_set_crc, decode_set, read_set, scan_set
+from kdissect.messages.message_set_values import decode_set
+from kdissect.messages.message_sets import check_set_crc, read_set, scan_set
 from kdissect.messages.old_bodies import decode_old, full_old_body
 from kdissect.messages.old_protocols import OLD_APIS, PROTOCOLS
 from kdissect.messages.old_recognition import is_request_07
