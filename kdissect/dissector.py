@@ -17,7 +17,7 @@ from kdissect.messages.facts import Partition
 from kdissect.messages.full_bodies import body_json, full_body, topic_names
 from kdissect.messages.layout_choice import Body
 from kdissect.messages.memberships import memberships
-from kdissect.messages.message_sets import check_set_crc, read_set_within
+from kdissect.messages.message_sets import check_read_set_crc, read_set_within
 from kdissect.messages.metadata_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
 from kdissect.messages.old_bodies import full_old_body
 from kdissect.messages.records import (
@@ -351,5 +351,5 @@ class Dissector:
 def crc_is_right(exchange: Exchange, partition: Partition, batch: Batch, scan: RecordScan) -> bool:
     """Whether the checksums of a batch are right, and those of the messages of `scan` inside it."""
     if exchange.dialect:
-        return check_set_crc(partition.records, batch)
+        return check_read_set_crc(partition.records, batch, scan)
     return check_read_crc(partition.records, batch, scan)

@@ -3,7 +3,7 @@
 from kdissect.errors import CorruptRecords
 from kdissect.messages.batches import Batch, Budget, Record
 from kdissect.messages.compression import CODECS
-from kdissect.messages.message_sets import check_set_crc, read_set_within, scan_set
+from kdissect.messages.message_sets import check_read_set_crc, read_set_within, scan_set
 from kdissect.messages.records import SHOWN_LIMIT, shown_budget
 
 
@@ -44,7 +44,7 @@ def decode_batch(data: bytes, batch: Batch, budget: Budget) -> dict[str, object]
         "last_offset": batch.last_offset,
         "record_count": batch.record_count,
         "crc": batch.crc,
-        "crc_ok": check_set_crc(data, batch),
+        "crc_ok": check_read_set_crc(data, batch, scan),
         "records": records,
     }
     if scan.error is not None:

@@ -257,6 +257,16 @@ def check_set_crc(data: bytes, batch: Batch) -> bool:
     return True
 
 
+def check_read_set_crc(data: bytes, batch: Batch, scan: RecordScan) -> bool:
+    """As `check_set_crc`, and the checksums of the messages that were read from a wrapper."""
+    if batch.codec != 0:
+        for record in scan.records:
+            stored = i64(read_i32_be(record.payload, record.value_start - 4)) & 0xFFFF_FFFF
+            if zlib.crc32(record.payload[record.value_start : record.end]) != stored:
+                return False
+    return check_set_crc(data, batch)
+
+
 def set_end(data: bytes, start: i64, end: i64) -> i64:
     """Where the set that begins at `start` ends, when nothing says it.
 
