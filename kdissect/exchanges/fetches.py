@@ -1,4 +1,8 @@
-"""Fetch sessions: offsets that a request leaves out, and how a long poll ended (KIP-227)."""
+"""Fetch sessions: offsets that a request leaves out, and how a long poll ended (KIP-227).
+
+A session lives on the broker, which numbers it. A client that connects anew goes on with it, so
+sessions are kept by broker and number, and by connection the one that is in use.
+"""
 
 from typing import Final
 
@@ -11,19 +15,66 @@ from kdissect.exchanges.exchange import (
     FETCH_WAITED,
     Exchange,
 )
-from kdissect.exchanges.memory import ConnectionState, FetchPosition
+from kdissect.exchanges.memory import ConnectionState, FetchPosition, Positions
 from kdissect.exchanges.timing import service_ns
 from kdissect.messages.facts import NO_ID, FactSink, Partition
 from kdissect.protocol.readers import NULL
+from kdissect.streams.events import OPENER
 
 MS: Final = 1_000_000
+# A broker keeps 1 000 (max.incremental.fetch.session.cache.slots); each holds the partitions that
+# its requests named.
+SESSION_LIMIT: Final = 5_000
 
 
-def remember_positions(state: ConnectionState, sink: FactSink) -> None:
+class FetchSessions:
+    """The sessions of all brokers; the oldest are forgotten when there are too many."""
+
+    def __init__(self, limit: i64 = SESSION_LIMIT) -> None:
+        self.by_number: dict[tuple[bytes, int], Positions] = {}
+        self.limit = limit
+
+    def go_on(self, state: ConnectionState, number: i64) -> None:
+        """The connection uses a session that was made on another one, or before the capture."""
+        known = self.by_number.get((broker_of(state), number))
+        if known is not None:
+            state.positions = known
+        elif state.session_id != 0:
+            state.positions = {}
+        state.session_id = number
+
+    def made(self, state: ConnectionState, number: i64) -> None:
+        """The broker gave the connection's session its number."""
+        state.session_id = number
+        self.by_number[(broker_of(state), number)] = state.positions
+        if len(self.by_number) > self.limit:
+            del self.by_number[next(iter(self.by_number))]
+
+    def close(self, state: ConnectionState, number: i64) -> None:
+        """The client ends a session, whether or not it begins another."""
+        self.by_number.pop((broker_of(state), number), None)
+        state.session_id = 0
+
+
+def broker_of(state: ConnectionState) -> bytes:
+    """Address and port of the broker's side."""
+    flow = state.connection.flow
+    size = len(flow)
+    width = (size - 4) // 2
+    if state.request_direction == OPENER:
+        return flow[width : width * 2] + flow[size - 2 :]
+    return flow[:width] + flow[size - 4 : size - 2]
+
+
+def remember_positions(state: ConnectionState, sink: FactSink, sessions: FetchSessions) -> None:
     """Keep the fetch offsets a Fetch request names; epoch 0 or -1 names them all anew (KIP-227)."""
     if sink.session_epoch == NULL or sink.session_epoch <= 0:
-        fresh: dict[object, dict[int, FetchPosition]] = {}
+        if sink.session_id > 0:
+            sessions.close(state, sink.session_id)
+        fresh: Positions = {}
     else:
+        if sink.session_id != state.session_id:
+            sessions.go_on(state, sink.session_id)
         fresh = state.positions
     for row in sink.partitions:
         key: object = row.topic_id if row.topic_id != NO_ID else row.topic
@@ -41,12 +92,16 @@ def remember_positions(state: ConnectionState, sink: FactSink) -> None:
     state.positions = fresh
 
 
-def settle_fetch(state: ConnectionState, exchange: Exchange, sink: FactSink) -> None:
+def settle_fetch(
+    state: ConnectionState, exchange: Exchange, sink: FactSink, sessions: FetchSessions
+) -> None:
     """Fill in fetch offsets the session left out, and say how the long poll ended.
 
     Data had been there already when the offset asked for was below the high watermark last stated
     on this connection (or none was stated yet); otherwise the broker waited for it.
     """
+    if sink.session_id > 0 and sink.session_id != state.session_id:
+        sessions.made(state, sink.session_id)
     was_there = False
     for row in sink.partitions:
         position = position_of(state, row)

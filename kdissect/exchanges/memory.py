@@ -30,6 +30,10 @@ class FetchPosition:
         self.high_watermark: i64 = NULL
 
 
+# By topic (name or id) and partition.
+Positions = dict[object, dict[int, FetchPosition]]
+
+
 class EarlyResponse:
     """A response whose request was not there yet; `previous_end` is of the answer before it."""
 
@@ -54,7 +58,7 @@ class ConnectionState:
         "connection", "request_direction", "broker_side_by", "protocol", "pending",
         "pending_head", "last_response_end", "exchange_count", "sasl_mechanism", "sasl_user",
         "software_name", "software_version", "in_sasl_tokens", "tokens_unanswered", "positions",
-        "held", "probed", "early", "early_bytes", "last_correlation_id", "old",
+        "session_id", "held", "probed", "early", "early_bytes", "last_correlation_id", "old",
     )  # fmt: skip
 
     def __init__(self, connection: Connection) -> None:
@@ -72,8 +76,9 @@ class ConnectionState:
         self.software_version = ""
         self.in_sasl_tokens: bool = False
         self.tokens_unanswered: i64 = 0
-        # Fetch offsets by topic (name or id) and partition, for sessions that leave them out.
-        self.positions: dict[object, dict[int, FetchPosition]] = {}
+        # Fetch offsets, for sessions that leave them out; `session_id` is 0 while there is none.
+        self.positions: Positions = {}
+        self.session_id: i64 = 0
         self.held: list[Frame] = []
         self.early: list[EarlyResponse] = []
         self.early_bytes: i64 = 0

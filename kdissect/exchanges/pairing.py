@@ -41,7 +41,7 @@ from kdissect.exchanges.exchange import (
     Exchange,
     is_group_api,
 )
-from kdissect.exchanges.fetches import remember_positions, settle_fetch
+from kdissect.exchanges.fetches import FetchSessions, remember_positions, settle_fetch
 from kdissect.exchanges.groups import GroupProtocols
 from kdissect.exchanges.memory import (
     ConnectionState,
@@ -122,6 +122,7 @@ class Exchanges:
         self.names: dict[bytes, str] = {CLUSTER_METADATA_ID: CLUSTER_METADATA}
         self.interner = Interner()
         self.groups = GroupProtocols()
+        self.sessions = FetchSessions()
         self.sink = FactSink(self.interner, self.names)
         self.sink.keeps_batches = keeps_batches
         self.sink.keeps_records = keeps_records
@@ -321,7 +322,7 @@ class Exchanges:
         if sink.partitions:
             exchange.partitions = sink.partitions
         if exchange.api_key == API_FETCH:
-            remember_positions(state, sink)
+            remember_positions(state, sink, self.sessions)
         elif exchange.api_key == API_JOIN_GROUP:
             exchange.group_protocol = (sink.protocol_type, "")
         elif exchange.api_key == API_SYNC_GROUP:
@@ -477,7 +478,7 @@ class Exchanges:
             exchange.partitions = merge_partitions(exchange.partitions, sink.partitions)
         if key == API_FETCH:
             if is_whole:
-                settle_fetch(state, exchange, sink)
+                settle_fetch(state, exchange, sink, self.sessions)
             return
         if key in (API_JOIN_GROUP, API_SYNC_GROUP):
             exchange.wait_ns = service_ns(exchange)

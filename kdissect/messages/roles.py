@@ -24,6 +24,7 @@ _RESPONSE_FIELDS: Final = _ERRORS | {
     "BatchIndexErrorMessage": facts.BATCH_INDEX_MESSAGE,
     "EntityType": facts.ENTITY_TYPE,
     "AuthBytes": facts.AUTH_BYTES,
+    "SessionId": facts.SESSION_ID,
 }
 _REQUEST_FIELDS: Final = {
     "Acks": facts.ACKS,
