@@ -130,8 +130,8 @@ def sessions(seed: Path, apis: frozenset[str], min_size: int) -> list[list[Messa
     found: dict[int, list[tuple[int, Message]]] = {}
     for exchange in kdissect.dissect(str(seed)):
         frames = (
-            (True, exchange.request_end, exchange.frame_bytes("request")),
-            (False, exchange.response_end, exchange.frame_bytes("response")),
+            (True, exchange.request_end, exchange.raw_frame("request")),
+            (False, exchange.response_end, exchange.raw_frame("response")),
         )
         size = sum(len(data) for _, _, data in frames)
         if exchange.api != "ApiVersions" and (

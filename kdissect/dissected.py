@@ -10,6 +10,7 @@ from kdissect.exchanges.exchange import Exchange
 from kdissect.messages.facts import ErrorFact, Partition
 from kdissect.messages.full_bodies import full_body, topic_names
 from kdissect.messages.old_bodies import full_old_body
+from kdissect.messages.redaction import has_secrets
 from kdissect.pipeline import Balance, Options, chosen_rows, feed_all, make_balance, make_dissector
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.rows import ExchangeRows, address_text
@@ -66,10 +67,10 @@ class DissectedExchange:
         have the names learnt until now, so that later more records of Kafka's own topics may be
         opened. Raises DecodeError.
         """
-        data = self.frame_bytes(side)
+        data = self.raw_frame(side)
         if not data or self.api_key is None:
             return None
-        request = self.frame_bytes("request")
+        request = self.raw_frame("request")
         is_response = side == "response"
         if self.dialect:
             return full_old_body(self.dialect, self.api_key, data, is_response, request)
@@ -79,7 +80,16 @@ class DissectedExchange:
         )
 
     def frame_bytes(self, side: str) -> bytes:
-        """The frame of `side` without its size field, header included; b"" when there is none."""
+        """The frame of `side` without its size field, header included; b"" when there is none.
+
+        b"" too when credentials or records may be in it.
+        """
+        if not self.dialect and (self.api_key is None or has_secrets(self.api_key, side)):
+            return b""
+        return self.raw_frame(side)
+
+    def raw_frame(self, side: str) -> bytes:
+        """As `frame_bytes`, whatever is in it: the bytes of the capture, for tools."""
         frame = self._frames[side]
         return b"" if frame is None else frame.data
 

@@ -44,7 +44,8 @@ class DecodeError(KdissectError):
     """Bytes disagree with the protocol.
 
     `offset` counts from the start of `data`; `path` is the field, like
-    ``responses[0].partitions[3].records``, and grows at its left end while the error unwinds.
+    ``responses[0].partitions[3].records``, and grows at its left end while the error unwinds. Where
+    credentials or payload may be in the message, `data` is empty; `size` is that of the message.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class DecodeError(KdissectError):
         self.offset = offset
         self.path = path
         self.data = data
+        self.size = len(data)
         self.length = length
 
     def within(self, step: str) -> "DecodeError":
@@ -63,11 +65,15 @@ class DecodeError(KdissectError):
         self.path = f"{step}{joint}{self.path}"
         return self
 
+    def withhold(self) -> None:
+        """Forget the bytes, which nobody should see."""
+        self.data = b""
+
     def __str__(self) -> str:
         place = f" at {self.path}" if self.path else ""
         if self.offset < 0:
             return f"{self.message}{place}"
-        return f"{self.message}{place}, byte {self.offset} of {len(self.data)}"
+        return f"{self.message}{place}, byte {self.offset} of {self.size}"
 
     def hexdump(self) -> str:
         """The bytes around the offset, the culprit underlined; "" when there are none to show."""

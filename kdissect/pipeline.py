@@ -181,7 +181,7 @@ def make_dissector(options: Options, collects: bool, keeps_frames: bool) -> Diss
         keeps_frames=keeps_frames or "bodies" in tables,
         keeps_group_frames="members" in tables,
         keeps_batches=collects or bool(tables & {"partitions", "batches", "records"}),
-        keeps_records=options.verify_crc or "records" in tables,
+        keeps_records=not collects and (options.verify_crc or "records" in tables),
         dialect=dialect_of(options.protocol),
     )
     return Dissector(

@@ -138,7 +138,7 @@ def layouts_in(path: Path) -> set[Layout]:
     with messages_told(found.add):
         for exchange in kdissect.dissect(str(path)):
             for side in ("request", "response"):
-                frame = exchange.frame_bytes(side)
+                frame = exchange.raw_frame(side)
                 if frame and exchange.api_key in APIS:
                     found.update(layouts_of(exchange, side, frame))
     return found

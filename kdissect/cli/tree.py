@@ -21,6 +21,7 @@ INLINE_WIDTH: Final = 100
 PREVIEW_BYTES: Final = 64
 HEXDUMP_ROWS: Final = 16
 ROW: Final = 16
+WITHHELD: Final = "its bytes are not shown: credentials or records may be among them"
 
 
 def exchange_lines(exchange: "DissectedExchange", has_payload: bool) -> Iterator[str]:
@@ -187,8 +188,8 @@ def _flat_field(name: str, value: object, names: ErrorNames) -> str:
 
 
 def _undecodable(data: bytes, error: DecodeError) -> Iterator[str]:
-    lines = error.hexdump().splitlines() if error.hexdump() else hexdump(data)
-    for line in lines:
+    lines = error.hexdump().splitlines() if error.hexdump() else list(hexdump(data))
+    for line in lines or (WITHHELD,):
         yield f"    {escaped(line)}".rstrip()
 
 

@@ -21,7 +21,7 @@ from kdissect.messages.layout_choice import (
     decode_loosely,
     decode_strictly,
 )
-from kdissect.messages.redaction import redacted
+from kdissect.messages.redaction import redacted, withholding
 from kdissect.protocol.apis import find_api
 from kdissect.protocol.primitives import read_int32
 
@@ -52,21 +52,27 @@ def decode(api: str | int, version: int, direction: str, data: bytes) -> Body:
     >>> decode("Heartbeat", 0, "response", bytes([0, 27]))
     {'error_code': 27}
     """
-    body = decode_strictly(api, version, direction, data)
-    open_body(find_api(api).key, body, direction == RESPONSE)
-    return _redacted(body)
+    with withholding(api, direction):
+        body = decode_strictly(api, version, direction, data)
+    known = find_api(api)
+    open_body(known.key, body, direction == RESPONSE)
+    return redacted(known.name, direction, body)
 
 
-def decode_request(data: bytes, protocol: GroupProtocol = NO_PROTOCOL) -> tuple[Body, Body]:
+def decode_request(
+    data: bytes, protocol: GroupProtocol = NO_PROTOCOL, keeps_records: bool = False
+) -> tuple[Body, Body]:
     """Header and body of a request without its 4 bytes of size. Raises DecodeError.
 
     The API and version are in the header. The body is as `decode_frame` gives it: bytes behind the
     last field are counted in ``trailing_size``.
     """
     header = read_request_header(data)
-    body = decode_loosely(header.api_key, header.api_version, REQUEST, data, header.body_offset)
-    open_body(header.api_key, body, is_response=False, protocol=protocol)
-    return header_values(header, data), _redacted(body)
+    key = header.api_key
+    with withholding(key, REQUEST):
+        body = decode_loosely(key, header.api_version, REQUEST, data, header.body_offset)
+    open_body(key, body, is_response=False, protocol=protocol)
+    return header_values(header, data), redacted(find_api(key).name, REQUEST, body, keeps_records)
 
 
 def decode_response(
@@ -89,6 +95,7 @@ def decode_frame(
     is_response: bool,
     request: bytes = b"",
     protocol: GroupProtocol = NO_PROTOCOL,
+    keeps_records: bool = False,
 ) -> Body:
     """The body of a frame whose API key and version are known. Credentials are redacted.
 
@@ -96,16 +103,17 @@ def decode_frame(
     whose layout it is when that is not the newest. Raises DecodeError.
     An ApiVersions response may be in an older layout than the one asked for. What Envelope and
     JoinGroup responses hold is read with the frame of their `request`, what is in SyncGroup with
-    the `protocol` of its group.
+    the `protocol` of its group. `keeps_records`: see `redacted`.
     """
     if not is_response:
-        return decode_request(data, protocol)[1]
-    offset = response_body_offset(key, version, data)
-    version = response_layout_version(key, version, data)
-    body = decode_loosely(key, version, RESPONSE, data, offset)
+        return decode_request(data, protocol, keeps_records)[1]
+    with withholding(key, RESPONSE):
+        offset = response_body_offset(key, version, data)
+        version = response_layout_version(key, version, data)
+        body = decode_loosely(key, version, RESPONSE, data, offset)
     asked = _request_body(request) if key in NEED_REQUEST else None
     open_body(key, body, True, asked, protocol)
-    return _redacted(body)
+    return redacted(find_api(key).name, RESPONSE, body, keeps_records)
 
 
 def header_values(header: RequestHeader, data: bytes) -> Body:
@@ -129,9 +137,3 @@ def _request_body(data: bytes) -> Body | None:
         return decode_body(header.api_key, header.api_version, REQUEST, data, header.body_offset)
     except DecodeError:
         return None
-
-
-def _redacted(body: Body) -> Body:
-    safe = redacted(body)
-    assert isinstance(safe, dict)  # noqa: S101 - a dict stays one
-    return safe

@@ -15,6 +15,7 @@ from kdissect.messages.headers import (
     response_layout_version,
 )
 from kdissect.messages.layout_choice import REQUEST, RESPONSE, Body, decode_body, decode_message
+from kdissect.messages.redaction import redacted
 from kdissect.messages.telemetry import decode_metrics
 from kdissect.protocol.apis import find_api
 from kdissect.protocol.primitives import read_int16
@@ -104,12 +105,13 @@ def decode_forwarded(data: bytes) -> Body:
         raise InvalidValue("an Envelope in an Envelope", offset=0, data=data, length=2)
     body = decode_body(header.api_key, header.api_version, REQUEST, data, header.body_offset)
     open_body(header.api_key, body, is_response=False)
+    name = find_api(int(header.api_key)).name
     return {
         "size": len(data),
-        "api": find_api(int(header.api_key)).name,
+        "api": name,
         "api_version": header.api_version,
         "correlation_id": header.correlation_id,
-        "body": body,
+        "body": redacted(name, REQUEST, body),
     }
 
 
@@ -125,7 +127,9 @@ def decode_forwarded_answer(data: bytes, request: bytes) -> Body:
     version = response_layout_version(key, version, data)
     body = decode_body(key, version, RESPONSE, data, offset)
     open_body(key, body, is_response=True)
-    return {"size": len(data), "api": find_api(int(key)).name, "api_version": version, "body": body}
+    name = find_api(int(key)).name
+    body = redacted(name, RESPONSE, body)
+    return {"size": len(data), "api": name, "api_version": version, "body": body}
 
 
 def address_text(data: bytes | None) -> str | bytes | None:

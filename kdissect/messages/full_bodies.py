@@ -38,18 +38,20 @@ def full_body(
     `names` are topics' names by id. Records of Kafka's own topics have their keys and values
     opened.
     """
-    body = decode_frame(key, version, data, is_response, request, protocol)
+    body = decode_frame(key, version, data, is_response, request, protocol, keeps_records=True)
     opened: Body = _Opener(names or {}, shown_budget(len(data))).opened("", body, None)
     return opened
 
 
 def topic_names(partitions: Iterable[Partition], learnt: Mapping[bytes, str]) -> dict[str, str]:
     """The names of the partitions' topics by id, as bodies write ids; `learnt` are all so far."""
-    names = {CLUSTER_METADATA_ID: CLUSTER_METADATA}
+    names: dict[str, str] = {}
     for partition in partitions:
         name = partition.topic or learnt.get(partition.topic_id, "")
         if name and len(partition.topic_id) == UUID_SIZE:
             names[read_uuid(partition.topic_id, 0)[0]] = name
+    # Whatever a message says: its records hold credentials.
+    names[CLUSTER_METADATA_ID] = CLUSTER_METADATA
     return names
 
 

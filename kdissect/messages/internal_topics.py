@@ -16,7 +16,7 @@ from typing import Any, Final
 from kdissect.errors import DecodeError, UnknownApi
 from kdissect.messages.embedded import opened
 from kdissect.messages.group_protocols import ASSIGNMENT, SUBSCRIPTION, opened_member
-from kdissect.messages.layout_choice import Body, decode_message
+from kdissect.messages.layout_choice import LAYOUT, Body, decode_message
 from kdissect.messages.redaction import redacted
 from kdissect.protocol.notation import load_file
 from kdissect.protocol.primitives import read_int16, read_unsigned_varint
@@ -62,10 +62,11 @@ def opened_record(record: Body, topic: str | None) -> Body:
             "value": opened(value, decode_value, file, key),
         }
     elif topic in METADATA:
-        values = {"value": opened(value, decode_metadata, METADATA[topic])}
+        body = opened(value, decode_metadata, METADATA[topic])
+        values = {"value": body and redacted(body.get("type", ""), LAYOUT, body)}
     else:
         return record | opened_mirror(key, value, mirror_layout(topic or ""))
-    return record | {name: redacted(field) for name, field in values.items()}
+    return record | values
 
 
 def mirror_layout(topic: str) -> str:
@@ -126,7 +127,7 @@ def decode_value(data: bytes, file: str, key: bytes | None) -> Body:
 
 
 def decode_metadata(data: bytes, file: str) -> Body:
-    """A record of the KRaft log or of remote storage's log; raises DecodeError."""
+    """A record of the KRaft log or of remote storage's, credentials and all; raises DecodeError."""
     frame, offset = read_unsigned_varint(data, 0)
     kind, offset = read_unsigned_varint(data, offset)
     version, offset = read_unsigned_varint(data, offset)

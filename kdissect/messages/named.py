@@ -4,8 +4,8 @@ from functools import cache
 
 from kdissect.errors import UnknownApi
 from kdissect.messages import layout_choice
-from kdissect.messages.layout_choice import Body
-from kdissect.messages.redaction import redacted
+from kdissect.messages.layout_choice import LAYOUT, Body
+from kdissect.messages.redaction import redacted, withholding
 from kdissect.protocol.notation import read_index
 
 
@@ -16,7 +16,7 @@ def decode_message(name: str, version: int, data: bytes) -> Body:
     (ConsumerProtocolSubscription), control records (EndTxnMarker) and the records of Kafka's own
     topics (TopicRecord). What says their type and version on the wire is not part of them: the two
     bytes in front of coordinators' keys and values, the three numbers in front of KRaft records.
-    The value is as `kdissect.decode` gives it.
+    The value is as `kdissect.decode` gives it, credentials redacted.
 
     >>> decode_message("ControlRecordKey", 0, bytes([0, 0, 0, 1]))
     {'version': 0, 'type': 1}
@@ -25,9 +25,9 @@ def decode_message(name: str, version: int, data: bytes) -> Body:
     if known is None:
         raise UnknownApi(f"unknown message {name!r}", data=data)
     file, newest_name = known
-    values = redacted(layout_choice.decode_message(file, newest_name, version, data))
-    assert isinstance(values, dict)  # noqa: S101 - a dict stays one
-    return values
+    with withholding(newest_name, LAYOUT):
+        values = layout_choice.decode_message(file, newest_name, version, data)
+    return redacted(newest_name, LAYOUT, values)
 
 
 def message_names() -> tuple[str, ...]:

@@ -111,6 +111,6 @@ def test_the_offsets_that_were_listed_are_those_the_clients_were_given() -> None
 
 def test_no_request_of_the_other_captures_could_be_one_of_0_7() -> None:
     for capture in (CAPTURE, *CAPTURES.glob("*.pcapng")):
-        frames = [exchange.frame_bytes("request") for exchange in kdissect.dissect(capture)]
+        frames = [exchange.raw_frame("request") for exchange in kdissect.dissect(capture)]
         found = {is_request_07(frame, len(frame)) for frame in frames if frame}
         assert found == {capture == CAPTURE}, capture.name

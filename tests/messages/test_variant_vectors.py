@@ -44,7 +44,8 @@ def decoded(vector: Vector) -> tuple[str, object]:
 
 
 def expected(vector: Vector) -> object:
-    return comparable(redacted(vector.values))
+    name, side = BODIES.get(vector.name, (vector.name, "layout"))
+    return comparable(redacted(name, side, vector.values))
 
 
 def without_sizes(values: object) -> str:

@@ -8,6 +8,7 @@ from tools.import_messages.__main__ import main
 from tools.import_messages.definitions import parse_json, to_source
 from tools.import_messages.files import Schema
 
+BY_HAND = {"error_codes.tsv", "secrets.tsv", "secret_configs.tsv"}
 LICENCE = '// Licensed to nobody.\n// See http://example.org/ "quoted\n'
 OLD_REQUEST = (
     LICENCE
@@ -255,7 +256,7 @@ def test_the_schema_that_is_shipped_is_printed_as_it_is_read(tmp_path: Path) -> 
     shipped = {
         path.relative_to(SCHEMA_DIRECTORY): path.read_text()
         for path in SCHEMA_DIRECTORY.rglob("*.*")
-        if path.name != "error_codes.tsv"
+        if path.name not in BY_HAND
     }
     assert written == shipped
 

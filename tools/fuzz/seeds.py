@@ -95,8 +95,8 @@ def frames() -> Iterator[tuple[int, int, bytes, bytes]]:
         for exchange in kdissect.dissect(str(path)):
             if exchange.api_key is not None:
                 request, response = (
-                    exchange.frame_bytes("request"),
-                    exchange.frame_bytes("response"),
+                    exchange.raw_frame("request"),
+                    exchange.raw_frame("response"),
                 )
                 yield exchange.api_key, exchange.api_version, request, response
 

@@ -1,0 +1,127 @@
+"""No output shows a credential: every command and format, and the library's values, are searched.
+
+Captures with credentials are searched too, with the same search, so that it is known to find them.
+"""
+
+import base64
+import csv
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import kdissect
+from kdissect.cli.program import run
+from kdissect.errors import DecodeError
+from kdissect.tables.schemas import TABLES
+from tests.captures import secrets
+from tests.secret_conversations import SECRETS, secret_talks
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+NAMES = sorted(
+    path.stem
+    for pattern in ("sasl-*", "tokens-*", "admin-3.9.1-*", "admin-4.*")
+    for path in CAPTURES.glob(f"{pattern}.pcapng")
+)
+FORMATS = ("table", "json", "jsonl", "csv")
+
+csv.field_size_limit(sys.maxsize)
+
+
+class Case:
+    """A capture and what nobody should see of it."""
+
+    def __init__(self, path: Path, known: set[bytes]) -> None:
+        self.path = path
+        self.secrets = known
+
+
+@pytest.fixture(scope="module", params=[*NAMES, "made"])
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
+    if request.param != "made":
+        path = CAPTURES / f"{request.param}.pcapng"
+        return Case(path, secrets.secrets_of(path))
+    path = tmp_path_factory.mktemp("made") / "made.pcap"
+    path.write_bytes(secret_talks().pcap())
+    return Case(path, set(SECRETS))
+
+
+def test_the_search_finds_the_secrets_in_the_capture(case: Case) -> None:
+    """Control: what is looked for is there, and is found in other forms too."""
+    assert case.secrets
+    data = case.path.read_bytes()
+    on_the_wire = secrets.found_in(case.secrets, data)
+    # SCRAM never sends a password, and of some only the encoded form is sent.
+    assert len(on_the_wire) > len(case.secrets) / 2
+    for secret in case.secrets:
+        for shown in (
+            b"x" + secret, (b"\x01\x02" + secret).hex(" ").encode(), repr(b"\n" + secret).encode(),
+            *(base64.b64encode(b"y" * n + secret + b"z") for n in range(3)),
+        ):  # fmt: skip
+            assert secrets.found_in({secret}, shown) == {secret}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["summary"], ["summary", "--format", "json"], ["show"], ["show", "--payload"],
+        ["show", "--payload", "--format", "jsonl"],
+        *(["table", name, "--format", "jsonl", "--payload"] for name in TABLES),
+        *(["table", "bodies", "--format", format_, "--payload"] for format_ in FORMATS),
+        ["table", "records", "--format", "csv", "--payload", "--verify-crc"],
+        ["table", "problems", "--format", "table"],
+        ["table", "exchanges", "--strict"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_no_command_shows_a_secret(
+    case: Case, arguments: list[str], capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    run([*arguments, str(case.path)])
+    shown = capsysbinary.readouterr()
+    assert shown.out or "--strict" in arguments or arguments[0] == "table"
+    assert secrets.found_in(case.secrets, shown.out + shown.err) == set()
+    if "csv" in arguments:
+        cells = [cell for row in csv.reader(io.StringIO(shown.out.decode())) for cell in row]
+        assert secrets.found_in(case.secrets, "\n".join(cells).encode()) == set()
+
+
+def test_no_parquet_file_has_a_secret(case: Case, tmp_path: Path) -> None:
+    options = ["--records", "--payload", "--bodies", "--verify-crc"]
+    run(["dissect", str(case.path), "-o", str(tmp_path), *options])
+    files = sorted(tmp_path.glob("*.parquet"))
+    assert [path.stem for path in files] == sorted(TABLES)
+    for path in files:
+        for column in pq.read_table(path).columns:
+            values = [value for value in column.to_pylist() if isinstance(value, bytes | str)]
+            texts = (value if isinstance(value, bytes) else value.encode() for value in values)
+            assert secrets.found_in(case.secrets, b"\n".join(texts)) == set()
+
+
+def test_no_value_of_the_library_has_a_secret(case: Case) -> None:
+    shown: list[Any] = []
+    for exchange in kdissect.dissect(str(case.path), payload=True, verify_crc=True):
+        shown += [exchange, exchange.columns]
+        shown += [slots(error) for error in exchange.errors]
+        shown += [slots(partition) for partition in exchange.partitions]
+        for side in ("request", "response"):
+            shown.append(exchange.frame_bytes(side))
+            try:
+                shown.append(exchange.body(side))
+            except DecodeError as error:
+                shown += [str(error), repr(error), error.data, error.hexdump()]
+    for value in shown:
+        raw = value if isinstance(value, bytes) else repr(value).encode()
+        assert secrets.found_in(case.secrets, raw) == set()
+
+
+def slots(value: Any) -> list[Any]:
+    return [getattr(value, name) for name in value.__slots__]
+
+
+def test_the_made_capture_has_every_kind_of_secret() -> None:
+    """Each value that the conversations say is secret is on the wire, where the search finds it."""
+    assert secrets.found_in(set(SECRETS), secret_talks().pcap()) == set(SECRETS)
