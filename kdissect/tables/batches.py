@@ -1,6 +1,7 @@
 """Packed rows → Arrow record batches, a column at a time; derived columns are computed here."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -38,6 +39,9 @@ DEFAULT_HELD_ROWS: Final = 500_000
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
+
+# An id as text, or a name that looks like one.
+ID_IN_ASSIGNMENT: Final = re.compile(r"(?:^| )[\w-]{22}:", re.ASCII)
 
 BLOCK_ROWS: Final = 512  # of 31 columns: 127 KB, which stays in the cache of a core
 CODES: Final = 1 << 16  # API keys, error codes and status bits are 16 bits wide
@@ -98,7 +102,8 @@ class BatchBuilder:
     """Makes record batches of one table; `captures` and `names` are shared with the run.
 
     Rows whose topic id has no name yet are held back until the end, when it may have been learnt;
-    at most `held_limit` of them and one batch, what is beyond goes out with a null topic.
+    at most `held_limit` of them and one batch, what is beyond goes out with a null topic. So are
+    assignments with such an id in them.
     `columns` (all when None) says what is made, in that order.
     """
 
@@ -130,28 +135,43 @@ class BatchBuilder:
         matrix = np.frombuffer(rows.buffer.getvalue(), np.int64)
         by_row = matrix.reshape(rows.count, len(self.position))
         made = Columns(self, rows, turned(by_row)).record_batch()
-        if "topic" in self.wanted and self.held_rows < self.held_limit:
-            made = self._hold_nameless(made)
+        if self.held_rows < self.held_limit:
+            if "topic" in self.wanted:
+                made = self._hold_nameless(made)
+            elif "assignment" in self.wanted:
+                made = self._hold_assignments(made)
         return made.select(self.wanted)
 
     def finish(self) -> list[pa.RecordBatch]:
         """The rows that were held back, with the names that were learnt since."""
         held, self.held, self.held_rows = self.held, [], 0
         names = {topic_id_text(raw): name for raw, name in self.names.items()}
-        return [self._named(batch, names).select(self.wanted) for batch in held]
+        name = self._named if "topic" in self.wanted else self._named_assignments
+        return [name(batch, names).select(self.wanted) for batch in held]
 
     def _hold_nameless(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if batch["topic"].null_count == 0:
             return batch
         import pyarrow.compute as pc
 
-        nameless = pc.and_(batch["topic"].is_null(), batch["topic_id"].is_valid())
-        held = batch.filter(nameless)
+        return self._hold(batch, pc.and_(batch["topic"].is_null(), batch["topic_id"].is_valid()))
+
+    def _hold_assignments(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        assignments = batch["assignment"]
+        flags = [bool(ID_IN_ASSIGNMENT.search(text)) for text in assignments.dictionary.to_pylist()]
+        if not any(flags):
+            return batch
+        return self._hold(batch, pa.array(flags).take(assignments.indices).fill_null(False))
+
+    def _hold(self, batch: pa.RecordBatch, is_nameless: pa.Array) -> pa.RecordBatch:
+        import pyarrow.compute as pc
+
+        held = batch.filter(is_nameless)
         if held.num_rows == 0:
             return batch
         self.held.append(held)
         self.held_rows += held.num_rows
-        return batch.filter(pc.invert(nameless))
+        return batch.filter(pc.invert(is_nameless))
 
     def _named(self, batch: pa.RecordBatch, names: dict[str, str]) -> pa.RecordBatch:
         ids = batch["topic_id"]
@@ -160,6 +180,13 @@ class BatchBuilder:
         return batch.set_column(
             batch.schema.get_field_index("topic"), self.schema.field("topic"), topics
         )
+
+    def _named_assignments(self, batch: pa.RecordBatch, names: dict[str, str]) -> pa.RecordBatch:
+        column = batch["assignment"]
+        texts = [with_names(text, names) for text in column.dictionary.to_pylist()]
+        assignments = pa.array(texts, pa.string()).take(column.indices).dictionary_encode()
+        index = batch.schema.get_field_index("assignment")
+        return batch.set_column(index, self.schema.field("assignment"), assignments)
 
 
 class Columns:

@@ -15,6 +15,7 @@ from kdissect.exchanges.exchange import (
     UNKNOWN_VERSION,
 )
 from kdissect.messages.facts import Partition
+from kdissect.messages.memberships import Membership
 from kdissect.protocol.readers import NULL
 from kdissect.tables.batches import (
     BatchBuilder,
@@ -25,6 +26,7 @@ from kdissect.tables.batches import (
     status_text,
     turned,
 )
+from kdissect.tables.body_rows import MemberRows
 from kdissect.tables.rows import ExchangeRows, PartitionRows
 from kdissect.tables.schemas import TABLES
 from tests.tables.test_rows import CAPTURES, START, TOPIC_ID, TOPIC_ID_TEXT, made, make_exchange
@@ -112,6 +114,20 @@ def test_rows_without_a_topic_name_are_held_back_until_it_is_learnt() -> None:
     ]  # fmt: skip
     assert held.schema.field("topic").type == pa.dictionary(pa.int32(), pa.string())
     assert builder.finish() == []
+
+
+def test_an_assignment_with_an_id_is_held_back_until_its_name_is_learnt() -> None:
+    names: dict[bytes, str] = {}
+    builder = BatchBuilder(TABLES["members"], CAPTURES, names)
+    rows = MemberRows()
+    for assignment in (f"orders:0 {TOPIC_ID_TEXT}:1,2", "orders:3", ""):
+        rows.add(make_exchange(), Membership("assign", "g", "m", assignment=assignment))
+    given_at_once = builder.batch(rows).to_pylist()
+    assert [row["assignment"] for row in given_at_once] == ["orders:3", None]
+    names[TOPIC_ID] = "payments"
+    (held,) = builder.finish()
+    assert [row["assignment"] for row in held.to_pylist()] == ["orders:0 payments:1,2"]
+    assert held.schema == builder.batch(rows).schema
 
 
 def test_names_learnt_before_are_filled_in_at_once() -> None:
