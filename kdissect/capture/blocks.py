@@ -10,6 +10,8 @@ the lengths.
 import struct
 from typing import Final, NamedTuple
 
+from kdissect.capture.scanner import find_either
+
 SECTION_HEADER: Final = 0x0A0D0D0A  # the same in either byte order
 INTERFACE_DESCRIPTION: Final = 1
 OBSOLETE_PACKET: Final = 2
@@ -110,11 +112,8 @@ def find_block(data: bytes, at: int, order: str, at_end: bool) -> tuple[int, boo
     """
     packet = struct.pack(order + "I", ENHANCED_PACKET)
     while True:
-        found = data.find(packet, at)
-        section = data.find(PCAPNG_MAGIC, at)
-        if found < 0 or 0 <= section < found:
-            found = section
-        if found < 0:
+        found = find_either(data, packet, PCAPNG_MAGIC, at)
+        if found == len(data):
             return -1, False
         length = agreed_length(data, found, order)
         if length > 0:

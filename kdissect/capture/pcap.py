@@ -11,7 +11,7 @@ next is guessed (times like those before), confirmed by the records after it, an
 """
 
 import struct
-from typing import Final
+from typing import Final, Literal
 
 from librt.strings import read_i64_be, read_i64_le
 from mypy_extensions import i64
@@ -24,6 +24,7 @@ from kdissect.capture.scanner import (
     SECOND_NS,
     U32,
     Scanner,
+    find_either,
 )
 from kdissect.errors import TruncatedCapture, UnknownCaptureFormat
 
@@ -160,19 +161,18 @@ class PcapScanner(Scanner):
         """Look for the next record; found, `_lost_at` is -1 and it starts at the index given."""
         size: i64 = len(data)
         last: i64 = size - self._header_size
-        # The upper half of the seconds changes every 65 536 s.
-        upper: i64 = self.last_time_ns // SECOND_NS >> 16
-        # Where either value stands next; each is looked for again only when it is passed.
-        first: i64 = -1
-        second: i64 = -1
         if self.last_time_ns < 0 or self._origin + at - self._lost_at > RESYNC_LIMIT:
-            first = second = size
+            self._wanted = RESYNC_STEP
+            return max(at, last + 1)
+        # The upper half of the seconds changes every 65 536 s; that of 2106 has no next one.
+        upper: int = self.last_time_ns // SECOND_NS >> 16
+        order: Literal["big", "little"] = "big" if self._big else "little"
+        now = upper.to_bytes(2, order)
+        soon = min(upper + 1, U16).to_bytes(2, order)
+        # Little-endian, the upper half is two bytes behind the start.
+        ahead: i64 = 0 if self._big else 2
         while True:
-            if first < at:
-                first = self._find_upper(data, at, upper)
-            if second < at:
-                second = self._find_upper(data, at, upper + 1)
-            candidate: i64 = min(first, second)
+            candidate = find_either(data, now, soon, at + ahead) - ahead
             if candidate > last:
                 self._wanted = RESYNC_STEP
                 return max(at, last + 1)
@@ -183,18 +183,6 @@ class PcapScanner(Scanner):
             if verdict == UNDECIDED:
                 return candidate
             at = candidate + 1
-
-    def _find_upper(self, data: bytes, at: i64, upper: i64) -> i64:
-        """Index of a record whose seconds have `upper` as their upper half; past the end: none."""
-        # Times of the last 18 hours before 2106 have no next half.
-        if upper > U16:
-            return len(data)
-        if self._big:
-            found: i64 = data.find(int(upper).to_bytes(2, "big"), at)
-        else:
-            # The upper half is two bytes behind the start.
-            found = data.find(int(upper).to_bytes(2, "little"), at + 2) - 2
-        return found if found >= 0 else len(data)
 
     def _confirm(self, data: bytes, at: i64) -> i64:
         """Whether records start at `at`: CONFIRMED, REFUTED or, for want of bytes, UNDECIDED."""

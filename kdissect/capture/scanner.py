@@ -23,6 +23,7 @@ MAXIMUM_PACKET_SIZE: Final = 1 << 20
 RESYNC_LIMIT: Final = 16 << 20
 # Bytes asked for at a time while searching.
 RESYNC_STEP: Final = 1 << 16
+FIRST_SEARCH: Final = 256  # bytes
 
 
 @mypyc_attr(allow_interpreted_subclasses=False)
@@ -173,3 +174,25 @@ class Scanner:
                 capture=self.capture,
             )
         )
+
+
+def find_either(data: bytes, first: bytes, second: bytes, at: i64) -> i64:
+    """Index of `first` or `second`, which have one size, from `at` on; the end when nowhere.
+
+    Looks no further than twice as far as there is something: what never comes is not looked for
+    up to the end each time.
+    """
+    end: i64 = len(data)
+    size: i64 = len(first)
+    step: i64 = FIRST_SEARCH
+    while at < end:
+        stop = at + step
+        found: i64 = data.find(first, at, stop + size - 1)
+        other: i64 = data.find(second, at, (found if found >= 0 else stop) + size - 1)
+        if other >= 0:
+            return other
+        if found >= 0:
+            return found
+        at = stop
+        step *= 2
+    return end

@@ -8,7 +8,7 @@ from kdissect.capture.blocks import MAXIMUM_BLOCK_SIZE, Secrets
 from kdissect.capture.interfaces import LATEST_NS
 from kdissect.capture.pcapng import PcapngScanner
 from kdissect.errors import KdissectError, Problem, TruncatedCapture, UnknownCaptureFormat
-from tests.capture.deliveries import CUTS, byte_by_byte, cut_at, scan
+from tests.capture.deliveries import CUTS, CountedBytes, byte_by_byte, cut_at, scan
 from tests.capture.writers import (
     START_NS,
     Captured,
@@ -308,3 +308,11 @@ def test_any_first_block_is_read_or_refused(data: bytes) -> None:
         scanner.finish()
     except KdissectError:
         pass
+
+
+@pytest.mark.parametrize("likely", [struct.pack("<III", 6, 32, 0), b"\x0a\x0d\x0d\x0a" + bytes(8)])
+def test_the_search_for_a_block_looks_at_every_byte_only_a_few_times(likely: bytes) -> None:
+    good = make_pcapng([b"abcdefgh"] * 3)
+    data = CountedBytes(good + b"\xff" * 8 + likely * 10_000)
+    assert len(scan(data, [data])[0]) >= 3
+    assert data.searched < 100 * len(data)

@@ -19,6 +19,7 @@ VECTORS: Final = Path(__file__).parents[2] / "tests" / "protocol" / "vectors.jso
 FRAME_LIMIT: Final = 2_000  # larger ones are slow to fuzz and show nothing more
 CAPTURE_PACKETS: Final = 30
 PER_LAYOUT: Final = 2
+CONNECTIONS: Final = 400
 
 
 def seeds(target: str) -> list[bytes]:
@@ -28,7 +29,7 @@ def seeds(target: str) -> list[bytes]:
     if target == "responses":
         return [*vectors("Response"), *recorded_bodies(True)]
     if target == "headers":
-        return [frame for _, _, frame, _ in frames() if len(frame) < FRAME_LIMIT][:500]
+        return spread([frame for _, _, frame, _ in frames() if len(frame) < FRAME_LIMIT], 500)
     if target == "records":
         return list(records())
     if target == "packed-records":
@@ -46,8 +47,8 @@ def seeds(target: str) -> list[bytes]:
             for api in range(5)
         ]
     if target == "connections":
-        return [*connections(), *old_connections()]
-    return list(small_captures())
+        return [*spread(list(connections()), CONNECTIONS), *old_connections()]
+    return spread(list(small_captures()), 100)
 
 
 def chosen(key: int, version: int, body: bytes) -> bytes:
@@ -184,6 +185,11 @@ def connections() -> Iterator[bytes]:
             for start in range(4):
                 yield bytes([start]) + b"".join(talk)
             talk = []
+
+
+def spread(inputs: list[bytes], count: int) -> list[bytes]:
+    """At most `count` of them, from all over the list."""
+    return inputs[:: max(1, len(inputs) // count)]
 
 
 def old_pairs() -> list[tuple[bytes, bytes]]:
