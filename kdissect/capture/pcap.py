@@ -164,8 +164,9 @@ class PcapScanner(Scanner):
         if self.last_time_ns < 0 or self._origin + at - self._lost_at > RESYNC_LIMIT:
             self._wanted = RESYNC_STEP
             return max(at, last + 1)
-        # The upper half of the seconds changes every 65 536 s; that of 2106 has no next one.
-        upper: int = self.last_time_ns // SECOND_NS >> 16
+        # The upper half of the seconds changes every 65 536 s. That of 2106 has no next one, and a
+        # fraction of more than a second may even have passed it.
+        upper: int = min(self.last_time_ns // SECOND_NS >> 16, U16)
         order: Literal["big", "little"] = "big" if self._big else "little"
         now = upper.to_bytes(2, order)
         soon = min(upper + 1, U16).to_bytes(2, order)

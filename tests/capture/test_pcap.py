@@ -143,11 +143,19 @@ def test_after_a_corrupt_record_the_next_good_ones_are_found(
 
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_records_are_found_again_in_the_last_hours_that_the_format_can_write(order: str) -> None:
-    last = ((1 << 32) - 1) * 1_000_000_000
+    last = ((1 << 32) - 1) * 1_000_000_000 + 999_999_000
     packets = [Captured(b"abcdefgh", last)] * 6
     data = make_pcap(packets, order=order)
     at = HEADER + 2 * 24
     assert scan(data[:at] + b"\xfe" * 50 + data[at:])[0] == expected(packets)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_a_time_past_what_seconds_can_write_ends_the_search_without_error(order: str) -> None:
+    record = struct.pack(f"{order}IIII", (1 << 32) - 1, (1 << 32) - 1, 4, 4) + b"data"
+    packets, problems = scan(make_pcap([], order=order) + record + b"\xff" * 100)
+    assert [packet.time_ns for packet in packets] == [((1 << 32) - 1) * (10**9 + 10**3)]
+    assert [problem.kind for problem in problems] == ["corrupt-record"]
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
