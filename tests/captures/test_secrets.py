@@ -119,7 +119,7 @@ def test_no_value_of_the_library_has_a_secret(case: Case) -> None:
 
 
 def slots(value: Any) -> list[Any]:
-    return [getattr(value, name) for name in value.__slots__]
+    return [getattr(value, name) for name in dir(value) if not name.startswith("__")]
 
 
 def test_the_made_capture_has_every_kind_of_secret() -> None:
