@@ -25,7 +25,7 @@ COMPILED = """
     messages/headers messages/legacy_records messages/message_sets messages/old_recognition
     messages/records messages/varints
     exchanges/exchange exchanges/fetches exchanges/memory exchanges/merging exchanges/pairing
-    exchanges/sides exchanges/sniffing exchanges/timing
+    exchanges/sasl exchanges/sides exchanges/sniffing exchanges/timing
     tables/rows tables/body_rows dissector
 """.split()  # noqa: SIM905  # a line a package
 MODE = os.environ.get("KDISSECT_COMPILE", "1")

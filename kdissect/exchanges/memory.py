@@ -7,6 +7,7 @@ from mypy_extensions import i64
 
 from kdissect.errors import Problem
 from kdissect.exchanges.exchange import Exchange
+from kdissect.exchanges.sasl import Login
 from kdissect.frames import Frame
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import Connection
@@ -56,9 +57,9 @@ class ConnectionState:
 
     __slots__ = (
         "connection", "request_direction", "broker_side_by", "protocol", "pending",
-        "pending_head", "last_response_end", "exchange_count", "sasl_mechanism", "sasl_user",
-        "software_name", "software_version", "in_sasl_tokens", "tokens_unanswered", "positions",
-        "session_id", "held", "probed", "early", "early_bytes", "last_correlation_id", "old",
+        "pending_head", "last_response_end", "exchange_count", "login",
+        "software_name", "software_version", "positions", "session_id", "held", "probed", "early",
+        "early_bytes", "last_correlation_id", "old",
     )  # fmt: skip
 
     def __init__(self, connection: Connection) -> None:
@@ -70,12 +71,9 @@ class ConnectionState:
         self.pending_head: i64 = 0
         self.last_response_end: i64 = NULL
         self.exchange_count: i64 = 0
-        self.sasl_mechanism = ""
-        self.sasl_user = ""
+        self.login = Login()
         self.software_name = ""
         self.software_version = ""
-        self.in_sasl_tokens: bool = False
-        self.tokens_unanswered: i64 = 0
         # Fetch offsets, for sessions that leave them out; `session_id` is 0 while there is none.
         self.positions: Positions = {}
         self.session_id: i64 = 0

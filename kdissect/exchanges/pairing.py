@@ -54,7 +54,7 @@ from kdissect.exchanges.memory import (
 )
 from kdissect.exchanges.merging import merge_partitions
 from kdissect.exchanges.old_conversations import OldConversation, fits_request, make_conversation
-from kdissect.exchanges.sasl import learn_user
+from kdissect.exchanges.sasl import GSSAPI, GSSAPI_TAG, OK, Login
 from kdissect.exchanges.sides import DEFAULT_PORTS, decide_sides
 from kdissect.exchanges.timing import queue_ns, service_ns
 from kdissect.frames import Frame
@@ -87,6 +87,7 @@ BITS: Final = (1 << VARIANT_SHIFT) - 1
 EARLY_LIMIT: Final = 256
 EARLY_BYTES: Final = 64 << 20
 
+ILLEGAL_SASL_STATE: Final = 34
 # Kafka of any release: 0.7 where the bytes say so, the drafts of 2012 never.
 AUTO: Final = -1
 
@@ -161,6 +162,8 @@ class Exchanges:
             counts = connection.counts
             empty = counts[0].payload_bytes + counts[1].payload_bytes == 0
             state.protocol = "none" if empty else "other"
+        is_closed = connection.closed_by in ("fin", "rst")
+        state.login.end(is_closed, state.protocol == "kafka")
         return left, state
 
     def state_of(self, connection: Connection) -> ConnectionState:
@@ -256,7 +259,7 @@ class Exchanges:
 
     def _request(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
         data = frame.data
-        if state.in_sasl_tokens or state.protocol != "kafka":
+        if state.login.in_tokens or state.protocol != "kafka":
             old = self._old_conversation(state, frame)
             if old is not None:
                 done = old.request(frame)
@@ -265,7 +268,7 @@ class Exchanges:
             if not is_plausible_request(data, frame.missing == 0):
                 self._unknown_request(state, frame)
                 return _NOTHING
-            state.in_sasl_tokens = False
+            state.login.in_tokens = False
             state.protocol = "kafka"
         try:
             header = read_request_header(data)
@@ -331,23 +334,20 @@ class Exchanges:
             state.software_name = sink.software_name
             state.software_version = sink.software_version
         elif exchange.api_key == API_SASL_HANDSHAKE:
-            state.sasl_mechanism = sink.mechanism
-            state.in_sasl_tokens = exchange.api_version == 0
+            state.login.begin(sink.mechanism, exchange.api_version == 0)
         elif exchange.api_key == API_SASL_AUTHENTICATE:
-            learn_user(state, sink.auth_bytes)
+            state.login.send(sink.auth_bytes)
             sink.auth_bytes = b""
 
     def _unknown_request(self, state: ConnectionState, frame: Frame) -> None:
         """A frame of the client that is no request: a raw SASL token, or not Kafka at all."""
         data = frame.data
-        if state.in_sasl_tokens:
-            state.tokens_unanswered += 1
-            learn_user(state, data)
-        elif not state.protocol and data[:1] == b"\x60":
-            # 0.9 clients start GSSAPI without a handshake; its first token has ASN.1 tag 0x60.
-            state.in_sasl_tokens = True
-            state.sasl_mechanism = "GSSAPI"
-            state.tokens_unanswered += 1
+        if state.login.in_tokens:
+            state.login.send_raw(data)
+        elif not state.protocol and data[:1] == GSSAPI_TAG:
+            # 0.9 clients start GSSAPI without a handshake.
+            state.login.begin(GSSAPI, True)
+            state.login.send_raw(data)
             state.protocol = "kafka"
         elif not state.protocol:
             state.protocol = "other"
@@ -371,8 +371,8 @@ class Exchanges:
             done = state.old.response(frame)
             self._take_problems(state.old)
             return done
-        if at < 0 and state.tokens_unanswered > 0:
-            state.tokens_unanswered -= 1
+        if at < 0 and state.login.unanswered > 0:
+            state.login.receive_raw(data, frame.missing == 0)
             return _NOTHING
         if len(data) < 4:
             if state.protocol == "kafka" and not frame.missing:
@@ -469,6 +469,8 @@ class Exchanges:
         is_whole = self._run(plan, exchange, frame, -1, RESPONSE_FAILED)
         exchange.throttle_ms = sink.throttle_ms
         settle_errors(exchange, sink, is_whole)
+        if state.login.is_open:
+            settle_login(state.login, exchange, sink, is_whole)
         if sink.topic_count > exchange.topic_count:
             exchange.topic_count = sink.topic_count
         if sink.has_records:
@@ -485,8 +487,6 @@ class Exchanges:
             if key == API_JOIN_GROUP and sink.protocol_name:
                 exchange.group_protocol = (exchange.group_protocol[0], sink.protocol_name)
                 self.groups.learn(exchange.group_id, exchange.group_protocol)
-        elif key == API_SASL_HANDSHAKE and exchange.error_code > 0:
-            state.in_sasl_tokens = False
         if exchange.wait_ns == NULL and exchange.queue_ns != NULL:
             exchange.wait_ns = 0
 
@@ -589,3 +589,18 @@ def settle_errors(exchange: Exchange, sink: FactSink, is_whole: bool) -> None:
         exchange.error_code = sink.first_error
     elif is_whole:
         exchange.error_code = 0
+
+
+def settle_login(login: Login, exchange: Exchange, sink: FactSink, is_whole: bool) -> None:
+    """What an answer says of the authentication that is going on."""
+    key = exchange.api_key
+    token = sink.auth_bytes
+    sink.auth_bytes = b""
+    if key in (API_SASL_HANDSHAKE, API_SASL_AUTHENTICATE):
+        if exchange.error_code > 0:
+            login.refuse()
+        elif key == API_SASL_AUTHENTICATE and is_whole:
+            login.receive(token)
+    elif key != API_VERSIONS and exchange.error_code != ILLEGAL_SASL_STATE:
+        # Before the end brokers answer ApiVersions as ever, and refuse all else.
+        login.settle(OK)

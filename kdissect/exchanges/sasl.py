@@ -1,20 +1,148 @@
-"""What SASL tokens say in clear (RFC 4616, RFC 5802): the user name, and nothing else is kept."""
+"""Logging in: what SASL tokens say in clear (RFC 4616, 5802, 7628); nothing else of them is kept.
 
-from kdissect.exchanges.memory import ConnectionState
+    PLAIN         client: authzid NUL user NUL password       broker: empty
+    SCRAM-*       client: n,,n=user,r=nonce[,tokenauth=true]  broker: r=..,s=..,i=..
+                  client: c=..,r=..,p=proof                   broker: v=.. or e=..
+    OAUTHBEARER   client: n,a=user,^Aauth=Bearer token^A^A    broker: empty, or the error as JSON
+
+Of a delegation token (tokenauth) the user is the token's id. Where an OAUTHBEARER client names no
+user, it is the claim ``sub`` of its token, if that is a JSON web token: Kafka's default too.
+Mechanisms whose tokens are opaque (GSSAPI and others) went well when the broker serves a request.
+"""
+
+import base64
+import json
+from typing import Final
+
+from mypy_extensions import i64
+
+OK: Final = "ok"
+FAILED: Final = "failed"
+NONE: Final = "none"
+GSSAPI: Final = "GSSAPI"
+GSSAPI_TAG: Final = b"\x60"  # ASN.1 application 0: how a GSSAPI client's first token begins
+MAX_CLAIMS_SIZE: Final = 16_384  # bytes of a JSON web token that are looked into
 
 
-def learn_user(state: ConnectionState, token: bytes) -> None:
-    """Take the user name out of a SASL token, where it is in clear (PLAIN, SCRAM); nothing else."""
-    if state.sasl_user:
-        return
-    mechanism = state.sasl_mechanism
+class Login:
+    """The authentications of one connection, the last one in front.
+
+    `outcome` is ok or failed, "" while none came to an end; `count` is of those that did.
+    `in_tokens`: frames are raw tokens, as after SaslHandshake v0. `is_open`: one is going on.
+    """
+
+    __slots__ = (
+        "mechanism", "user", "outcome", "count", "is_open", "in_tokens", "saw_token", "unanswered",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.mechanism = ""
+        self.user = ""
+        self.outcome = ""
+        self.count: i64 = 0
+        self.is_open: bool = False
+        self.in_tokens: bool = False
+        self.saw_token: bool = False
+        self.unanswered: i64 = 0
+
+    def begin(self, mechanism: str, is_raw: bool) -> None:
+        """The client chose a mechanism; with `is_raw` its tokens come without Kafka's headers."""
+        self.mechanism = mechanism
+        self.in_tokens = is_raw
+        self.is_open = True
+        self.saw_token = False
+
+    def send_raw(self, token: bytes) -> None:
+        """A token of the client in a frame of its own."""
+        self.unanswered += 1
+        self.saw_token = True
+        self.send(token)
+
+    def send(self, token: bytes) -> None:
+        """A token of the client: take the user out of it."""
+        if not self.outcome:
+            self.is_open = True
+        user = user_of(self.mechanism, token)
+        if user:
+            self.user = user
+
+    def receive_raw(self, token: bytes, is_whole: bool) -> None:
+        """A token of the broker in a frame of its own."""
+        self.unanswered -= 1
+        if is_whole:
+            self.receive(token)
+
+    def receive(self, token: bytes) -> None:
+        """A token of the broker; those in between say nothing of the outcome."""
+        if self.mechanism.startswith("SCRAM"):
+            if token[:2] == b"v=":
+                self.settle(OK)
+            elif token[:2] == b"e=":
+                self.settle(FAILED)
+        elif self.mechanism == "PLAIN":
+            self.settle(OK)
+        elif self.mechanism == "OAUTHBEARER":
+            self.settle(FAILED if token else OK)
+
+    def refuse(self) -> None:
+        """The broker answered with an error."""
+        self.settle(FAILED)
+        self.in_tokens = False
+
+    def settle(self, outcome: str) -> None:
+        """The authentication is over; a later one on the connection may settle it anew."""
+        if self.is_open:
+            self.outcome = outcome
+            self.count += 1
+            self.is_open = False
+
+    def end(self, is_closed: bool, is_kafka: bool) -> None:
+        """The connection is over: ok, failed, none, or still "" when the capture does not tell.
+
+        A broker that refuses a raw token says nothing and closes.
+        """
+        if self.is_open:
+            if self.in_tokens and self.saw_token and is_closed:
+                self.settle(FAILED)
+        elif not self.outcome and is_kafka:
+            self.outcome = NONE
+
+
+def user_of(mechanism: str, token: bytes) -> str:
+    """The user name in a client's token; "" where there is none in clear."""
     if mechanism == "PLAIN":
         parts = token.split(b"\0")
-        if len(parts) == 3:
-            state.sasl_user = parts[1].decode("utf-8", "backslashreplace")
-    elif mechanism.startswith("SCRAM"):
-        for part in token.split(b","):
-            if part.startswith(b"n="):
-                name = part[2:].replace(b"=2C", b",").replace(b"=3D", b"=")
-                state.sasl_user = name.decode("utf-8", "backslashreplace")
-                return
+        return printable(parts[1]) if len(parts) == 3 else ""
+    if mechanism.startswith("SCRAM"):
+        return saslname(token, b"n=") if token[:2] in (b"n,", b"y,", b"p=") else ""
+    if mechanism == "OAUTHBEARER" and token[:2] in (b"n,", b"y,", b"p="):
+        header, _, rest = token.partition(b"\x01")
+        return saslname(header, b"a=") or subject(rest)
+    return ""
+
+
+def saslname(message: bytes, name: bytes) -> str:
+    """An attribute of a GS2 header or SCRAM message, with its ``=2C`` and ``=3D`` undone."""
+    for part in message.split(b","):
+        if part.startswith(name):
+            return printable(part[2:].replace(b"=2C", b",").replace(b"=3D", b"="))
+    return ""
+
+
+def subject(pairs: bytes) -> str:
+    """The claim ``sub`` of the JSON web token among OAUTHBEARER's pairs; "" when there is none."""
+    _, _, rest = pairs.partition(b"auth=Bearer ")
+    parts = rest.partition(b"\x01")[0].split(b".")
+    if len(parts) != 3 or len(parts[1]) > MAX_CLAIMS_SIZE:
+        return ""
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + b"=="))
+    except (ValueError, RecursionError):
+        return ""
+    name = claims.get("sub") if isinstance(claims, dict) else None
+    return printable(name.encode("utf-8", "replace")) if isinstance(name, str) else ""
+
+
+def printable(name: bytes) -> str:
+    """A name as text, whatever its bytes are."""
+    return name.decode("utf-8", "backslashreplace")

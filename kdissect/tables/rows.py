@@ -361,8 +361,11 @@ class ConnectionRows(Rows):
         write_i64_le(b, self.column("protocol").index_or_null(state.protocol))
         write_i64_le(b, NULL)
         write_i64_le(b, NULL)
-        write_i64_le(b, self.column("sasl_mechanism").index_or_null(state.sasl_mechanism))
-        write_i64_le(b, self.column("sasl_user").index_or_null(state.sasl_user))
+        login = state.login
+        write_i64_le(b, self.column("sasl_mechanism").index_or_null(login.mechanism))
+        write_i64_le(b, self.column("sasl_user").index_or_null(login.user))
+        write_i64_le(b, self.column("sasl_outcome").index_or_null(login.outcome))
+        write_i64_le(b, login.count)
         write_i64_le(b, self.column("client_software_name").index_or_null(state.software_name))
         version = state.software_version
         write_i64_le(b, self.column("client_software_version").index_or_null(version))

@@ -109,6 +109,18 @@ CONNECTIONS = Table(
         Column("tls_sni", TEXT, "", "TLS server name, when the client sent one"),
         Column("sasl_mechanism", TEXT, "", "SASL mechanism"),
         Column("sasl_user", TEXT, "", "SASL user name, where it travels in clear"),
+        Column(
+            "sasl_outcome",
+            TEXT,
+            "",
+            "ok, failed, or none (no SASL was seen); null when the capture does not tell",
+        ),
+        Column(
+            "sasl_logins",
+            INT64,
+            "",
+            "authentications that came to an end; the columns before are of the last one",
+        ),
         Column("client_software_name", TEXT, "", "client library, from ApiVersions v3+"),
         Column("client_software_version", TEXT, "", "its version, from ApiVersions v3+"),
     ),

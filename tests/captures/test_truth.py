@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
@@ -24,6 +25,14 @@ PROBLEMS = {"quickstart": {("leftover-request", METADATA_OF_LIBRDKAFKA): 2}}
 # Errors of a client's own making under a code of Kafka: a time-out (7), an operation that the
 # library knows the broker not to have (35).
 OWN_ERRORS = {"quickstart": {("doomed-java", 7)}, "telemetry-3.9.1": {("admin-java", 35)}}
+
+SASL_FAILED = 58
+# How the libraries name them, and their users, in the side-car's settings.
+MECHANISM_SETTINGS = ("sasl.mechanism", "sasl_mechanism", "mechanism")
+USER_SETTING = (
+    r'(?:username=\\"|unsecuredLoginStringClaim_sub=\\"|"sasl.username": "'
+    r'|principal=|"sasl_plain_username": "|"user": ")([^"\\]+)'
+)
 
 Row = dict[str, Any]
 Record = tuple[Any, ...]
@@ -288,3 +297,40 @@ def test_no_client_counted_more_requests_or_bytes_than_are_there(recording: Reco
         # Kafka's Java clients before 2.0 give the bytes as their number of requests.
         if not libraries[row["session"]].startswith(("java@0.", "java@1.")):
             assert row["tx"] <= requests[row["session"]]
+
+
+def login_of(session: Row, recording: Recording) -> tuple[str, str] | None:
+    """Mechanism and user as a session's client was told them; None when it does not log in."""
+    for row in recording.known("operations"):
+        settings = (row["arguments"] or {}).get("settings") or {}
+        mechanism = next((settings[name] for name in MECHANISM_SETTINGS if name in settings), None)
+        if row["session"] == session["session"] and mechanism:
+            user = re.search(USER_SETTING, json.dumps(settings))
+            return mechanism, user[1] if user else "alice"  # in a bearer token
+    return None
+
+
+def test_logins_are_those_of_the_clients(recording: Recording) -> None:
+    failed = {row["session"] for row in recording.known("errors") if row["code"] == SASL_FAILED}
+    logins: dict[str, set[tuple[Any, ...]]] = {}
+    clients = {row["connection_id"]: row["client_id"] for row in recording.tables["exchanges"]}
+    for row in recording.tables["connections"]:
+        names = ("sasl_mechanism", "sasl_user", "sasl_outcome")
+        found = tuple(row[name] for name in names)
+        logins.setdefault(clients.get(row["connection_id"], ""), set()).add(found)
+    for session in recording.sidecar["sessions"]:
+        if (login := login_of(session, recording)) and session["session"] in logins:
+            outcome = "failed" if session["session"] in failed else "ok"
+            assert logins[session["session"]] == {(*login, outcome)}, session
+
+
+def test_a_session_that_outlives_its_login_logs_in_again() -> None:
+    for name in ("sasl-2.8.2", "sasl-4.3.1"):
+        recording = Recording(name)
+        ids = {
+            row["connection_id"]
+            for row in recording.tables["exchanges"]
+            if str(row["client_id"]).endswith("-stays")
+        }
+        counts = [recording.connections[number]["sasl_logins"] for number in ids]
+        assert max(counts) > 1

@@ -200,8 +200,10 @@ def connection_rows() -> Rows:
     state.broker_side_by = "syn"
     state.protocol = "kafka"
     state.exchange_count = 17
-    state.sasl_mechanism = "PLAIN"
-    state.sasl_user = "alice"
+    state.login.mechanism = "PLAIN"
+    state.login.user = "alice"
+    state.login.outcome = "ok"
+    state.login.count = 2
     state.software_name = "librdkafka"
     state.software_version = "2.4.0"
     rows = ConnectionRows()
@@ -228,6 +230,7 @@ EXPECTED: dict[str, Row] = {
         **both("zero_windows", 108, 208), "handshake_rtt_ns": 31, "min_rtt_broker_ns": 42,
         "min_rtt_client_ns": 41, "exchanges": 17, "protocol": "kafka", "tls_version": None,
         "tls_sni": None, "sasl_mechanism": "PLAIN", "sasl_user": "alice",
+        "sasl_outcome": "ok", "sasl_logins": 2,
         "client_software_name": "librdkafka", "client_software_version": "2.4.0",
     },
     "exchanges": {
@@ -317,7 +320,8 @@ def test_what_says_nothing_is_null(table: str) -> None:
         "connections": {c.name for c in TABLES[table].columns if c.unit == "bytes"}
         | {n for n in EXPECTED[table] if n.endswith(("_to_broker", "_to_client"))}
         | {"capture", "connection_id", "client_ip", "client_port", "broker_ip", "broker_port",
-           "first_time", "last_time", "first_packet", "syn_seen", "fin_seen", "exchanges"},
+           "first_time", "last_time", "first_packet", "syn_seen", "fin_seen", "exchanges",
+               "sasl_logins"},
         "exchanges": {*KEYS, "outcome", "topic_count", "partition_count", "retransmits",
                       "decode_status"},
         "partitions": {*KEYS, "partition"},
