@@ -41,7 +41,8 @@ class Sniffer(Probe):
             if other:
                 state.protocol = other
                 return IGNORE
-        if is_first and connection.syn_seen and not connection.counts[direction].missing_bytes:
+        missing = connection.counts[direction].missing_bytes
+        if is_first and connection.start_seen[direction] and not missing:
             return start
         if state.request_direction < 0:
             decide_sides(state, self.exchanges.ports, self.exchanges.brokers)

@@ -61,7 +61,7 @@ class Connection:
 
     __slots__ = (
         "id", "capture", "flow", "first_time_ns", "last_time_ns", "first_packet", "syn_seen",
-        "handshake_rtt_ns", "min_rtt_ns", "counts", "retransmits", "closed_by",
+        "start_seen", "handshake_rtt_ns", "min_rtt_ns", "counts", "retransmits", "closed_by",
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +74,8 @@ class Connection:
         self.last_time_ns = time_ns
         self.first_packet = packet
         self.syn_seen: bool = False
+        # By direction: whether it is known where its stream begins.
+        self.start_seen: list[bool] = [False, False]
         self.handshake_rtt_ns: i64 = -1
         # Smallest data → ACK time seen, by the side that acknowledges: the tap to that side.
         self.min_rtt_ns: list[int] = [-1, -1]

@@ -49,6 +49,7 @@ def note_syn(receiver: Receiver, segment: Segment) -> None:
         receiver.counts.retransmitted_segments += 1
         connection.retransmits += 1
     receiver.syn_sequence = segment.sequence
+    connection.start_seen[receiver.direction] = True
     if receiver.next_sequence < 0:
         receiver.start((segment.sequence + 1) & MASK)
     if (receiver.direction == ACCEPTER) == (segment.flags & ACK != 0):
@@ -67,6 +68,9 @@ def note_handshake(receiver: Receiver, segment: Segment) -> None:
     if peer.next_sequence < 0 and receiver.syn_sequence >= 0:
         # The peer's SYN was not captured, but this acknowledges it.
         peer.start(segment.acknowledgment)
+        # Of a later segment the acknowledgment covers what the peer has sent meanwhile.
+        is_first = segment.sequence == (receiver.syn_sequence + 1) & MASK
+        connection.start_seen[peer.direction] = is_first
     if receiver.direction != OPENER or segment.flags & SYN:
         return
     if peer.awaits_handshake:

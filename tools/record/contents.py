@@ -25,7 +25,7 @@ SHOWS = {
     "throttling": "quotas that throttle a producer and a consumer",
     "topic-configs": "log-append time, compaction, recompression, records refused",
     "telemetry": "subscriptions and pushes of client metrics (KIP-714)",
-    "sasl": "every mechanism of each client, refused logins, a session that logs in again",
+    "sasl": "every mechanism of each client; Java: refused logins, a session that logs in again",
     "tokens": "a delegation token: made, described, renewed, used, expired",
     "cluster": "three brokers and the controllers: replication, reassignment, fail-over, markers",
     "voters": "controllers that join the quorum, and its leader that is removed",
