@@ -334,3 +334,33 @@ def test_a_session_that_outlives_its_login_logs_in_again() -> None:
         }
         counts = [recording.connections[number]["sasl_logins"] for number in ids]
         assert max(counts) > 1
+
+
+def test_generations_of_memberships_are_those_of_the_log(recording: Recording) -> None:
+    generations: dict[int, set[int | None]] = {}
+    for row in recording.tables["members"]:
+        generations.setdefault(row["exchange_id"], set()).add(row["generation"])
+    log = recording.known("exchanges")
+    for row in recording.known("memberships"):
+        (exchange,) = recording.exchanges[logged_key(log[row["exchange"]])]
+        found = generations.get(exchange["exchange_id"])
+        if found is not None and row["generation"] is not None:
+            told = None if row["generation"] == -1 else row["generation"]
+            assert told in found, row
+
+
+def test_records_of_a_transaction_and_no_others_are_in_its_batches(recording: Recording) -> None:
+    told = {
+        (row["session"], row["topic"], row["partition"], row["offset"]): bool(row["transaction"])
+        for row in recording.known("produced")
+        if row["offset"] is not None
+    }
+    bases = {
+        (row["exchange_id"], row["topic"], row["partition"]): row["base_offset"]
+        for row, _ in recording.of_api("partitions", PRODUCE)
+    }
+    for row, exchange in recording.of_api("batches", PRODUCE):
+        base = bases[row["exchange_id"], row["topic"], row["partition"]]
+        place = (exchange["client_id"], row["topic"], row["partition"], base)
+        if place in told:
+            assert bool(row["is_transactional"]) == told[place], place
