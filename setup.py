@@ -16,8 +16,8 @@ from setuptools import Distribution, Extension, setup
 COMPILED = """
     capture/interfaces capture/merge capture/packet capture/pcap capture/pcapng capture/scanner
     packets/decoder packets/ip packets/link packets/segment packets/tcp
-    streams/acknowledged streams/connections streams/events streams/handshake streams/held
-    streams/receiver streams/recent streams/sequence
+    streams/acknowledged streams/connections streams/copies streams/events streams/handshake
+    streams/held streams/receiver streams/recent streams/sequence
     frames
     protocol/apis protocol/plans protocol/primitives protocol/projections protocol/readers
     protocol/structures

@@ -41,7 +41,10 @@ BROKER_PORT = 9092
 
 @dataclass(frozen=True)
 class Sent:
-    """One packet; `sequence` and `acknowledgment` are raw, `gap_ns` is since the one before."""
+    """One packet; `sequence` and `acknowledgment` are raw, `gap_ns` is since the one before.
+
+    `ip_id` tells a packet that was sent again from one that was captured again.
+    """
 
     is_client: bool
     sequence: int
@@ -51,6 +54,7 @@ class Sent:
     window: int = WINDOW
     gap_ns: int = STEP_NS
     captured_limit: int = 1 << 30
+    ip_id: int = 0
 
     @property
     def captured(self) -> bytes:
@@ -189,7 +193,7 @@ class Conversation:
     def repeat(
         self, number: int, payload: bytes | None = None, gap_ns: int = STEP_NS
     ) -> "Conversation":
-        """The packet, counted from 1, once more at the end, perhaps with another payload."""
+        """The packet, counted from 1, sent once more at the end, perhaps with another payload."""
         sent = replace(self.packets_sent[number - 1], gap_ns=gap_ns)
         return self._add(sent if payload is None else replace(sent, payload=payload))
 
@@ -248,7 +252,8 @@ class Conversation:
             Segment(
                 number, number, 0, time_ns, flow if sent.is_client else back,
                 sent.sequence, sent.acknowledgment, sent.flags, sent.window,
-                b"<<" + sent.captured + b">>", 2, 2 + len(sent.captured), len(sent.payload),
+                b"<<" + bytes(20) + sent.captured + b">>", 22, 22 + len(sent.captured),
+                len(sent.payload), 2, -1 if self.is_v6 else sent.ip_id,
             )
             for number, time_ns, sent in self._timed()
         ]  # fmt: skip
@@ -301,7 +306,9 @@ class Conversation:
         return Sent(is_client, here, there, flags, payload, window, gap_ns)
 
     def _add(self, *sent: Sent) -> "Conversation":
-        return replace(self, packets_sent=(*self.packets_sent, *sent))
+        latest = max((one.ip_id for one in self.packets_sent), default=0)
+        added = [replace(one, ip_id=ip_id) for ip_id, one in enumerate(sent, latest + 1)]
+        return replace(self, packets_sent=(*self.packets_sent, *added))
 
     def _heard(self, is_client: bool, part: bytes) -> "Conversation":
         client, broker = self.sent[-1]
@@ -341,8 +348,10 @@ class Conversation:
         tcp = make_tcp(
             sent.payload, here, there, sent.sequence, sent.acknowledgment, sent.flags, sent.window
         )
-        make_ip = make_ipv6 if self.is_v6 else make_ipv4
-        return make_ethernet(make_ip(tcp, source, destination), vlans=self.vlans)
+        if self.is_v6:
+            return make_ethernet(make_ipv6(tcp, source, destination), vlans=self.vlans)
+        packet = make_ipv4(tcp, source, destination, identification=sent.ip_id & 0xFFFF)
+        return make_ethernet(packet, vlans=self.vlans)
 
 
 def conversation(

@@ -358,18 +358,21 @@ def assert_balanced(found: dict[str, list[Row]], balance: Balance) -> None:
     assert balance.payload_bytes == (
         balance.framed_bytes + balance.skipped_bytes + balance.duplicate_bytes
     )
-    totals = dict.fromkeys(("payload", "framed", "skipped", "retransmitted", "missing"), 0)
+    names = ("payload", "framed", "skipped", "retransmitted", "duplicate_packet", "missing")
+    totals = dict.fromkeys(names, 0)
     for row in found["connections"]:
         for way in ("to_broker", "to_client"):
             counts = {name: row[f"{name}_bytes_{way}"] for name in totals}
             assert counts["payload"] == (
-                counts["framed"] + counts["skipped"] + counts["retransmitted"]
-            )
+                counts["framed"] + counts["skipped"]
+                + counts["retransmitted"] + counts["duplicate_packet"]
+            )  # fmt: skip
             for name, count in counts.items():
                 totals[name] += count
+    totals["duplicate"] = totals.pop("retransmitted") + totals.pop("duplicate_packet")
     assert totals == {
         "payload": balance.payload_bytes, "framed": balance.framed_bytes,
-        "skipped": balance.skipped_bytes, "retransmitted": balance.duplicate_bytes,
+        "skipped": balance.skipped_bytes, "duplicate": balance.duplicate_bytes,
         "missing": balance.missing_bytes,
     }  # fmt: skip
     assert balance.connections == len(found["connections"])

@@ -133,6 +133,8 @@ class PacketDecoder:
             payload_start if payload_start < captured_end else captured_end,
             captured_end,
             payload_end - payload_start,
+            start + TCP_OFFSET,
+            network & 0xFFFF,
         )
 
     def decode_rare(self, packet: Packet) -> Segment | None:
@@ -161,7 +163,13 @@ class PacketDecoder:
             is_cut = header.payload_end > end
             self._count(CUT_HEADER if is_cut else MALFORMED_HEADER)
             return None
-        segment = read_tcp(packet, header.addresses, header.payload_start, header.payload_end)
+        segment = read_tcp(
+            packet,
+            header.addresses,
+            header.payload_start,
+            header.payload_end,
+            header.identification,
+        )
         if segment is None:
             self._count(MALFORMED_HEADER)
         return segment

@@ -24,13 +24,14 @@ class IpHeader:
     """What an IP header says: `payload_start` and `payload_end` are indexes into the packet's data.
 
     `payload_end` is what the header declares, past the packet's end when the capture cut it.
-    `addresses` are source and destination. `is_fragment` is a fragment that is not the whole;
+    `addresses` are source and destination. `identification` is -1 where there is none (IPv6
+    without fragment header). `is_fragment` is a fragment that is not the whole;
     `fragment_offset` is in bytes. `verdict` is WELL_FORMED or why the rest means nothing.
     """
 
     __slots__ = (
-        "verdict", "protocol", "payload_start", "payload_end", "addresses", "is_fragment",
-        "fragment_offset",
+        "verdict", "protocol", "payload_start", "payload_end", "addresses", "identification",
+        "is_fragment", "fragment_offset",
     )  # fmt: skip
 
     def __init__(self, verdict: i64) -> None:
@@ -39,6 +40,7 @@ class IpHeader:
         self.payload_start: i64 = 0
         self.payload_end: i64 = 0
         self.addresses = b""
+        self.identification: i64 = -1
         self.is_fragment = False
         self.fragment_offset: i64 = 0
 
@@ -59,6 +61,7 @@ def read_ipv4(data: bytes, offset: i64, end: i64, wire_end: i64) -> IpHeader:
     header.payload_start = offset + header_size
     header.payload_end = offset + total
     header.addresses = data[offset + 12 : offset + 20]
+    header.identification = data[offset + 4] << 8 | data[offset + 5]
     flags: i64 = data[offset + 6] << 8 | data[offset + 7]
     header.is_fragment = flags & 0x3FFF != 0
     header.fragment_offset = (flags & 0x1FFF) << 3

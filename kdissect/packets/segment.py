@@ -19,12 +19,13 @@ class Segment:
     12 bytes for IPv4, 36 for IPv6; it is the key of one direction of a connection.
     `payload_length` is what the IP header declares; more than ``end - start`` when the capture cut
     the packet. `sequence` and `acknowledgment` are the raw 32-bit numbers, `flags` the flag byte,
-    `window` the unscaled window. Times and numbers are those of the packet.
+    `window` the unscaled window. Times and numbers are those of the packet. `header` is the index
+    of the TCP header in `data`; `ip_id` the identification of the IPv4 packet, -1 for IPv6.
     """
 
     __slots__ = (
         "number", "ordinal", "capture", "time_ns", "flow", "sequence", "acknowledgment", "flags",
-        "window", "data", "start", "end", "payload_length",
+        "window", "data", "start", "end", "payload_length", "header", "ip_id",
     )  # fmt: skip
 
     def __init__(
@@ -42,6 +43,8 @@ class Segment:
         start: i64,
         end: i64,
         payload_length: i64,
+        header: i64,
+        ip_id: i64,
     ) -> None:
         self.number = number
         self.ordinal = ordinal
@@ -56,3 +59,5 @@ class Segment:
         self.start = start
         self.end = end
         self.payload_length = payload_length
+        self.header = header
+        self.ip_id = ip_id

@@ -12,7 +12,9 @@ TCP_HEADER_SIZE: Final = 20
 U32: Final = 0xFFFFFFFF
 
 
-def read_tcp(packet: Packet, addresses: bytes, offset: i64, payload_end: i64) -> Segment | None:
+def read_tcp(
+    packet: Packet, addresses: bytes, offset: i64, payload_end: i64, ip_id: i64
+) -> Segment | None:
     """The segment at `offset`, whose payload is declared to end at `payload_end`.
 
     The whole header but its options was captured. None when the header contradicts the lengths.
@@ -40,4 +42,6 @@ def read_tcp(packet: Packet, addresses: bytes, offset: i64, payload_end: i64) ->
         start if start < captured_end else captured_end,
         captured_end,
         payload_end - start,
+        offset,
+        ip_id,
     )

@@ -20,6 +20,7 @@ from mypy_extensions import i64
 
 from kdissect.errors import Problem
 from kdissect.packets.segment import ACK, FIN, RST, SYN, Segment
+from kdissect.streams.copies import Copies
 from kdissect.streams.events import (
     ACCEPTER,
     CAPTURE_ENDED,
@@ -65,8 +66,8 @@ class Streams:
     """
 
     __slots__ = (
-        "problems", "_receivers", "_recent", "_allowance", "_max_connections", "_idle_ns",
-        "_max_held", "_sweep_ns", "_due_ns", "_lingering", "_nobody",
+        "problems", "_receivers", "_recent", "_copies", "_allowance", "_max_connections",
+        "_idle_ns", "_max_held", "_sweep_ns", "_due_ns", "_lingering", "_nobody",
     )  # fmt: skip
 
     def __init__(
@@ -80,6 +81,7 @@ class Streams:
         self.problems: list[Problem] = []
         self._receivers: dict[bytes, Receiver] = {}
         self._recent = Recent()
+        self._copies = Copies()
         self._allowance = Allowance(max_held_in_all)
         self._max_connections = max_connections
         self._idle_ns = idle_ns
@@ -128,9 +130,16 @@ class Streams:
         start = segment.start
         length = segment.end - start
         sequence = receiver.next_sequence
-        if segment.payload_length != length or (length > 0 and segment.sequence != sequence):
+        if segment.payload_length != length:
+            return self._feed_with_care(segment)
+        if length > 0:
+            if segment.sequence != sequence:
+                return self._feed_with_care(segment)
+        elif not receiver.is_new_acknowledgment(segment):
+            # Perhaps a copy.
             return self._feed_with_care(segment)
 
+        self._copies.add(segment)
         if silent > 0:
             connection.last_time_ns = now
         if 0 <= peer.timed_position <= peer.next_position + ahead:
@@ -169,6 +178,10 @@ class Streams:
         if segment.time_ns >= self._due_ns:
             self._evict(segment.time_ns, events)
         receiver = self._find(segment, events)
+        if receiver.is_repeat(segment) and self._copies.has(segment):
+            receiver.count_copy(segment)
+            return events
+        self._copies.add(segment)
         if segment.payload_length > 0 and receiver.is_far(segment):
             self._set_aside(receiver, segment, events)
         else:
@@ -351,12 +364,13 @@ def note_window(receiver: Receiver, segment: Segment) -> None:
 
 
 def own_copy(segment: Segment) -> Segment:
-    """The segment with its payload copied out of the large buffer it lies in."""
-    data = segment.data[segment.start : segment.end]
+    """The segment with header and payload copied out of the large buffer it lies in."""
+    header = segment.header
+    data = segment.data[header : segment.end]
     return Segment(
         segment.number, segment.ordinal, segment.capture, segment.time_ns, segment.flow,
-        segment.sequence, segment.acknowledgment, segment.flags, segment.window, data, 0,
-        len(data), segment.payload_length,
+        segment.sequence, segment.acknowledgment, segment.flags, segment.window, data,
+        segment.start - header, len(data), segment.payload_length, 0, segment.ip_id,
     )  # fmt: skip
 
 
@@ -364,5 +378,5 @@ def nowhere(connection: Connection) -> Segment:
     """A segment without number, to time what happens when no segment does."""
     return Segment(
         -1, -1, connection.capture, connection.last_time_ns, connection.flow, 0, 0, 0, 0, b"", 0,
-        0, 0,
+        0, 0, 0, -1,
     )  # fmt: skip

@@ -27,7 +27,7 @@ class DirectionCounts:
     __slots__ = (
         "packets", "wire_bytes", "payload_bytes", "delivered_bytes", "duplicate_bytes",
         "cut_bytes", "missing_bytes", "gaps", "retransmitted_segments", "out_of_order_segments",
-        "zero_windows", "fin_seen", "rst_seen",
+        "zero_windows", "duplicate_packets", "duplicate_packet_bytes", "fin_seen", "rst_seen",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -46,6 +46,9 @@ class DirectionCounts:
         self.retransmitted_segments: i64 = 0
         self.out_of_order_segments: i64 = 0
         self.zero_windows: i64 = 0
+        # Packets the capture holds once more (see copies.py), and their part of duplicate_bytes.
+        self.duplicate_packets: i64 = 0
+        self.duplicate_packet_bytes: i64 = 0
         self.fin_seen: bool = False
         self.rst_seen: bool = False
 

@@ -24,7 +24,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from kdissect.errors import Problem
-from kdissect.packets.segment import Segment
+from kdissect.packets.segment import ACK, Segment
 from kdissect.streams.acknowledged import Acknowledged
 from kdissect.streams.events import Chunk, Connection, Event, Gap
 from kdissect.streams.held import Allowance, Held, Piece
@@ -49,8 +49,9 @@ class Receiver:
     __slots__ = (
         "connection", "direction", "counts", "peer", "next_sequence", "next_position",
         "needs_care", "timed_position", "timed_ns", "syn_sequence", "syn_ns", "awaits_handshake",
-        "fin_position", "announces_zero", "window_probe", "acknowledged", "hole_ns", "stray",
-        "held", "held_limit", "recent", "disagreements", "warned_of_start", "is_over",
+        "latest_acknowledgment", "fin_position", "announces_zero", "window_probe", "acknowledged",
+        "hole_ns", "stray", "held", "held_limit", "recent", "disagreements", "warned_of_start",
+        "is_over",
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +75,8 @@ class Receiver:
         self.syn_sequence: i64 = -1
         self.syn_ns: i64 = -1
         self.awaits_handshake: bool = False
+        # The number of the latest segment from this side without payload.
+        self.latest_acknowledgment: i64 = -1
         self.fin_position: i64 = -1
         self.announces_zero: bool = False
         self.window_probe: i64 = -1
@@ -121,6 +124,32 @@ class Receiver:
             return True
         peer_ahead = distance(segment.acknowledgment, self.peer.next_sequence)
         return peer_ahead < -FAR_BYTES or peer_ahead > FAR_BYTES
+
+    def is_new_acknowledgment(self, segment: Segment) -> bool:
+        """Whether a segment without payload acknowledges more than the one before it."""
+        latest = self.latest_acknowledgment
+        if latest >= 0 and distance(segment.acknowledgment, latest) <= 0:
+            return False
+        self.latest_acknowledgment = segment.acknowledgment
+        return True
+
+    def is_repeat(self, segment: Segment) -> bool:
+        """Whether a segment may be a copy: nothing in it is new."""
+        if segment.payload_length == 0:
+            return segment.flags != ACK or not self.is_new_acknowledgment(segment)
+        if self.next_sequence < 0:
+            return False
+        end = self.position_of(segment.sequence) + segment.payload_length
+        seen = self.held.end() if self.held.pieces else self.next_position
+        return end <= seen or self.stray is not None
+
+    def count_copy(self, segment: Segment) -> None:
+        """Count a packet that the capture holds once more, and that says nothing new."""
+        self.count(segment)
+        size = segment.end - segment.start
+        self.counts.duplicate_bytes += size
+        self.counts.duplicate_packets += 1
+        self.counts.duplicate_packet_bytes += size
 
     def accept(
         self, segment: Segment, sequence: i64, events: list[Event], problems: list[Problem]

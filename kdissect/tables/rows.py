@@ -19,7 +19,7 @@ from kdissect.messages.facts import NO_ID, Partition
 from kdissect.messages.old_protocols import CODE_MASK, PROTOCOL_SHIFT
 from kdissect.messages.records import Batch, Record
 from kdissect.protocol.readers import NULL
-from kdissect.streams.events import OPENER
+from kdissect.streams.events import OPENER, DirectionCounts
 
 # Codec column: index into this; -1 codecs and runs that differ are "mixed".
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", "codec-7", "mixed")
@@ -346,12 +346,14 @@ class ConnectionRows(Rows):
         write_pair(b, to_broker.packets, to_client.packets)
         write_pair(b, to_broker.wire_bytes, to_client.wire_bytes)
         write_pair(b, to_broker.payload_bytes, to_client.payload_bytes)
-        write_pair(b, to_broker.duplicate_bytes, to_client.duplicate_bytes)
+        write_pair(b, retransmitted_bytes(to_broker), retransmitted_bytes(to_client))
         write_pair(b, to_broker.missing_bytes, to_client.missing_bytes)
         write_pair(b, framed[up], framed[down])
         write_pair(b, skipped[up], skipped[down])
         write_pair(b, to_broker.gaps, to_client.gaps)
         write_pair(b, to_broker.retransmitted_segments, to_client.retransmitted_segments)
+        write_pair(b, to_broker.duplicate_packets, to_client.duplicate_packets)
+        write_pair(b, to_broker.duplicate_packet_bytes, to_client.duplicate_packet_bytes)
         write_pair(b, to_broker.out_of_order_segments, to_client.out_of_order_segments)
         write_pair(b, to_broker.zero_windows, to_client.zero_windows)
         write_i64_le(b, or_null(connection.handshake_rtt_ns))
@@ -370,6 +372,11 @@ class ConnectionRows(Rows):
         version = state.software_version
         write_i64_le(b, self.column("client_software_version").index_or_null(version))
         self.count += 1
+
+
+def retransmitted_bytes(counts: DirectionCounts) -> i64:
+    """Payload that was sent again, as far as one can tell."""
+    return counts.duplicate_bytes - counts.duplicate_packet_bytes
 
 
 def code_in(dialect: i64, code: i64) -> i64:

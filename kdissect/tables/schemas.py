@@ -86,12 +86,20 @@ CONNECTIONS = Table(
             "bytes", "bytes", "payload on the wire as the IP headers declare it, repeats included"
         ),
         *_both_ways("payload_bytes", "bytes", "captured TCP payload"),
-        *_both_ways("retransmitted_bytes", "bytes", "captured payload that had been seen before"),
+        *_both_ways(
+            "retransmitted_bytes",
+            "bytes",
+            "captured payload that had been seen before, duplicate packets aside",
+        ),
         *_both_ways("missing_bytes", "bytes", "payload the capture does not hold"),
         *_both_ways("framed_bytes", "bytes", "payload cut into frames, size fields included"),
         *_both_ways("skipped_bytes", "bytes", "payload that could not be cut into frames"),
         *_both_ways("gaps", "", "holes in the payload"),
         *_both_ways("retransmitted_segments", "", "segments that repeat seen bytes"),
+        *_both_ways(
+            "duplicate_packets", "", "packets captured once more; nothing else counts them"
+        ),
+        *_both_ways("duplicate_packet_bytes", "bytes", "captured payload of duplicate packets"),
         *_both_ways("out_of_order_segments", "", "segments that came after later ones"),
         *_both_ways("zero_windows", "", "segments by which the sender said its window is full"),
         Column("handshake_rtt_ns", INT64, "ns", "SYN to the ACK of the SYN-ACK"),

@@ -52,12 +52,13 @@ def make_ipv4(
     options: bytes = b"",
     total_length: int = -1,
     fragment: int = 0x4000,
+    identification: int = 7,
 ) -> bytes:
     """An IPv4 packet; `fragment` is the 16-bit field of flags and offset."""
     header_size = 20 + len(options)
     total = header_size + len(content) if total_length < 0 else total_length
     version = 0x40 | header_size >> 2
-    fields = (version, 0, total, 7, fragment, 64, protocol, 0)
+    fields = (version, 0, total, identification, fragment, 64, protocol, 0)
     addresses = socket.inet_aton(source) + socket.inet_aton(destination)
     return struct.pack(">BBHHHBBH", *fields) + addresses + options + content
 
@@ -146,4 +147,6 @@ def fields_of(segment: Segment | None) -> dict[str, object] | None:
         "window": segment.window,
         "payload": segment.data[segment.start : segment.end],
         "payload_length": segment.payload_length,
+        "ports": segment.data[segment.header : segment.header + 4],
+        "ip_id": segment.ip_id,
     }

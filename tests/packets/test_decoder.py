@@ -68,6 +68,8 @@ def segment(
         "window": 501,
         "payload": payload,
         "payload_length": len(payload) if payload_length < 0 else payload_length,
+        "ports": flow[-4:],
+        "ip_id": 7 if len(flow) == 12 else -1,
     }
     return made | fields
 

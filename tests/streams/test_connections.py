@@ -1,5 +1,7 @@
 """Which segments are one connection, when it begins and when it ends."""
 
+from dataclasses import replace
+
 from kdissect.packets.segment import Segment
 from kdissect.streams.connections import LINGER_NS, Streams, reverse_flow
 from kdissect.streams.events import End, Event, Gap
@@ -32,7 +34,8 @@ def syns(count: int, gap_ns: int = 0) -> list[Segment]:
     return [
         Segment(
             number, number, 0, number * gap_ns,
-            make_flow(CLIENT, BROKER, 10_000 + number, 9092), 1, 0, 2, 501, b"", 0, 0, 0,
+            make_flow(CLIENT, BROKER, 10_000 + number, 9092), 1, 0, 2, 501, bytes(20), 20, 20, 0, 0,
+            number,
         )
         for number in range(1, count + 1)
     ]  # fmt: skip
@@ -87,7 +90,7 @@ def test_data_in_the_syn_is_the_first_of_the_stream() -> None:
 
 def test_a_syn_sent_again_begins_nothing_new() -> None:
     talk = conversation().client(b"abc")
-    again = talk._with([talk.packets_sent[0], *talk.packets_sent])
+    again = talk._with([replace(talk.packets_sent[0], ip_id=99), *talk.packets_sent])
     reading = read(again)
     assert reading.both() == (b"abc", b"")
     assert reading.connection.retransmits == 1
@@ -215,7 +218,8 @@ def test_a_far_segment_and_its_copy_are_no_new_connection() -> None:
         segment.acknowledgment += FAR
     reading = Reading(segments)
     assert reading.ends == [(1, "capture-end")]
-    assert reading.kinds == ["out-of-window", "out-of-window"]
+    assert reading.kinds == ["out-of-window"]
+    assert reading.connection.counts[0].duplicate_packets == 4
 
 
 def test_a_jump_forward_with_the_right_acknowledgment_is_a_pause_of_the_capture() -> None:

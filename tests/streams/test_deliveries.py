@@ -86,12 +86,14 @@ def make_segments(
     now = 0
     for number, one in enumerate(fields, 1):
         is_client, sequence, offset, acknowledgment, flags, window, payload, cut, later = one
+        # Packets that are captured twice share it.
+        ip_id = number // 2
         now += later
         made.append(
             Segment(
                 number, number, 0, now, flows[is_client], (sequence + offset) % 2**32,
-                acknowledgment, flags, window, b"[" + payload, 1, 1 + len(payload),
-                len(payload) + cut,
+                acknowledgment, flags, window, bytes(20) + payload, 20, 20 + len(payload),
+                len(payload) + cut, 0, ip_id,
             )
         )  # fmt: skip
     return made

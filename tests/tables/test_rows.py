@@ -61,7 +61,8 @@ def make_connection() -> Connection:
 
 COUNTS = (
     "packets", "wire_bytes", "payload_bytes", "duplicate_bytes", "missing_bytes", "gaps",
-    "retransmitted_segments", "out_of_order_segments", "zero_windows",
+    "retransmitted_segments", "duplicate_packets", "duplicate_packet_bytes",
+    "out_of_order_segments", "zero_windows",
 )  # fmt: skip
 
 
@@ -224,10 +225,11 @@ EXPECTED: dict[str, Row] = {
         "first_time": START, "last_time": START + 5, "first_packet": 7, "syn_seen": True,
         "fin_seen": True, "rst_by": "broker", "closed_by": "fin",
         **both("packets", 100, 200), **both("bytes", 101, 201), **both("payload_bytes", 102, 202),
-        **both("retransmitted_bytes", 103, 203), **both("missing_bytes", 104, 204),
+        **both("retransmitted_bytes", -5, -5), **both("missing_bytes", 104, 204),
         **both("framed_bytes", 51, 52), **both("skipped_bytes", 61, 62), **both("gaps", 105, 205),
-        **both("retransmitted_segments", 106, 206), **both("out_of_order_segments", 107, 207),
-        **both("zero_windows", 108, 208), "handshake_rtt_ns": 31, "min_rtt_broker_ns": 42,
+        **both("retransmitted_segments", 106, 206), **both("duplicate_packets", 107, 207),
+        **both("duplicate_packet_bytes", 108, 208), **both("out_of_order_segments", 109, 209),
+        **both("zero_windows", 110, 210), "handshake_rtt_ns": 31, "min_rtt_broker_ns": 42,
         "min_rtt_client_ns": 41, "exchanges": 17, "protocol": "kafka", "tls_version": None,
         "tls_sni": None, "sasl_mechanism": "PLAIN", "sasl_user": "alice",
         "sasl_outcome": "ok", "sasl_logins": 2,

@@ -1,0 +1,185 @@
+"""Packets that the capture holds twice, against packets that were sent twice."""
+
+import pytest
+
+from kdissect.packets.segment import Segment
+from kdissect.streams.connections import Streams
+from kdissect.streams.copies import (
+    RECENT_SEGMENTS,
+    SAME_HEADER_NS,
+    SAME_ID_NS,
+    SAME_TIMESTAMP_NS,
+    Copies,
+    has_timestamps,
+)
+from tests.conversation import START_NS, conversation
+from tests.packets.builders import make_flow, make_tcp
+from tests.streams.reading import Reading
+
+TIMESTAMPS = b"\x01\x01\x08\x0a\x00\x00\x00\x05\x00\x00\x00\x03"
+LATER_TIMESTAMPS = b"\x01\x01\x08\x0a\x00\x00\x00\x06\x00\x00\x00\x03"
+SACK_PERMITTED = b"\x04\x02\x01\x01"
+FLOW = make_flow("10.0.0.1", "10.0.0.9", 50_000, 9092)
+
+
+def seen(
+    time_ns: int = 0,
+    payload: bytes = b"payload",
+    ip_id: int = 7,
+    options: bytes = b"",
+    captured: int = 1 << 20,
+    flow: bytes = FLOW,
+    flags: int = 24,
+    window: int = 501,
+) -> Segment:
+    tcp = make_tcp(payload, options=options, flags=flags, window=window)[:captured]
+    start = min(20 + len(options), len(tcp))
+    return Segment(
+        1, 1, 0, START_NS + time_ns, flow, 1000, 2000, flags, window, b"<" + tcp, 1 + start,
+        1 + len(tcp), len(payload), 1, ip_id,
+    )  # fmt: skip
+
+
+def is_copy(one: Segment, other: Segment) -> bool:
+    copies = Copies()
+    copies.add(one)
+    return copies.has(other)
+
+
+@pytest.mark.parametrize(
+    ("fields", "limit"),
+    [
+        ({"ip_id": 7}, SAME_ID_NS),
+        ({"ip_id": 7, "options": TIMESTAMPS}, SAME_ID_NS),
+        ({"ip_id": 0, "options": TIMESTAMPS}, SAME_TIMESTAMP_NS),
+        ({"ip_id": -1, "options": TIMESTAMPS}, SAME_TIMESTAMP_NS),
+        ({"ip_id": 0}, SAME_HEADER_NS),
+        ({"ip_id": -1, "options": SACK_PERMITTED}, SAME_HEADER_NS),
+    ],
+    ids=["id", "id and timestamps", "timestamps", "IPv6 timestamps", "nothing", "other option"],
+)
+def test_a_copy_is_the_same_packet_within_the_time_its_marks_allow(
+    fields: dict[str, object], limit: int
+) -> None:
+    assert is_copy(seen(**fields), seen(limit, **fields))  # type: ignore[arg-type]
+    assert not is_copy(seen(**fields), seen(limit + 1, **fields))  # type: ignore[arg-type]
+    assert is_copy(seen(limit, **fields), seen(**fields))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        seen(ip_id=8),
+        seen(ip_id=0),
+        seen(payload=b"Payload"),
+        seen(payload=b"payload!"),
+        seen(flow=make_flow("10.0.0.1", "10.0.0.9", 50_001, 9092)),
+        seen(flags=16),
+        seen(window=502),
+    ],
+    ids=["id", "no id", "payload", "length", "port", "flags", "window"],
+)
+def test_one_difference_makes_another_packet(other: Segment) -> None:
+    assert not is_copy(seen(), other)
+    assert not is_copy(other, seen())
+
+
+def test_a_packet_sent_again_has_later_timestamps() -> None:
+    one = seen(ip_id=-1, options=TIMESTAMPS)
+    assert not is_copy(one, seen(ip_id=-1, options=LATER_TIMESTAMPS))
+
+
+@pytest.mark.parametrize("captured", [20, 25, 32, 36])
+def test_copies_may_be_cut_at_different_lengths(captured: int) -> None:
+    whole = seen(options=TIMESTAMPS)
+    cut = seen(options=TIMESTAMPS, captured=captured)
+    assert is_copy(whole, cut)
+    assert is_copy(cut, whole)
+
+
+def test_the_checksum_may_differ_because_the_network_card_fills_it_in_late() -> None:
+    one = seen()
+    one.data = one.data[:17] + b"\xbe\xef" + one.data[19:]
+    assert is_copy(one, seen())
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (b"", False),
+        (TIMESTAMPS, True),
+        (SACK_PERMITTED + TIMESTAMPS, True),
+        (b"\x00\x00\x08\x0a", False),
+        (b"\x05\x00\x08\x0a", False),
+        (b"\x01\x01\x01\x05", False),
+        (b"\x05\xff\x08\x0a", False),
+    ],
+)
+def test_the_timestamps_option_is_found_behind_others(options: bytes, expected: bool) -> None:
+    assert has_timestamps(seen(options=options)) is expected
+
+
+def test_only_the_latest_segments_are_remembered() -> None:
+    copies = Copies()
+    copies.add(seen())
+    for _ in range(RECENT_SEGMENTS - 1):
+        copies.add(seen(ip_id=9))
+    assert copies.has(seen())
+    copies.add(seen(ip_id=9))
+    assert not copies.has(seen())
+
+
+@pytest.mark.parametrize("is_v6", [False, True])
+def test_a_capture_that_shows_every_packet_twice_measures_what_one_that_shows_it_once_does(
+    is_v6: bool,
+) -> None:
+    talk = conversation(is_v6=is_v6, has_acks=False)
+    talk = talk.client(b"request").ack(False, gap_ns=300_000)
+    talk = talk.broker(b"response").ack(True, gap_ns=70_000)
+    talk = talk.client(b"more").ack(False, window=0).ack(False).close()
+    once = Reading(talk.segments()).connection
+    twice = Reading(talk.double().segments()).connection
+    # The copies are 10 µs apart, so is everything else.
+    for one, two, size in zip(once.counts, twice.counts, (11, 8), strict=True):
+        assert (two.packets, two.duplicate_packets) == (2 * one.packets, one.packets)
+        assert (two.duplicate_bytes, two.duplicate_packet_bytes) == (size, size)
+        assert (two.retransmitted_segments, two.out_of_order_segments) == (0, 0)
+        assert two.zero_windows == one.zero_windows
+    assert twice.retransmits == 0
+    assert twice.handshake_rtt_ns == once.handshake_rtt_ns + 20_000
+    assert [one >= 0 for one in twice.min_rtt_ns] == [True, True]
+
+
+def test_a_copy_that_comes_after_other_packets_is_one_all_the_same() -> None:
+    talk = conversation(has_acks=False).client(b"one", b"two").ack(False).client(b"three")
+    seen_twice = [*talk.packets_sent[3:7], *talk.packets_sent[3:7]]
+    reading = Reading(talk._with([*talk.packets_sent[:3], *seen_twice]).segments())
+    assert reading.both() == (b"onetwothree", b"")
+    assert [counts.duplicate_packets for counts in reading.connection.counts] == [3, 1]
+    assert reading.connection.retransmits == 0
+
+
+def test_a_copy_behind_a_hole_is_neither_held_nor_out_of_order() -> None:
+    talk = conversation(has_acks=False).client(b"one", b"two", b"three").lose(4)
+    segments = talk.double().segments()
+    streams = Streams()
+    for segment in segments:
+        assert streams.feed(segment) == []
+    (connection,) = streams.connections
+    counts = connection.counts[0]
+    assert (counts.duplicate_packets, counts.duplicate_packet_bytes) == (4, 8)
+    assert (counts.out_of_order_segments, counts.retransmitted_segments) == (0, 0)
+
+
+def test_a_retransmission_is_no_copy_and_its_own_copy_is() -> None:
+    talk = conversation().client(b"one").repeat(4)
+    again = talk._with([*talk.packets_sent, talk.packets_sent[-1]])
+    counts = Reading(again.segments()).connection.counts[0]
+    assert (counts.retransmitted_segments, counts.duplicate_packets) == (1, 1)
+    assert (counts.duplicate_bytes, counts.duplicate_packet_bytes) == (6, 3)
+
+
+def test_the_same_acknowledgment_sent_three_times_is_three_packets() -> None:
+    talk = conversation(has_acks=False).client(b"one").ack(False).ack(False).ack(False)
+    assert Reading(talk.segments()).connection.counts[1].duplicate_packets == 0
+    assert Reading(talk.double().segments()).connection.counts[1].duplicate_packets == 4
