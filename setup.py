@@ -18,14 +18,15 @@ COMPILED = """
     packets/decoder packets/ip packets/link packets/segment packets/tcp
     streams/acknowledged streams/connections streams/copies streams/events streams/handshake
     streams/held streams/receiver streams/recent streams/sequence
-    frames
+    frames searching
     protocol/apis protocol/plans protocol/primitives protocol/projections protocol/readers
     protocol/structures
     messages/batches messages/compressed_frames messages/compression messages/facts
     messages/headers messages/legacy_records messages/message_sets messages/old_recognition
     messages/records messages/varints
-    exchanges/exchange exchanges/fetches exchanges/memory exchanges/merging exchanges/pairing
-    exchanges/sasl exchanges/sides exchanges/sniffing exchanges/timing
+    exchanges/exchange exchanges/fetches exchanges/fitting exchanges/memory exchanges/merging
+    exchanges/pairing exchanges/request_search exchanges/response_search exchanges/sasl
+    exchanges/sides exchanges/sniffing exchanges/timing
     tables/rows tables/body_rows dissector
 """.split()  # noqa: SIM905  # a line a package
 MODE = os.environ.get("KDISSECT_COMPILE", "1")

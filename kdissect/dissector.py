@@ -191,6 +191,10 @@ class Dissector:
         }
 
     def _event(self, event: Event) -> None:
+        if isinstance(event, End):
+            for frame in self.frames.settle(event):
+                for exchange in self.exchanges.feed(frame):
+                    self._exchange(exchange)
         for frame in self.frames.feed(event):
             for exchange in self.exchanges.feed(frame):
                 self._exchange(exchange)

@@ -46,10 +46,18 @@ class DecodeError(KdissectError):
     `offset` counts from the start of `data`; `path` is the field, like
     ``responses[0].partitions[3].records``, and grows at its left end while the error unwinds. Where
     credentials or payload may be in the message, `data` is empty; `size` is that of the message.
+    `needed` is the least size of a message in which it would be no error, -1 where none would.
     """
 
     def __init__(
-        self, message: str, *, offset: int = -1, path: str = "", data: bytes = b"", length: int = 1
+        self,
+        message: str,
+        *,
+        offset: int = -1,
+        path: str = "",
+        data: bytes = b"",
+        length: int = 1,
+        needed: int = -1,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -58,6 +66,7 @@ class DecodeError(KdissectError):
         self.data = data
         self.size = len(data)
         self.length = length
+        self.needed = needed
 
     def within(self, step: str) -> "DecodeError":
         """Put `step` (a field name or ``[3]``) in front of the path; gives the error itself."""

@@ -3,7 +3,8 @@
     frame = int32 size, then `size` bytes          (both directions, Kafka 0.7 to today)
 
 Knows nothing of what is inside a frame; a `Probe` given by the user tells likely frame starts when
-the position of the next size field is not known. What is known of one direction:
+the position of the next size field is not known, among the bytes that wait (`searching`). What is
+known of one direction:
 
     SEARCHING ──probe finds a start──▶ AT_SIZE ──size field──▶ IN_BODY ──last byte──▶ AT_SIZE
     SEARCHING ──probe says so, or MAX_FAILURES──▶ IGNORED
@@ -11,8 +12,8 @@ the position of the next size field is not known. What is known of one direction
     IN_BODY ──gap beyond the body──▶ SEARCHING         (a gap inside costs only this frame)
 
 After finish, for each direction: delivered bytes = framed bytes (size fields too) + skipped bytes.
-Longer than other modules, because users find the stage and its two contracts, `Frame` and `Probe`,
-in one place, and the hot loop beside the state it changes.
+Longer than other modules, because users find the stage and its contract, `Frame`, in one place, and
+the hot loop beside the state it changes.
 """
 
 from typing import Final
@@ -21,14 +22,23 @@ from librt.strings import read_i32_be
 from mypy_extensions import i64, mypyc_attr
 
 from kdissect.errors import Problem
+from kdissect.searching import (
+    IGNORE,
+    MAX_WAITING,
+    PROBE_SIZE,
+    WAIT,
+    WINDOW,
+    Probe,
+    Waiting,
+    Window,
+    part_of,
+)
 from kdissect.streams.events import OPENER, Chunk, Connection, End, Event, Gap
 
 # socket.request.max.bytes is 100 MiB; a response may hold as much and a header.
 MAX_FRAME_SIZE: Final = (100 << 20) + (64 << 10)
 # Bodies not yet complete, of all directions: ten of the largest.
 MAX_HELD: Final = 1 << 30
-# The smallest Kafka request with its size field: fewer bytes tell a probe too little, so they wait.
-PROBE_SIZE: Final = 14
 MAX_FAILURES: Final = 8  # impossible sizes before a direction is ignored
 TRUSTED_FRAMES: Final = 16  # frames in a row after which earlier failures are forgiven
 
@@ -91,25 +101,7 @@ class Frame:
         self.retransmits_at_end = retransmits_at_end
 
 
-IGNORE: Final = -2  # Probe.find_start: this direction holds no frames at all
-NOT_HERE: Final = -1  # Probe.find_start: no frame starts in these bytes
 NOTHING: Final[list[Frame]] = []
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class Probe:
-    """Tells where frames start; this one trusts any size, the exchanges stage knows better."""
-
-    def find_start(
-        self, connection: Connection, direction: i64, data: bytes, start: i64, end: i64
-    ) -> i64:
-        """Index in ``data[start:end]`` where a frame's size field starts, or NOT_HERE or IGNORE.
-
-        Asked for the first bytes of every direction of every connection, and for each chunk while
-        the next frame's position is not known. Less than PROBE_SIZE bytes are asked about only
-        when no more will follow them.
-        """
-        return start
 
 
 @mypyc_attr(acyclic=True)
@@ -123,7 +115,7 @@ class Cutting:
     __slots__ = (
         "connection", "direction", "state", "position", "size", "wanted", "parts", "held",
         "is_holed", "time_ns", "packet", "ordinal", "capture", "index", "retransmits",
-        "framed", "skipped", "pending", "pending_size", "was_found", "lost", "failures",
+        "framed", "skipped", "waiting", "waited", "was_found", "lost", "failures",
         "frames_since_found",
     )  # fmt: skip
 
@@ -146,9 +138,9 @@ class Cutting:
         self.retransmits: i64 = 0
         self.framed: i64 = 0
         self.skipped: i64 = 0
-        # Chunks too small to ask the probe about.
-        self.pending: list[Chunk] = []
-        self.pending_size: i64 = 0
+        # What the probe wants to see more of, and its size as counted for all directions.
+        self.waiting = Waiting()
+        self.waited: i64 = 0
         self.was_found: bool = False
         # Bytes skipped since the position of the next frame was lost.
         self.lost: i64 = 0
@@ -181,18 +173,25 @@ class Frames:
     """
 
     __slots__ = (
-        "problems", "_probe", "_max_frame_size", "_max_held", "_held", "_from_opener",
-        "_from_accepter", "_counts",
+        "problems", "_probe", "_max_frame_size", "_max_held", "_held", "_waiting", "_max_waiting",
+        "_from_opener", "_from_accepter", "_counts",
     )  # fmt: skip
 
     def __init__(
-        self, probe: Probe, max_frame_size: i64 = MAX_FRAME_SIZE, max_held: i64 = MAX_HELD
+        self,
+        probe: Probe,
+        max_frame_size: i64 = MAX_FRAME_SIZE,
+        max_held: i64 = MAX_HELD,
+        max_waiting: i64 = MAX_WAITING,
     ) -> None:
         self.problems: list[Problem] = []
         self._probe = probe
         self._max_frame_size = max_frame_size
         self._max_held = max_held
         self._held: i64 = 0
+        # Bytes that wait in all directions.
+        self._waiting: i64 = 0
+        self._max_waiting = max_waiting
         self._from_opener: dict[Connection, Cutting] = {}
         self._from_accepter: dict[Connection, Cutting] = {}
         self._counts: dict[Connection, tuple[tuple[int, int], tuple[int, int]]] = {}
@@ -217,6 +216,20 @@ class Frames:
             return self._end(event)
         return NOTHING
 
+    def settle(self, end: End) -> list[Frame]:
+        """The frames that are found in what waits of one direction of a connection that ends.
+
+        To be called before `feed` with this end, so that what the frames say is known when the
+        other direction is looked at for the last time.
+        """
+        frames: list[Frame] = []
+        first = self._probe.ends_first(end.connection)
+        table = self._from_opener if first == OPENER else self._from_accepter
+        cutting = table.get(end.connection)
+        if cutting is not None and cutting.state == SEARCHING:
+            self._look(cutting, True, frames)
+        return frames
+
     def take_counts(self, connection: Connection) -> tuple[tuple[int, int], tuple[int, int]]:
         """Framed and skipped bytes of a connection that has ended, by direction; once."""
         return self._counts.pop(connection, ((0, 0), (0, 0)))
@@ -239,7 +252,7 @@ class Frames:
             elif state == IN_BODY:
                 at = self._cut_body(cutting, chunk, at, frames)
             elif state == SEARCHING:
-                self._search(cutting, part_of(chunk, at), frames)
+                self._search(cutting, part_of(chunk, at), at > chunk.start, frames)
                 return
             else:
                 cutting.skipped += end - at
@@ -344,8 +357,11 @@ class Frames:
     def _gap(self, cutting: Cutting, gap: Gap) -> list[Frame]:
         frames: list[Frame] = []
         if cutting.state == SEARCHING:
-            # Bytes before and after a gap cannot be asked about together.
-            self._search_pending(cutting, 1, frames)
+            if gap.length < WINDOW:
+                cutting.waiting.add_gap(gap)
+                self._look(cutting, False, frames)
+                return frames
+            self._look(cutting, True, frames)
         if cutting.state == IN_BODY:
             cutting.is_holed = True
             if gap.length < cutting.wanted:
@@ -383,64 +399,77 @@ class Frames:
             self._report("not-frames", text, chunk.end - at, chunk)
             cutting.state = IGNORED
 
-    def _search(self, cutting: Cutting, chunk: Chunk, frames: list[Frame]) -> None:
-        """Ask the probe about a chunk, together with the small ones before it."""
-        cutting.pending.append(chunk)
-        cutting.pending_size += chunk.end - chunk.start
-        self._search_pending(cutting, PROBE_SIZE, frames)
-        if cutting.pending:
-            # A few bytes that wait must not keep a large buffer alive.
-            cutting.pending.append(own_copy(cutting.pending.pop()))
+    def _search(self, cutting: Cutting, chunk: Chunk, is_cut: bool, frames: list[Frame]) -> None:
+        """Ask the probe about a chunk, together with what waits; `is_cut`: not all of a segment."""
+        waiting = cutting.waiting
+        waiting.add(chunk, is_cut)
+        self._look(cutting, False, frames)
+        if cutting.state == SEARCHING and waiting.events:
+            waiting.own_last()
 
-    def _search_pending(self, cutting: Cutting, enough: i64, frames: list[Frame]) -> None:
-        """Ask about the chunks that wait, while they are `enough` bytes; drop where the no is."""
-        while cutting.pending_size >= enough:
-            first = cutting.pending[0]
-            found = self._ask(cutting)
-            if found == IGNORE:
+    def _look(self, cutting: Cutting, is_last: bool, frames: list[Frame]) -> None:
+        """Ask about what waits as often as the answer moves something."""
+        waiting = cutting.waiting
+        while waiting.span > 0 and (is_last or waiting.span >= waiting.need):
+            self._waiting += waiting.size - cutting.waited
+            cutting.waited = waiting.size
+            is_full = waiting.span >= WINDOW or self._waiting >= self._max_waiting
+            window = waiting.window(is_full, is_last)
+            found = self._probe.find_start(cutting.connection, cutting.direction, window)
+            if found >= 0:
+                self._resume(cutting, found - window.start, frames)
+            elif found == IGNORE:
                 cutting.state = IGNORED
-                cutting.skipped += cutting.pending_size
-                self._drop_pending(cutting)
-            elif found < 0:
-                self._skip(cutting, first.end - first.start)
-                cutting.pending_size -= first.end - first.start
-                del cutting.pending[0]
+                cutting.skipped += waiting.size
+                waiting.take()
+            elif found == WAIT and not is_last:
+                self._wait(cutting, window)
             else:
-                self._resume(cutting, found, frames)
+                # The last bytes may be the first of a frame, unless nothing follows.
+                keep: i64 = 0 if is_last else PROBE_SIZE - 1
+                self._skip(cutting, waiting.drop(max(0, waiting.span - keep)))
+                waiting.need = max(PROBE_SIZE, waiting.span + 1)
+            if cutting.state != SEARCHING:
+                break
+        self._waiting += waiting.size - cutting.waited
+        cutting.waited = waiting.size
 
-    def _ask(self, cutting: Cutting) -> i64:
-        """How far into the waiting bytes a frame starts, or NOT_HERE or IGNORE."""
-        chunk = cutting.pending[0]
-        data = chunk.data
-        start = chunk.start
-        end = chunk.end
-        if len(cutting.pending) > 1:
-            data = b"".join([part.data[part.start : part.end] for part in cutting.pending])
-            start = 0
-            end = len(data)
-        found = self._probe.find_start(cutting.connection, cutting.direction, data, start, end)
-        return found - start if start <= found < end else min(found, NOT_HERE)
+    def _wait(self, cutting: Cutting, window: Window) -> None:
+        """Nothing starts before `window.at`; look again when there is more."""
+        waiting = cutting.waiting
+        dropped = max(0, min(window.at - window.start, waiting.span))
+        if dropped == 0 and window.is_full:
+            dropped = 1
+        need = window.need - window.start - dropped
+        self._skip(cutting, waiting.drop(dropped))
+        waiting.need = max(waiting.span + 1, min(need, WINDOW))
 
     def _resume(self, cutting: Cutting, found: i64, frames: list[Frame]) -> None:
-        """A frame starts `found` bytes into the waiting chunks: cut from there on."""
-        chunks = cutting.pending
-        self._drop_pending(cutting)
-        self._skip(cutting, found)
+        """A frame starts `found` bytes into what waits: cut from there on."""
+        events = cutting.waiting.take()
+        self._waiting -= cutting.waited
+        cutting.waited = 0
         cutting.state = AT_SIZE
         cutting.frames_since_found = 0
         is_reported = False
-        for chunk in chunks:
-            length = chunk.end - chunk.start
-            if found < length:
+        for event in events:
+            if isinstance(event, Chunk):
+                length = event.end - event.start
+                if found >= length:
+                    self._skip(cutting, length)
+                    found -= length
+                    continue
                 if not is_reported:
-                    self._report_resync(cutting, chunk)
+                    self._skip(cutting, found)
+                    self._report_resync(cutting, event)
                     is_reported = True
-                self._cut(cutting, chunk, chunk.start + found, frames)
-            found = max(0, found - length)
-
-    def _drop_pending(self, cutting: Cutting) -> None:
-        cutting.pending = []
-        cutting.pending_size = 0
+                self._cut(cutting, event, event.start + found, frames)
+                found = 0
+            elif isinstance(event, Gap):
+                if is_reported:
+                    frames += self._gap(cutting, event)
+                else:
+                    found -= event.length
 
     def _skip(self, cutting: Cutting, size: i64) -> None:
         cutting.skipped += size
@@ -472,7 +501,7 @@ class Frames:
     def _finish(self, cutting: Cutting, end: End, frames: list[Frame]) -> None:
         """Nothing more comes in a direction."""
         if cutting.state == SEARCHING:
-            self._search_pending(cutting, 1, frames)
+            self._look(cutting, True, frames)
         if cutting.state == IN_BODY:
             self._complete(cutting, -1, -1, frames)
         elif cutting.state == AT_SIZE:
@@ -486,22 +515,3 @@ class Frames:
             Problem("frames", kind, text, event.time_ns, event.packet, size,
                     event.connection.id, -1, event.capture)
         )  # fmt: skip
-
-
-def part_of(chunk: Chunk, at: i64) -> Chunk:
-    """The chunk from ``chunk.data[at]`` on."""
-    if at == chunk.start:
-        return chunk
-    return Chunk(
-        chunk.connection, chunk.direction, chunk.position + at - chunk.start, chunk.time_ns,
-        chunk.packet, chunk.ordinal, chunk.capture, chunk.data, at, chunk.end,
-    )  # fmt: skip
-
-
-def own_copy(chunk: Chunk) -> Chunk:
-    """The chunk with its bytes copied out of the large buffer they lie in."""
-    data = chunk.data[chunk.start : chunk.end]
-    return Chunk(
-        chunk.connection, chunk.direction, chunk.position, chunk.time_ns, chunk.packet,
-        chunk.ordinal, chunk.capture, data, 0, len(data),
-    )  # fmt: skip

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdissect.errors import Problem
-from kdissect.frames import IGNORE, MAX_FAILURES, NOT_HERE, PROBE_SIZE, Frame, Frames, Probe
+from kdissect.frames import MAX_FAILURES, Frame, Frames
+from kdissect.searching import IGNORE, NOT_HERE, PROBE_SIZE, WAIT, Probe, Window
 from kdissect.streams.connections import Streams
 from kdissect.streams.events import Chunk, Connection, End, Event, Gap
 from tests.conversation import (
@@ -39,10 +40,8 @@ def marked(text: bytes) -> bytes:
 class MarkProbe(Probe):
     """Finds frames by the mark in their body; trusts the first byte of a whole connection."""
 
-    def find_start(
-        self, connection: Connection, direction: int, data: bytes, start: int, end: int
-    ) -> int:
-        found = data.find(MARK, start + 4, end)
+    def find_start(self, connection: Connection, direction: int, window: Window) -> int:
+        found = window.data.find(MARK, window.start + 4, window.end)
         return found - 4 if found >= 0 else NOT_HERE
 
 
@@ -53,12 +52,12 @@ class ScriptedProbe(Probe):
         self.answers = list(answers)
         self.asked: list[bytes] = []
 
-    def find_start(
-        self, connection: Connection, direction: int, data: bytes, start: int, end: int
-    ) -> int:
-        self.asked.append(data[start:end])
+    def find_start(self, connection: Connection, direction: int, window: Window) -> int:
+        self.asked.append(window.data[window.start : window.end])
         answer = self.answers.pop(0) if self.answers else NOT_HERE
-        return answer + start if answer >= 0 else answer
+        if answer == WAIT:
+            return window.wait(window.start + 3, window.end + 5)
+        return min(answer + window.start, window.end - 1) if answer >= 0 else answer
 
 
 class Row(NamedTuple):
@@ -300,19 +299,6 @@ def test_a_hole_at_the_very_start_is_no_frame() -> None:
     assert done.bodies() == [MARK + b"one"]
 
 
-def test_small_pieces_of_a_tail_do_not_hide_the_frame_behind_them() -> None:
-    # The probe only looks where the bytes start.
-    class AtStart(MarkProbe):
-        def find_start(
-            self, connection: Connection, direction: int, data: bytes, start: int, end: int
-        ) -> int:
-            return start if data[start + 4 : start + 8] == MARK else NOT_HERE
-
-    done = Cut(bare(b"tail", b"tail2", marked(b"one one")), Frames(AtStart()))
-    assert done.bodies() == [MARK + b"one one"]
-    assert done.counts == [((15, 0), (9, 0))]
-
-
 @pytest.mark.parametrize("size", [-1, -(2**31), 2**31 - 1, 105_000_000])
 def test_an_impossible_size_loses_the_direction_until_a_frame_is_found(size: int) -> None:
     bad = struct.pack(">i", size)
@@ -404,7 +390,7 @@ def test_directions_and_connections_do_not_mix() -> None:
     ]  # fmt: skip
 
 
-ANSWERS = st.lists(st.sampled_from([IGNORE, NOT_HERE, 0, 1, 5, 100, 10**9, -7]), max_size=20)
+ANSWERS = st.lists(st.sampled_from([IGNORE, NOT_HERE, WAIT, 0, 1, 5, 100, 10**9, -7]), max_size=20)
 PIECES = st.lists(
     st.binary(min_size=1, max_size=60)
     | st.integers(1, 80)

@@ -59,7 +59,7 @@ class ConnectionState:
         "connection", "request_direction", "broker_side_by", "protocol", "pending",
         "pending_head", "last_response_end", "exchange_count", "login",
         "software_name", "software_version", "positions", "session_id", "held", "probed", "early",
-        "early_bytes", "last_correlation_id", "old",
+        "early_bytes", "last_correlation_id", "last_client_id", "old",
     )  # fmt: skip
 
     def __init__(self, connection: Connection) -> None:
@@ -80,7 +80,9 @@ class ConnectionState:
         self.held: list[Frame] = []
         self.early: list[EarlyResponse] = []
         self.early_bytes: i64 = 0
+        # Of the newest request.
         self.last_correlation_id: i64 = NULL
+        self.last_client_id: str | None = None
         self.old: OldConversation | None = None
         # Which directions the sniffer has been asked about, as bits.
         self.probed: i64 = 0

@@ -142,16 +142,17 @@ class OldConversation:
         self._pending, self._early = [], []
         return left
 
-    def is_awaited(self, data: bytes, size: int) -> bool:
-        """Whether a frame of `size` bytes that starts with `data` may answer what waits."""
+    def is_awaited(self, data: bytes, size: int, time_ns: int) -> bool:
+        """Whether a frame of `size` bytes that starts with `data` then may answer what waits."""
         if size < 2 or len(data) < 2:
             return False
+        waiting = [asked for asked in self._pending if asked.exchange.request_start <= time_ns]
         if self.protocol != KAFKA_07:
-            return any(self._answers_id(asked, data) for asked in self._pending)
+            return any(self._answers_id(asked, data) for asked in waiting)
         code = int.from_bytes(data[:2], "big", signed=True)
         if code != 0 and code not in OLD_ERRORS:
             return False
-        return any(fits(asked.api, data, size - len(data)) for asked in self._pending)
+        return any(fits(asked.api, data, size - len(data)) for asked in waiting)
 
     @property
     def _name(self) -> str:

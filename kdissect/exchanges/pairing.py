@@ -42,6 +42,7 @@ from kdissect.exchanges.exchange import (
     is_group_api,
 )
 from kdissect.exchanges.fetches import FetchSessions, remember_positions, settle_fetch
+from kdissect.exchanges.fitting import NOT, Fitting
 from kdissect.exchanges.groups import GroupProtocols
 from kdissect.exchanges.memory import (
     ConnectionState,
@@ -74,7 +75,7 @@ from kdissect.messages.old_recognition import is_request_07
 from kdissect.messages.roles import fact_plans
 from kdissect.protocol.apis import api_name, is_known
 from kdissect.protocol.plans import Plan, Plans
-from kdissect.protocol.readers import NULL, Sink
+from kdissect.protocol.readers import NULL
 from kdissect.streams.acknowledged import REORDER_NS
 from kdissect.streams.events import Connection
 
@@ -128,7 +129,7 @@ class Exchanges:
         self.sink.keeps_batches = keeps_batches
         self.sink.keeps_records = keeps_records
         self.plans: Plans = fact_plans()
-        self.scratch = Sink()
+        self.fitting = Fitting(self.plans)
         self.states: dict[int, ConnectionState] = {}
         self.current: ConnectionState | None = None
 
@@ -208,32 +209,14 @@ class Exchanges:
         """
         if self.dialect > KAFKA:
             return fits_request(self.dialect, data, size)
-        if self._is_convincing_kafka(data, len(data) == size):
+        if self._is_convincing_kafka(data, size):
             return True
         return self.dialect == AUTO and is_request_07(data, size)
 
-    def _is_convincing_kafka(self, data: bytes, is_whole: bool) -> bool:
-        if not is_plausible_request(data, is_whole):
+    def _is_convincing_kafka(self, data: bytes, size: i64) -> bool:
+        if self.fitting.request(data, size) == NOT:
             return False
-        has_client_id = len(data) >= 10 and read_i16_be(data, 8) > 0
-        if not is_whole:
-            return has_client_id
-        try:
-            header = read_request_header(data)
-            plan = self._plan(header.api_key, header.api_version, False)
-            if plan is None:
-                return has_client_id
-            plans = self.plans.variants(header.api_key, header.api_version, False)
-            return any(self._fits(layout, data, header.body_offset) for layout in [plan, *plans])
-        except DecodeError:
-            return False
-
-    def _fits(self, plan: Plan, data: bytes, offset: i64) -> bool:
-        """Whether a body ends where `plan` ends."""
-        try:
-            return plan.run(data, offset, self.scratch) == len(data)
-        except DecodeError:
-            return False
+        return len(data) == size or (len(data) >= 10 and i64(read_i16_be(data, 8)) > 0)
 
     def _old_conversation(self, state: ConnectionState, frame: Frame) -> OldConversation | None:
         """What speaks a protocol from before 0.8 on the connection; None when nothing does."""
@@ -243,7 +226,7 @@ class Exchanges:
         if dialect == AUTO:
             if state.protocol == "kafka" or not is_request_07(frame.data, frame.size):
                 return None
-            if not frame.missing and self._is_convincing_kafka(frame.data, True):
+            if not frame.missing and self._is_convincing_kafka(frame.data, frame.size):
                 return None
             dialect = KAFKA_07
         if dialect == KAFKA:
@@ -284,6 +267,7 @@ class Exchanges:
         if header.client_id_size >= 0:
             at = header.client_id_start
             exchange.client_id = self.interner.text(data[at : at + header.client_id_size])
+        state.last_client_id = exchange.client_id
         exchange.request_start = frame.start_time_ns
         exchange.request_end = frame.end_time_ns if frame.end_time_ns >= 0 else NULL
         exchange.request_size = frame.size

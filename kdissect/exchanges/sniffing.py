@@ -9,16 +9,20 @@ from typing import Final
 from librt.strings import read_i32_be
 from mypy_extensions import i64
 
-from kdissect.exchanges.memory import ConnectionState, position_in_pending
+from kdissect.exchanges.memory import ConnectionState
 from kdissect.exchanges.old_conversations import OldConversation
-from kdissect.exchanges.pairing import Exchanges
+from kdissect.exchanges.pairing import AUTO, Exchanges
+from kdissect.exchanges.request_search import MAX_SIZE, RequestSearch
+from kdissect.exchanges.response_search import ResponseSearch
 from kdissect.exchanges.sides import decide_sides
-from kdissect.frames import IGNORE, MAX_FRAME_SIZE, NOT_HERE, Probe
+from kdissect.frames import MAX_FRAME_SIZE
+from kdissect.messages.old_protocols import KAFKA
+from kdissect.messages.old_recognition import is_request_07
+from kdissect.searching import IGNORE, NOT_HERE, WAIT, Probe, Window
 from kdissect.streams.events import Connection
 
 TLS_HANDSHAKE: Final = 0x16
 HTTP_STARTS: Final = (b"GET ", b"POST", b"HEAD", b"PUT ", b"PRI ", b"HTTP", b"OPTI", b"DELE")
-MAX_PLAUSIBLE_REQUEST: Final = 104_857_600  # socket.request.max.bytes, the broker's default
 
 
 class Sniffer(Probe):
@@ -26,10 +30,14 @@ class Sniffer(Probe):
 
     def __init__(self, exchanges: Exchanges) -> None:
         self.exchanges = exchanges
+        self.requests = RequestSearch(exchanges.fitting)
+        self.responses = ResponseSearch(exchanges.fitting)
 
-    def find_start(
-        self, connection: Connection, direction: i64, data: bytes, start: i64, end: i64
-    ) -> i64:
+    def ends_first(self, connection: Connection) -> i64:
+        """See `Probe.ends_first`: requests tell what responses are."""
+        return max(0, self.exchanges.state_of(connection).request_direction)
+
+    def find_start(self, connection: Connection, direction: i64, window: Window) -> i64:
         """See `Probe.find_start`."""
         state = self.exchanges.state_of(connection)
         if state.protocol != "" and state.protocol != "kafka" and state.old is None:
@@ -37,30 +45,101 @@ class Sniffer(Probe):
         is_first = not state.probed >> direction & 1
         state.probed |= 1 << direction
         if is_first and state.protocol == "":
-            other = foreign_protocol(data, start, end)
+            other = foreign_protocol(window.data, window.start, window.end)
             if other:
                 state.protocol = other
                 return IGNORE
         missing = connection.counts[direction].missing_bytes
         if is_first and connection.start_seen[direction] and not missing:
-            return start
+            return window.start
         if state.request_direction < 0:
             decide_sides(state, self.exchanges.ports, self.exchanges.brokers)
-        if state.request_direction >= 0 and state.request_direction != direction:
-            old = state.old
-            if old is not None:
-                return start if is_awaited_by(old, data, start, end) else NOT_HERE
-            return start if is_awaited_response(state, data, start, end) else NOT_HERE
-        return start if self._is_request_start(data, start, end) else NOT_HERE
+        if state.request_direction < 0:
+            return self._find_any(state, connection, direction, window)
+        if state.request_direction == direction:
+            return self._find_request(state, window)
+        return self._find_response(state, connection, direction, window)
 
-    def _is_request_start(self, data: bytes, start: i64, end: i64) -> bool:
-        """A plausible size field followed by a request."""
-        if end - start < 12:
+    def _find_request(self, state: ConnectionState, window: Window) -> i64:
+        dialect = self.exchanges.dialect
+        if state.old is not None or dialect > KAFKA:
+            for start in window.starts:
+                if self._is_old_request(window, start):
+                    return start
+            return NOT_HERE
+        found = self.requests.find(state, window)
+        if found < 0 and dialect == AUTO and state.protocol == "":
+            for start in window.starts:
+                if is_start_07(window, start):
+                    return start
+        return found
+
+    def _find_response(
+        self, state: ConnectionState, connection: Connection, direction: i64, window: Window
+    ) -> i64:
+        old = state.old
+        if old is not None:
+            for start in window.starts:
+                if is_awaited_by(old, window, start):
+                    return start
+            return NOT_HERE
+        if state.protocol == "kafka":
+            return self.responses.find(state, window)
+        # No request was found yet.
+        if connection.counts[1 - direction].payload_bytes == 0:
+            found = self.responses.find_alone(window)
+            if found >= 0:
+                state.protocol = "kafka"
+            return found
+        if window.is_last or window.is_full:
+            return NOT_HERE
+        return window.hold()
+
+    def _find_any(
+        self, state: ConnectionState, connection: Connection, direction: i64, window: Window
+    ) -> i64:
+        """It is not known whether this direction carries requests."""
+        found = self._find_request(state, window)
+        if found >= 0:
+            state.request_direction = direction
+            state.broker_side_by = "content"
+        elif found == WAIT and window.at == window.start:
+            return found
+        elif connection.counts[1 - direction].payload_bytes == 0:
+            found = self.responses.find_alone(window)
+            if found >= 0:
+                state.request_direction = 1 - direction
+                state.broker_side_by = "content"
+                state.protocol = "kafka"
+        elif not window.is_last and not window.is_full:
+            # They may be responses to what is found later.
+            found = window.hold()
+        return found
+
+    def _is_old_request(self, window: Window, start: i64) -> bool:
+        """A plausible size field followed by a request from before 0.8."""
+        if window.end - start < 12:
             return False
-        size = i64(read_i32_be(data, start))
-        if size < 10 or size > MAX_PLAUSIBLE_REQUEST:
+        size: i64 = i64(read_i32_be(window.data, start))
+        if size < 10 or size > MAX_SIZE:
             return False
-        return self.exchanges.is_convincing(data[start + 4 : min(start + 4 + size, end)], size)
+        return self.exchanges.is_convincing(first_of(window, start, size), size)
+
+
+def first_of(window: Window, start: i64, size: i64) -> bytes:
+    """What is seen of the body of a frame that starts at `start`."""
+    seen = window.seen_from(start)
+    return window.data[start + 4 : min(start + 4 + size, seen)]
+
+
+def is_start_07(window: Window, start: i64) -> bool:
+    """A plausible size field followed by a request of Kafka 0.7."""
+    if window.end - start < 12:
+        return False
+    size: i64 = i64(read_i32_be(window.data, start))
+    if size < 10 or size > MAX_SIZE:
+        return False
+    return is_request_07(first_of(window, start, size), size)
 
 
 def foreign_protocol(data: bytes, start: i64, end: i64) -> str:
@@ -75,21 +154,11 @@ def foreign_protocol(data: bytes, start: i64, end: i64) -> str:
     return "ssh" if first == b"SSH-" else ""
 
 
-def is_awaited_by(old: OldConversation, data: bytes, start: i64, end: i64) -> bool:
+def is_awaited_by(old: OldConversation, window: Window, start: i64) -> bool:
     """A plausible size field followed by what may answer a request from before 0.8."""
-    if end - start < 4:
+    if window.end - start < 4:
         return False
-    size = i64(read_i32_be(data, start))
+    size: i64 = i64(read_i32_be(window.data, start))
     if size < 2 or size > MAX_FRAME_SIZE:
         return False
-    return old.is_awaited(data[start + 4 : min(start + 4 + size, end)], size)
-
-
-def is_awaited_response(state: ConnectionState, data: bytes, start: i64, end: i64) -> bool:
-    """A plausible size field followed by the correlation id of a request that waits."""
-    if end - start < 8:
-        return False
-    size = i64(read_i32_be(data, start))
-    if size < 4:
-        return False
-    return position_in_pending(state, data[start + 4 : start + 8]) >= 0
+    return old.is_awaited(first_of(window, start, size), size, window.time_at(start))

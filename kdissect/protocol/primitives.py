@@ -20,7 +20,8 @@ UINT32_MAX: Final = 0xFFFFFFFF
 def truncated(data: bytes, offset: i64, size: i64, what: str) -> DecodeError:
     """The error for `size` bytes of `what` that are not there."""
     left = max(len(data) - offset, 0)
-    return Truncated(f"{what} takes {size} bytes, only {left} left", offset=offset, data=data)
+    text = f"{what} takes {size} bytes, only {left} left"
+    return Truncated(text, offset=offset, data=data, needed=offset + size)
 
 
 def check_offset(data: bytes, offset: i64, size: i64, what: str) -> None:
@@ -222,7 +223,11 @@ def checked_length(data: bytes, at: i64, length: i64, start: i64) -> tuple[i64, 
     left = len(data) - start
     if length > left:
         raise Truncated(
-            f"length {length}, only {left} bytes left", offset=at, data=data, length=start - at
+            f"length {length}, only {left} bytes left",
+            offset=at,
+            data=data,
+            length=start - at,
+            needed=start + length,
         )
     return length, start
 

@@ -33,6 +33,7 @@ def read_count(data: bytes, offset: i64, is_compact: bool, min_size: i64) -> tup
             offset=offset,
             data=data,
             length=start - offset,
+            needed=start + count * min_size,
         )
     return count, start
 
@@ -90,6 +91,7 @@ def read_tag(data: bytes, offset: i64) -> tuple[i64, i64, i64]:
             offset=at,
             data=data,
             length=start - at,
+            needed=start + size,
         )
     return tag, start, start + size
 

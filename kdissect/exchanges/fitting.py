@@ -1,0 +1,90 @@
+"""How well bytes fit a message: to the last byte, as far as they go, or not at all."""
+
+from typing import Final
+
+from librt.strings import read_i16_be
+from mypy_extensions import i64
+
+from kdissect.errors import DecodeError, UnknownApi
+from kdissect.messages.headers import (
+    is_plausible_request,
+    read_request_header,
+    response_body_offset,
+    response_layout_version,
+)
+from kdissect.protocol.plans import Plan, Plans
+from kdissect.protocol.readers import Sink
+
+NOT: Final = 0
+# As far as it was captured, or whole with a body that hardly says anything.
+PLAUSIBLE: Final = 1
+EXACT: Final = 2
+# Bodies below this size fit too many things.
+TELLING_SIZE: Final = 8
+# So much of a frame that is too large to be seen whole is as good as all of it.
+LONG_PREFIX: Final = 1 << 16
+
+
+class Fitting:
+    """Asks the layouts of `plans`; nothing is kept of what is read."""
+
+    def __init__(self, plans: Plans) -> None:
+        self.plans = plans
+        self.scratch = Sink()
+
+    def request(self, data: bytes, size: i64) -> i64:
+        """How well a frame of `size` bytes, of which `data` are the first, fits a request."""
+        is_whole = len(data) == size
+        if not is_plausible_request(data, is_whole):
+            return NOT
+        has_client_id = len(data) >= 10 and i64(read_i16_be(data, 8)) > 0
+        try:
+            header = read_request_header(data)
+            plans = self._layouts(header.api_key, header.api_version, False)
+        except DecodeError as error:
+            return fit_of_first(error, data, size)
+        if not plans:
+            return PLAUSIBLE if has_client_id else NOT
+        found = self._best(plans, data, header.body_offset, size)
+        is_telling = has_client_id or size - header.body_offset >= TELLING_SIZE
+        return found if is_telling else min(found, PLAUSIBLE)
+
+    def response(self, key: i64, version: i64, data: bytes, size: i64) -> i64:
+        """The same for a response, header included, to a request of this API key and version."""
+        if len(data) < 4:
+            return PLAUSIBLE if size >= 4 else NOT
+        try:
+            offset = response_body_offset(key, version, data)
+            plans = self._layouts(key, response_layout_version(key, version, data), True)
+        except DecodeError as error:
+            return fit_of_first(error, data, size)
+        return self._best(plans, data, offset, size) if plans else PLAUSIBLE
+
+    def _layouts(self, key: i64, version: i64, is_response: bool) -> list[Plan]:
+        """The layouts that a body may be in; none when the key or version is not known."""
+        try:
+            plan = self.plans.get(key, version, is_response)
+        except UnknownApi:
+            return []
+        return [plan, *self.plans.variants(key, version, is_response)]
+
+    def _best(self, plans: list[Plan], data: bytes, offset: i64, size: i64) -> i64:
+        best: i64 = NOT
+        for plan in plans:
+            best = max(best, self._fit(plan, data, offset, size))
+        return best
+
+    def _fit(self, plan: Plan, data: bytes, offset: i64, size: i64) -> i64:
+        try:
+            end = plan.run(data, offset, self.scratch)
+        except DecodeError as error:
+            return fit_of_first(error, data, size)
+        return EXACT if end == size else NOT
+
+
+def fit_of_first(error: DecodeError, data: bytes, size: i64) -> i64:
+    """How well the first bytes of a frame of `size` bytes fit, which cannot be read to the end."""
+    needed: i64 = error.needed
+    if len(data) >= size or needed < 0 or needed > size:
+        return NOT
+    return EXACT if len(data) >= LONG_PREFIX else PLAUSIBLE

@@ -1,0 +1,120 @@
+"""Where among bytes of a client a request starts, when nothing before them says so.
+
+A guess is a size field, a key, a version and a client id that may be. From there on frames must
+follow each other; one that cannot be refutes the guess. What speaks for it is counted:
+
+    2  a frame that decodes to its last byte, and has a body or a client id to speak of
+    1  one that is plausible as far as it was captured, or whole with next to nothing in it
+    1  a frame starts where the one before it ends
+    1  the guess is the first byte of a segment
+    1  a frame ends where a segment ends: the sender had no more to send
+    2  the connection's client id, and a correlation id a little after its last one
+
+TRUST is enough, but only where a frame ends with its segment: those inside a record (Kafka traffic
+in Kafka) end anywhere. Where that cannot be seen, because no more comes or is held, the rest has to
+do; at a hole, only with the connection's client or at a segment's start.
+"""
+
+import re
+from typing import Final
+
+from librt.strings import read_i16_be, read_i32_be
+from mypy_extensions import i64
+
+from kdissect.exchanges.fitting import EXACT, NOT, Fitting
+from kdissect.exchanges.memory import ConnectionState
+from kdissect.messages.headers import FIXED_HEADER_SIZE
+from kdissect.searching import NOT_HERE, Window
+
+TRUST: Final = 3
+# int32 size below 112 MiB, an int16 key of Apache or AutoMQ, an int16 version below 32.
+HEADER: Final = re.compile(rb"[\0-\x06][\0-\xff]{3}(?:\0[\0-\x7f]|[\x01\x02][\0-\xff])\0[\0-\x1f]")
+HEADER_SIZE: Final = 8
+MIN_SIZE: Final = 8
+MAX_SIZE: Final = 104_857_600  # socket.request.max.bytes, the broker's default
+LONG_CHAIN: Final = 16  # frames that decode in a row: nobody hides so many
+ID_STEP: Final = 1000  # requests that may be lost in a hole
+
+
+class RequestSearch:
+    """Answers `Probe.find_start` for the side that sends requests."""
+
+    def __init__(self, fitting: Fitting) -> None:
+        self.fitting = fitting
+
+    def find(self, state: ConnectionState, window: Window) -> i64:
+        """The first guess that holds; NOT_HERE, or WAIT for one that may."""
+        at = window.start
+        while True:
+            match = HEADER.search(window.data, at, window.end)
+            if match is None:
+                return self._last_bytes(window)
+            at = match.start()
+            answer = self._judge(state, window, at)
+            if answer != NOT_HERE:
+                return answer
+            at += 1
+
+    def _last_bytes(self, window: Window) -> i64:
+        """Nothing starts here, but in bytes too few to tell."""
+        if window.is_last:
+            return NOT_HERE
+        return window.wait(max(window.start, window.end - HEADER_SIZE + 1), window.end + 1)
+
+    def _judge(self, state: ConnectionState, window: Window, start: i64) -> i64:
+        """Whether a chain of requests starts at `start`: its index, NOT_HERE or WAIT."""
+        data = window.data
+        at = start
+        is_start = start in window.starts
+        score: i64 = 1 if is_start else 0
+        is_known = continues(state, data, start, window.seen_from(start))
+        if is_known:
+            score += 2
+        is_aligned = False
+        count: i64 = 0
+        while at < window.end:
+            seen = window.seen_from(at)
+            if seen - at < HEADER_SIZE and seen < window.end:
+                # A hole in the header.
+                return (
+                    start if count > 0 and score >= TRUST and (is_start or is_known) else NOT_HERE
+                )
+            if seen - at < HEADER_SIZE:
+                break
+            size: i64 = i64(read_i32_be(data, at))
+            if size < MIN_SIZE or size > MAX_SIZE:
+                return NOT_HERE
+            end = at + 4 + size
+            fit = self.fitting.request(data[at + 4 : min(end, seen)], size)
+            if fit == NOT:
+                return NOT_HERE
+            score += fit
+            if count > 0:
+                score += 1
+            count += 1
+            at = end
+            if end in window.ends:
+                if not is_aligned:
+                    score += 1
+                is_aligned = True
+            if score >= TRUST and (is_aligned or (is_known and fit == EXACT)):
+                return start
+            if count >= LONG_CHAIN and fit == EXACT:
+                return start
+        if window.can_wait(start):
+            return window.wait(start, max(at, window.end + 1))
+        return start if score >= TRUST else NOT_HERE
+
+
+def continues(state: ConnectionState, data: bytes, at: i64, seen: i64) -> bool:
+    """Whether the frame at `at` has the client id of the connection and a next correlation id."""
+    last = state.last_correlation_id
+    known = state.last_client_id.encode() if state.last_client_id else b""
+    start = at + 4 + FIXED_HEADER_SIZE
+    if not known or start + 2 + len(known) > seen:
+        return False
+    step = i64(read_i32_be(data, at + 8)) - last
+    size: i64 = i64(read_i16_be(data, start))
+    if step < 1 or step > ID_STEP or size != len(known):
+        return False
+    return data[start + 2 : start + 2 + size] == known

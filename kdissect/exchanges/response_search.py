@@ -1,0 +1,147 @@
+"""Where among bytes of a broker a response starts, when nothing before them says so.
+
+A guess is a size field before the correlation id of a request that waits. From there on frames must
+follow each other, none may be what its request cannot be answered with, and ids must not go back.
+What speaks for a guess is counted as in `request_search`, with 1 for the answer to the request that
+has waited longest.
+
+Without any request (nothing was captured of that direction) frames that begin with their segment
+and follow each other with ids that go up, CHAIN of them, are believed.
+"""
+
+from struct import pack
+from typing import Final
+
+from librt.strings import read_i32_be
+from mypy_extensions import i64
+
+from kdissect.exchanges.exchange import Exchange
+from kdissect.exchanges.fitting import NOT, Fitting
+from kdissect.exchanges.memory import ConnectionState
+from kdissect.searching import NOT_HERE, Window
+from kdissect.streams.acknowledged import REORDER_NS
+
+TRUST: Final = 3
+MAX_SIZE: Final = (100 << 20) + (64 << 10)
+MAX_ASKED: Final = 64  # requests that wait and are looked for
+CHAIN: Final = 3
+ID_STEP: Final = 1000
+
+
+class ResponseSearch:
+    """Answers `Probe.find_start` for the side that sends responses."""
+
+    def __init__(self, fitting: Fitting) -> None:
+        self.fitting = fitting
+
+    def find(self, state: ConnectionState, window: Window) -> i64:
+        """The first guess that holds; NOT_HERE, or WAIT for one that may."""
+        pending = state.pending[state.pending_head : state.pending_head + MAX_ASKED]
+        if not pending:
+            return NOT_HERE
+        needles = {pack(">i", exchange.correlation_id) for exchange in pending}
+        at = window.start
+        while True:
+            nearest: i64 = -1
+            for needle in needles:
+                found: i64 = window.data.find(needle, at + 4, window.end)
+                if found >= 0 and (nearest < 0 or found < nearest):
+                    nearest = found
+            if nearest < 0:
+                break
+            at = nearest - 4
+            answer = self._judge(state, pending, window, at)
+            if answer != NOT_HERE:
+                return answer
+            at += 1
+        if window.is_last:
+            return NOT_HERE
+        return window.wait(max(window.start, window.end - 7), window.end + 1)
+
+    def _judge(
+        self, state: ConnectionState, pending: list[Exchange], window: Window, start: i64
+    ) -> i64:
+        """Whether a chain of responses starts at `start`: its index, NOT_HERE or WAIT."""
+        data = window.data
+        at = start
+        is_start = start in window.starts
+        score: i64 = 1 if is_start else 0
+        is_aligned = False
+        count: i64 = 0
+        asked: i64 = 0
+        while at < window.end:
+            seen = window.seen_from(at)
+            if seen - at < 8 and seen < window.end:
+                # A hole in the header.
+                return start if count > 0 and score >= TRUST and is_start else NOT_HERE
+            if seen - at < 8:
+                break
+            size: i64 = i64(read_i32_be(data, at))
+            if size < 4 or size > MAX_SIZE:
+                return NOT_HERE
+            end = at + 4 + size
+            index = index_of(pending, i64(read_i32_be(data, at + 4)), asked)
+            fit: i64 = 0
+            if index >= 0:
+                request = pending[index]
+                if request.request_start > window.time_at(at) + REORDER_NS:
+                    return NOT_HERE
+                body = data[at + 4 : min(end, seen)]
+                fit = self.fitting.response(request.api_key, request.api_version, body, size)
+                if fit == NOT:
+                    return NOT_HERE
+                score += fit
+                if index == asked:
+                    score += 1
+                asked = index + 1
+            if count > 0 and index >= 0:
+                score += 1
+            count += 1
+            at = end
+            if end in window.ends:
+                if not is_aligned:
+                    score += 1
+                is_aligned = True
+            if score >= TRUST and is_aligned:
+                return start
+        if window.can_wait(start):
+            return window.wait(start, max(at, window.end + 1))
+        return start if score >= TRUST else NOT_HERE
+
+    def find_alone(self, window: Window) -> i64:
+        """The same where there is no request at all."""
+        for start in window.starts:
+            if follows(window, start):
+                return start
+        if window.is_last or window.is_full:
+            return NOT_HERE
+        return window.hold()
+
+
+def index_of(pending: list[Exchange], correlation_id: i64, first: i64) -> i64:
+    """Which of ``pending[first:]`` has the id; -1 for none."""
+    at = first
+    while at < len(pending):
+        if pending[at].correlation_id == correlation_id:
+            return at
+        at += 1
+    return -1
+
+
+def follows(window: Window, start: i64) -> bool:
+    """Whether CHAIN frames with rising ids follow each other from `start` on."""
+    data = window.data
+    at = start
+    before: i64 = -1
+    for number in range(CHAIN):
+        if window.seen_from(at) - at < 8:
+            return False
+        size: i64 = i64(read_i32_be(data, at))
+        correlation_id: i64 = i64(read_i32_be(data, at + 4))
+        if size < 4 or size > MAX_SIZE or correlation_id < 0:
+            return False
+        if number > 0 and not before < correlation_id <= before + ID_STEP:
+            return False
+        before = correlation_id
+        at += 4 + size
+    return True

@@ -1,0 +1,237 @@
+"""What is held of a direction while it is not known where its next frame starts.
+
+Bytes wait in `Waiting`, holes among them, until a `Probe` says where in the `Window` over them a
+frame starts: guess, confirm, trust. What a probe has seen and refused is let go at once; what it
+wants to see more of waits, WINDOW bytes at most.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr
+
+from kdissect.streams.events import OPENER, Chunk, Connection, Event, Gap
+
+# What waits of one direction at most: a producer's largest request by default, and a
+# consumer's largest answer for one partition.
+WINDOW: Final = 1 << 20
+# What waits of all directions together, before guesses must do with what is there.
+MAX_WAITING: Final = 64 << 20
+FEW_BYTES: Final = 4096  # so few can be looked at with every segment
+# The smallest Kafka request with its size field: fewer bytes tell a probe too little, so they wait.
+PROBE_SIZE: Final = 14
+
+IGNORE: Final = -2  # this direction holds no frames at all
+NOT_HERE: Final = -1  # no frame starts in these bytes
+WAIT: Final = -3  # one may start at `Window.at`, more bytes will tell
+
+
+@mypyc_attr(acyclic=True)
+class Window:
+    """The bytes that wait, ``data[start:end]``; those of holes are zeros.
+
+    `starts` are the indices where captured segments start, `ends` where they end on the wire, both
+    in order. `holes` are spans of missing bytes, in order; `times` say from which index on bytes
+    were captured at which time, in ns. `is_last` says that no more will come,
+    `is_full` that no more is held unless bytes at the start are let go.
+
+    A probe that answers WAIT puts into `at` where the frame may start, and into `need` up to which
+    index it wants to see before it is asked again.
+    """
+
+    __slots__ = (
+        "data", "start", "end", "starts", "ends", "holes", "times", "is_full", "is_last", "at",
+        "need",
+    )  # fmt: skip
+
+    def __init__(self, data: bytes, start: i64, end: i64, is_full: bool, is_last: bool) -> None:
+        self.data = data
+        self.start = start
+        self.end = end
+        self.is_full = is_full
+        self.is_last = is_last
+        self.starts: list[int] = []
+        self.ends: set[int] = set()
+        self.holes: list[tuple[int, int]] = []
+        self.times: list[tuple[int, int]] = []
+        self.at: i64 = start
+        self.need: i64 = end
+
+    def time_at(self, index: i64) -> i64:
+        """When the byte at `index` was captured."""
+        found: i64 = 0
+        for first, time_ns in self.times:
+            if i64(first) > index:
+                break
+            found = time_ns
+        return found
+
+    def can_wait(self, at: i64) -> bool:
+        """Whether more can be seen of a frame that may start at `at`."""
+        return not self.is_last and (at > self.start or not self.is_full)
+
+    def wait(self, at: i64, need: i64) -> i64:
+        """The answer WAIT, with what has to be said for it."""
+        self.at = at
+        self.need = need
+        return WAIT
+
+    def seen_from(self, index: i64) -> i64:
+        """Up to where bytes were captured without a hole from `index` on; `index` for none."""
+        for first, last in self.holes:
+            if index < i64(last):
+                return max(index, i64(first))
+        return self.end
+
+    def hold(self) -> i64:
+        """WAIT for something that is not in this direction; the more is held, the less often."""
+        size = self.end - self.start
+        return self.wait(self.start, self.end + (1 if size < FEW_BYTES else size // 4))
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Probe:
+    """Tells where frames start; this one trusts any size, the exchanges stage knows better."""
+
+    def find_start(self, connection: Connection, direction: i64, window: Window) -> i64:
+        """Index in the window where a frame's size field starts, or NOT_HERE, WAIT or IGNORE.
+
+        Asked for the first bytes of every direction of every connection, and for more while the
+        next frame's position is not known. Less than PROBE_SIZE bytes are asked about only when
+        no more will follow them.
+        """
+        return window.start
+
+    def ends_first(self, connection: Connection) -> i64:
+        """Which direction to finish first at the end of a connection: it tells of the other."""
+        return OPENER
+
+
+@mypyc_attr(acyclic=True)
+class Waiting:
+    """Chunks and gaps in stream order; `span` is their length, `size` that of the chunks.
+
+    `need` is the span at which the probe is asked again. `is_cut` says that the first chunk is not
+    all of its segment.
+    """
+
+    __slots__ = ("events", "span", "size", "need", "is_cut")
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.span: i64 = 0
+        self.size: i64 = 0
+        self.need: i64 = PROBE_SIZE
+        self.is_cut: bool = False
+
+    def add(self, chunk: Chunk, is_cut: bool) -> None:
+        """Hold one more chunk; `is_cut`: not all of its segment."""
+        if not self.events:
+            self.is_cut = is_cut
+        self.events.append(chunk)
+        length = chunk.end - chunk.start
+        self.span += length
+        self.size += length
+
+    def add_gap(self, gap: Gap) -> None:
+        """Hold a hole between chunks; one before the first tells nothing."""
+        if self.events:
+            self.events.append(gap)
+            self.span += gap.length
+
+    def own_last(self) -> None:
+        """Copy the newest bytes out of the large buffer they lie in, which need not stay alive."""
+        if self.events:
+            last = self.events[-1]
+            if isinstance(last, Chunk):
+                self.events[-1] = own_copy(last)
+
+    def window(self, is_full: bool, is_last: bool) -> Window:
+        """All that waits, for a probe."""
+        first = self.events[0]
+        if len(self.events) == 1 and isinstance(first, Chunk):
+            window = Window(first.data, first.start, first.end, is_full, is_last)
+            if not self.is_cut:
+                window.starts.append(first.start)
+            window.times.append((first.start, first.time_ns))
+            window.ends.add(first.end)
+            return window
+        parts: list[bytes] = []
+        window = Window(b"", 0, self.span, is_full, is_last)
+        at: i64 = 0
+        for event in self.events:
+            if isinstance(event, Chunk):
+                parts.append(event.data[event.start : event.end])
+                if at > 0 or not self.is_cut:
+                    window.starts.append(at)
+                window.times.append((at, event.time_ns))
+                at += event.end - event.start
+                window.ends.add(at)
+            elif isinstance(event, Gap):
+                parts.append(bytes(event.length))
+                window.holes.append((at, at + event.length))
+                if event.is_cut:
+                    window.ends.discard(at)
+                at += event.length
+                window.ends.add(at)
+        window.data = b"".join(parts)
+        return window
+
+    def drop(self, length: i64) -> i64:
+        """Let go of the first `length` bytes of the span; gives how many of them were captured."""
+        dropped: i64 = 0
+        self.span -= length
+        while self.events and length > 0:
+            first = self.events[0]
+            own: i64 = 0
+            if isinstance(first, Chunk):
+                own = first.end - first.start
+                if length < own:
+                    self.events[0] = part_of(first, first.start + length)
+                    self.is_cut = True
+                    dropped += length
+                    break
+                dropped += own
+            elif isinstance(first, Gap):
+                own = first.length
+                if length < own:
+                    # The rest of a hole tells nothing either.
+                    self.span -= own - length
+                    length = own
+            length -= own
+            del self.events[0]
+            self.is_cut = False
+        while self.events and isinstance(self.events[0], Gap):
+            gap = self.events[0]
+            if isinstance(gap, Gap):
+                self.span -= gap.length
+            del self.events[0]
+        self.size -= dropped
+        return dropped
+
+    def take(self) -> list[Event]:
+        """All events; nothing waits any more."""
+        events = self.events
+        self.events = []
+        self.span = 0
+        self.size = 0
+        self.need = PROBE_SIZE
+        return events
+
+
+def part_of(chunk: Chunk, at: i64) -> Chunk:
+    """The chunk from ``chunk.data[at]`` on."""
+    if at == chunk.start:
+        return chunk
+    return Chunk(
+        chunk.connection, chunk.direction, chunk.position + at - chunk.start, chunk.time_ns,
+        chunk.packet, chunk.ordinal, chunk.capture, chunk.data, at, chunk.end,
+    )  # fmt: skip
+
+
+def own_copy(chunk: Chunk) -> Chunk:
+    """The chunk with its bytes copied out of the large buffer they lie in."""
+    data = chunk.data[chunk.start : chunk.end]
+    return Chunk(
+        chunk.connection, chunk.direction, chunk.position, chunk.time_ns, chunk.packet,
+        chunk.ordinal, chunk.capture, data, 0, len(data),
+    )  # fmt: skip
