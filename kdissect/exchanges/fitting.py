@@ -19,9 +19,9 @@ NOT: Final = 0
 # As far as it was captured, or whole with a body that hardly says anything.
 PLAUSIBLE: Final = 1
 EXACT: Final = 2
+LONG: Final = 3  # so much of a frame that it is as good as all
 # Bodies below this size fit too many things.
 TELLING_SIZE: Final = 8
-# So much of a frame that is too large to be seen whole is as good as all of it.
 LONG_PREFIX: Final = 1 << 16
 
 
@@ -87,4 +87,4 @@ def fit_of_first(error: DecodeError, data: bytes, size: i64) -> i64:
     needed: i64 = error.needed
     if len(data) >= size or needed < 0 or needed > size:
         return NOT
-    return EXACT if len(data) >= LONG_PREFIX else PLAUSIBLE
+    return LONG if len(data) >= LONG_PREFIX else PLAUSIBLE

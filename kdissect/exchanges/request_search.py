@@ -3,9 +3,10 @@
 A guess is a size field, a key, a version and a client id that may be. From there on frames must
 follow each other; one that cannot be refutes the guess. What speaks for it is counted:
 
+    3  very much of a frame that is too large to be seen whole
     2  a frame that decodes to its last byte, and has a body or a client id to speak of
     1  one that is plausible as far as it was captured, or whole with next to nothing in it
-    1  a frame starts where the one before it ends
+    1  a frame starts where the one before it ends, even if only its size, key and version are seen
     1  the guess is the first byte of a segment
     1  a frame ends where a segment ends: the sender had no more to send
     2  the connection's client id, and a correlation id a little after its last one
@@ -30,6 +31,7 @@ TRUST: Final = 3
 # int32 size below 112 MiB, an int16 key of Apache or AutoMQ, an int16 version below 32.
 HEADER: Final = re.compile(rb"[\0-\x06][\0-\xff]{3}(?:\0[\0-\x7f]|[\x01\x02][\0-\xff])\0[\0-\x1f]")
 HEADER_SIZE: Final = 8
+JUDGED_SIZE: Final = 12  # size field, key, version and correlation id
 MIN_SIZE: Final = 8
 MAX_SIZE: Final = 104_857_600  # socket.request.max.bytes, the broker's default
 LONG_CHAIN: Final = 16  # frames that decode in a row: nobody hides so many
@@ -74,13 +76,15 @@ class RequestSearch:
         count: i64 = 0
         while at < window.end:
             seen = window.seen_from(at)
-            if seen - at < HEADER_SIZE and seen < window.end:
+            if seen - at < JUDGED_SIZE:
+                if seen - at >= HEADER_SIZE and count > 0:
+                    if HEADER.match(data, at) is None:
+                        return NOT_HERE
+                    score += 1
+                if seen == window.end:
+                    break
                 # A hole in the header.
-                return (
-                    start if count > 0 and score >= TRUST and (is_start or is_known) else NOT_HERE
-                )
-            if seen - at < HEADER_SIZE:
-                break
+                return start if score >= TRUST and (is_start or is_known) else NOT_HERE
             size: i64 = i64(read_i32_be(data, at))
             if size < MIN_SIZE or size > MAX_SIZE:
                 return NOT_HERE
