@@ -15,7 +15,7 @@ from kdissect.messages.batches import Batch
 from kdissect.messages.compression import DECOMPRESSED_LIMIT
 from kdissect.messages.facts import Partition
 from kdissect.messages.full_bodies import body_json, full_body, topic_names
-from kdissect.messages.layout_choice import Body
+from kdissect.messages.layout_choice import UNEXPECTED_NULLS, Body
 from kdissect.messages.memberships import memberships
 from kdissect.messages.message_sets import check_read_set_crc, read_set_within
 from kdissect.messages.metadata_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
@@ -254,9 +254,25 @@ class Dissector:
                 self.member_rows.add(exchange, event)
 
     def _bodies(self, exchange: Exchange) -> None:
-        request = body_json(self._body(exchange, False), self.has_payload)
-        response = body_json(self._body(exchange, True), self.has_payload)
-        self.body_rows.add(exchange, request, response)
+        request = self._body(exchange, False)
+        response = self._body(exchange, True)
+        self._nulls(exchange, "request", request)
+        self._nulls(exchange, "response", response)
+        shown = body_json(request, self.has_payload), body_json(response, self.has_payload)
+        self.body_rows.add(exchange, shown[0], shown[1])
+
+    def _nulls(self, exchange: Exchange, side: str, body: Body | None) -> None:
+        """A problem for what only the full decode sees: nulls where the layout has none."""
+        if body is None or UNEXPECTED_NULLS not in body:
+            return
+        places = body[UNEXPECTED_NULLS]
+        first = f"{places[0]['path']}, byte {places[0]['offset']}"
+        more = f", and {len(places) - 1} more" if len(places) > 1 else ""
+        is_answer = side == "response"
+        time = exchange.response_start if is_answer else exchange.request_start
+        packet = exchange.response_packet if is_answer else exchange.request_packet
+        text = f"null in the {side} at {first}{more}"
+        self._problem(exchange, "unexpected-null", text, time, packet, 0)
 
     def _body(self, exchange: Exchange, is_response: bool) -> Body | None:
         """A body in full; None when there is none, or none that can be decoded (a problem says)."""
@@ -316,21 +332,31 @@ class Dissector:
             self._corrupt(exchange, partition, text)
 
     def _corrupt(self, exchange: Exchange, partition: Partition, text: str) -> None:
-        self.add_problems(
-            [
-                Problem(
-                    "messages",
-                    "corrupt-records",
-                    f"partition {partition.partition}: {text}",
-                    exchange.request_start if exchange.request_start != NULL else -1,
-                    exchange.request_packet if exchange.request_packet != NULL else -1,
-                    partition.record_bytes,
-                    exchange.connection_id,
-                    exchange.exchange_id,
-                    exchange.capture,
-                )
-            ]
+        self._problem(
+            exchange,
+            "corrupt-records",
+            f"partition {partition.partition}: {text}",
+            exchange.request_start,
+            exchange.request_packet,
+            partition.record_bytes,
         )
+
+    def _problem(
+        self, exchange: Exchange, kind: str, text: str, time: i64, packet: i64, size: i64
+    ) -> None:
+        """A problem with the messages of one exchange; NULL is no time and no packet."""
+        problem = Problem(
+            "messages",
+            kind,
+            text,
+            time if time != NULL else -1,
+            packet if packet != NULL else -1,
+            size,
+            exchange.connection_id,
+            exchange.exchange_id,
+            exchange.capture,
+        )
+        self.add_problems([problem])
 
     def _take_problems(self) -> None:
         """Drain the stages' problems into the table, in the order of the stages."""

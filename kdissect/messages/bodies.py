@@ -19,7 +19,6 @@ from kdissect.messages.layout_choice import (
     Body,
     decode_body,
     decode_loosely,
-    decode_strictly,
 )
 from kdissect.messages.redaction import redacted, withholding
 from kdissect.protocol.apis import find_api
@@ -43,7 +42,8 @@ def decode(api: str | int, version: int, direction: str, data: bytes) -> Body:
 
     `api` is a key, a name or a former name. The value is a dict of the fields in wire order, names
     in snake_case; ``layout_of``, first, names the releases when the body is in a layout that later
-    ones changed under the same version. Tagged fields are there when they are on the wire, those
+    ones changed under the same version, ``unexpected_nulls`` path and offset of nulls where the
+    layout has none. Tagged fields are there when they are on the wire, those
     that nobody knows are in ``unknown_tags``. Credentials are redacted.
 
     Raises DecodeError with the path and the byte offset for missing bytes, with the offset for
@@ -53,7 +53,7 @@ def decode(api: str | int, version: int, direction: str, data: bytes) -> Body:
     {'error_code': 27}
     """
     with withholding(api, direction):
-        body = decode_strictly(api, version, direction, data)
+        body = decode_body(api, version, direction, data)
     known = find_api(api)
     open_body(known.key, body, direction == RESPONSE)
     return redacted(known.name, direction, body)
@@ -100,7 +100,8 @@ def decode_frame(
     """The body of a frame whose API key and version are known. Credentials are redacted.
 
     Bytes behind the last field are counted in ``trailing_size``; ``layout_of`` names the releases
-    whose layout it is when that is not the newest. Raises DecodeError.
+    whose layout it is when that is not the newest, ``unexpected_nulls`` where the layout has none.
+    Raises DecodeError.
     An ApiVersions response may be in an older layout than the one asked for. What Envelope and
     JoinGroup responses hold is read with the frame of their `request`, what is in SyncGroup with
     the `protocol` of its group. `keeps_records`: see `redacted`.

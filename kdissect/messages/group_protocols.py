@@ -11,7 +11,7 @@ import json
 from typing import Any, Final
 
 from kdissect.errors import DecodeError, InvalidValue, UnknownApi
-from kdissect.messages.layout_choice import Body, body_readers, decode_message
+from kdissect.messages.layout_choice import Body, body_readers, decode_message, noted
 from kdissect.messages.streams_assignment import decode_streams_assignment
 from kdissect.protocol.primitives import read_int16, read_int32
 
@@ -65,8 +65,8 @@ def decode_consumer(data: bytes, part: str, name: str | None) -> Body:
     if version < 0:
         raise InvalidValue(f"version {version}", offset=0, data=data, length=2)
     known = min(int(version), NEWEST_CONSUMER)
-    readers = body_readers("messages/embedded", f"ConsumerProtocol{part}", "layout", known)
-    reader = readers[0][0]
+    layouts = body_readers("messages/embedded", f"ConsumerProtocol{part}", "layout", known)
+    reader = layouts[0].reader
     values: Body = {"version": int(version)}
     for field_name, field in zip(reader.names, reader.fields, strict=True):
         # Some clients leave off what stands behind the topics.
@@ -79,6 +79,7 @@ def decode_consumer(data: bytes, part: str, name: str | None) -> Body:
             raise
     if offset < len(data):
         values["trailing_size"] = len(data) - int(offset)
+    values = noted(layouts[0], values, data, 2)
     if values.get("user_data"):
         values["user_data"] = opened_user_data(values["user_data"], part, name)
     return values

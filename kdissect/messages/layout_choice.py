@@ -10,53 +10,56 @@ DelegationTokenRecord of 3.0 to 3.5 whose list of renewers looks like a requeste
 """
 
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kdissect.errors import DecodeError, InvalidValue, UnknownApi
 from kdissect.protocol.apis import find_api
 from kdissect.protocol.layouts import build_reader
 from kdissect.protocol.notation import load_file
-from kdissect.protocol.specs import Definition, FieldSpec, snake_case
+from kdissect.protocol.specs import Definition, MessageSpec
 from kdissect.protocol.structures import StructReader
+from kdissect.protocol.unexpected_nulls import Required, null_places, required_of
 
 REQUEST: Final = "request"
 RESPONSE: Final = "response"
 LAYOUT: Final = "layout"
+UNEXPECTED_NULLS: Final = "unexpected_nulls"
 
 Body = dict[str, Any]
 
 
+class Layout(NamedTuple):
+    """One layout of a message: `releases` are those that wrote it, "" for the newest."""
+
+    reader: StructReader
+    releases: str
+    spec: MessageSpec
+    version: int
+    required: Required
+
+
 def decode_body(api: str | int, version: int, direction: str, data: bytes, offset: int = 0) -> Body:
-    """The body from `offset` to the end of `data`, credentials and all. Raises DecodeError."""
-    return read_first(api_readers(api, version, direction, data), data, offset)[0]
+    """The body from `offset` to the end of `data`, credentials and all. Raises DecodeError.
 
-
-def decode_strictly(api: str | int, version: int, direction: str, data: bytes) -> Body:
-    """As `decode_body`; ``layout_of`` names the releases when the layout is not the newest."""
-    values, releases = read_first(api_readers(api, version, direction, data), data, 0)
-    return {"layout_of": releases, **values} if releases else values
+    What is odd about it is said in front, see `noted`.
+    """
+    return read_first(api_readers(api, version, direction, data), data, offset)
 
 
 def decode_loosely(
     api: str | int, version: int, direction: str, data: bytes, offset: int = 0
 ) -> Body:
-    """As `decode_body`, but bytes behind the last field are only counted, as ``trailing_size``.
-
-    When a layout that is not the newest fits, ``layout_of`` names the releases that wrote it.
-    """
-    readers = api_readers(api, version, direction, data)
+    """As `decode_body`, but bytes behind the last field are only counted, as ``trailing_size``."""
+    layouts = api_readers(api, version, direction, data)
     try:
-        values, releases = read_first(readers, data, offset)
+        return read_first(layouts, data, offset)
     except DecodeError:
-        body, end = readers[0][0].read(data, offset)
+        body, end = layouts[0].reader.read(data, offset)
         assert isinstance(body, dict)  # noqa: S101 - what a StructReader gives
-        return {**body, "trailing_size": len(data) - end}
-    return {"layout_of": releases, **values} if releases else values
+        return {**noted(layouts[0], body, data, offset), "trailing_size": len(data) - end}
 
 
-def api_readers(
-    api: str | int, version: int, direction: str, data: bytes
-) -> tuple[tuple[StructReader, str], ...]:
+def api_readers(api: str | int, version: int, direction: str, data: bytes) -> tuple[Layout, ...]:
     """The layouts of an API's body, see `body_readers`; raises UnknownApi with `data`."""
     known = find_api(api)
     if direction not in (REQUEST, RESPONSE):
@@ -71,66 +74,55 @@ def decode_message(
 ) -> Body:
     """A message of schema/messages/`file` from `offset` to the end of `data`. Raises DecodeError.
 
-    When a layout that is not the newest fits, ``layout_of`` names the releases that wrote it. The
-    layout of `first_release`, when it had its own, is tried before all others.
+    What is odd about it is said in front, see `noted`. The layout of `first_release`, when it had
+    its own, is tried before all others.
     """
-    readers = body_readers(f"messages/{file}", name, LAYOUT, version)
-    if not readers:
+    layouts = body_readers(f"messages/{file}", name, LAYOUT, version)
+    if not layouts:
         raise UnknownApi(f"no layout for {name} v{version}", data=data)
     if first_release:
-        readers = tuple(sorted(readers, key=lambda choice: first_release not in choice[1].split()))
-    if len(readers) > 1:
-        readers = _without_odd_nulls(readers, file, name, version, data, offset)
-    values, releases = read_first(readers, data, offset)
-    return {"layout_of": releases, **values} if releases else values
+        layouts = tuple(sorted(layouts, key=lambda each: first_release not in each.spec.releases))
+    if len(layouts) > 1:
+        layouts = _without_odd_nulls(layouts, data, offset)
+    return read_first(layouts, data, offset)
 
 
-def read_first(
-    readers: tuple[tuple[StructReader, str], ...], data: bytes, offset: int
-) -> tuple[Body, str]:
-    """What the first layout that fits gives, and its releases; else the first one's error."""
+def read_first(layouts: tuple[Layout, ...], data: bytes, offset: int) -> Body:
+    """What the first layout that fits gives, `noted`; else the first one's error."""
     first_error: DecodeError | None = None
-    for reader, releases in readers:
+    for layout in layouts:
         try:
-            return read_whole(reader, data, offset), releases
+            return noted(layout, read_whole(layout.reader, data, offset), data, offset)
         except DecodeError as error:
             first_error = first_error or error
     assert first_error is not None  # noqa: S101 - there is a reader
     raise first_error
 
 
-def _without_odd_nulls(
-    readers: tuple[tuple[StructReader, str], ...],
-    file: str,
-    name: str,
-    version: int,
-    data: bytes,
-    offset: int,
-) -> tuple[tuple[StructReader, str], ...]:
+def _without_odd_nulls(layouts: tuple[Layout, ...], data: bytes, offset: int) -> tuple[Layout, ...]:
     """Those of the layouts that fit without a null that they do not have; all if none does."""
-    definition = load_file(f"messages/{file}")[name]
-    specs = {" ".join(spec.releases): spec for _, spec in definition.variants}
-    specs[""] = definition.layouts[LAYOUT]
-    for reader, releases in readers:
+    for layout in layouts:
         try:
-            values = read_whole(reader, data, offset)
+            values = read_whole(layout.reader, data, offset)
         except DecodeError:
             continue
-        if not has_odd_null(values, specs[releases].fields, version):
-            return ((reader, releases),)
-    return readers
+        if not layout.required.has_null(values):
+            return (layout,)
+    return layouts
 
 
-def has_odd_null(values: Body, fields: tuple[FieldSpec, ...], version: int) -> bool:
-    """Whether a field of a struct, or of one inside it, is null that may not be."""
-    for field in fields:
-        value = values.get(snake_case(field.name), b"")
-        if value is None and version not in field.nullable:
-            return True
-        for item in value if isinstance(value, list) else [value]:
-            if isinstance(item, dict) and has_odd_null(item, field.fields, version):
-                return True
-    return False
+def noted(layout: Layout, values: Body, data: bytes, offset: int) -> Body:
+    """`values` of `data` from `offset` on, with what is odd about them in front.
+
+    ``layout_of`` names the releases when the layout is not the newest, ``unexpected_nulls`` are
+    the places of nulls that the layout does not have.
+    """
+    notes: Body = {"layout_of": layout.releases} if layout.releases else {}
+    if layout.required.has_null(values):
+        spec, version = layout.spec, layout.version
+        is_flexible = version in spec.flexible
+        notes[UNEXPECTED_NULLS] = null_places(spec.fields, version, is_flexible, data, offset)
+    return {**notes, **values} if notes else values
 
 
 def read_whole(reader: StructReader, data: bytes, offset: int) -> Body:
@@ -144,16 +136,25 @@ def read_whole(reader: StructReader, data: bytes, offset: int) -> Body:
 
 
 @cache
-def body_readers(
-    file: str, name: str, role: str, version: int
-) -> tuple[tuple[StructReader, str], ...]:
-    """The layouts of one version, the newest first, with the releases of all but that one."""
+def body_readers(file: str, name: str, role: str, version: int) -> tuple[Layout, ...]:
+    """The layouts of one version, the newest first."""
     definition: Definition = load_file(file)[name]
     newest = definition.layouts[role]
-    readers = [(build_reader(newest, version), "")] if version in newest.versions else []
-    readers += [
-        (build_reader(spec, version), " ".join(spec.releases))
+    specs = [newest] if version in newest.versions else []
+    specs += [
+        spec
         for variant_role, spec in definition.variants
         if variant_role == role and version in spec.versions
     ]
-    return tuple(readers)
+    return tuple([layout_of(spec, version) for spec in specs])
+
+
+def layout_of(spec: MessageSpec, version: int) -> Layout:
+    """One version of a spec, ready to be read."""
+    return Layout(
+        build_reader(spec, version),
+        " ".join(spec.releases),
+        spec,
+        version,
+        required_of(spec.fields, version),
+    )

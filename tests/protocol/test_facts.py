@@ -66,8 +66,10 @@ def test_one_field_structs_are_that_field_only_where_there_are_no_tags() -> None
 
 @pytest.mark.parametrize("length", [b"\xff\xff", b"\0\0"])
 def test_null_and_empty_strings_are_read_where_old_clients_wrote_them(length: bytes) -> None:
-    """Section 1: null is accepted everywhere, also in an array of strings."""
+    """Section 1: null is accepted everywhere, also in an array of strings, and flagged."""
     body = decode("Metadata", 0, "request", b"\0\0\0\2" + length + b"\0\1a")
+    told = [{"path": "topics[0].name", "offset": 4}] if length == b"\xff\xff" else None
+    assert body.pop("unexpected_nulls", None) == told
     assert body == {"topics": [{"name": None if length == b"\xff\xff" else ""}, {"name": "a"}]}
 
 

@@ -72,6 +72,24 @@ def test_records_are_in_bodies_with_their_sizes_or_with_payload(
         assert (record["key_size"], record["value_size"], record["header_count"]) == (7, 9, 1)
 
 
+def test_a_null_where_the_layout_has_none_is_a_problem_and_a_note_in_the_body(
+    tmp_path: Path,
+) -> None:
+    nulls = b"\xff\xff\0\0\0\x03\xff\xff"
+    talk = conversation().open().client(request("Heartbeat", 0, 1, body=nulls))
+    talk = talk.broker(response("Heartbeat", 0, 1)).close()
+    run = kdissect.Run(saved(talk, tmp_path), kdissect.Options(tables=("bodies", "problems")))
+    found = {name: batch.to_pylist() for name, batch in run}
+    told = json.loads(found["bodies"][0]["request"])["unexpected_nulls"]
+    assert [place["path"] for place in told] == ["group_id", "member_id"]
+    (problem,) = found["problems"]
+    text = f"null in the request at group_id, byte {told[0]['offset']}, and 1 more"
+    assert (problem["kind"], problem["message"]) == ("unexpected-null", text)
+    assert problem["exchange_id"] == found["bodies"][0]["exchange_id"]
+    (exchange,) = dissect(saved(talk, tmp_path))
+    assert problem["packet_number"] == exchange.request_packet
+
+
 def test_a_body_that_is_not_there_or_not_readable_is_null(tmp_path: Path) -> None:
     talk = conversation().open().client(request("Heartbeat", 4, 1, body=b"\x08w"))
     talk = talk.broker(response("Heartbeat", 4, 1)).client(raw_request(4000, 1, 2))

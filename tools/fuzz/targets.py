@@ -92,7 +92,7 @@ def check_readers(key: int, version: int, direction: str, body: bytes) -> None:
     name = APIS[key].name
     is_response = direction == RESPONSE
     plans = [*PLANS.variants(key, version, is_response)]
-    readers = [reader for reader, _ in body_readers(f"apis/{name}", name, direction, version)]
+    readers = [layout.reader for layout in body_readers(f"apis/{name}", name, direction, version)]
     if len(readers) > len(plans):
         plans.insert(0, PLANS.get(key, version, is_response))
     sink = FactSink(Interner(), {})
