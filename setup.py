@@ -21,9 +21,9 @@ COMPILED = """
     frames searching
     protocol/apis protocol/plans protocol/primitives protocol/projections protocol/readers
     protocol/structures
-    messages/batches messages/compressed_frames messages/compression messages/facts
-    messages/headers messages/legacy_records messages/message_sets messages/old_recognition
-    messages/records messages/varints
+    messages/aborted messages/batches messages/compressed_frames messages/compression
+    messages/facts messages/headers messages/legacy_records messages/message_sets
+    messages/old_recognition messages/records messages/varints
     exchanges/exchange exchanges/fetches exchanges/fitting exchanges/memory exchanges/merging
     exchanges/pairing exchanges/request_search exchanges/response_search exchanges/sasl
     exchanges/sides exchanges/sniffing exchanges/timing

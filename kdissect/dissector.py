@@ -42,6 +42,7 @@ from kdissect.tables.rows import (
     ProblemRows,
     RecordRows,
     Rows,
+    aborted_or_null,
 )
 
 # Characters of long texts in the rows of a table before they become a batch.
@@ -301,7 +302,7 @@ class Dissector:
             if self.makes_records or (self.verifies_crc and has_inner_crc(batch)):
                 scan = self._read(exchange, partition, batch, budget)
             if self.makes_records:
-                self._records(exchange, partition, scan, budget)
+                self._records(exchange, partition, batch, scan, budget)
             if self.makes_batches:
                 crc_ok: i64 = NULL
                 if self.verifies_crc:
@@ -316,17 +317,23 @@ class Dissector:
         return read_within(partition.records, batch, budget, self.unpacked_limit)
 
     def _records(
-        self, exchange: Exchange, partition: Partition, scan: RecordScan, budget: Budget
+        self,
+        exchange: Exchange,
+        partition: Partition,
+        batch: Batch,
+        scan: RecordScan,
+        budget: Budget,
     ) -> None:
         # Credentials are among the records of the metadata log; opened bodies have them redacted.
         is_secret = partition.topic_id == CLUSTER_METADATA_ID or partition.topic == CLUSTER_METADATA
+        aborted = aborted_or_null(batch)
         rows = self.record_rows
         count = rows.count
         for record in scan.records:
             if not budget.take(1 + record.header_count if self.has_payload else 1):
                 scan.fail(CorruptRecords(TOO_MANY), len(scan.records) - (rows.count - count))
                 break
-            rows.add(exchange, partition, record, self.has_payload, is_secret)
+            rows.add(exchange, partition, record, self.has_payload, is_secret, aborted)
         if scan.error is not None:
             text = f"{scan.lost_count} records lost: {scan.error}"
             self._corrupt(exchange, partition, text)

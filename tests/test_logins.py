@@ -217,6 +217,42 @@ def test_a_second_login_on_a_connection_is_counted_and_may_fail() -> None:
     assert sasl_of(found_in(bad)) == [("PLAIN", "alice", "failed", 2, "kafka")]
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "tokens", "told"),
+    [
+        ("PLAIN", [PLAIN_TOKEN], []),
+        ("PLAIN", [b"\0bob\0hunter2-secret"], ["user bob after alice"]),
+        ("PLAIN", [b"?"], []),
+        (
+            "SCRAM-SHA-256",
+            [b"n,,n=bob,r=nonce-of-the-client"],
+            ["mechanism SCRAM-SHA-256 after PLAIN", "user bob after alice"],
+        ),
+    ],
+)
+@pytest.mark.parametrize("error_code", [0, 58])
+def test_who_logs_in_again_as_somebody_else_is_a_problem(
+    mechanism: str, tokens: list[bytes], told: list[str], error_code: int
+) -> None:
+    talk = authenticate(shake("PLAIN", 1), 2, PLAIN_TOKEN, session_lifetime_ms=3000)
+    talk = talk.client(request("SaslHandshake", 1, 4, mechanism=mechanism))
+    talk = talk.broker(response("SaslHandshake", 1, 4, mechanisms=["PLAIN"]))
+    for token in tokens:
+        talk = authenticate(talk, 5, token, error_code=error_code)
+    found = found_in(talk)
+    assert found.columns("kind", "message", "exchange_id", table="problems") == [
+        ("login-changed", f"a connection logs in again with {text}", found.rows[at]["exchange_id"])
+        for text, at in zip(told, (2, 3) if len(told) == 2 else (3,), strict=False)
+    ]
+    assert_no_secrets(found)
+
+
+def test_trying_another_mechanism_after_a_failed_login_is_no_problem() -> None:
+    talk = authenticate(shake("PLAIN", 1), 2, PLAIN_TOKEN, error_code=58)
+    talk = talk.client(request("SaslHandshake", 1, 3, mechanism="GSSAPI"))
+    assert found_in(talk).tables["problems"] == []
+
+
 def unsecured(claims: object) -> bytes:
     parts = [{"alg": "none"}, claims]
     texts = (base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in parts)

@@ -24,6 +24,12 @@ ROW: Final = 16
 WITHHELD: Final = "its bytes are not shown: credentials or records may be among them"
 
 
+class _Plain(str):
+    """A number with its name, which is no text from the wire and has no quotes."""
+
+    __slots__ = ()
+
+
 def exchange_lines(exchange: "DissectedExchange", has_payload: bool) -> Iterator[str]:
     """The exchange as lines for a terminal; text from the wire is escaped."""
     yield from _heading(exchange)
@@ -62,7 +68,7 @@ def exchange_json(exchange: "DissectedExchange", has_payload: bool) -> dict[str,
 def tree_lines(value: object, indent: str, names: ErrorNames = error_name) -> Iterator[str]:
     """Nested dicts and lists as indented lines, like YAML; `names` gives those of error codes."""
     if isinstance(value, dict):
-        for name, field in value.items():
+        for name, field in _with_labels(value).items():
             yield from _field_lines(escaped(str(name)), field, indent, names)
     elif isinstance(value, list):
         for item in value:
@@ -77,6 +83,8 @@ def scalar(value: object) -> str:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, _Plain):
+        return value
     if isinstance(value, str):
         return f'"{escaped(value)}"'
     if isinstance(value, bytes):
@@ -175,8 +183,25 @@ def _is_flat(value: dict[str, Any]) -> bool:
 
 
 def _flat(value: dict[str, Any], names: ErrorNames) -> str:
-    fields = [_flat_field(escaped(str(name)), field, names) for name, field in value.items()]
-    return ", ".join(fields)
+    fields = _with_labels(value).items()
+    return ", ".join([_flat_field(escaped(str(name)), field, names) for name, field in fields])
+
+
+def _with_labels(value: dict[str, Any]) -> dict[str, Any]:
+    """A struct with ``operation: 3 READ`` in place of ``operation`` and ``operation_name``."""
+    labels = [name for name in value if _is_label(f"{name}_name", value[name], value)]
+    if not labels:
+        return value
+    left = {f"{name}_name" for name in labels}
+    return {
+        name: _Plain(f"{field} {value[f'{name}_name']}") if name in labels else field
+        for name, field in value.items()
+        if name not in left
+    }
+
+
+def _is_label(label: str, number: object, value: dict[str, Any]) -> bool:
+    return isinstance(number, int) and isinstance(value.get(label), str)
 
 
 def _flat_field(name: str, value: object, names: ErrorNames) -> str:

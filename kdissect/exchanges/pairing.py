@@ -318,10 +318,18 @@ class Exchanges:
             state.software_name = sink.software_name
             state.software_version = sink.software_version
         elif exchange.api_key == API_SASL_HANDSHAKE:
-            state.login.begin(sink.mechanism, exchange.api_version == 0)
+            changed = state.login.begin(sink.mechanism, exchange.api_version == 0)
+            self._login_changed(frame, exchange, changed)
         elif exchange.api_key == API_SASL_AUTHENTICATE:
-            state.login.send(sink.auth_bytes)
+            changed = state.login.send(sink.auth_bytes)
             sink.auth_bytes = b""
+            self._login_changed(frame, exchange, changed)
+
+    def _login_changed(self, frame: Frame, exchange: Exchange, changed: str) -> None:
+        """A problem when a client that logs in again is not who it was."""
+        if changed:
+            text = f"a connection logs in again with {changed}"
+            self._problem(frame, "login-changed", text, exchange.exchange_id)
 
     def _unknown_request(self, state: ConnectionState, frame: Frame) -> None:
         """A frame of the client that is no request: a raw SASL token, or not Kafka at all."""

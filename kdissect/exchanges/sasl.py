@@ -33,6 +33,7 @@ class Login:
 
     __slots__ = (
         "mechanism", "user", "outcome", "count", "is_open", "in_tokens", "saw_token", "unanswered",
+        "proven_mechanism", "proven_user",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -44,13 +45,22 @@ class Login:
         self.in_tokens: bool = False
         self.saw_token: bool = False
         self.unanswered: i64 = 0
+        # Of the last authentication that went well; both must stay the same (KIP-368).
+        self.proven_mechanism = ""
+        self.proven_user = ""
 
-    def begin(self, mechanism: str, is_raw: bool) -> None:
-        """The client chose a mechanism; with `is_raw` its tokens come without Kafka's headers."""
+    def begin(self, mechanism: str, is_raw: bool) -> str:
+        """The client chose a mechanism; with `is_raw` its tokens come without Kafka's headers.
+
+        Gives what is wrong with the choice, "" when nothing is.
+        """
         self.mechanism = mechanism
         self.in_tokens = is_raw
         self.is_open = True
         self.saw_token = False
+        if self.proven_mechanism and mechanism != self.proven_mechanism:
+            return f"mechanism {mechanism} after {self.proven_mechanism}"
+        return ""
 
     def send_raw(self, token: bytes) -> None:
         """A token of the client in a frame of its own."""
@@ -58,13 +68,19 @@ class Login:
         self.saw_token = True
         self.send(token)
 
-    def send(self, token: bytes) -> None:
-        """A token of the client: take the user out of it."""
+    def send(self, token: bytes) -> str:
+        """A token of the client: take the user out of it.
+
+        Gives what is wrong with the user, "" when nothing is.
+        """
         if not self.outcome:
             self.is_open = True
         user = user_of(self.mechanism, token)
         if user:
             self.user = user
+            if self.proven_user and user != self.proven_user:
+                return f"user {user} after {self.proven_user}"
+        return ""
 
     def receive_raw(self, token: bytes, is_whole: bool) -> None:
         """A token of the broker in a frame of its own."""
@@ -95,6 +111,9 @@ class Login:
             self.outcome = outcome
             self.count += 1
             self.is_open = False
+            if outcome == OK:
+                self.proven_mechanism = self.mechanism
+                self.proven_user = self.user
 
     def end(self, is_closed: bool, is_kafka: bool) -> None:
         """The connection is over: ok, failed, none, or still "" when the capture does not tell.

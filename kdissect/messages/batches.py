@@ -39,14 +39,15 @@ class Batch:
     them in, and the true `uncompressed_size`. `last_offset` is as the header has it, so compacted
     batches span more than `record_count`. With `has_delete_horizon`, `base_time_ms` is the time
     after which tombstones may go. `timestamp_type` is 0 create, 1 log append, -1 none (magic 0).
-    `crc` is the stored one, unsigned; that of the first message of a run.
+    `crc` is the stored one, unsigned; that of the first message of a run. `aborted` is 1 when the
+    response says that the batch is of an aborted transaction, 0 when it says that it is not.
     """
 
     __slots__ = (
         "start", "end", "records_start", "compressed_size", "uncompressed_size", "magic",
         "attributes", "codec", "timestamp_type", "base_offset", "last_offset", "record_count",
         "base_time_ms", "max_time_ms", "producer_id", "producer_epoch", "base_sequence",
-        "leader_epoch", "crc",
+        "leader_epoch", "crc", "aborted",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +91,7 @@ class Batch:
         self.base_sequence = base_sequence
         self.leader_epoch = leader_epoch
         self.crc = crc
+        self.aborted: i64 = -1
 
     @property
     def size(self) -> i64:

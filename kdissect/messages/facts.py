@@ -13,12 +13,14 @@ from librt.vecs import vec
 from mypy_extensions import i64, mypyc_attr
 
 from kdissect.errors import DecodeError
+from kdissect.messages.aborted import mark_aborted
 from kdissect.messages.metadata_topics import (
     CLUSTER_METADATA,
     CLUSTER_METADATA_ID,
     learn_topics,
 )
 from kdissect.messages.records import Batch, scan_batches
+from kdissect.protocol.enums import enum_words
 from kdissect.protocol.plans import Plan
 from kdissect.protocol.readers import NULL, Shape, Sink
 
@@ -60,7 +62,11 @@ ENTITY_TYPE: Final = 33
 PROTOCOL_TYPE: Final = 34
 PROTOCOL_NAME: Final = 35
 POSITION: Final = 36  # of a piece of a snapshot: only the first begins with a batch
-ROLE_COUNT: Final = 37
+ACL_RESOURCE_TYPE: Final = 37  # of an ACL: see ACL_RESOURCES
+ABORTED_COUNT: Final = 38  # aborted transactions of a partition; NULL: the response says nothing
+ABORTED_PRODUCER: Final = 39
+ABORTED_FIRST_OFFSET: Final = 40
+ROLE_COUNT: Final = 41
 
 # Kinds of structs, as bits.
 BODY: Final = 1
@@ -69,14 +75,13 @@ HAS_PARTITION: Final = 4
 HAS_ERROR: Final = 8
 HAS_RECORD_ERROR: Final = 16  # one record of a batch, the code is that of the partition
 HAS_ENTITY: Final = 32  # one part of the name of whom a quota is for
+HAS_ABORTED: Final = 64  # an aborted transaction of the partition whose row comes next
 
 NO_ID: Final = bytes(16)
 CONFIG_TOPIC: Final = 2
 CONFIG_GROUP: Final = 32
-# Kafka's ConfigResource.Type; what is not here is shown by its number.
-CONFIG_RESOURCES: Final[dict[int, str]] = {
-    2: "topic", 4: "broker", 8: "broker logger", 16: "client metrics", 32: "group",
-}  # fmt: skip
+ACL_RESOURCES: Final[dict[int, str]] = enum_words("resource")
+CONFIG_RESOURCES: Final[dict[int, str]] = enum_words("config resource")
 
 
 class Interner:
@@ -170,6 +175,8 @@ class FactSink(Sink):
         self.errors: list[ErrorFact] = []
         self.record_errors: list[ErrorFact] = []
         self.entities: list[str] = []
+        self.aborted_producers: list[int] = []
+        self.aborted_offsets: list[int] = []
         self.begin()
 
     def begin(self) -> None:
@@ -182,6 +189,9 @@ class FactSink(Sink):
             self.record_errors = []
         if self.entities:
             self.entities = []
+        if self.aborted_producers:
+            self.aborted_producers = []
+            self.aborted_offsets = []
         self.error_count: i64 = 0
         self.topic_count: i64 = 0
         self.top_error: i64 = NULL
@@ -243,6 +253,9 @@ class FactSink(Sink):
         elif kind & HAS_ENTITY:
             name = self._text(shape, data, RESOURCE) or "<default>"
             self.entities.append(f"{self._text(shape, data, ENTITY_TYPE)} {name}")
+        elif kind & HAS_ABORTED:
+            self.aborted_producers.append(self._value(shape, ABORTED_PRODUCER))
+            self.aborted_offsets.append(self._value(shape, ABORTED_FIRST_OFFSET))
         if kind & BODY:
             self._body_row(shape, data)
 
@@ -295,9 +308,14 @@ class FactSink(Sink):
             span = slots[at[RECORDS]]
             if span != NULL and slots[at[POSITION]] <= 0:
                 self._records(row, data, span >> 32, span & 0xFFFFFFFF)
+                if slots[at[ABORTED_COUNT]] != NULL and row.batches is not None:
+                    mark_aborted(data, row.batches, self.aborted_producers, self.aborted_offsets)
             elif span != NULL:
                 row.record_bytes = span & 0xFFFFFFFF
                 self.record_bytes += row.record_bytes
+        if self.aborted_producers:
+            self.aborted_producers = []
+            self.aborted_offsets = []
         self.partitions.append(row)
 
     def _records(self, row: Partition, data: bytes, start: i64, size: i64) -> None:
@@ -342,6 +360,8 @@ class FactSink(Sink):
         fact.resource = self._text(shape, data, RESOURCE)
         if shape.slots[RESOURCE_TYPE] != 0:
             self._set_config_resource(fact, self._value(shape, RESOURCE_TYPE))
+        elif shape.slots[ACL_RESOURCE_TYPE] != 0:
+            self._set_acl_resource(fact, self._value(shape, ACL_RESOURCE_TYPE))
         elif not fact.resource:
             fact.resource = self._text(shape, data, TRANSACTIONAL_ID) or ", ".join(self.entities)
         self.errors.append(fact)
@@ -361,6 +381,10 @@ class FactSink(Sink):
         elif kind == CONFIG_GROUP:
             fact.group = name
         fact.resource = f"{CONFIG_RESOURCES.get(kind, f'resource type {kind}')} {name}"
+
+    def _set_acl_resource(self, fact: ErrorFact, kind: i64) -> None:
+        """Say of which kind the resource is that an ACL protects."""
+        fact.resource = f"{ACL_RESOURCES.get(kind, f'resource type {kind}')} {fact.resource}"
 
     def _record_error_row(self, shape: Shape, data: bytes) -> None:
         """Keep what is said of one record until the partition's code is known (KIP-467)."""

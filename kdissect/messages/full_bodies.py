@@ -7,15 +7,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kdissect.messages.bodies import decode_frame
-from kdissect.messages.embedded import NO_PROTOCOL, GroupProtocol
+from kdissect.messages.embedded import ENVELOPE, NO_PROTOCOL, GroupProtocol
+from kdissect.messages.enum_names import with_names
 from kdissect.messages.facts import Partition
 from kdissect.messages.internal_topics import (
     CLUSTER_METADATA,
     CLUSTER_METADATA_ID,
     opened_record,
 )
-from kdissect.messages.layout_choice import Body
+from kdissect.messages.layout_choice import LAYOUT, REQUEST, RESPONSE, Body
 from kdissect.messages.records import Budget, decode_records, shown_budget
+from kdissect.protocol.apis import find_api
 from kdissect.protocol.primitives import read_uuid
 
 UUID_SIZE: Final = 16
@@ -36,9 +38,14 @@ def full_body(
     """As `decode_frame`, with records fields as lists of batches with their records.
 
     `names` are topics' names by id. Records of Kafka's own topics have their keys and values
-    opened.
+    opened. Small numbers that mean something have their names beside them, see `with_names`.
     """
     body = decode_frame(key, version, data, is_response, request, protocol, keeps_records=True)
+    side = RESPONSE if is_response else REQUEST
+    body = with_names(find_api(key).name, side, body)
+    if key == ENVELOPE:
+        field = "response_data" if is_response else "request_data"
+        body[field] = _with_inner_names(body[field], side)
     opened: Body = _Opener(names or {}, shown_budget(len(data))).opened("", body, None)
     return opened
 
@@ -124,7 +131,23 @@ def _not_aligned(partition: Body) -> Body:
 def _with_opened(batch: dict[str, Any], topic: str | None) -> dict[str, Any]:
     if "records" not in batch:
         return batch
-    return batch | {"records": [opened_record(record, topic) for record in batch["records"]]}
+    records = [_with_record_names(opened_record(record, topic)) for record in batch["records"]]
+    return batch | {"records": records}
+
+
+def _with_record_names(record: Body) -> Body:
+    """A record of the metadata log, whose value says what it is, with names for its numbers."""
+    value = record["value"]
+    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+        return record
+    return record | {"value": with_names(value["type"], LAYOUT, value)}
+
+
+def _with_inner_names(forwarded: Any, side: str) -> Any:
+    """A message in an Envelope with names for its numbers, if it could be decoded."""
+    if not isinstance(forwarded, dict) or "body" not in forwarded:
+        return forwarded
+    return forwarded | {"body": with_names(forwarded["api"], side, forwarded["body"])}
 
 
 def _with_headers(record: dict[str, Any]) -> dict[str, Any]:

@@ -66,8 +66,13 @@ _OLD_NAMES: Final = {"GroupId": facts.GROUP, "Topic": facts.TOPIC}
 _RESOURCES: Final = {"ResourceName", "MemberId", "User", "Feature", "LogDir", "Key", "EntityName"}
 # Structs whose partitions are not what the exchange is about: those a fetch session leaves off.
 _PASSED_OVER: Final = {"ForgottenTopicsData"}
-# Structs whose ResourceType is one of Kafka's ConfigResource; elsewhere it is one of the ACLs'.
+# Structs whose ResourceType is one of Kafka's ConfigResource, and those where it is of an ACL.
 _CONFIG_RESULTS: Final = {"Results", "Responses"}
+_ACL_RESULTS: Final = {"MatchingAcls"}
+_ABORTED: Final = "AbortedTransactions"
+_ABORTED_FIELDS: Final = {
+    "ProducerId": facts.ABORTED_PRODUCER, "FirstOffset": facts.ABORTED_FIRST_OFFSET,
+}  # fmt: skip
 # Fields of enclosing structs that also describe the structs inside.
 INHERITED: Final = frozenset(
     {facts.TOPIC, facts.TOPIC_ID, facts.GROUP, facts.RESOURCE, facts.TRANSACTIONAL_ID}
@@ -87,6 +92,12 @@ def response_role(field: FieldSpec, path: tuple[str, ...]) -> Role | None:
     """The role of a field of a response; None when it has none."""
     if field.name == "ResourceType" and path and path[-1] in _CONFIG_RESULTS:
         return Role(facts.RESOURCE_TYPE)
+    if field.name == "ResourceType" and path and path[-1] in _ACL_RESULTS:
+        return Role(facts.ACL_RESOURCE_TYPE)
+    if field.name == _ABORTED:
+        return Role(facts.ABORTED_COUNT, is_count=True)
+    if path and path[-1] == _ABORTED:
+        return Role(_ABORTED_FIELDS[field.name])
     return _role(field, _RESPONSE_FIELDS if path else _RESPONSE_FIELDS | _GROUP_FIELDS)
 
 
@@ -103,6 +114,8 @@ def kind_of(roles: frozenset[int], is_body: bool) -> int:
         kind |= facts.HAS_RECORD_ERROR
     if facts.ENTITY_TYPE in roles and facts.ERROR not in roles:
         kind |= facts.HAS_ENTITY
+    if facts.ABORTED_PRODUCER in roles:
+        kind |= facts.HAS_ABORTED
     return kind
 
 

@@ -211,8 +211,16 @@ class BatchRows(Rows):
         write_i64_le(b, batch.leader_epoch)
         write_i64_le(b, 1 if batch.is_transactional else 0)
         write_i64_le(b, 1 if batch.is_control else 0)
+        write_i64_le(b, aborted_or_null(batch))
         write_i64_le(b, crc_ok)
         self.count += 1
+
+
+def aborted_or_null(batch: Batch) -> i64:
+    """1 when a batch is of an aborted transaction, 0 when not, NULL when nothing says it."""
+    if batch.aborted >= 0:
+        return batch.aborted
+    return NULL if batch.is_transactional and not batch.is_control else 0
 
 
 class RecordRows(Rows):
@@ -226,9 +234,15 @@ class RecordRows(Rows):
         self.headers: list[list[tuple[bytes, bytes | None]]] = []
 
     def add(
-        self, x: Exchange, p: Partition, record: Record, has_payload: bool, is_secret: bool = False
+        self,
+        x: Exchange,
+        p: Partition,
+        record: Record,
+        has_payload: bool,
+        is_secret: bool = False,
+        aborted: i64 = NULL,
     ) -> None:
-        """Append one record; of a secret one the payload is null."""
+        """Append one record; of a secret one the payload is null. `aborted`: 1, 0 or NULL."""
         b = self.buffer
         write_i64_le(b, x.capture)
         write_i64_le(b, x.connection_id)
@@ -241,6 +255,7 @@ class RecordRows(Rows):
         write_i64_le(b, record.key_size if record.key_size >= 0 else NULL)
         write_i64_le(b, record.value_size if record.value_size >= 0 else NULL)
         write_i64_le(b, record.header_count)
+        write_i64_le(b, aborted)
         self.count += 1
         if has_payload and is_secret:
             self.keys.append(None)

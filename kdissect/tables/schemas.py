@@ -240,6 +240,11 @@ PARTITIONS = Table(
     ),
 )
 
+ABORTED_MEANING: Final = (
+    "of a transaction that was aborted, as a read_committed fetch says; null: of a transaction, "
+    "and nothing says how it ended"
+)
+
 BATCHES = Table(
     "batches",
     "a record batch, a compressed wrapper message, or a run of plain messages of one magic",
@@ -282,6 +287,7 @@ BATCHES = Table(
         Column("leader_epoch", INT32, "", "partition leader epoch in the batch header"),
         Column("is_transactional", BOOL, "", "part of a transaction"),
         Column("is_control", BOOL, "", "control batch (transaction marker, leader change ...)"),
+        Column("is_aborted", BOOL, "", ABORTED_MEANING),
         Column("crc_ok", BOOL, "", "checksum is right; null when not verified"),
     ),
 )
@@ -307,6 +313,7 @@ RECORDS = Table(
         Column("key_size", INT32, "bytes", "size of the key; null for no key"),
         Column("value_size", INT32, "bytes", "size of the value; null for a tombstone"),
         Column("header_count", INT32, "", "record headers"),
+        Column("is_aborted", BOOL, "", ABORTED_MEANING),
         Column("key", BINARY, "", "the key (only with payload)", stored=False),
         Column(
             "value",
@@ -340,7 +347,7 @@ ERRORS = Table(
             "resource",
             TEXT,
             "",
-            "other thing concerned: config resource, user, member, transactional id, record, ...",
+            "other thing concerned: what a config or ACL is for, user, member, record, ...",
         ),
     ),
 )

@@ -7,6 +7,9 @@ import base64
 import csv
 import io
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import redirect_stderr, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import kdissect
-from kdissect.cli.program import run
-from kdissect.errors import DecodeError
+from kdissect.cli.program import report, run
+from kdissect.dissected import DissectedExchange
+from kdissect.errors import DecodeError, KdissectError
+from kdissect.messages.headers import read_request_header, response_body_offset
+from kdissect.pipeline import ProblemFound
+from kdissect.protocol.apis import APIS
 from kdissect.tables.schemas import TABLES
 from tests.captures import secrets
 from tests.secret_conversations import SECRETS, secret_talks
@@ -116,6 +123,70 @@ def test_no_value_of_the_library_has_a_secret(case: Case) -> None:
     for value in shown:
         raw = value if isinstance(value, bytes) else repr(value).encode()
         assert secrets.found_in(case.secrets, raw) == set()
+
+
+def raised(error: KdissectError) -> Iterator[str]:
+    """All that an error shows: itself, its traceback, what the command line says of it."""
+    yield from traceback.format_exception(error)
+    yield repr(error)
+    with redirect_stderr(io.StringIO()) as said:
+        report(error)
+    yield said.getvalue()
+    if isinstance(error, DecodeError):
+        yield from (error.hexdump(), repr(error.data))
+
+
+def decoded_anyhow(exchange: DissectedExchange, side: str) -> Iterator[DecodeError]:
+    """The errors of all decoders over a frame, cut short and with a byte too many."""
+    frame = exchange.raw_frame(side)
+    key, version = exchange.api_key, exchange.api_version
+    offset = 0
+    with suppress(DecodeError):
+        if side == "request":
+            offset = int(read_request_header(frame).body_offset)
+        else:
+            offset = int(response_body_offset(key, version, frame))
+    asked = exchange.raw_frame("request")
+    for end in {*range(offset, len(frame), max(1, (len(frame) - offset) // 7)), len(frame)}:
+        data = frame[:end] + (b"\x7f" if end == len(frame) else b"")
+        try:
+            kdissect.decode(key, version, side, data[offset:])
+        except DecodeError as error:
+            yield error
+        try:
+            if side == "request":
+                kdissect.decode_request(data)
+            else:
+                kdissect.decode_response(key, version, data, asked)
+        except DecodeError as error:
+            yield error
+
+
+def test_no_error_and_no_traceback_shows_a_secret(case: Case) -> None:
+    count = 0
+    texts: set[str] = set()
+    for exchange in kdissect.dissect(str(case.path)):
+        for side in ("request", "response"):
+            if exchange.raw_frame(side) and exchange.api_key in APIS:
+                for error in decoded_anyhow(exchange, side):
+                    count += 1
+                    texts.update(raised(error))
+    assert count > 20
+    for table in TABLES:
+        reading = kdissect.read(str(case.path), table=table, strict=True, payload=True)
+        try:
+            list(reading)
+        except ProblemFound as found:
+            texts.update(raised(found))
+    assert secrets.found_in(case.secrets, "\n".join(texts).encode()) == set()
+
+
+def test_the_search_finds_a_secret_in_an_error(case: Case) -> None:
+    """Control: an error with the bytes of a secret shows it."""
+    secret = min(case.secrets, key=len)
+    error = DecodeError("no", offset=len(secret), data=secret + b"!")
+    shown = "\n".join(raised(error)).encode()
+    assert secrets.found_in({secret}, shown) == {secret}
 
 
 def slots(value: Any) -> list[Any]:

@@ -36,6 +36,7 @@ USER_SETTING = (
 
 Row = dict[str, Any]
 Record = tuple[Any, ...]
+PLACE = ("session", "topic", "partition", "offset")
 
 
 def sha256(data: bytes | None) -> str | None:
@@ -364,3 +365,33 @@ def test_records_of_a_transaction_and_no_others_are_in_its_batches(recording: Re
         place = (exchange["client_id"], row["topic"], row["partition"], base)
         if place in told:
             assert bool(row["is_transactional"]) == told[place], place
+
+
+def test_records_that_a_client_aborted_are_marked_where_the_response_can_tell(
+    recording: Recording,
+) -> None:
+    told = {
+        (row["topic"], row["partition"], row["offset"]): row["transaction"] == "aborted"
+        for row in recording.known("produced")
+        if row["transaction"] in ("aborted", "committed")
+    }
+    for row, _ in recording.of_api("records", FETCH):
+        place = (row["topic"], row["partition"], row["offset"])
+        if place in told and row["is_aborted"] is not None:
+            assert row["is_aborted"] == told[place], place
+    for row, _ in recording.of_api("records", PRODUCE):
+        assert row["is_aborted"] is not True
+    consumed = {tuple(row[name] for name in PLACE) for row in recording.known("consumed")}
+    for row, exchange in recording.of_api("records", FETCH):
+        place = (exchange["client_id"], row["topic"], row["partition"], row["offset"])
+        assert not (row["is_aborted"] and place in consumed), place
+
+
+def test_both_answers_are_among_the_recorded_transactions() -> None:
+    marked = Counter(
+        row["is_aborted"]
+        for name in ("transactions-0.11.0.3", "transactions-2.8.2", "transactions-4.3.1")
+        for row, _ in Recording(name).of_api("batches", FETCH)
+        if row["is_transactional"] and not row["is_control"]
+    )
+    assert marked.keys() == {None, False, True}

@@ -121,8 +121,8 @@ def expected(place: Place) -> tuple[Any, ...]:
     partition = [f for f in place.structs[-1] if f.name in PARTITIONS and f.full_type == "int32"]
     resource = nearest(place, lambda f: text_of(f) == "thing")
     text = "thing" if resource else texts["transactionalId"]
-    if "ResourceName" in own and place.api != "DeleteAcls":
-        text = "broker thing"
+    if "ResourceName" in own:
+        text = "cluster thing" if place.api == "DeleteAcls" else "broker thing"
     return (
         ".".join(steps),
         CODE,

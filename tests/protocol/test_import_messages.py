@@ -8,7 +8,9 @@ from tools.import_messages.__main__ import main
 from tools.import_messages.definitions import parse_json, to_source
 from tools.import_messages.files import Schema
 
-BY_HAND = {"error_codes.tsv", "secrets.tsv", "secret_configs.tsv"}
+BY_HAND = {
+    "enum_fields.tsv", "enums.tsv", "error_codes.tsv", "secret_configs.tsv", "secrets.tsv",
+}  # fmt: skip
 LICENCE = '// Licensed to nobody.\n// See http://example.org/ "quoted\n'
 OLD_REQUEST = (
     LICENCE

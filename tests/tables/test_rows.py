@@ -153,13 +153,15 @@ def partition_rows() -> Rows:
 
 def batch_rows() -> Rows:
     rows = BatchRows()
-    rows.add(make_exchange(), make_partition(), make_a_batch(), 0)
+    batch = make_a_batch()
+    batch.aborted = 1
+    rows.add(make_exchange(), make_partition(), batch, 0)
     return rows
 
 
 def record_rows() -> Rows:
     rows = RecordRows()
-    rows.add(make_exchange(), make_partition(), make_a_record(), has_payload=True)
+    rows.add(make_exchange(), make_partition(), make_a_record(), has_payload=True, aborted=0)
     return rows
 
 
@@ -259,12 +261,12 @@ EXPECTED: dict[str, Row] = {
         "base_offset": 100, "last_offset": 107, "base_time": 1_700_000_000_000 * MS,
         "max_time": 1_700_000_000_999 * MS, "timestamp_type": "append", "producer_id": 33,
         "producer_epoch": 1, "base_sequence": 44, "leader_epoch": 2, "is_transactional": True,
-        "is_control": True, "crc_ok": False,
+        "is_control": True, "is_aborted": True, "crc_ok": False,
     },
     "records": {
         **KEYS, "topic": "orders", "topic_id": TOPIC_ID_TEXT, "partition": 5, "offset": 101,
         "time": 1_700_000_000_500 * MS, "key_size": 3, "value_size": 4, "header_count": 0,
-        "key": b"kkk", "value": b"vvvv", "headers": None,
+        "is_aborted": False, "key": b"kkk", "value": b"vvvv", "headers": None,
     },
     "errors": {
         **KEYS, "path": "responses[].partitions[].error_code", "code": 6,
@@ -328,7 +330,8 @@ def test_what_says_nothing_is_null(table: str) -> None:
                       "decode_status"},
         "partitions": {*KEYS, "partition"},
         "batches": {*KEYS, "partition", "magic", "codec", "compressed_size", "base_offset",
-                    "last_offset", "leader_epoch", "is_transactional", "is_control"},
+                    "last_offset", "leader_epoch", "is_transactional", "is_control",
+                    "is_aborted"},
         "records": {*KEYS, "partition", "offset", "header_count"},
         "errors": {*KEYS, "path", "code", "name", "is_retriable"},
         "members": {*KEYS, "event"},

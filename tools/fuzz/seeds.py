@@ -110,6 +110,9 @@ def recorded_bodies(is_response: bool) -> Iterator[bytes]:
         count = taken.get((key, version), 0)
         if not frame or len(frame) > FRAME_LIMIT or count == PER_LAYOUT or key not in APIS:
             continue
+        # An answer whose request was not captured says no version.
+        if version is None:
+            continue
         taken[key, version] = count + 1
         try:
             offset = (

@@ -1,0 +1,42 @@
+"""Which batches of a read_committed fetch belong to aborted transactions.
+
+The response names the aborted transactions that touch what it brings: producer id and first offset
+(KIP-98). From its first offset on a producer's transactional batches are aborted, up to the ABORT
+marker, a control batch of the same producer. Consumers filter in the same way.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from kdissect.messages.batches import Batch
+from kdissect.messages.records import read_records
+
+ABORT: Final = 0  # index in CONTROL_TYPES
+
+
+def mark_aborted(
+    data: bytes, batches: list[Batch], producers: list[int], first_offsets: list[int]
+) -> None:
+    """Set `aborted` of every transactional batch of `data` that is not a marker itself.
+
+    `producers` and `first_offsets` are the aborted transactions in any order, none for none.
+    """
+    order = sorted(zip(first_offsets, producers, strict=True))
+    begun: i64 = 0
+    open_producers: set[int] = set()
+    for batch in batches:
+        while begun < len(order) and order[begun][0] <= batch.last_offset:
+            open_producers.add(order[begun][1])
+            begun += 1
+        if batch.is_control:
+            if batch.producer_id in open_producers and is_abort_marker(data, batch):
+                open_producers.discard(batch.producer_id)
+        elif batch.is_transactional:
+            batch.aborted = 1 if batch.producer_id in open_producers else 0
+
+
+def is_abort_marker(data: bytes, batch: Batch) -> bool:
+    """Whether a control batch ends a transaction without its records."""
+    records = read_records(data, batch).records
+    return len(records) > 0 and records[0].control_type() == ABORT

@@ -1,0 +1,34 @@
+"""Puts the names of Kafka's small numbers beside them: resource types, ACL operations, sources."""
+
+from typing import Any
+
+from kdissect.protocol.enums import EnumFields, enum_fields, enum_text
+
+
+def with_names(message: str, side: str, body: dict[str, Any]) -> dict[str, Any]:
+    """A decoded message with ``operation_name`` behind ``operation`` and so on.
+
+    A list of values, or bits, has a list of names. Numbers without a name have nothing beside them.
+    `side` is request, response or layout.
+    """
+    fields = enum_fields().get((message, side))
+    if fields is None:
+        return body
+    named: dict[str, Any] = _named(fields, body)
+    return named
+
+
+def _named(fields: EnumFields, value: Any) -> Any:
+    """`value`, a struct or array of them, with names."""
+    if isinstance(value, list):
+        return [_named(fields, item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    named: dict[str, Any] = {}
+    for name, field in value.items():
+        inner = fields.structs.get(name)
+        named[name] = field if inner is None else _named(inner, field)
+        text = enum_text(fields.enums[name], field) if name in fields.enums else None
+        if text is not None:
+            named[f"{name}_{'name' if isinstance(text, str) else 'names'}"] = text
+    return named
