@@ -25,8 +25,8 @@ COMPILED = """
     messages/facts messages/headers messages/legacy_records messages/message_sets
     messages/old_recognition messages/records messages/varints
     exchanges/exchange exchanges/fetches exchanges/fitting exchanges/memory exchanges/merging
-    exchanges/pairing exchanges/request_search exchanges/response_search exchanges/sasl
-    exchanges/sides exchanges/sniffing exchanges/timing
+    exchanges/naming exchanges/pairing exchanges/request_search exchanges/response_search
+    exchanges/sasl exchanges/sides exchanges/sniffing exchanges/timing
     tables/rows tables/body_rows dissector
 """.split()  # noqa: SIM905  # a line a package
 MODE = os.environ.get("KDISSECT_COMPILE", "1")

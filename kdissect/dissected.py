@@ -64,8 +64,7 @@ class DissectedExchange:
         """The body of `side` (request or response), decoded anew; None when there is none.
 
         Credentials are redacted; `records` fields are lists of batches with their records. Topics
-        have the names learnt until now, so that later more records of Kafka's own topics may be
-        opened. Raises DecodeError.
+        have the names learnt until now. Raises DecodeError.
         """
         data = self.raw_frame(side)
         if not data or self.api_key is None:
@@ -99,6 +98,10 @@ def dissect(
 ) -> Iterator[DissectedExchange]:
     """The exchanges of captures one by one, as they complete.
 
+    One that has records of a topic which is named later comes when it is named, those behind it
+    too, unless that is more than 32 MiB away: which records of Kafka's own topics are opened does
+    not depend on the order.
+
     `where` is an SQL condition over the columns of the `exchanges` table; other keywords are those
     of `Options`.
     """
@@ -106,14 +109,23 @@ def dissect(
 
 
 class Dissection:
-    """What `dissect` iterates over; knows afterwards what became of the bytes."""
+    """What `dissect` iterates over; knows afterwards what became of the bytes.
+
+    Without `waits` no exchange waits for the name of a topic.
+    """
 
     def __init__(
-        self, source: Source | Sequence[Source], where: str | None = None, **options: Any
+        self,
+        source: Source | Sequence[Source],
+        where: str | None = None,
+        waits: bool = True,
+        **options: Any,
     ) -> None:
         self._where = where
         self._options = Options(**options, tables=())
-        self._dissector = make_dissector(self._options, collects=True, keeps_frames=True)
+        self._dissector = make_dissector(
+            self._options, collects=True, keeps_frames=True, waits=waits
+        )
         self._capture = open_captures(source)
         names = self._dissector.exchanges.names
         self._builder = BatchBuilder(EXCHANGES, self._capture.names, names)

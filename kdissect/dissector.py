@@ -8,6 +8,7 @@ from kdissect.capture.packet import Packet
 from kdissect.errors import CorruptRecords, DecodeError, Problem
 from kdissect.exchanges.exchange import API_HEARTBEAT, Exchange, is_group_api
 from kdissect.exchanges.memory import ConnectionState
+from kdissect.exchanges.naming import WAITING_LIMIT, NameWait
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.exchanges.sniffing import Sniffer
 from kdissect.frames import Frames
@@ -15,6 +16,7 @@ from kdissect.messages.batches import Batch
 from kdissect.messages.compression import DECOMPRESSED_LIMIT
 from kdissect.messages.facts import Partition
 from kdissect.messages.full_bodies import body_json, full_body, topic_names
+from kdissect.messages.internal_topics import is_opened
 from kdissect.messages.layout_choice import UNEXPECTED_NULLS, Body
 from kdissect.messages.memberships import memberships
 from kdissect.messages.message_sets import check_read_set_crc, read_set_within
@@ -55,7 +57,8 @@ class Dissector:
     """All stages over one capture: feed it packets, take rows of tables or exchanges from it.
 
     `tables` names the tables whose rows are made. With `collects` the exchanges themselves are
-    kept in `exchanges_done` for the caller to take.
+    kept in `exchanges_done` for the caller to take. Exchanges whose bodies somebody may look at
+    wait for names of topics, `waiting_limit` bytes of them; without `waits` they do not.
     """
 
     def __init__(
@@ -66,6 +69,8 @@ class Dissector:
         verifies_crc: bool = False,
         collects: bool = False,
         unpacked_limit: i64 = DECOMPRESSED_LIMIT,
+        waits: bool = True,
+        waiting_limit: i64 = WAITING_LIMIT,
     ) -> None:
         self.decoder = PacketDecoder()
         self.streams = Streams()
@@ -76,6 +81,8 @@ class Dissector:
         self.collects = collects
         self.unpacked_limit = unpacked_limit
         self.exchanges_done: list[Exchange] = []
+        self.waiting = NameWait(exchanges.names, waiting_limit)
+        self.waits = waits
         # Kind → how many; and the first one, for callers that are strict.
         self.problem_counts: dict[str, int] = {}
         self.first_problem: Problem | None = None
@@ -126,6 +133,9 @@ class Dissector:
         """The capture is over: end every connection that is still open."""
         for event in self.streams.finish():
             self._event(event)
+        for exchange in self.waiting.finish():
+            self._named(exchange)
+        self._given_up()
         self._take_problems()
 
     def add_problems(self, problems: list[Problem]) -> None:
@@ -221,16 +231,18 @@ class Dissector:
 
     def _exchange(self, exchange: Exchange) -> None:
         self.exchange_count += 1
-        if self.collects:
-            self.exchanges_done.append(exchange)
+        if self.collects or self.makes_bodies:
+            if self.waits:
+                for named in self.waiting.feed(exchange):
+                    self._named(named)
+            else:
+                self._named(exchange)
         if self.makes_exchanges:
             self.exchange_rows.add(exchange)
         if self.makes_errors and exchange.errors is not None:
             self.error_rows.add(exchange)
         if self.makes_members and is_group_api(exchange.api_key):
             self._members(exchange)
-        if self.makes_bodies and exchange.api_key != NULL:
-            self._bodies(exchange)
         partitions = exchange.partitions
         if partitions is None:
             return
@@ -242,6 +254,21 @@ class Dissector:
             for partition in partitions:
                 if partition.batches is not None:
                     self._batches(exchange, partition, budget)
+
+    def _named(self, exchange: Exchange) -> None:
+        """An exchange whose topics have all the names that they will have."""
+        if self.collects:
+            self.exchanges_done.append(exchange)
+        if self.makes_bodies and exchange.api_key != NULL:
+            self._bodies(exchange)
+
+    def _given_up(self) -> None:
+        """Problems for records of Kafka's own topics whose name came too late to open them."""
+        for topic_id, count in self.waiting.given_up.items():
+            name = self.exchanges.names.get(topic_id, "")
+            if is_opened(name):
+                text = f"records of {name} in {count} exchanges not opened: its name came too late"
+                self.add_problems([Problem("messages", "late-topic-name", text)])
 
     def _members(self, exchange: Exchange) -> None:
         """Rows of a group's exchange; most are heartbeats that change nothing."""

@@ -172,7 +172,9 @@ class PausedCollector:
             gc.enable()
 
 
-def make_dissector(options: Options, collects: bool, keeps_frames: bool) -> Dissector:
+def make_dissector(
+    options: Options, collects: bool, keeps_frames: bool, waits: bool = True
+) -> Dissector:
     """All stages, set up for a run."""
     tables = frozenset(options.tables)
     exchanges = Exchanges(
@@ -190,6 +192,7 @@ def make_dissector(options: Options, collects: bool, keeps_frames: bool) -> Diss
         has_payload=options.payload,
         verifies_crc=options.verify_crc,
         collects=collects,
+        waits=waits,
     )
 
 

@@ -44,7 +44,7 @@ def command(
 
     --where takes the columns of the exchanges table (docs/tables.md). Credentials are not shown,
     keys and values of records only with --payload. In JSON, bytes are text when they are UTF-8,
-    else {"base64": "..."}.
+    else {"base64": "..."}; it waits for names of topics, see kdissect.dissect, which text does not.
     """
     from kdissect.cli.tree import exchange_json, exchange_lines
     from kdissect.dissected import Dissection
@@ -52,7 +52,13 @@ def command(
     shown_count = 0
     with Progress(progress) as shown:
         dissection = Dissection(
-            list(files), where, ports=ports, protocol=protocol, strict=strict, progress=shown.report
+            list(files),
+            where,
+            waits=format_ == "jsonl",
+            ports=ports,
+            protocol=protocol,
+            strict=strict,
+            progress=shown.report,
         )
         for exchange in dissection:
             if shown_count == limit:

@@ -69,6 +69,11 @@ def opened_record(record: Body, topic: str | None) -> Body:
     return record | values
 
 
+def is_opened(topic: str) -> bool:
+    """Whether the records of a topic of this name are opened."""
+    return topic in COORDINATORS or topic in METADATA or bool(mirror_layout(topic))
+
+
 def mirror_layout(topic: str) -> str:
     """The layout, without "Key" and "Value", of a topic of MirrorMaker 2; "" for other topics."""
     for end, name in MIRROR_TOPICS.items():

@@ -1,0 +1,90 @@
+"""Exchanges that wait for the name of a topic, so that their bodies do not depend on the order.
+
+Records of Kafka's own topics are opened by the topic's name, and newer messages have only its id.
+The name may come later in the capture: until then an exchange with such records waits, and all
+behind it, so that their order stays. What waits has a limit.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from kdissect.exchanges.exchange import Exchange
+from kdissect.messages.facts import NO_ID
+
+# Frames of what waits. A client asks for names every 5 minutes (metadata.max.age.ms) at least.
+WAITING_LIMIT: Final = 32 << 20
+EXCHANGE_SIZE: Final = 2_048  # bytes that an exchange takes beside its frames, about
+GIVEN_UP_LIMIT: Final = 10_000  # topic ids
+
+
+class NameWait:
+    """A queue of exchanges: feed it all, take those whose turn has come.
+
+    `names` are topic names by id, which somebody else learns. `given_up` counts by topic id the
+    exchanges that had to go without a name because of the limit.
+    """
+
+    def __init__(self, names: dict[bytes, str], limit: i64 = WAITING_LIMIT) -> None:
+        self.names = names
+        self.limit = limit
+        self.size: i64 = 0
+        self.queue: list[Exchange] = []
+        self.given_up: dict[bytes, int] = {}
+
+    def feed(self, exchange: Exchange) -> list[Exchange]:
+        """The exchanges that wait no longer, in the order in which they were fed."""
+        if not self.queue and not self.unnamed(exchange):
+            return [exchange]
+        self.queue.append(exchange)
+        self.size += held_size(exchange)
+        # Nearly always the first one goes on waiting.
+        count = 0
+        while count < len(self.queue):
+            first = self.queue[count]
+            topic_id = self.unnamed(first)
+            if topic_id:
+                if self.size <= self.limit:
+                    break
+                self.give_up(topic_id)
+            self.size -= held_size(first)
+            count += 1
+        done = self.queue[:count]
+        if count > 0:
+            del self.queue[:count]
+        return done
+
+    def finish(self) -> list[Exchange]:
+        """All that still wait; no name will come."""
+        left = self.queue
+        self.queue = []
+        self.size = 0
+        return left
+
+    def give_up(self, topic_id: bytes) -> None:
+        """Count an exchange that went without the name."""
+        if topic_id in self.given_up or len(self.given_up) < GIVEN_UP_LIMIT:
+            self.given_up[topic_id] = self.given_up.get(topic_id, 0) + 1
+
+    def unnamed(self, exchange: Exchange) -> bytes:
+        """The id of a topic that nobody named yet and that there are records of; b"" for none."""
+        partitions = exchange.partitions
+        if partitions is None:
+            return b""
+        for partition in partitions:
+            if partition.record_bytes > 0 and not partition.topic:
+                topic_id = partition.topic_id
+                if topic_id != NO_ID and topic_id not in self.names:
+                    return topic_id
+        return b""
+
+
+def held_size(exchange: Exchange) -> i64:
+    """Bytes that an exchange keeps from being freed, about."""
+    size: i64 = EXCHANGE_SIZE
+    request, response = exchange.request_frame, exchange.response_frame
+    if request is not None:
+        size += len(request.data)
+    if response is not None:
+        size += len(response.data)
+    return size
