@@ -1,10 +1,10 @@
 """Message sets of Kafka 0.7 as plain values, for `show`."""
 
 from kdissect.errors import CorruptRecords
-from kdissect.messages.batches import Batch, Budget, Record
+from kdissect.messages.batches import Batch, Budget
 from kdissect.messages.compression import CODECS
 from kdissect.messages.message_sets import check_read_set_crc, read_set_within, scan_set
-from kdissect.messages.records import SHOWN_LIMIT, shown_budget
+from kdissect.messages.records import SHOWN_LIMIT, decode_record, passed_over, shown_budget
 
 
 def decode_set(
@@ -15,13 +15,7 @@ def decode_set(
     if budget is None:
         budget = shown_budget(len(data))
     decoded = [decode_batch(data, batch, budget) for batch in scan.batches]
-    rest: dict[str, object] = {}
-    if scan.partial_size:
-        rest["partial_size"] = int(scan.partial_size)
-    if scan.error is not None:
-        rest["corrupt_size"] = int(scan.corrupt_size)
-        rest["error"] = str(scan.error)
-    return [*decoded, rest] if rest else decoded
+    return decoded + passed_over(scan)
 
 
 def decode_batch(data: bytes, batch: Batch, budget: Budget) -> dict[str, object]:
@@ -33,7 +27,7 @@ def decode_batch(data: bytes, batch: Batch, budget: Budget) -> dict[str, object]
             text = f"more than {SHOWN_LIMIT} messages in one frame"
             scan.fail(CorruptRecords(text), len(scan.records) - len(records))
             break
-        records.append(decode_message(record))
+        records.append(decode_record(record, is_control=False))
     decoded: dict[str, object] = {
         "magic": batch.magic,
         "codec": CODECS[batch.codec],
@@ -51,14 +45,3 @@ def decode_batch(data: bytes, batch: Batch, budget: Budget) -> dict[str, object]
         decoded["lost_count"] = scan.lost_count
         decoded["error"] = str(scan.error)
     return decoded
-
-
-def decode_message(record: Record) -> dict[str, object]:
-    """One message, with the fields that records of every format have."""
-    return {
-        "offset": record.offset,
-        "time_ms": record.time_ms,
-        "key": record.key(),
-        "value": record.value(),
-        "headers": record.headers(),
-    }

@@ -343,13 +343,18 @@ def decode_records(
     if budget is None:
         budget = shown_budget(len(data), limit)
     decoded = [decode_batch(data, batch, limit, budget) for batch in scan.batches]
+    return decoded + passed_over(scan)
+
+
+def passed_over(scan: BatchScan) -> list[dict[str, object]]:
+    """What a scan passed over, as one more value behind those of the batches; none if nothing."""
     rest: dict[str, object] = {}
     if scan.partial_size:
         rest["partial_size"] = int(scan.partial_size)
     if scan.error is not None:
         rest["corrupt_size"] = int(scan.corrupt_size)
         rest["error"] = str(scan.error)
-    return [*decoded, rest] if rest else decoded
+    return [rest] if rest else []
 
 
 def decode_batch(data: bytes, batch: Batch, limit: i64, budget: Budget) -> dict[str, object]:
