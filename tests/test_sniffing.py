@@ -51,13 +51,6 @@ def test_other_protocols_are_named_and_give_no_exchanges(name: str) -> None:
         assert row["skipped_bytes_to_client"] == len(answered)
 
 
-@pytest.mark.parametrize(
-    "method", [b"POST /", b"HEAD /", b"PUT /x", b"OPTIONS *", b"PRI * HTTP/2.0"]
-)
-def test_http_is_known_by_its_methods(method: bytes) -> None:
-    assert protocols(found_in(conversation().client(method + b" HTTP/1.1\r\n\r\n"))) == ["http"]
-
-
 def test_a_health_check_without_a_byte_is_no_protocol() -> None:
     for talk in (conversation().close(), conversation().reset(), conversation()):
         found = found_in(talk)

@@ -29,6 +29,8 @@ from kdissect.analysis.largest import Largest
 # A client holds a histogram of up to 58 KB: 512 of them are 30 MB at the very most.
 KEPT: Final = 512
 TROUBLED_KEPT: Final = 10
+KAFKA: Final = "kafka"  # how the names of its protocols begin
+TLS: Final = "tls"
 TABLES: Final = ("connections", "exchanges", "partitions", "errors", "problems")
 
 
@@ -47,8 +49,21 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
+class ProtocolRow:
+    """The connections of one protocol that is not Kafka, and their captured payload in bytes."""
+
+    protocol: str
+    connections: int
+    payload_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class TroubledConnection:
-    """One connection whose packets were lost, repeated or cut off; both directions added up."""
+    """One connection whose packets were lost, repeated or cut off; both directions added up.
+
+    Only Kafka's and encrypted ones: those of other protocols (health checks that reset, bytes
+    nobody frames) have no trouble that concerns Kafka.
+    """
 
     connection_id: int
     client: str
@@ -81,6 +96,7 @@ class Summary:
 
     totals: Totals
     protocols: dict[str, int]
+    others: list[ProtocolRow]
     software: dict[str, int]
     apis: list[ApiRow]
     clients: list[ClientRow]
@@ -118,6 +134,7 @@ class Summariser:
         self._errors: dict[str, ErrorCount] = {}
         self._connections = 0
         self._protocols: dict[str, int] = {}
+        self._others: dict[str, ProtocolRow] = {}
         self._software: Largest[Count] = Largest(KEPT, Count)
         self._troubled: list[TroubledConnection] = []
         self._troubled_count = 0
@@ -153,6 +170,7 @@ class Summariser:
                 response_bytes=sum(api.response_bytes for api in apis),
             ),
             protocols=dict(sorted(self._protocols.items(), key=lambda item: -item[1])),
+            others=sorted(self._others.values(), key=lambda row: (-row.connections, row.protocol)),
             software={name: count.weight for name, count in self._software.rows()},
             apis=[api.api_row() for api in apis],
             clients=[client.client_row(name) for name, client in self._clients.rows()],
@@ -184,10 +202,17 @@ class Summariser:
     def _add_connections(self, batch: pa.RecordBatch) -> None:
         self._connections += batch.num_rows
         self._add_times(times(batch, "first_time"), times(batch, "last_time"))
-        for protocol, rows in text_groups(batch, "protocol"):
-            self._protocols[protocol or "unknown"] = self._protocols.get(
-                protocol or "unknown", 0
-            ) + len(rows)
+        size = _both_ways(batch, "payload_bytes")
+        for protocol, some in text_groups(batch, "protocol"):
+            word = protocol or "unknown"
+            self._protocols[word] = self._protocols.get(word, 0) + len(some)
+            if not word.startswith(KAFKA):
+                row = self._others.get(word) or ProtocolRow(word, 0, 0)
+                self._others[word] = replace(
+                    row,
+                    connections=row.connections + len(some),
+                    payload_bytes=row.payload_bytes + int(size[some].sum()),
+                )
         versions = texts(batch, "client_software_version")
         for name, rows in text_groups(batch, "client_software_name"):
             for version, some in groups(versions[rows]):
@@ -204,11 +229,15 @@ class Summariser:
             self._last = latest if self._last is None else max(latest, self._last)
 
     def _add_troubled(self, batch: pa.RecordBatch) -> None:
-        sums = {
-            name: integers(batch, f"{name}_to_broker", 0) + integers(batch, f"{name}_to_client", 0)
-            for name in ("payload_bytes", *_TROUBLES)
-        }
+        sums = {name: _both_ways(batch, name) for name in ("payload_bytes", *_TROUBLES)}
         score = sum(sums[name] for name in _TROUBLES) + is_set(batch, "rst_by")
+        for protocol, some in text_groups(batch, "protocol"):
+            if protocol == TLS:
+                # Nobody can cut encrypted bytes into frames.
+                score[some] -= sums["skipped_bytes"][some]
+                sums["skipped_bytes"][some] = 0
+            elif protocol is None or not protocol.startswith(KAFKA):
+                score[some] = 0
         rows = np.flatnonzero(score)
         self._troubled_count += len(rows)
         worst = rows[np.argsort(-score[rows], kind="stable")][:TROUBLED_KEPT]
@@ -271,6 +300,10 @@ _NAMED: Final = [
 _TROUBLES: Final = (
     "retransmitted_segments", "gaps", "missing_bytes", "skipped_bytes", "zero_windows",
 )  # fmt: skip
+
+
+def _both_ways(batch: pa.RecordBatch, name: str) -> Any:
+    return integers(batch, f"{name}_to_broker", 0) + integers(batch, f"{name}_to_client", 0)
 
 
 def _concerns(row: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from kdissect.analysis.counters import ApiRow, ErrorRow, Quantiles
-from kdissect.analysis.summary import ProblemRow, Summary
+from kdissect.analysis.summary import ProblemRow, ProtocolRow, Summary
 from kdissect.cli.escape import escaped
 from kdissect.cli.grid import Column, Grid
 from kdissect.cli.human import count, duration, share, size, time
@@ -47,6 +47,7 @@ def print_page(
         (_titled("Clients", len(summary.clients), top), _clients(summary, top)),
         (_titled("Topics", len(summary.topics), top), _topics(summary, top)),
         ("Errors", _errors(summary.errors)),
+        ("Connections that are not Kafka", _others(summary.others)),
         (_trouble_title(summary), _troubled(summary)),
         ("Problems", _problems(summary.problems)),
     )
@@ -176,6 +177,13 @@ def _errors(rows: list[ErrorRow]) -> Grid:
     for row in rows:
         packet = row.first_exchange_id // EXCHANGES_PER_PACKET
         grid.add(f"{row.name} ({row.code})", count(row.count), packet, row.concerns, row.path)
+    return grid
+
+
+def _others(rows: list[ProtocolRow]) -> Grid:
+    grid = Grid(Column("protocol", is_text=True), Column("connections"), Column("payload"))
+    for row in rows:
+        grid.add(row.protocol, count(row.connections), size(row.payload_bytes))
     return grid
 
 

@@ -4,11 +4,10 @@ The frames stage asks (`frames.Probe`) for the first bytes of every direction, a
 answer needs what the exchanges stage knows of the connection, so it lives beside it.
 """
 
-from typing import Final
-
 from librt.strings import read_i32_be
 from mypy_extensions import i64
 
+from kdissect.exchanges.foreign import foreign_protocol
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.exchanges.old_conversations import OldConversation
 from kdissect.exchanges.pairing import AUTO, Exchanges
@@ -20,9 +19,6 @@ from kdissect.messages.old_protocols import KAFKA
 from kdissect.messages.old_recognition import is_request_07
 from kdissect.searching import IGNORE, NOT_HERE, WAIT, Probe, Window
 from kdissect.streams.events import Connection
-
-TLS_HANDSHAKE: Final = 0x16
-HTTP_STARTS: Final = (b"GET ", b"POST", b"HEAD", b"PUT ", b"PRI ", b"HTTP", b"OPTI", b"DELE")
 
 
 class Sniffer(Probe):
@@ -140,18 +136,6 @@ def is_start_07(window: Window, start: i64) -> bool:
     if size < 10 or size > MAX_SIZE:
         return False
     return is_request_07(first_of(window, start, size), size)
-
-
-def foreign_protocol(data: bytes, start: i64, end: i64) -> str:
-    """What a connection's first bytes say it is: tls, http or ssh; "" for none of them."""
-    if end - start < 4:
-        return ""
-    if data[start] == TLS_HANDSHAKE and data[start + 1] == 3 and data[start + 2] <= 4:
-        return "tls"
-    first = data[start : start + 4]
-    if first in HTTP_STARTS:
-        return "http"
-    return "ssh" if first == b"SSH-" else ""
 
 
 def is_awaited_by(old: OldConversation, window: Window, start: i64) -> bool:

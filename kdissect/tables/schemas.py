@@ -110,8 +110,9 @@ CONNECTIONS = Table(
             "protocol",
             TEXT,
             "",
-            "kafka, kafka-0.7, tls, http, ssh, other, or none (no payload); kafka-proposal and "
-            "kafka-trunk-2012 only when asked for",
+            "kafka, kafka-0.7, tls, http, http2, ssh, zookeeper, rmi, postgresql, mysql, redis, "
+            "amqp, mqtt, dns, other, or none (no payload); kafka-proposal and kafka-trunk-2012 "
+            "only when asked for (docs/ports.md)",
         ),
         Column("tls_version", TEXT, "", "TLS version, when the connection is TLS"),
         Column("tls_sni", TEXT, "", "TLS server name, when the client sent one"),

@@ -9,6 +9,7 @@ from kdissect.analysis.counters import ApiRow, ClientRow, ErrorRow, Quantiles, T
 from kdissect.analysis.summary import (
     KEPT,
     ProblemRow,
+    ProtocolRow,
     Summary,
     Totals,
     TroubledConnection,
@@ -81,7 +82,13 @@ BATCHES = [
          "protocol": "kafka", "rst_by": "client", "payload_bytes_to_broker": 5,
          "payload_bytes_to_client": 6, "gaps_to_client": 2, "missing_bytes_to_client": 50,
          "client_software_name": "java", "client_software_version": "4.0"},
-        {"connection_id": 2, "protocol": "tls"},
+        {"connection_id": 2, "protocol": "tls", "skipped_bytes_to_broker": 9,
+         "payload_bytes_to_broker": 9},
+        {"connection_id": 3, "protocol": "tls", "skipped_bytes_to_broker": 9, "gaps_to_broker": 1},
+        {"connection_id": 4, "protocol": "none", "rst_by": "client"},
+        {"connection_id": 5, "protocol": "http", "rst_by": "broker", "payload_bytes_to_client": 8,
+         "skipped_bytes_to_client": 8},
+        {"connection_id": 6, "rst_by": "broker"},
     ),
 ]  # fmt: skip
 
@@ -91,11 +98,15 @@ def test_a_summary_counts_everything() -> None:
     none = Quantiles(None, None, None, None)
     assert summary == Summary(
         totals=Totals(
-            first_time_ns=START - MS, last_time_ns=START + 9 * MS, connections=2, exchanges=5,
+            first_time_ns=START - MS, last_time_ns=START + 9 * MS, connections=6, exchanges=5,
             outcomes={"answered": 3, "unanswered": 2}, with_errors=1, request_bytes=50,
             response_bytes=80,
         ),
-        protocols={"kafka": 1, "tls": 1},
+        protocols={"tls": 2, "unknown": 1, "http": 1, "kafka": 1, "none": 1},
+        others=[
+            ProtocolRow("tls", 2, 9), ProtocolRow("http", 1, 8), ProtocolRow("none", 1, 0),
+            ProtocolRow("unknown", 1, 0),
+        ],
         software={"java 4.0": 1},
         apis=[
             ApiRow("Fetch", 1, [1, 3, 4], 3, 0, 1, Quantiles(100, 100, 100, 100), 0.25, 30, 40),
@@ -116,9 +127,10 @@ def test_a_summary_counts_everything() -> None:
         troubled=[
             TroubledConnection(
                 1, "10.0.0.1:5000", "10.0.0.2:9092", "kafka", 11, 0, 2, 50, 0, 0, "client"
-            )
+            ),
+            TroubledConnection(3, "None:None", "None:None", "tls", 0, 0, 1, 0, 0, 0, ""),
         ],
-        troubled_count=1,
+        troubled_count=2,
         problems=[ProblemRow("frames", "resync", 2, 10, 4, "first")],
         balance={"packets": 10},
     )  # fmt: skip
