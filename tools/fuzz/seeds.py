@@ -20,6 +20,8 @@ FRAME_LIMIT: Final = 2_000  # larger ones are slow to fuzz and show nothing more
 CAPTURE_PACKETS: Final = 30
 PER_LAYOUT: Final = 2
 CONNECTIONS: Final = 400
+# Of `faulty_captures`: nothing, and each kind of edit.
+FIRST_EDITS: Final = ((), *((5 + 3 * kind, kind, 40 + kind, 200) for kind in range(12)))
 
 
 def seeds(target: str) -> list[bytes]:
@@ -48,6 +50,8 @@ def seeds(target: str) -> list[bytes]:
         ]
     if target == "connections":
         return [*spread(list(connections()), CONNECTIONS), *old_connections()]
+    if target in ("segments", "packets", "blocks"):
+        return [bytes([choice]) + bytes(edit) for choice in range(16) for edit in FIRST_EDITS]
     return spread(list(small_captures()), 100)
 
 

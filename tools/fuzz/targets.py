@@ -45,6 +45,7 @@ from kdissect.protocol.apis import APIS
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
 from tests.packets.builders import BROKER, CLIENT, make_tcp_packet
+from tools.fuzz import faulty_captures
 
 __all__ = ["TARGETS"]
 
@@ -295,10 +296,7 @@ def fuzz_connections(data: bytes) -> None:
             late.append(packet)
         elif late:
             packets.append(late.pop())
-    dissector.feed([packet_of(at, data) for at, data in enumerate(packets + late, 1)])
-    dissector.finish()
-    check_balance(dissector)
-    drain(dissector)
+    dissect([packet_of(at, data) for at, data in enumerate(packets + late, 1)], dissector)
 
 
 def packet_of(number: int, data: bytes) -> Packet:
@@ -374,6 +372,24 @@ def fuzz_show(data: bytes) -> None:
                     json.loads(line)
 
 
+def fuzz_packets(data: bytes) -> None:
+    """Edits of captured packets, see `faulty_captures`."""
+    dissect(faulty_captures.edited_packets(data), new_dissector("auto"))
+
+
+def fuzz_segments(data: bytes) -> None:
+    """Edits of the segments of a conversation, see `faulty_captures`."""
+    dissect(faulty_captures.edited_segments(data), new_dissector("auto"))
+
+
+def dissect(packets: list[Packet], dissector: Dissector) -> None:
+    """All tables of the packets, and the balance of their bytes."""
+    dissector.feed(packets)
+    dissector.finish()
+    check_balance(dissector)
+    drain(dissector)
+
+
 TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     "requests": fuzz_requests,
     "responses": fuzz_responses,
@@ -384,6 +400,9 @@ TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     "embedded": fuzz_embedded,
     "old": fuzz_old,
     "connections": fuzz_connections,
+    "segments": fuzz_segments,
+    "packets": fuzz_packets,
+    "blocks": faulty_captures.fuzz_blocks,
     "captures": fuzz_captures,
     "show": fuzz_show,
 }
