@@ -4,11 +4,12 @@ SHELL := /bin/bash
 PYTHON ?= python3
 TESTS ?= tests
 MINUTES ?= 10
+CASES ?= 10000
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py $(shell find kdissect -type f -not -path '*/__pycache__/*')
 
-.PHONY: help demo setup check test test-plain test-compiled fuzz properties tshark bench golden captures schema coverage-protocol docs clean
+.PHONY: help demo setup check test test-plain test-compiled fuzz properties recovery tshark bench golden captures schema coverage-protocol docs clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -69,6 +70,9 @@ fuzz: $(VENV)/.developer ## run the coverage-guided fuzzers: make fuzz MINUTES=6
 
 properties: $(VENV)/.developer ## run the property tests a hundred times as long
 	$(BIN)/python -m pytest -q --hypothesis-profile=fuzz $(TESTS)
+
+recovery: $(VENV)/.developer ## judge random faults of captures: make recovery CASES=100000
+	nice -n 19 $(BIN)/python -m tools.recovery --captures all --cases $(CASES)
 
 tshark: $(VENV)/.developer ## ask tshark 4.0 again what is in the captures, for the tests
 	$(BIN)/python -m tools.tshark

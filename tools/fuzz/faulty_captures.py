@@ -316,9 +316,7 @@ def packet_of(one: Edited) -> bytes:
     """A segment as an Ethernet packet whose IP header may declare another length."""
     sent = one.sent
     ends = (50_000, 9092) if sent.is_client else (9092, 50_000)
-    tcp = make_tcp(
-        sent.payload, *ends, sent.sequence, sent.acknowledgment, sent.flags, sent.window
-    )
+    tcp = make_tcp(sent.payload, *ends, sent.sequence, sent.acknowledgment, sent.flags, sent.window)
     addresses = (CLIENT, BROKER) if sent.is_client else (BROKER, CLIENT)
     length = min(max(0, 20 + len(tcp) + one.more_length), 0xFFFF)
     return make_ethernet(make_ipv4(tcp, *addresses, total_length=length))

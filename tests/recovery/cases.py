@@ -1,0 +1,53 @@
+"""Random cases: a name and a number say which talks, which fault, and how it strikes."""
+
+import random
+from collections.abc import Sequence
+
+from tests.recovery.faults import CLASSES
+from tests.recovery.judge import Verdict, judge
+from tests.recovery.seen import Case
+from tests.recovery.talks import (
+    BROKER_PORT,
+    CAPTURES,
+    Talk,
+    dissect,
+    generated,
+    merged,
+    packets_of,
+    talks_in,
+)
+
+QUICK = (
+    "basics-4.0.1.pcapng",
+    "groups-4.3.1.pcapng",
+    "retries-4.3.1.pcapng",
+    "sasl-0.10.2.2.pcapng",
+    "telemetry-4.3.1.pcapng",
+    "transactions-4.3.1.pcapng",
+)
+ALL = tuple(sorted(path.name for path in CAPTURES.glob("*.pcapng")))
+ODD_PORT = 34_567
+SPREAD_NS = 200_000_000  # between the beginnings of the talks of a case
+
+
+def make_case(name: str, seed: int, captures: Sequence[str] = QUICK) -> Case:
+    """The case of a fault class with this number."""
+    source = random.Random(f"{name}/{seed}")
+    chosen = CLASSES[name]
+    talks = [make_talk(source, captures) for _ in range(source.choice((1, 1, 2, 3, 4)))]
+    starts = [source.randrange(SPREAD_NS) for _ in talks]
+    wires = chosen.apply(merged(talks, starts), source)
+    return Case(talks, wires, ODD_PORT if chosen.is_odd_port else BROKER_PORT, chosen.loses)
+
+
+def make_talk(source: random.Random, captures: Sequence[str]) -> Talk:
+    """A recorded connection, or its frames sent anew in segments of some size."""
+    talk = source.choice(talks_in(source.choice(captures)))
+    if source.random() < 0.5:
+        return talk
+    return generated(talk, source.choice((1448, 536, 200)), source)
+
+
+def judged(case: Case) -> Verdict:
+    """What kdissect finds in a case, judged."""
+    return judge(case, dissect(packets_of(case.wires, case.broker_port)))
