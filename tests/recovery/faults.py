@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kdissect.packets.segment import FIN, PSH, SYN
-from tests.recovery.talks import BROKER, CLIENT, HEADERS, LARGEST_SEGMENT, Wire
+from tests.recovery.talks import BROKER, CLIENT, HEADERS, LARGEST_SEGMENT, Wire, numbered
 
 LATE_NS = 2_000_000  # of packets that overtake each other: less than kdissect waits for
 TWIN_NS = 300_000  # between the copies of a packet
@@ -58,10 +58,29 @@ def reordered(wires: list[Wire], source: random.Random) -> list[Wire]:
     )
 
 
+def sent_again(wires: list[Wire], source: random.Random) -> list[Wire]:
+    """Some segments are sent again though they arrived, perhaps with the bytes around them."""
+    share = source.choice((0.05, 0.3))
+    more = []
+    for wire in wires:
+        if wire.payload and source.random() < share:
+            start = source.randrange(len(wire.payload)) if source.random() < 0.5 else 0
+            late = source.choice((3_000_000, 40_000_000, 250_000_000, 3_000_000_000))
+            more.append(
+                wire._replace(
+                    position=wire.position + start,
+                    payload=wire.payload[start:],
+                    time_ns=wire.time_ns + late,
+                    ip_id=len(wires) + len(more),
+                )
+            )
+    return sorted([*wires, *more], key=lambda wire: wire.time_ns)
+
+
 def resegmented(wires: list[Wire], source: random.Random) -> list[Wire]:
     """No segment has more than some number of bytes."""
     mss = source.choice((1460, 536, 100, 40, 7, source.randrange(4, 1500)))
-    return [piece for wire in wires for piece in cut_into(wire, mss)]
+    return numbered(piece for wire in wires for piece in cut_into(wire, mss))
 
 
 def cut_into(wire: Wire, mss: int) -> list[Wire]:
@@ -195,6 +214,7 @@ def combined(wires: list[Wire], source: random.Random) -> list[Wire]:
 IN_ORDER: tuple[Fault, ...] = (
     coalesced,
     resegmented,
+    sent_again,
     doubled,
     reordered,
     randomly_lost,
@@ -208,7 +228,7 @@ IN_ORDER: tuple[Fault, ...] = (
 
 def lossless(wires: list[Wire], source: random.Random) -> list[Wire]:
     """All that loses nothing."""
-    for fault in (coalesced, resegmented, doubled, reordered):
+    for fault in (coalesced, resegmented, sent_again, doubled, reordered):
         wires = fault(wires, source)
     return wires
 
@@ -216,6 +236,7 @@ def lossless(wires: list[Wire], source: random.Random) -> list[Wire]:
 CLASSES: dict[str, FaultClass] = {
     "untouched": FaultClass(untouched, loses=False),
     "doubled": FaultClass(doubled, loses=False),
+    "sent again": FaultClass(sent_again, loses=False),
     "reordered": FaultClass(reordered, loses=False),
     "re-segmented": FaultClass(resegmented, loses=False),
     "coalesced": FaultClass(coalesced, loses=False),

@@ -41,6 +41,7 @@ PLACES = {
 }  # fmt: skip
 # What a fetch session says depends on its earlier requests and responses.
 SESSION_COLUMNS = {"fetch_offset", "fetch_class"}
+PARTS = ("framed", "skipped", "retransmitted", "duplicate_packet")
 REQUEST_HEADER = 8  # bytes: key, version, correlation id
 SMALL_BODY = 8  # bytes; what is smaller may look like a request by chance
 
@@ -302,7 +303,7 @@ def judge_balance(
         number = (row["broker_port"] if port == case.broker_port else port) - FIRST_PORT
         counts[number] += 1
         for way in ("to_broker", "to_client"):
-            parts = [row[f"{name}_bytes_{way}"] for name in ("framed", "skipped", "retransmitted")]
+            parts = [row[f"{name}_bytes_{way}"] for name in PARTS]
             if sum(parts) != row[f"payload_bytes_{way}"]:
                 text = f"{way}: {row[f'payload_bytes_{way}']} are not {parts}"
                 verdict.add("balance", number, text)

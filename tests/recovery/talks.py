@@ -19,7 +19,7 @@ from kdissect.messages.roles import fact_plans
 from kdissect.packets.decoder import PacketDecoder
 from kdissect.packets.segment import ACK, FIN, PSH, SYN, Segment
 from tests.exchange_builders import Found, Row, found_in
-from tests.packets.builders import make_tcp_packet
+from tests.packets.builders import make_ethernet, make_ipv4, make_tcp
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 START_NS = 1_700_000_000_000_000_000
@@ -36,7 +36,8 @@ class Wire(NamedTuple):
     """One TCP segment of a talk; `position` is the stream position of its first byte.
 
     Of the payload the capture holds the first `captured` bytes. `acknowledged` is a position in the
-    other direction's stream; both are -1 for the byte that is the SYN.
+    other direction's stream; both are -1 for the byte that is the SYN. `ip_id` counts the packets
+    that were sent, so a packet that is captured twice has the same one, and one sent again another.
     """
 
     talk: int
@@ -48,6 +49,7 @@ class Wire(NamedTuple):
     payload: bytes
     time_ns: int
     captured: int = 1 << 30
+    ip_id: int = 0
 
     @property
     def end(self) -> int:
@@ -100,7 +102,7 @@ class Talk:
     @cached_property
     def found(self) -> Found:
         """What kdissect finds when nothing is missing."""
-        return dissect(packets_of(self.wires))
+        return dissect(packets_of(numbered(self.wires)))
 
     @cached_property
     def truth(self) -> list[TrueExchange]:
@@ -178,14 +180,21 @@ def packets_of(wires: Iterable[Wire], broker_port: int = BROKER_PORT) -> list[Pa
 def packet_of(wire: Wire, number: int, broker_port: int) -> Packet:
     ends = [("10.0.0.1", FIRST_PORT + wire.talk), ("10.0.0.9", broker_port)]
     (source, source_port), (target, target_port) = ends if wire.side == CLIENT else ends[::-1]
-    data = make_tcp_packet(
-        wire.payload, source, target, source_port, target_port,
+    tcp = make_tcp(
+        wire.payload, source_port, target_port,
         sequence_of(wire.talk, wire.side, wire.position),
         sequence_of(wire.talk, 1 - wire.side, wire.acknowledged) if wire.flags & ACK else 0,
         wire.flags, wire.window,
     )  # fmt: skip
+    # An id of 0 says nothing.
+    data = make_ethernet(make_ipv4(tcp, source, target, identification=1 + wire.ip_id % 0xFFFF))
     captured = min(len(data), HEADERS + wire.captured)
     return Packet(number, wire.time_ns, 1, data, 0, captured, len(data), number, 0)
+
+
+def numbered(wires: Iterable[Wire]) -> list[Wire]:
+    """Wires as packets that are sent one after the other: each has another IP id."""
+    return [wire._replace(ip_id=number) for number, wire in enumerate(wires)]
 
 
 def sequence_of(talk: int, side: int, position: int) -> int:
@@ -203,7 +212,7 @@ def merged(talks: Sequence[Talk], starts_ns: Sequence[int]) -> list[Wire]:
             wire._replace(talk=number, time_ns=START_NS + start + wire.time_ns - first)
             for wire in talk.wires
         ]
-    return sorted(wires, key=lambda wire: wire.time_ns)
+    return numbered(sorted(wires, key=lambda wire: wire.time_ns))
 
 
 # Talks of captures

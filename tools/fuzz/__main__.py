@@ -20,6 +20,7 @@ INPUT_SECONDS: Final = 20  # libFuzzer ends an input that takes longer
 MEMORY_MB: Final = 2048
 SLOW_SECONDS: Final = 2.0  # and an input that takes more CPU than this is a finding too
 KEPT_SIZE: Final = 3000  # of larger inputs the tests would take too long
+KEPT_EDITED: Final = 60  # of inputs that cost a whole capture each, the longest
 
 
 def main() -> None:
@@ -120,7 +121,7 @@ def run_child(target: str, arguments: list[str]) -> None:
 
 def keep(targets: list[str]) -> None:
     """Write the inputs that reach different code to the corpus of the tests."""
-    from tools.fuzz.corpus import CORPUS, read_corpus, write_corpus
+    from tools.fuzz.corpus import CORPUS, EDITED, read_corpus, write_corpus
 
     kept = read_corpus() if CORPUS.exists() else []
     for target in targets:
@@ -134,6 +135,8 @@ def keep(targets: list[str]) -> None:
         command = [*child("merge", target), "-merge=1", "-max_len=4096", str(least), str(corpus)]
         subprocess.run(command, check=True, capture_output=True)
         inputs = [raw for raw in map(Path.read_bytes, least.iterdir()) if len(raw) <= KEPT_SIZE]
+        if target in EDITED:
+            inputs = sorted(inputs, key=len, reverse=True)[:KEPT_EDITED]
         kept = [entry for entry in kept if entry[0] != target]
         kept += [(target, raw) for raw in inputs]
         print(f"{target}: {len(inputs)} inputs of {sum(map(len, inputs))} bytes")

@@ -299,8 +299,10 @@ def edit_segment(segments: list[Edited], at: int, kind: int, where: int, value: 
         sent = replace(sent, payload=bytes(payload))
     elif kind == 6:
         sent = replace(sent, gap_ns=max(0, later(0, where, value)))
-    elif kind == 7:
+    elif kind == 7 and where & 1:
         one.more_length += jump(value)
+    elif kind == 7:
+        sent = replace(sent, ip_id=value & 3)
     elif kind == 8:
         one.lag_ns = later(one.lag_ns, where, value)
     one.sent = sent
@@ -319,7 +321,8 @@ def packet_of(one: Edited) -> bytes:
     tcp = make_tcp(sent.payload, *ends, sent.sequence, sent.acknowledgment, sent.flags, sent.window)
     addresses = (CLIENT, BROKER) if sent.is_client else (BROKER, CLIENT)
     length = min(max(0, 20 + len(tcp) + one.more_length), 0xFFFF)
-    return make_ethernet(make_ipv4(tcp, *addresses, total_length=length))
+    packet = make_ipv4(tcp, *addresses, total_length=length, identification=sent.ip_id & 0xFFFF)
+    return make_ethernet(packet)
 
 
 @cache

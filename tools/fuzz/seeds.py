@@ -13,6 +13,7 @@ import kdissect
 from kdissect.errors import DecodeError
 from kdissect.messages.headers import read_request_header, response_body_offset
 from kdissect.protocol.apis import APIS, find_api
+from tools.fuzz.corpus import EDITED
 from tools.golden import captures
 
 VECTORS: Final = Path(__file__).parents[2] / "tests" / "protocol" / "vectors.jsonl.xz"
@@ -50,7 +51,7 @@ def seeds(target: str) -> list[bytes]:
         ]
     if target == "connections":
         return [*spread(list(connections()), CONNECTIONS), *old_connections()]
-    if target in ("segments", "packets", "blocks"):
+    if target in EDITED:
         return [bytes([choice]) + bytes(edit) for choice in range(16) for edit in FIRST_EDITS]
     return spread(list(small_captures()), 100)
 
