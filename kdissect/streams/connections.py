@@ -178,7 +178,11 @@ class Streams:
         if segment.time_ns >= self._due_ns:
             self._evict(segment.time_ns, events)
         receiver = self._find(segment, events)
-        if receiver.is_repeat(segment) and self._copies.has(segment):
+        if (
+            receiver.is_repeat(segment)
+            and self._copies.has(segment)
+            and not receiver.disagrees(segment)
+        ):
             receiver.count_copy(segment)
             return events
         self._copies.add(segment)

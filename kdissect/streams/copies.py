@@ -3,7 +3,7 @@
 `-i any`, a bridge and its ports, two taps, a mirror of both directions of a port, a tunnel whose
 outer and inner packets are both captured: each shows one packet several times. Against a
 retransmission, which was sent again, a copy has the same TCP header (checksum aside: the sender's
-own network card fills it in late) and the same payload, and besides, in the order of the code:
+own network card fills it in late), and besides, in the order of the code:
 
 IP id of both not 0    the same id, within SAME_ID_NS. Every sender that counts its packets gives a
                        retransmission another id; ids come again after 65536 packets at the soonest.
@@ -13,12 +13,14 @@ timestamps option      the same timestamps (being part of the header), within SA
 neither                within SAME_HEADER_NS: too soon for a retransmission, which takes a round
                        trip and more packets in between, or a timer of 200 ms.
 
-The first copy counts, in every respect; what a later one holds of payload is duplicate.
+The first copy counts, in every respect; what a later one holds of payload is duplicate. Its bytes
+are compared elsewhere (recent.py, held.py): a packet with other bytes is no copy.
 """
 
 from typing import Final
 
-from mypy_extensions import i64
+from librt.strings import read_i32_be, read_i64_be
+from mypy_extensions import i64, mypyc_attr
 
 from kdissect.packets.segment import Segment
 
@@ -29,70 +31,103 @@ SAME_TIMESTAMP_NS: Final = 100_000_000
 SAME_HEADER_NS: Final = 1_000_000
 
 TCP_HEADER_SIZE: Final = 20
-URGENT_OFFSET: Final = 18  # what follows the checksum
+# Two bytes of padding before the timestamps option, as everybody sends it.
+COMMON_HEADER_SIZE: Final = 32
 TIMESTAMPS: Final = 8  # RFC 7323
+MIXER: Final = 0x100000001B3  # spreads 4 bytes over 8
+
+
+@mypyc_attr(acyclic=True)
+class Mark:
+    """What tells a segment from others, without its payload, which would keep buffers alive."""
+
+    __slots__ = (
+        "flow", "sequence", "acknowledgment", "flags", "window", "payload_length", "ip_id",
+        "options", "time_ns",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.flow = b""
+        self.sequence: i64 = -1
+        self.acknowledgment: i64 = 0
+        self.flags: i64 = 0
+        self.window: i64 = 0
+        self.payload_length: i64 = 0
+        self.ip_id: i64 = 0
+        self.options: i64 = 0
+        self.time_ns: i64 = 0
 
 
 class Copies:
-    """A ring of the last RECENT_SEGMENTS segments, of all connections."""
+    """A ring of marks of the last RECENT_SEGMENTS segments, of all connections."""
 
-    __slots__ = ("_segments", "_next")
+    __slots__ = ("_marks", "_next")
 
     def __init__(self) -> None:
-        self._segments: list[Segment | None] = [None] * RECENT_SEGMENTS
+        self._marks: list[Mark] = [Mark() for _ in range(RECENT_SEGMENTS)]
         self._next: i64 = 0
 
     def add(self, segment: Segment) -> None:
         """Remember a segment in place of the oldest."""
-        self._segments[self._next] = segment
+        mark = self._marks[self._next]
         self._next = (self._next + 1) & (RECENT_SEGMENTS - 1)
+        mark.flow = segment.flow
+        mark.sequence = segment.sequence
+        mark.acknowledgment = segment.acknowledgment
+        mark.flags = segment.flags
+        mark.window = segment.window
+        mark.payload_length = segment.payload_length
+        mark.ip_id = segment.ip_id
+        header = segment.header
+        if segment.start - header == COMMON_HEADER_SIZE:
+            mark.options = read_i64_be(segment.data, header + 24)
+        else:
+            mark.options = options_mark(segment)
+        mark.time_ns = segment.time_ns
 
     def has(self, segment: Segment) -> bool:
-        """Whether the segment is a copy of one that was added."""
+        """Whether the segment is a copy of one that was added, see above."""
+        options = options_mark(segment)
+        limit = same_ns(segment)
         at = self._next
         for _ in range(RECENT_SEGMENTS):
             at = (at - 1) & (RECENT_SEGMENTS - 1)
-            earlier = self._segments[at]
-            if earlier is None:
-                return False
+            mark = self._marks[at]
             if (
-                earlier.sequence == segment.sequence
-                and earlier.payload_length == segment.payload_length
-                and is_copy(segment, earlier)
+                mark.sequence == segment.sequence
+                and mark.acknowledgment == segment.acknowledgment
+                and mark.payload_length == segment.payload_length
+                and mark.flags == segment.flags
+                and mark.window == segment.window
+                and mark.ip_id == segment.ip_id
+                and mark.options == options
+                and -limit <= segment.time_ns - mark.time_ns <= limit
+                and mark.flow == segment.flow
             ):
                 return True
         return False
 
 
-def is_copy(segment: Segment, earlier: Segment) -> bool:
-    """Whether a segment is the same packet as an earlier one, see above."""
-    if (
-        segment.sequence != earlier.sequence
-        or segment.acknowledgment != earlier.acknowledgment
-        or segment.flags != earlier.flags
-        or segment.window != earlier.window
-        or segment.payload_length != earlier.payload_length
-        or segment.ip_id != earlier.ip_id
-        or segment.flow != earlier.flow
-    ):
-        return False
-    apart = segment.time_ns - earlier.time_ns
-    if apart < 0:
-        apart = -apart
-    limit = SAME_HEADER_NS
+def same_ns(segment: Segment) -> i64:
+    """How far apart two packets like this one may be to be the same."""
     if segment.ip_id > 0:
-        limit = SAME_ID_NS
-    elif has_timestamps(segment):
-        limit = SAME_TIMESTAMP_NS
-    return apart <= limit and has_same_bytes(segment, earlier)
+        return SAME_ID_NS
+    return SAME_TIMESTAMP_NS if has_timestamps(segment) else SAME_HEADER_NS
 
 
-def has_same_bytes(segment: Segment, earlier: Segment) -> bool:
-    """Whether urgent pointer, options and payload agree, as far as both were captured."""
-    mine = segment.header + URGENT_OFFSET
-    its = earlier.header + URGENT_OFFSET
-    size = min(segment.end - mine, earlier.end - its)
-    return segment.data[mine : mine + size] == earlier.data[its : its + size]
+def options_mark(segment: Segment) -> i64:
+    """A number that differs when the TCP options do, as far as they were captured."""
+    data = segment.data
+    header = segment.header
+    if segment.start - header == COMMON_HEADER_SIZE:
+        return read_i64_be(data, header + 24)
+    offset = header + TCP_HEADER_SIZE
+    mark: i64 = 0
+    while offset + 4 <= segment.start:
+        # Wraps around.
+        mark = (mark * MIXER) ^ i64(read_i32_be(data, offset))
+        offset += 4
+    return mark
 
 
 def has_timestamps(segment: Segment) -> bool:

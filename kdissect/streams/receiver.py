@@ -143,6 +143,15 @@ class Receiver:
         seen = self.held.end() if self.held.pieces else self.next_position
         return end <= seen or self.stray is not None
 
+    def disagrees(self, segment: Segment) -> bool:
+        """Whether a segment of the stream has other bytes than were seen, as far as remembered."""
+        if segment.payload_length == 0 or self.next_sequence < 0:
+            return False
+        position = self.position_of(segment.sequence)
+        return self.held.disagrees(segment, position) or self.recent.disagrees(
+            self.connection, self.direction, segment, position
+        )
+
     def count_copy(self, segment: Segment) -> None:
         """Count a packet that the capture holds once more, and that says nothing new."""
         self.count(segment)
