@@ -15,7 +15,8 @@ from setuptools import Distribution, Extension, setup
 # Every module that says i64 or mypyc_attr; a test holds them together.
 COMPILED = """
     capture/interfaces capture/merge capture/packet capture/pcap capture/pcapng capture/scanner
-    packets/decoder packets/ip packets/link packets/segment packets/tcp
+    packets/decoder packets/fragments packets/ip packets/link packets/segment packets/tcp
+    packets/tunnels packets/wireless
     streams/acknowledged streams/connections streams/copies streams/events streams/handshake
     streams/held streams/receiver streams/recent streams/sequence
     frames searching

@@ -122,6 +122,8 @@ class Dissector:
         for packet in packets:
             self.captured_bytes += packet.end - packet.start
             segment = decoder.decode(packet)
+            if decoder.late:
+                self._late()
             if segment is None:
                 continue
             for event in streams.feed(segment):
@@ -131,12 +133,21 @@ class Dissector:
 
     def finish(self) -> None:
         """The capture is over: end every connection that is still open."""
+        self.decoder.finish()
+        self._late()
         for event in self.streams.finish():
             self._event(event)
         for exchange in self.waiting.finish():
             self._named(exchange)
         self._given_up()
         self._take_problems()
+
+    def _late(self) -> None:
+        """Segments that the decoder gives before the one just decoded."""
+        late, self.decoder.late = self.decoder.late, []
+        for segment in late:
+            for event in self.streams.feed(segment):
+                self._event(event)
 
     def add_problems(self, problems: list[Problem]) -> None:
         """Problems of the stage before, which this class does not see."""

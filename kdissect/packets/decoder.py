@@ -1,8 +1,13 @@
 """Packet → Segment: finds the TCP segments and counts what the other packets are.
 
+    link layer ─▶ (tag, label, PPP …) ─▶ IP ─▶ (tunnel ─▶ …) ─▶ TCP
+                                         └─ fragments, put together
+
 Knows nothing of streams: a segment is given as it was captured, duplicates and all. Only headers
-are read. IP fragments are not put together: the first one is given as a segment with the payload
-it holds, the others become a `Problem`.
+are read. A packet that holds no segment, or none that can be understood, is counted by reason, and
+is no `Problem`.
+
+Longer than other modules: the way of the rare packets is next to that of the common ones.
 """
 
 from ipaddress import ip_address
@@ -13,18 +18,42 @@ from mypy_extensions import i64
 
 from kdissect.capture.packet import Packet
 from kdissect.errors import Problem
-from kdissect.packets.ip import CUT, TCP, WELL_FORMED, IpHeader, read_ipv4, read_ipv6
+from kdissect.packets.fragments import NEVER, Fragments, Whole, without_data
+from kdissect.packets.ip import (
+    CUT,
+    TCP,
+    WELL_FORMED,
+    IpHeader,
+    read_ipv4,
+    read_ipv6,
+    skip_extensions,
+)
 from kdissect.packets.link import CUT as LINK_CUT
 from kdissect.packets.link import (
     ETHERNET,
+    ETHERNET_FRAME,
+    ETHERTYPE_BACKBONE,
     ETHERTYPE_IPV4,
     ETHERTYPE_IPV6,
+    ETHERTYPE_LLC,
+    ETHERTYPE_MPLS,
+    ETHERTYPE_MPLS_MULTICAST,
+    ETHERTYPE_PPPOE,
+    MALFORMED,
+    NO_TUNNEL,
     OTHER_FAMILY,
+    OTHER_LLC,
+    OTHER_PPP,
+    SMALLEST_ETHERTYPE,
     UNKNOWN_LINK_TYPE,
+    read_ethertype,
     read_link,
+    read_llc,
 )
 from kdissect.packets.segment import Segment
 from kdissect.packets.tcp import TCP_HEADER_SIZE, U32, read_tcp
+from kdissect.packets.tunnels import read_mpls, read_pppoe, read_tunnel
+from kdissect.packets.wireless import AGGREGATE, ENCRYPTED, FRAGMENT, LLC_FRAME, NO_DATA
 
 # Ethernet, IPv4 and TCP headers without options.
 ETHERNET_HEADER_SIZE: Final = 14
@@ -36,13 +65,25 @@ COMMON_NETWORK: Final = 0x080045
 # Bytes 20-27: no fragment, (time to live,) protocol TCP, (checksum, half the source).
 COMMON_PROTOCOL_MASK: Final = 0x3FFF00FF00000000
 COMMON_PROTOCOL: Final = 0x0000000600000000
-# Problems of one kind that are given before they are only counted.
-MAXIMUM_PROBLEMS: Final = 16
+# VXLAN in MPLS in PPPoE with tags is 8; the bound only keeps hostile packets cheap.
+MAXIMUM_LAYERS: Final = 16
 
 # Reasons why a packet gave no segment, beside the names of other protocols.
 CUT_HEADER: Final = "headers cut off"
 MALFORMED_HEADER: Final = "malformed headers"
 IP_FRAGMENT: Final = "IP fragment"
+TOO_DEEP: Final = "too many tunnels in each other"
+KIND_REASONS: Final = {
+    LINK_CUT: CUT_HEADER,
+    OTHER_FAMILY: "no IP",
+    MALFORMED: MALFORMED_HEADER,
+    NO_TUNNEL: "no IP",
+    OTHER_PPP: "PPP",
+    OTHER_LLC: "IEEE 802.3",
+    ENCRYPTED: "802.11 encrypted",
+    NO_DATA: "802.11 without data",
+    FRAGMENT: "802.11 fragment",
+}
 
 ETHERTYPE_NAMES: Final = {
     0x0806: "ARP",
@@ -71,17 +112,24 @@ PROTOCOL_NAMES: Final = {
     112: "VRRP",
     132: "SCTP",
 }
-# Below, the ethertype field is the length of an IEEE 802.3 frame.
-SMALLEST_ETHERTYPE: Final = 0x0600
 
 
 class PacketDecoder:
-    """Makes a `Segment` of each packet that holds one; `problems` is drained by the user."""
+    """Makes a `Segment` of each packet that holds one; `problems` is drained by the user.
 
-    __slots__ = ("problems", "_reasons", "_unknown_link_types")
+    `late` are segments that come before the one just given, and are drained by the user too: of IP
+    packets whose other fragments did not come, and of frames that hold several.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = (
+        "problems", "late", "_fragments", "_due_ns", "_reasons", "_unknown_link_types",
+    )  # fmt: skip
+
+    def __init__(self, fragments: Fragments | None = None) -> None:
         self.problems: list[Problem] = []
+        self.late: list[Segment] = []
+        self._fragments = Fragments() if fragments is None else fragments
+        self._due_ns: i64 = NEVER
         self._reasons: dict[str, int] = {}
         self._unknown_link_types: set[int] = set()
 
@@ -90,20 +138,27 @@ class PacketDecoder:
         segments: list[Segment] = []
         for packet in packets:
             segment = self.decode(packet)
+            if self.late:
+                segments += self.late
+                self.late = []
             if segment is not None:
                 segments.append(segment)
         return segments
 
     def reasons(self) -> dict[str, int]:
         """How many packets gave no segment, by what they were: a protocol or what is wrong."""
-        return dict(self._reasons)
+        return {reason: count for reason, count in self._reasons.items() if count > 0}
 
     def decode(self, packet: Packet) -> Segment | None:
         """The packet's segment; None, and counted, when it holds none."""
         data = packet.data
         start = packet.start
         end = packet.end
-        if packet.link_type != ETHERNET or end - start < COMMON_SIZE:
+        if (
+            packet.link_type != ETHERNET
+            or end - start < COMMON_SIZE
+            or packet.time_ns >= self._due_ns
+        ):
             return self.decode_rare(packet)
         network = read_i64_be(data, start + 12)
         payload_end = start + ETHERNET_HEADER_SIZE + (network >> 16 & 0xFFFF)
@@ -138,78 +193,188 @@ class PacketDecoder:
         )
 
     def decode_rare(self, packet: Packet) -> Segment | None:
-        """The same for every packet: any link layer, IP version, options and lengths."""
+        """The same for every packet: any link layer, tunnel, IP version, options and lengths."""
+        if packet.time_ns >= self._due_ns:
+            self._give_up(packet.time_ns)
+        kind, offset = read_link(packet.data, packet.start, packet.end, packet.link_type)
+        if kind == UNKNOWN_LINK_TYPE:
+            self._note_link_type(packet)
+        wire_end = packet.start + packet.original_length
+        return self._network(packet, kind, offset, packet.end, wire_end, 0)
+
+    def finish(self) -> None:
+        """The capture is over: the segments of packets that lack fragments become `late`."""
+        self._give_up(NEVER)
+
+    def _network(
+        self, packet: Packet, kind: i64, offset: i64, end: i64, wire_end: i64, layers: i64
+    ) -> Segment | None:
+        """The segment in what `kind` says is at `offset`: layers below IP, then IP.
+
+        What is captured ends at `end`, what was on the wire at `wire_end`.
+        """
         data = packet.data
-        end = packet.end
-        ethertype, offset = read_link(data, packet.start, end, packet.link_type)
-        if ethertype == ETHERTYPE_IPV4:
-            header = read_ipv4(data, offset, end, packet.start + packet.original_length)
-        elif ethertype == ETHERTYPE_IPV6:
-            header = read_ipv6(data, offset, end, packet.start + packet.original_length)
+        while kind != ETHERTYPE_IPV4 and kind != ETHERTYPE_IPV6:
+            layers += 1
+            if layers > MAXIMUM_LAYERS:
+                return self._count(TOO_DEEP)
+            if kind == ETHERNET_FRAME:
+                kind, offset = read_ethertype(data, offset + 12, end)
+            elif kind == ETHERTYPE_BACKBONE:
+                kind, offset = read_ethertype(data, offset + 4 + 12, end)
+            elif kind in (ETHERTYPE_MPLS, ETHERTYPE_MPLS_MULTICAST):
+                kind, offset = read_mpls(data, offset, end, wire_end)
+                if kind == NO_TUNNEL:
+                    return self._count("MPLS")
+            elif kind == ETHERTYPE_PPPOE:
+                kind, offset = read_pppoe(data, offset, end)
+                if kind == NO_TUNNEL:
+                    return self._count("PPPoE")
+            elif 0 <= kind < SMALLEST_ETHERTYPE or kind == ETHERTYPE_LLC:
+                kind, offset = read_llc(data, offset, end)
+            elif kind == AGGREGATE:
+                return self._aggregate(packet, offset, end, wire_end, layers)
+            else:
+                return self._count(reason_of(kind, packet.link_type))
+        return self._ip(packet, kind, offset, end, wire_end, layers + 1)
+
+    def _ip(
+        self, packet: Packet, kind: i64, offset: i64, end: i64, wire_end: i64, layers: i64
+    ) -> Segment | None:
+        if kind == ETHERTYPE_IPV4:
+            header = read_ipv4(packet.data, offset, end, wire_end)
+            ip_id = header.identification
         else:
-            self._count_link(packet, ethertype)
-            return None
+            header = read_ipv6(packet.data, offset, end, wire_end)
+            ip_id = -1
         if header.verdict != WELL_FORMED:
-            self._count(CUT_HEADER if header.verdict == CUT else MALFORMED_HEADER)
-            return None
-        if header.is_fragment and header.fragment_offset > 0:
-            self._count_fragment(packet, header)
-            return None
-        if header.protocol != TCP:
-            protocol = header.protocol
-            self._count(PROTOCOL_NAMES.get(protocol, f"IP protocol {protocol}"))
-            return None
-        if header.payload_start + TCP_HEADER_SIZE > end:
-            is_cut = header.payload_end > end
-            self._count(CUT_HEADER if is_cut else MALFORMED_HEADER)
-            return None
-        segment = read_tcp(
-            packet,
-            header.addresses,
-            header.payload_start,
-            header.payload_end,
-            header.identification,
+            return self._count(CUT_HEADER if header.verdict == CUT else MALFORMED_HEADER)
+        if header.is_fragment:
+            return self._fragment(packet, header, ip_id, end, layers)
+        return self._transport(packet, header, ip_id, end, layers)
+
+    def _transport(
+        self, packet: Packet, header: IpHeader, ip_id: i64, end: i64, layers: i64
+    ) -> Segment | None:
+        """The segment in the payload of a whole IP packet, or in the tunnel there."""
+        protocol = header.protocol
+        start = header.payload_start
+        wire_end = header.payload_end
+        if protocol == TCP:
+            if start + TCP_HEADER_SIZE > end:
+                return self._count(CUT_HEADER if wire_end > end else MALFORMED_HEADER)
+            segment = read_tcp(packet, header.addresses, start, wire_end, ip_id)
+            return self._count(MALFORMED_HEADER) if segment is None else segment
+        # Bytes behind the IP packet are padding or a frame check sequence.
+        end = min(end, wire_end)
+        kind, offset = read_tunnel(packet.data, protocol, start, end, wire_end)
+        if kind == NO_TUNNEL:
+            return self._count(PROTOCOL_NAMES.get(protocol, f"IP protocol {protocol}"))
+        if layers >= MAXIMUM_LAYERS:
+            return self._count(TOO_DEEP)
+        return self._network(packet, kind, offset, end, wire_end, layers)
+
+    def _fragment(
+        self, packet: Packet, header: IpHeader, ip_id: i64, end: i64, layers: i64
+    ) -> Segment | None:
+        """The segment of the IP packet that this fragment completes."""
+        fragments = self._fragments
+        addresses = header.addresses
+        start = header.payload_start
+        length = header.payload_end - start
+        data = packet.data[start : min(end, header.payload_end)]
+        identity = f"{header.protocol} {header.identification} {layers}"
+        key = identity.encode() + addresses
+        whole = fragments.find(key, addresses, header.protocol, ip_id, layers, packet)
+        is_complete = fragments.add(
+            whole, header.fragment_offset, length, data, header.has_more, packet
         )
-        if segment is None:
-            self._count(MALFORMED_HEADER)
+        self._due_ns = fragments.due_ns
+        if not is_complete:
+            self._count(IP_FRAGMENT)
+            if fragments.is_full():
+                self._give_up(packet.time_ns)
+            return None
+        segment = self._reassembled(packet, whole)
+        fragments.free(whole)
         return segment
 
-    def _count(self, reason: str) -> None:
-        self._reasons[reason] = self._reasons.get(reason, 0) + 1
+    def _reassembled(self, packet: Packet, whole: Whole) -> Segment | None:
+        """The segment in what there is of an IP packet; `packet` gives number and time."""
+        data = whole.captured()
+        size = whole.declared_size()
+        made = without_data(packet, data, size)
+        header = IpHeader(WELL_FORMED)
+        header.addresses = whole.addresses
+        header.protocol = whole.protocol
+        header.payload_end = size
+        skip_extensions(header, data, len(data))
+        if header.verdict != WELL_FORMED or header.is_fragment:
+            return self._count(MALFORMED_HEADER)
+        return self._transport(made, header, whole.ip_id, len(data), whole.layers + 1)
 
-    def _count_link(self, packet: Packet, ethertype: i64) -> None:
-        """Count a packet that holds no IP by what its link layer says."""
-        if ethertype == LINK_CUT:
-            self._count(CUT_HEADER)
-        elif ethertype == UNKNOWN_LINK_TYPE:
-            link_type = packet.link_type
-            self._count(f"link type {link_type}")
-            if link_type not in self._unknown_link_types:
-                self._unknown_link_types.add(link_type)
-                message = f"packets of link type {link_type} are not looked into"
-                self._report("unknown-link-type", message, packet)
-        elif ethertype == OTHER_FAMILY:
-            self._count("no IP")
-        elif ethertype < SMALLEST_ETHERTYPE:
-            self._count("IEEE 802.3")
-        else:
-            self._count(ETHERTYPE_NAMES.get(ethertype, f"ethertype 0x{ethertype:04x}"))
-
-    def _count_fragment(self, packet: Packet, header: IpHeader) -> None:
-        """Count a fragment that is not the first of its IP packet; its bytes are a loss."""
-        self._count(IP_FRAGMENT)
-        if header.protocol == TCP and self._reasons[IP_FRAGMENT] <= MAXIMUM_PROBLEMS:
-            addresses = header.addresses
-            half = len(addresses) // 2
-            size = header.payload_end - header.payload_start
-            message = (
-                f"IP fragment of {size} bytes at {header.fragment_offset} from "
-                f"{ip_address(addresses[:half])} to {ip_address(addresses[half:])} is not put "
-                "together with the others"
+    def _give_up(self, now: i64) -> None:
+        """Put what there is of the IP packets that wait too long among the late segments."""
+        fragments = self._fragments
+        for whole in fragments.take_overdue(now):
+            held: i64 = 0
+            for piece in whole.pieces:
+                held += len(piece.data)
+            given: i64 = len(whole.captured())
+            half = len(whole.addresses) // 2
+            text = (
+                f"IP packet from {ip_address(whole.addresses[:half])} to "
+                f"{ip_address(whole.addresses[half:])} lacks fragments: {given} of {held} bytes "
+                "captured are before the first hole"
             )
-            self._report("ip-fragment", message, packet, size)
+            # Its fragments have been counted, each for itself.
+            reasons, self._reasons = self._reasons, {}
+            segment = self._reassembled(whole.packet, whole) if given else None
+            self._reasons = reasons
+            if whole.protocol == TCP or segment is not None:
+                fragments.report("ip-fragment", text, whole.packet, held - given)
+            if segment is not None:
+                self.late.append(segment)
+                self._reasons[IP_FRAGMENT] -= 1
+        self._due_ns = fragments.due_ns
+        if fragments.problems:
+            self.problems += fragments.problems
+            fragments.problems = []
 
-    def _report(self, kind: str, message: str, packet: Packet, size: i64 = 0) -> None:
+    def _aggregate(
+        self, packet: Packet, offset: i64, end: i64, wire_end: i64, layers: i64
+    ) -> Segment | None:
+        """The last segment of the frames that an 802.11 frame aggregates; others become late."""
+        found: Segment | None = None
+        if offset + 14 > end:
+            return self._count(CUT_HEADER)
+        while offset + 14 <= end:
+            length: i64 = packet.data[offset + 12] << 8 | packet.data[offset + 13]
+            start = offset + 14
+            stop = min(start + length, end)
+            segment = self._network(
+                packet, LLC_FRAME, start, stop, min(start + length, wire_end), layers
+            )
+            if found is not None:
+                self.late.append(found)
+            found = segment
+            # Padding makes each start at a multiple of 4.
+            offset += (14 + length + 3) & ~3
+        return found
+
+    def _count(self, reason: str) -> Segment | None:
+        """Count a packet by the reason why it gives no segment; None is that."""
+        self._reasons[reason] = self._reasons.get(reason, 0) + 1
+        return None
+
+    def _note_link_type(self, packet: Packet) -> None:
+        link_type = packet.link_type
+        if link_type not in self._unknown_link_types:
+            self._unknown_link_types.add(link_type)
+            message = f"packets of link type {link_type} are not looked into"
+            self._report("unknown-link-type", message, packet)
+
+    def _report(self, kind: str, message: str, packet: Packet) -> None:
         self.problems.append(
             Problem(
                 "packets",
@@ -217,7 +382,15 @@ class PacketDecoder:
                 message,
                 packet.time_ns,
                 packet.number,
-                size,
                 capture=packet.capture,
             )
         )
+
+
+def reason_of(kind: i64, link_type: i64) -> str:
+    """Why there is no segment: what is in place of IP."""
+    if kind == UNKNOWN_LINK_TYPE:
+        return f"link type {link_type}"
+    if kind < 0:
+        return KIND_REASONS[kind]
+    return ETHERTYPE_NAMES.get(kind, f"ethertype 0x{kind:04x}")

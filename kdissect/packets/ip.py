@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from librt.strings import read_i32_be
 from mypy_extensions import i64, mypyc_attr
 
 TCP: Final = 6
@@ -9,8 +10,10 @@ TCP: Final = 6
 IPV4_HEADER_SIZE: Final = 20
 IPV6_HEADER_SIZE: Final = 40
 
+HOP_BY_HOP: Final = 0
 FRAGMENT: Final = 44
 AUTHENTICATION: Final = 51
+JUMBO_PAYLOAD: Final = 0xC2
 # RFC 8200 has seven kinds, each at most once or twice; the bound keeps hostile packets cheap.
 MAXIMUM_EXTENSIONS: Final = 16
 
@@ -25,13 +28,14 @@ class IpHeader:
 
     `payload_end` is what the header declares, past the packet's end when the capture cut it.
     `addresses` are source and destination. `identification` is -1 where there is none (IPv6
-    without fragment header). `is_fragment` is a fragment that is not the whole;
-    `fragment_offset` is in bytes. `verdict` is WELL_FORMED or why the rest means nothing.
+    without fragment header). `is_fragment` is a fragment that is not the whole, `has_more` one that
+    is not the last; `fragment_offset` is in bytes. `verdict` is WELL_FORMED or why the rest means
+    nothing.
     """
 
     __slots__ = (
         "verdict", "protocol", "payload_start", "payload_end", "addresses", "identification",
-        "is_fragment", "fragment_offset",
+        "is_fragment", "has_more", "fragment_offset",
     )  # fmt: skip
 
     def __init__(self, verdict: i64) -> None:
@@ -42,6 +46,7 @@ class IpHeader:
         self.addresses = b""
         self.identification: i64 = -1
         self.is_fragment = False
+        self.has_more = False
         self.fragment_offset: i64 = 0
 
 
@@ -64,7 +69,10 @@ def read_ipv4(data: bytes, offset: i64, end: i64, wire_end: i64) -> IpHeader:
     header.identification = data[offset + 4] << 8 | data[offset + 5]
     flags: i64 = data[offset + 6] << 8 | data[offset + 7]
     header.is_fragment = flags & 0x3FFF != 0
+    header.has_more = flags & 0x2000 != 0
     header.fragment_offset = (flags & 0x1FFF) << 3
+    if header.protocol == AUTHENTICATION and not header.is_fragment:
+        skip_extensions(header, data, end)
     return header
 
 
@@ -79,10 +87,33 @@ def read_ipv6(data: bytes, offset: i64, end: i64, wire_end: i64) -> IpHeader:
     header.payload_start = offset + IPV6_HEADER_SIZE
     header.addresses = data[offset + 8 : offset + 40]
     size: i64 = data[offset + 4] << 8 | data[offset + 5]
-    # No length: a jumbogram (RFC 2675) or segmentation offload, which both fill the frame.
-    header.payload_end = header.payload_start + size if size else wire_end
-    _skip_extensions(header, data, end)
+    # No length: a jumbogram, or segmentation offload, which fills the frame.
+    header.payload_end = wire_end
+    if size:
+        header.payload_end = header.payload_start + size
+    elif header.protocol == HOP_BY_HOP:
+        header.payload_end = jumbo_end(data, header.payload_start, end, wire_end)
+    skip_extensions(header, data, end)
     return header
+
+
+def jumbo_end(data: bytes, offset: i64, end: i64, wire_end: i64) -> i64:
+    """Where the packet with the hop-by-hop header at `offset` ends by its jumbo payload option.
+
+    RFC 2675: type 0xc2, size 4, then the length from this header on. Where there is none, or it
+    says more than the frame holds, the frame's end.
+    """
+    if offset + 2 > end:
+        return wire_end
+    at = offset + 2
+    last = min(offset + ((data[offset + 1] + 1) << 3), end)
+    while at + 6 <= last:
+        if data[at] == JUMBO_PAYLOAD and data[at + 1] == 4:
+            length: i64 = i64(read_i32_be(data, at + 2)) & 0xFFFFFFFF
+            return min(offset + length, wire_end)
+        # The option of one byte is padding, and has no length.
+        at += data[at + 1] + 2 if data[at] else 1
+    return wire_end
 
 
 def is_plain_extension(protocol: i64) -> bool:
@@ -94,8 +125,8 @@ def is_plain_extension(protocol: i64) -> bool:
     return protocol in (0, 43, 60, 135, 139, 140)
 
 
-def _skip_extensions(header: IpHeader, data: bytes, end: i64) -> None:
-    """Move `payload_start` and `protocol` behind the extension headers."""
+def skip_extensions(header: IpHeader, data: bytes, end: i64) -> None:
+    """Move `payload_start` and `protocol` behind extension headers, those of fragments last."""
     offset = header.payload_start
     for _ in range(MAXIMUM_EXTENSIONS):
         protocol = header.protocol
@@ -114,7 +145,8 @@ def _skip_extensions(header: IpHeader, data: bytes, end: i64) -> None:
         else:
             _read_fragment(header, data, offset)
             offset += 8
-            if header.fragment_offset:
+            if header.is_fragment:
+                # What follows of the headers is of the whole packet.
                 break
     header.payload_start = offset
     if offset > header.payload_end:
@@ -123,6 +155,8 @@ def _skip_extensions(header: IpHeader, data: bytes, end: i64) -> None:
 
 def _read_fragment(header: IpHeader, data: bytes, offset: i64) -> None:
     """A fragment header; one without offset and more flag is atomic (RFC 6946), so no fragment."""
+    header.identification = i64(read_i32_be(data, offset + 4)) & 0xFFFFFFFF
     field: i64 = data[offset + 2] << 8 | data[offset + 3]
     header.fragment_offset = field & 0xFFF8
     header.is_fragment = field & 0xFFF9 != 0
+    header.has_more = field & 1 != 0

@@ -1,11 +1,18 @@
 """Link layers: from the link-layer header of a packet to its network layer.
 
 Ethernet         2 x 6 bytes addresses, then an ethertype
-ethertype        0x8100, 0x88a8, 0x9100 …: 2 bytes VLAN tag, then another ethertype
+ethertype        0x8100, 0x88a8, 0x9100 …: 2 bytes VLAN tag, then another ethertype;
+                 0x8926, 0x893f: 4 or 6 bytes tag of a switch port, then another
+                 less than 0x0600: a length (IEEE 802.3), then LLC
+LLC              aa aa 03, 3 bytes organisation, ethertype (SNAP); 06 06 03: IPv4
 Linux cooked v1  14 bytes, then an ethertype
 Linux cooked v2  2 bytes ethertype, 18 bytes
 NULL, LOOP       4 bytes address family, in the byte order of the capturing host or the network's
 raw IP           nothing: the first half byte is the IP version
+PPP, Cisco HDLC  address and control (ff 03; 0f 00 or 8f 00), then a protocol number or ethertype
+ENC, PFLOG       of OpenBSD: a header with an address family, then IP
+NFLOG            family, version, number, then fields: 2 bytes length, 2 bytes type; 9 is the packet
+802.11           see wireless.py
 """
 
 from typing import Final
@@ -13,20 +20,45 @@ from typing import Final
 from librt.strings import read_i32_be, read_i32_le
 from mypy_extensions import i64
 
+from kdissect.packets.wireless import read_prism, read_radiotap, read_wireless
+
 # LINKTYPE_ values (https://www.tcpdump.org/linktypes.html); 12 and 14 are BSD's DLT_RAW.
 NULL: Final = 0
 ETHERNET: Final = 1
+PPP: Final = 9
 RAW_BSD: Final = 12
 RAW_OPENBSD: Final = 14
+PPP_HDLC: Final = 50
+PPP_ETHER: Final = 51
 RAW: Final = 101
+C_HDLC: Final = 104
+IEEE802_11: Final = 105
 LOOP: Final = 108
+ENC: Final = 109
 LINUX_SLL: Final = 113
+PFLOG: Final = 117
+PRISM: Final = 119
+RADIOTAP: Final = 127
+IP_OVER_FIREWIRE: Final = 138
+AVS: Final = 163
+PPI: Final = 192
+PPP_WITH_DIRECTION: Final = 204
 IPV4: Final = 228
 IPV6: Final = 229
+NFLOG: Final = 239
 LINUX_SLL2: Final = 276
 
 ETHERTYPE_IPV4: Final = 0x0800
 ETHERTYPE_IPV6: Final = 0x86DD
+ETHERTYPE_MPLS: Final = 0x8847
+ETHERTYPE_MPLS_MULTICAST: Final = 0x8848
+ETHERTYPE_PPPOE: Final = 0x8864
+ETHERTYPE_LLC: Final = 0x8870  # LLC in frames longer than a length field may say
+ETHERTYPE_BACKBONE: Final = 0x88E7  # IEEE 802.1ah: 4 bytes service, then an Ethernet frame
+# "Transparent Ethernet bridging": a whole Ethernet frame follows.
+ETHERNET_FRAME: Final = 0x6558
+# Below, the ethertype field is the length of an IEEE 802.3 frame.
+SMALLEST_ETHERTYPE: Final = 0x0600
 # Two are the standard's, more are somebody's; the bound only keeps hostile packets cheap.
 MAXIMUM_VLAN_TAGS: Final = 8
 
@@ -38,6 +70,16 @@ AF_INET6: Final = (24, 10, 28, 30)
 CUT: Final = -1
 UNKNOWN_LINK_TYPE: Final = -2
 OTHER_FAMILY: Final = -3
+MALFORMED: Final = -4
+NO_TUNNEL: Final = -5
+OTHER_PPP: Final = -6
+OTHER_LLC: Final = -7
+
+SNAP: Final = 0xAAAA03
+LLC_IPV4: Final = 0x060603
+NFLOG_PAYLOAD: Final = 9
+# There are 20 kinds of fields; the bound only keeps hostile packets cheap.
+MAXIMUM_NFLOG_FIELDS: Final = 64
 
 
 def read_link(data: bytes, start: i64, end: i64, link_type: i64) -> tuple[i64, i64]:
@@ -60,6 +102,35 @@ def read_link(data: bytes, start: i64, end: i64, link_type: i64) -> tuple[i64, i
         return read_ip_version(data, start, end)
     if link_type in (NULL, LOOP):
         return read_family(data, start, end)
+    return read_rare_link(data, start, end, link_type)
+
+
+def read_rare_link(data: bytes, start: i64, end: i64, link_type: i64) -> tuple[i64, i64]:
+    """The same for link types that few captures have."""
+    if link_type in (PPP, PPP_HDLC):
+        return read_ppp(data, start, end)
+    if link_type == PPP_WITH_DIRECTION:
+        return read_ppp(data, start + 1, end)
+    if link_type == PPP_ETHER:
+        return ETHERTYPE_PPPOE, start
+    if link_type == C_HDLC:
+        return read_ethertype(data, start + 2, end)
+    if link_type == IP_OVER_FIREWIRE:
+        return read_ethertype(data, start + 16, end)
+    if link_type == ENC:
+        return read_family(data, start, end)[0], start + 12
+    if link_type == PFLOG:
+        return read_pflog(data, start, end)
+    if link_type == NFLOG:
+        return read_nflog(data, start, end)
+    if link_type == IEEE802_11:
+        return read_wireless(data, start, end, False)
+    if link_type == RADIOTAP:
+        return read_radiotap(data, start, end)
+    if link_type in (PRISM, AVS):
+        return read_prism(data, start, end)
+    if link_type == PPI:
+        return read_ppi(data, start, end)
     return UNKNOWN_LINK_TYPE, end
 
 
@@ -69,10 +140,40 @@ def read_ethertype(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
         if offset + 2 > end:
             return CUT, end
         ethertype: i64 = data[offset] << 8 | data[offset + 1]
-        if not is_vlan_tag(ethertype):
+        if is_vlan_tag(ethertype):
+            offset += 4
+        elif ethertype == 0x8926:
+            offset += 6
+        elif ethertype == 0x893F:
+            offset += 8
+        else:
             return ethertype, offset + 2
-        offset += 4
     return OTHER_FAMILY, end
+
+
+def is_known_ethertype(ethertype: i64) -> bool:
+    """Whether what follows can be looked into."""
+    return is_vlan_tag(ethertype) or ethertype in (
+        ETHERTYPE_IPV4,
+        ETHERTYPE_IPV6,
+        ETHERTYPE_MPLS,
+        ETHERTYPE_PPPOE,
+    )
+
+
+def read_llc(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
+    """Ethertype and index of what follows the LLC header at `offset`, OTHER_LLC without one."""
+    if offset + 3 > end:
+        return CUT, end
+    header: i64 = data[offset] << 16 | data[offset + 1] << 8 | data[offset + 2]
+    if header == LLC_IPV4:
+        return ETHERTYPE_IPV4, offset + 3
+    if header != SNAP:
+        return OTHER_LLC, end
+    if offset + 8 > end:
+        return CUT, end
+    ethertype, payload = read_ethertype(data, offset + 6, end)
+    return (OTHER_LLC if 0 <= ethertype < SMALLEST_ETHERTYPE else ethertype), payload
 
 
 def is_vlan_tag(ethertype: i64) -> bool:
@@ -100,3 +201,60 @@ def read_family(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
     if family == AF_INET:
         return ETHERTYPE_IPV4, offset + 4
     return (ETHERTYPE_IPV6 if family in AF_INET6 else OTHER_FAMILY), offset + 4
+
+
+def read_ppp(data: bytes, offset: i64, end: i64) -> tuple[i64, i64]:
+    """The ethertype that the PPP protocol stands for, and the index after it."""
+    if offset + 2 <= end and data[offset] == 0xFF and data[offset + 1] == 0x03:
+        offset += 2
+    if offset + 2 > end:
+        return CUT, end
+    protocol: i64 = data[offset]
+    offset += 1
+    # A number's last byte is odd, the others are even, so a first zero may be left out.
+    if protocol & 1 == 0:
+        protocol = protocol << 8 | data[offset]
+        offset += 1
+    if protocol == 0x0021:
+        return ETHERTYPE_IPV4, offset
+    if protocol == 0x0057:
+        return ETHERTYPE_IPV6, offset
+    return (ETHERTYPE_MPLS if protocol == 0x0281 else OTHER_PPP), offset
+
+
+def read_pflog(data: bytes, start: i64, end: i64) -> tuple[i64, i64]:
+    """The packet that a firewall logged: length of the header, address family, more."""
+    if start + 2 > end:
+        return CUT, end
+    size: i64 = (data[start] + 3) & ~3
+    family: i64 = data[start + 1]
+    if family == AF_INET:
+        return ETHERTYPE_IPV4, start + size
+    return (ETHERTYPE_IPV6 if family in AF_INET6 else OTHER_FAMILY), start + size
+
+
+def read_nflog(data: bytes, start: i64, end: i64) -> tuple[i64, i64]:
+    """The IP packet among the fields of a logged packet."""
+    offset = start + 4
+    for _ in range(MAXIMUM_NFLOG_FIELDS):
+        if offset + 4 > end:
+            return CUT, end
+        # In the byte order of the capturing host, which is little-endian nowadays.
+        size: i64 = data[offset] | data[offset + 1] << 8
+        if data[offset + 2] == NFLOG_PAYLOAD and data[offset + 3] == 0:
+            return read_ip_version(data, offset + 4, end)
+        if size < 4:
+            return MALFORMED, end
+        offset += (size + 3) & ~3
+    return OTHER_FAMILY, end
+
+
+def read_ppi(data: bytes, start: i64, end: i64) -> tuple[i64, i64]:
+    """What follows a per-packet information header, which names its link type."""
+    if start + 8 > end:
+        return CUT, end
+    size: i64 = data[start + 2] | data[start + 3] << 8
+    link_type: i64 = i64(read_i32_le(data, start + 4))
+    if link_type == PPI:
+        return MALFORMED, end
+    return read_link(data, start + size, end, link_type)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdissect.errors import Problem
-from kdissect.packets.decoder import MAXIMUM_PROBLEMS, PacketDecoder
+from kdissect.packets.decoder import PacketDecoder
 from kdissect.packets.link import (
     ETHERNET,
     IPV4,
@@ -175,7 +175,6 @@ EXTENSIONS = [
     pytest.param(60, b"\x06\x00" + bytes(6), id="destination options"),
     pytest.param(51, b"\x06\x04" + bytes(22), id="authentication"),
     pytest.param(44, b"\x06\x00\x00\x00" + bytes(4), id="atomic fragment"),
-    pytest.param(44, b"\x06\x00\x00\x01" + bytes(4), id="first fragment"),
     pytest.param(0, b"\x3c\x00" + bytes(6) + b"\x06\x02" + bytes(22), id="two"),
 ]
 
@@ -188,58 +187,16 @@ def test_extension_headers_are_skipped(protocol: int, extension: bytes) -> None:
         assert decode(packet[:size], original_length=len(packet)) == {"headers cut off": 1}
 
 
-def test_a_first_fragment_gives_what_it_holds() -> None:
-    data = make_ethernet(make_ipv4(make_tcp(b"payload"), fragment=0x2000))
-    assert decode(data) == segment()
-
-
-def test_later_fragments_are_counted_and_the_first_ones_are_problems() -> None:
-    decoder = PacketDecoder()
-    v4 = make_packet(make_ethernet(make_ipv4(bytes(100), fragment=0x2003)))
-    v6 = make_packet(make_ethernet(make_ipv6(b"\x06\x00\x00\x08" + bytes(54), protocol=44)))
-    assert decoder.feed([v4, v6] * 20) == []
-    assert decoder.reasons() == {"IP fragment": 40}
-    assert len(decoder.problems) == MAXIMUM_PROBLEMS
-    end = "is not put together with the others"
-    assert decoder.problems[:2] == [
-        Problem(
-            "packets",
-            "ip-fragment",
-            f"IP fragment of 100 bytes at 24 from 10.0.0.1 to 10.0.0.9 {end}",
-            17,
-            3,
-            100,
-            capture=2,
-        ),
-        Problem(
-            "packets",
-            "ip-fragment",
-            f"IP fragment of 50 bytes at 8 from 2001:db8::1 to 2001:db8::9 {end}",
-            17,
-            3,
-            50,
-            capture=2,
-        ),
-    ]
-
-
-def test_fragments_of_udp_are_no_problem() -> None:
-    decoder = PacketDecoder()
-    packet = make_packet(make_ethernet(make_ipv4(bytes(9), protocol=17, fragment=1)))
-    assert decoder.feed([packet]) == []
-    assert (decoder.reasons(), decoder.problems) == ({"IP fragment": 1}, [])
-
-
 def test_an_unknown_link_type_is_one_problem_however_many_packets() -> None:
     decoder = PacketDecoder()
-    assert decoder.feed([make_packet(bytes(100), 105)] * 5 + [make_packet(b"", 147)]) == []
-    assert decoder.reasons() == {"link type 105": 5, "link type 147": 1}
+    assert decoder.feed([make_packet(bytes(100), 148)] * 5 + [make_packet(b"", 147)]) == []
+    assert decoder.reasons() == {"link type 148": 5, "link type 147": 1}
     kind = "unknown-link-type"
     assert decoder.problems == [
         Problem(
             "packets", kind, f"packets of link type {number} are not looked into", 17, 3, capture=2
         )
-        for number in (105, 147)
+        for number in (148, 147)
     ]
 
 
