@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kdissect.packets.segment import FIN, SYN
+from kdissect.packets.segment import ACK, FIN, SYN
+from kdissect.streams.acknowledged import REORDER_NS
 from tests.recovery.talks import Talk, TrueFrame, Wire
 
-LOST, CAPTURED, CUT = 0, 1, 2
+LOST, CAPTURED, CUT, LATE = 0, 1, 2, 3
 
 
 class Case(NamedTuple):
@@ -25,26 +26,45 @@ class Seen:
         self.state = bytearray(length)
         self.wires: list[tuple[int, Wire]] = []
         self.has_syn = False
+        # Where the stream begins for who sees only this: at its SYN, else at what comes first.
+        self.start = -1
         self.has_fin = False
-        # Without SYN the stream starts with the first data seen; what lies before it is too late.
-        self.start = 0
         self.payload = 0
+        # Positions up to which the receiver said to have the bytes, and when it first did.
+        self.acknowledged: list[tuple[int, int]] = []
 
     def add(self, number: int, wire: Wire) -> None:
         """One more packet of the direction, in the order of the capture."""
         if wire.flags & SYN:
             self.has_syn = True
-        self.has_fin = self.has_fin or bool(wire.flags & FIN)
+        if self.start < 0 and (wire.payload or wire.flags & (SYN | FIN)):
+            self.start = 0 if wire.flags & SYN else wire.position
+        if wire.flags & FIN:
+            self.has_fin = True
         if not wire.payload:
             return
-        if not self.wires and not self.has_syn:
-            self.start = wire.position
         self.payload += wire.captured_end - wire.position
         self.wires.append((number, wire))
+        late_end = self.late_end(wire.time_ns)
         # The first copy of a byte counts, also when the capture cut it off.
         for at in range(max(wire.position, self.start), min(wire.end, len(self.state))):
             if self.state[at] == LOST:
-                self.state[at] = CAPTURED if at < wire.captured_end else CUT
+                is_captured = at < wire.captured_end
+                self.state[at] = LATE if at < late_end else CAPTURED if is_captured else CUT
+
+    def acknowledge(self, position: int, time_ns: int) -> None:
+        """The other side says that it has all bytes before a position."""
+        if not self.acknowledged or position > self.acknowledged[-1][0]:
+            self.acknowledged.append((position, time_ns))
+
+    def late_end(self, time_ns: int) -> int:
+        """The position before which bytes come too late: acknowledged so long ago that nothing
+        waits for them any more."""
+        settled = (end for end, time in self.acknowledged if time <= time_ns - REORDER_NS)
+        return max(settled, default=0)
+
+    def is_late(self, position: int) -> bool:
+        return self.state[position] == LATE
 
     def survives(self, start: int, end: int) -> bool:
         """Whether every byte of a part was captured."""
@@ -65,11 +85,11 @@ class Seen:
         return None if packet is None else packet[1].time_ns
 
     def lost_inside(self) -> int:
-        """Bytes missing between those that were captured."""
+        """Bytes surely missing between those that were captured."""
         first, last = self.state.find(CAPTURED), self.state.rfind(CAPTURED)
         if first < 0:
             return 0
-        return last + 1 - first - self.state.count(CAPTURED, first, last + 1)
+        return self.state.count(LOST, first, last) + self.state.count(CUT, first, last)
 
     def lost(self) -> int:
         """Bytes missing in all; the ACK of a FIN that was not captured looks like one more."""
@@ -80,4 +100,6 @@ def seen_of(case: Case) -> list[tuple[Seen, Seen]]:
     seen = [(Seen(len(talk.streams[0])), Seen(len(talk.streams[1]))) for talk in case.talks]
     for number, wire in enumerate(case.wires, 1):
         seen[wire.talk][wire.side].add(number, wire)
+        if wire.flags & ACK:
+            seen[wire.talk][1 - wire.side].acknowledge(wire.acknowledged, wire.time_ns)
     return seen
