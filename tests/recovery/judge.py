@@ -1,10 +1,11 @@
 """The judge: what was found in a faulty capture against what is true, byte by byte.
 
 Everything is decided by stream positions. A byte *survives* when the capture holds it, before its
-acknowledgment is old: nothing waits longer; a frame is *intact* when all its bytes do. Where a frame starts is *known* when the stream's SYN was captured
-and all size fields before it survive, or the frame before it is known or shows itself; a frame
-*shows itself* when it is intact and a request with a client id or a body of more than 8 bytes, or
-the response to a request that was found. The verdict has a finding for
+acknowledgment is old: nothing waits longer. A frame is *intact* when all its bytes survive. Where
+a frame starts is *known* when the stream's SYN was captured and all size fields before it survive,
+or the frame before it is known or shows itself; a frame *shows itself* when it is intact and a
+request with a client id or a body of more than 8 bytes, or the response to a request that was
+found. The verdict has a finding for
 
 - phantom: an exchange that is not there, twice there, or made of two that are;
 - wrong: a value that the surviving bytes do not say;
