@@ -28,6 +28,7 @@ COMPILED = """
     exchanges/exchange exchanges/fetches exchanges/fitting exchanges/memory exchanges/merging
     exchanges/naming exchanges/pairing exchanges/request_search exchanges/response_search
     exchanges/sasl exchanges/sides exchanges/sniffing exchanges/timing
+    exchanges/weighing
     tables/rows tables/body_rows dissector
 """.split()  # noqa: SIM905  # a line a package
 MODE = os.environ.get("KDISSECT_COMPILE", "1")

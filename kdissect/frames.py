@@ -391,12 +391,15 @@ class Frames:
 
     def _fail(self, cutting: Cutting, chunk: Chunk, at: i64, size: i64) -> None:
         """The size field that was read at ``chunk.data[at]``, or ended there, is impossible."""
-        self._report("bad-frame-size", f"size field says {size}", chunk.end - at, chunk)
+        is_believed = self._probe.is_believed(cutting.connection)
+        if is_believed:
+            self._report("bad-frame-size", f"size field says {size}", chunk.end - at, chunk)
         self._lose(cutting)
         cutting.failures += 1
         if cutting.failures >= MAX_FAILURES:
-            text = f"{MAX_FAILURES} impossible sizes: the rest of this direction is skipped"
-            self._report("not-frames", text, chunk.end - at, chunk)
+            if is_believed:
+                text = f"{MAX_FAILURES} impossible sizes: the rest of this direction is skipped"
+                self._report("not-frames", text, chunk.end - at, chunk)
             cutting.state = IGNORED
 
     def _search(self, cutting: Cutting, chunk: Chunk, is_cut: bool, frames: list[Frame]) -> None:
@@ -416,6 +419,7 @@ class Frames:
             is_full = waiting.span >= WINDOW or self._waiting >= self._max_waiting
             window = waiting.window(is_full, is_last)
             found = self._probe.find_start(cutting.connection, cutting.direction, window)
+            cutting.lost -= window.preface
             if found >= 0:
                 self._resume(cutting, found - window.start, frames)
             elif found == IGNORE:
@@ -469,7 +473,7 @@ class Frames:
                 if is_reported:
                     frames += self._gap(cutting, event)
                 else:
-                    found -= event.length
+                    found = max(0, found - event.length)
 
     def _skip(self, cutting: Cutting, size: i64) -> None:
         cutting.skipped += size
@@ -507,6 +511,8 @@ class Frames:
         elif cutting.state == AT_SIZE:
             cutting.skipped += cutting.held
         elif cutting.state == SEARCHING and cutting.lost > 0:
+            if not self._probe.is_believed(cutting.connection):
+                return
             text = f"{cutting.lost} bytes skipped at the end, where no frame was found"
             self._report("no-resync", text, cutting.lost, end)
 

@@ -6,7 +6,6 @@ write     all tables, to Parquet
 """
 
 import gc
-import ipaddress
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ import pyarrow as pa
 from kdissect.capture.files import Capture, Source, open_captures
 from kdissect.dissector import Dissector
 from kdissect.errors import KdissectError, Problem
+from kdissect.exchanges.decode_as import endpoint_bytes, parse_decode_as
 from kdissect.exchanges.pairing import AUTO, Exchanges
 from kdissect.exchanges.sides import DEFAULT_PORTS
 from kdissect.messages.old_protocols import PROTOCOLS
@@ -67,12 +67,15 @@ class Options:
     """How to dissect; every limit is named here.
 
     `ports` are broker ports beside the known ones; `brokers` are ``address:port`` that are brokers
-    whatever else speaks for it. `protocol` is what brokers and clients speak: "auto" for Kafka of
-    any release, else one of `PROTOCOLS` for every connection.
+    whatever else speaks for it. `decode_as` are ``port=protocol`` and ``address:port=protocol``:
+    they force a protocol (one of `PROTOCOLS`, "tls") or exclude what is there ("none").
+    `protocol` is what brokers and clients speak: "auto" for Kafka of any release, else one of
+    `PROTOCOLS` for every connection.
     """
 
     ports: Sequence[int] = ()
     brokers: Sequence[str] = ()
+    decode_as: Sequence[str] = ()
     tables: Sequence[str] = DEFAULT_TABLES
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
     payload: bool = False
@@ -185,6 +188,7 @@ def make_dissector(
         keeps_batches=collects or bool(tables & {"partitions", "batches", "records"}),
         keeps_records=not collects and (options.verify_crc or "records" in tables),
         dialect=dialect_of(options.protocol),
+        rules=parse_decode_as(options.decode_as) if options.decode_as else None,
     )
     return Dissector(
         exchanges,
@@ -222,20 +226,6 @@ def make_balance(dissector: Dissector) -> Balance:
         protocols=dict(dissector.protocols),
         problems=dict(dissector.problem_counts),
     )
-
-
-def endpoint_bytes(text: str) -> bytes:
-    """``address:port`` as address bytes and port bytes; brackets around an IPv6 address.
-
-    >>> endpoint_bytes("10.0.0.9:9092").hex()
-    '0a0000092384'
-    """
-    address, _, port = text.rpartition(":")
-    try:
-        raw = ipaddress.ip_address(address.strip("[]")).packed
-        return raw + int(port).to_bytes(2, "big")
-    except (ValueError, OverflowError) as error:
-        raise KdissectError(f"{text!r} is not address:port: {error}") from error
 
 
 def check_columns(table: str, columns: Sequence[str]) -> None:

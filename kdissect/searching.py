@@ -35,12 +35,13 @@ class Window:
     `is_full` that no more is held unless bytes at the start are let go.
 
     A probe that answers WAIT puts into `at` where the frame may start, and into `need` up to which
-    index it wants to see before it is asked again.
+    index it wants to see before it is asked again. `preface` of the bytes that it passes over are
+    no loss: they belong to what comes before all frames.
     """
 
     __slots__ = (
         "data", "start", "end", "starts", "ends", "holes", "times", "is_full", "is_last", "at",
-        "need",
+        "need", "preface",
     )  # fmt: skip
 
     def __init__(self, data: bytes, start: i64, end: i64, is_full: bool, is_last: bool) -> None:
@@ -55,6 +56,7 @@ class Window:
         self.times: list[tuple[int, int]] = []
         self.at: i64 = start
         self.need: i64 = end
+        self.preface: i64 = 0
 
     def time_at(self, index: i64) -> i64:
         """When the byte at `index` was captured."""
@@ -100,6 +102,10 @@ class Probe:
         no more will follow them.
         """
         return window.start
+
+    def is_believed(self, connection: Connection) -> bool:
+        """Whether there are frames on the connection at all: bytes without any are no problem."""
+        return True
 
     def ends_first(self, connection: Connection) -> i64:
         """Which direction to finish first at the end of a connection: it tells of the other."""

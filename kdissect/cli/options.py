@@ -40,6 +40,21 @@ def reading(command: F) -> F:
             metavar="PORT",
             help="A broker's port, beside 9092-9094, 19092 and 29092; repeat for more.",
         ),
+        click.option(
+            "--broker",
+            "brokers",
+            multiple=True,
+            metavar="ADDRESS:PORT",
+            help="A broker, whatever else speaks for it; repeat for more.",
+        ),
+        click.option(
+            "--decode-as",
+            "decode_as",
+            multiple=True,
+            metavar="[ADDRESS:]PORT=PROTOCOL",
+            help="What is spoken there: kafka, 0.7, proposal, trunk-2012, tls, or none, which is "
+            "not looked into; repeat for more.",
+        ),
     ):
         command = option(command)
     return command

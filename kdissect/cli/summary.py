@@ -33,6 +33,8 @@ def command(
     top: int,
     format_: str,
     ports: tuple[int, ...],
+    brokers: tuple[str, ...],
+    decode_as: tuple[str, ...],
     protocol: str,
     strict: bool,
     progress: bool | None,
@@ -49,7 +51,13 @@ def command(
     is_interrupted = False
     with Progress(progress) as shown:
         settings = Options(
-            ports=ports, tables=TABLES, protocol=protocol, strict=strict, progress=shown.report
+            ports=ports,
+            brokers=brokers,
+            decode_as=decode_as,
+            tables=TABLES,
+            protocol=protocol,
+            strict=strict,
+            progress=shown.report,
         )
         run = Run(list(files), settings)
         try:

@@ -53,6 +53,11 @@ class ConnectionState:
     `protocol` is "" while nothing was understood. Requests waiting are ``pending[pending_head:]``.
     `old` is the memory of a connection that speaks a protocol from before 0.8, in place of the
     rest.
+
+    `dialect` is the one protocol that is spoken, or AUTO; `is_told`: the user says so.
+    `is_unproved` while frames are cut from the stream's first byte on and none of them must be
+    Kafka. `refused` client frames could not be requests, `refusal` tells of the first.
+    `proxied_ip` and `proxied_port` are the client's that a proxy told of.
     """
 
     __slots__ = (
@@ -60,6 +65,8 @@ class ConnectionState:
         "pending_head", "last_response_end", "exchange_count", "login",
         "software_name", "software_version", "positions", "session_id", "held", "probed", "early",
         "early_bytes", "last_correlation_id", "last_client_id", "old",
+        "dialect", "is_told", "is_unproved", "refused", "refusal", "has_proxy_header", "proxied_ip",
+        "proxied_port",
     )  # fmt: skip
 
     def __init__(self, connection: Connection) -> None:
@@ -84,6 +91,14 @@ class ConnectionState:
         self.last_correlation_id: i64 = NULL
         self.last_client_id: str | None = None
         self.old: OldConversation | None = None
+        self.dialect: i64 = -1
+        self.is_told: bool = False
+        self.is_unproved: bool = False
+        self.refused: i64 = 0
+        self.refusal: Problem | None = None
+        self.has_proxy_header: bool = False
+        self.proxied_ip = b""
+        self.proxied_port: i64 = NULL
         # Which directions the sniffer has been asked about, as bits.
         self.probed: i64 = 0
 

@@ -17,6 +17,7 @@ from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i64
 
 from kdissect.errors import DecodeError, Problem, UnknownApi
+from kdissect.exchanges.decode_as import EXCLUDED, UNDECIDED, DecodeAs
 from kdissect.exchanges.exchange import (
     ANSWERED,
     API_FETCH,
@@ -58,6 +59,7 @@ from kdissect.exchanges.old_conversations import OldConversation, fits_request, 
 from kdissect.exchanges.sasl import GSSAPI, GSSAPI_TAG, OK, Login
 from kdissect.exchanges.sides import DEFAULT_PORTS, decide_sides
 from kdissect.exchanges.timing import queue_ns, service_ns
+from kdissect.exchanges.weighing import REFUSED_LIMIT, has_room, is_answered, is_proof
 from kdissect.frames import Frame
 from kdissect.messages.facts import FactSink, Interner
 from kdissect.messages.headers import (
@@ -70,7 +72,7 @@ from kdissect.messages.headers import (
     response_layout_version,
 )
 from kdissect.messages.metadata_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
-from kdissect.messages.old_protocols import KAFKA, KAFKA_07
+from kdissect.messages.old_protocols import KAFKA, KAFKA_07, PROTOCOLS
 from kdissect.messages.old_recognition import is_request_07
 from kdissect.messages.roles import fact_plans
 from kdissect.protocol.apis import api_name, is_known
@@ -100,7 +102,8 @@ class Exchanges:
 
     `ports` are ports of brokers, used when the capture does not hold the SYN of a connection;
     `brokers` are endpoints as ``address bytes + port bytes`` that are brokers whatever else.
-    `dialect` is the one protocol that is spoken (see `messages.old_protocols`), or AUTO.
+    `dialect` is the one protocol that is spoken (see `messages.old_protocols`), or AUTO; `rules`
+    say it of ports and endpoints.
     """
 
     def __init__(
@@ -113,6 +116,7 @@ class Exchanges:
         keeps_group_frames: bool = False,
         pending_limit: i64 = DEFAULT_PENDING_LIMIT,
         dialect: i64 = AUTO,
+        rules: DecodeAs | None = None,
     ) -> None:
         self.ports = ports
         self.brokers = brokers
@@ -120,6 +124,7 @@ class Exchanges:
         self.keeps_group_frames = keeps_group_frames
         self.pending_limit = pending_limit
         self.dialect = dialect
+        self.rules = rules
         self.problems: list[Problem] = []
         self.names: dict[bytes, str] = {CLUSTER_METADATA_ID: CLUSTER_METADATA}
         self.interner = Interner()
@@ -153,14 +158,20 @@ class Exchanges:
             exchange.retransmits = connection.retransmits - exchange.retransmits_at_start
         state.pending = []
         state.pending_head = 0
-        for early in state.early:
-            left.append(self._orphan(state, early))
+        counts = connection.counts
+        to_broker = counts[max(0, state.request_direction)].payload_bytes
+        # Bytes of the client that are no requests were not answered by Kafka.
+        if state.protocol == "kafka" or (not state.protocol and to_broker == 0):
+            for early in state.early:
+                left.append(self._orphan(state, early))
         state.early = []
+        state.held = []
         if state.old is not None:
             left += state.old.end()
             self._take_problems(state.old)
+        if not state.protocol and state.has_proxy_header:
+            state.protocol = "proxy"
         if not state.protocol:
-            counts = connection.counts
             empty = counts[0].payload_bytes + counts[1].payload_bytes == 0
             state.protocol = "none" if empty else "other"
         is_closed = connection.closed_by in ("fin", "rst")
@@ -174,14 +185,30 @@ class Exchanges:
             return current
         state = self.states.get(connection.id)
         if state is None:
-            state = ConnectionState(connection)
+            state = self._make_state(connection)
             self.states[connection.id] = state
         self.current = state
         return state
 
+    def _make_state(self, connection: Connection) -> ConnectionState:
+        state = ConnectionState(connection)
+        state.dialect = self.dialect
+        if self.rules is None:
+            return state
+        told = self.rules.find(connection.flow)
+        if told.broker_side != UNDECIDED:
+            state.request_direction = 1 - told.broker_side
+            state.broker_side_by = "user"
+        if told.protocol in PROTOCOLS:
+            state.dialect = PROTOCOLS.index(told.protocol)
+            state.is_told = True
+        elif told.protocol:
+            state.protocol = "excluded" if told.protocol == EXCLUDED else told.protocol
+        return state
+
     def _decide_by_content(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
         """Neither SYN nor port tell: the side that sends plausible requests is the client."""
-        if self.is_convincing(frame.data, frame.size):
+        if self.is_convincing(frame.data, frame.size, state.dialect):
             state.request_direction = frame.direction
             state.broker_side_by = "content"
             held = state.held
@@ -200,18 +227,18 @@ class Exchanges:
             return self._request(state, frame)
         return self._response(state, frame)
 
-    def is_convincing(self, data: bytes, size: i64) -> bool:
+    def is_convincing(self, data: bytes, size: i64, dialect: i64) -> bool:
         """Whether `data`, all or the first of a frame's `size` bytes, is a request, where nothing
         else speaks for it.
 
         A whole one must decode to its last byte; one that is not, or of a version without layout,
         must have a client id.
         """
-        if self.dialect > KAFKA:
-            return fits_request(self.dialect, data, size)
+        if dialect > KAFKA:
+            return fits_request(dialect, data, size)
         if self._is_convincing_kafka(data, size):
             return True
-        return self.dialect == AUTO and is_request_07(data, size)
+        return dialect == AUTO and is_request_07(data, size)
 
     def _is_convincing_kafka(self, data: bytes, size: i64) -> bool:
         if self.fitting.request(data, size) == NOT:
@@ -222,7 +249,7 @@ class Exchanges:
         """What speaks a protocol from before 0.8 on the connection; None when nothing does."""
         if state.old is not None:
             return state.old
-        dialect = self.dialect
+        dialect = state.dialect
         if dialect == AUTO:
             if state.protocol == "kafka" or not is_request_07(frame.data, frame.size):
                 return None
@@ -243,6 +270,8 @@ class Exchanges:
     def _request(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
         data = frame.data
         if state.login.in_tokens or state.protocol != "kafka":
+            if state.refused >= REFUSED_LIMIT:
+                return _NOTHING
             old = self._old_conversation(state, frame)
             if old is not None:
                 done = old.request(frame)
@@ -251,6 +280,8 @@ class Exchanges:
             if not is_plausible_request(data, frame.missing == 0):
                 self._unknown_request(state, frame)
                 return _NOTHING
+            if state.is_unproved:
+                return self._weigh(state, frame)
             state.login.in_tokens = False
             state.protocol = "kafka"
         try:
@@ -341,8 +372,35 @@ class Exchanges:
             state.login.begin(GSSAPI, True)
             state.login.send_raw(data)
             state.protocol = "kafka"
-        elif not state.protocol:
+        elif not state.protocol or state.protocol == "other":
             state.protocol = "other"
+            state.refused += 1
+            state.held = []
+            if state.refusal is None:
+                text = f"the first frame, of {frame.size} bytes, is no request"
+                state.refusal = frame_problem(frame, "not-a-request", text, -1)
+
+    def _weigh(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
+        """What may be a request, of a connection that has not proved to be Kafka."""
+        if is_proof(self.fitting, frame):
+            return self._believe(state, frame)
+        if has_room(state):
+            state.held.append(frame)
+        return _NOTHING
+
+    def _believe(self, state: ConnectionState, frame: Frame | None) -> list[Exchange]:
+        """The connection is Kafka: take what was held, and `frame`."""
+        state.is_unproved = False
+        if state.refusal is not None:
+            self.problems.append(state.refusal)
+        held = state.held
+        state.held = []
+        done: list[Exchange] = []
+        for earlier in held:
+            done += self._one(state, earlier)
+        if frame is not None:
+            done += self._one(state, frame)
+        return done
 
     def _overflow(self, state: ConnectionState, frame: Frame) -> Exchange:
         oldest = state.pending[state.pending_head]
@@ -359,6 +417,10 @@ class Exchanges:
     def _response(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
         data = frame.data
         at = position_in_pending(state, data)
+        if at < 0 and state.is_unproved and state.held:
+            if has_room(state):
+                state.held.append(frame)
+            return self._believe(state, None) if is_answered(state) else _NOTHING
         if at < 0 and state.old is not None:
             done = state.old.response(frame)
             self._take_problems(state.old)

@@ -17,6 +17,7 @@ from kdissect.exchanges.sides import decide_sides
 from kdissect.frames import MAX_FRAME_SIZE
 from kdissect.messages.old_protocols import KAFKA
 from kdissect.messages.old_recognition import is_request_07
+from kdissect.proxy_header import INCOMPLETE, NO_HEADER, read_proxy_header
 from kdissect.searching import IGNORE, NOT_HERE, WAIT, Probe, Window
 from kdissect.streams.events import Connection
 
@@ -38,29 +39,57 @@ class Sniffer(Probe):
         state = self.exchanges.state_of(connection)
         if state.protocol != "" and state.protocol != "kafka" and state.old is None:
             return IGNORE
-        is_first = not state.probed >> direction & 1
-        state.probed |= 1 << direction
-        if is_first and state.protocol == "":
-            other = foreign_protocol(window.data, window.start, window.end)
-            if other:
-                state.protocol = other
-                return IGNORE
-        missing = connection.counts[direction].missing_bytes
-        if is_first and connection.start_seen[direction] and not missing:
-            return window.start
         if state.request_direction < 0:
             decide_sides(state, self.exchanges.ports, self.exchanges.brokers)
+        if not state.probed >> direction & 1:
+            found = self._find_opening(state, connection, direction, window)
+            if found != NOT_HERE:
+                return found
         if state.request_direction < 0:
             return self._find_any(state, connection, direction, window)
         if state.request_direction == direction:
             return self._find_request(state, window)
         return self._find_response(state, connection, direction, window)
 
+    def _find_opening(
+        self, state: ConnectionState, connection: Connection, direction: i64, window: Window
+    ) -> i64:
+        """About the first bytes of a direction: NOT_HERE unless they are the first of its stream.
+
+        The first frame starts there, if only because it must start somewhere.
+        """
+        has_hole = connection.counts[direction].missing_bytes > 0
+        start = window.start
+        if state.protocol == "" and not has_hole:
+            start = behind_proxy_header(state, direction, window)
+            if start < 0:
+                return start
+        state.probed |= 1 << direction
+        is_client = state.request_direction == direction
+        is_start = connection.start_seen[direction] or (state.has_proxy_header and is_client)
+        is_start = is_start and not has_hole
+        if state.protocol == "" and not state.is_told:
+            state.protocol = foreign_protocol(window.data, start, window.end)
+            if state.protocol == "" and is_start and is_client:
+                state.is_unproved = True
+                if not is_size(window.data, start, window.end):
+                    state.protocol = "other"
+            if state.protocol != "":
+                return IGNORE
+        return start if is_start else NOT_HERE
+
+    def is_believed(self, connection: Connection) -> bool:
+        """See `Probe.is_believed`: Kafka was spoken, or the user or the port say so."""
+        state = self.exchanges.state_of(connection)
+        if state.protocol != "":
+            return state.protocol.startswith("kafka") or state.is_told
+        return state.is_told or state.broker_side_by in ("user", "port")
+
     def _find_request(self, state: ConnectionState, window: Window) -> i64:
-        dialect = self.exchanges.dialect
+        dialect = state.dialect
         if state.old is not None or dialect > KAFKA:
             for start in window.starts:
-                if self._is_old_request(window, start):
+                if self._is_old_request(window, start, dialect):
                     return start
             return NOT_HERE
         found = self.requests.find(state, window)
@@ -112,14 +141,40 @@ class Sniffer(Probe):
             found = window.hold()
         return found
 
-    def _is_old_request(self, window: Window, start: i64) -> bool:
+    def _is_old_request(self, window: Window, start: i64, dialect: i64) -> bool:
         """A plausible size field followed by a request from before 0.8."""
         if window.end - start < 12:
             return False
         size: i64 = i64(read_i32_be(window.data, start))
         if size < 10 or size > MAX_SIZE:
             return False
-        return self.exchanges.is_convincing(first_of(window, start, size), size)
+        return self.exchanges.is_convincing(first_of(window, start, size), size, dialect)
+
+
+def behind_proxy_header(state: ConnectionState, direction: i64, window: Window) -> i64:
+    """Index behind a PROXY header, where there is one; WAIT for the rest of it, or what follows."""
+    if state.has_proxy_header:
+        return window.start
+    header = read_proxy_header(window.data, window.start, window.end)
+    if header.size == NO_HEADER:
+        return window.start
+    if header.size == INCOMPLETE:
+        return window.wait(window.start, window.end + 1)
+    state.has_proxy_header = True
+    state.proxied_ip = header.client_address
+    if header.client_address:
+        state.proxied_port = header.client_port
+    if state.request_direction < 0:
+        state.broker_side_by = "content"
+    state.request_direction = direction
+    window.preface = header.size
+    behind = window.start + header.size
+    return behind if behind < window.end else window.wait(behind, behind + 1)
+
+
+def is_size(data: bytes, start: i64, end: i64) -> bool:
+    """Whether a stream may start with this size field, or with too few bytes to tell."""
+    return end - start < 4 or 0 <= i64(read_i32_be(data, start)) <= MAX_FRAME_SIZE
 
 
 def first_of(window: Window, start: i64, size: i64) -> bytes:

@@ -350,6 +350,9 @@ class ConnectionRows(Rows):
         write_i64_le(b, self.column("broker_ip").index(address_text(addresses[down])))
         write_i64_le(b, int.from_bytes(ports[down], "big"))
         write_i64_le(b, self.column("broker_side_by").index_or_null(state.broker_side_by))
+        proxied = address_text(state.proxied_ip) if state.proxied_ip else ""
+        write_i64_le(b, self.column("proxied_client_ip").index_or_null(proxied))
+        write_i64_le(b, state.proxied_port)
         write_i64_le(b, connection.first_time_ns)
         write_i64_le(b, connection.last_time_ns)
         write_i64_le(b, connection.first_packet)

@@ -72,6 +72,13 @@ CONNECTIONS = Table(
         Column(
             "broker_side_by", TEXT, "", "how the sides were told apart: user, syn, port or content"
         ),
+        Column(
+            "proxied_client_ip",
+            TEXT,
+            "",
+            "address of the client behind a proxy, when a PROXY protocol header says it",
+        ),
+        Column("proxied_client_port", INT32, "", "TCP port of the client behind a proxy"),
         Column("first_time", TIME, "", "time of the first packet"),
         Column("last_time", TIME, "", "time of the last packet"),
         Column("first_packet", INT64, "", "frame number of the first packet"),
@@ -111,8 +118,8 @@ CONNECTIONS = Table(
             TEXT,
             "",
             "kafka, kafka-0.7, tls, http, http2, ssh, zookeeper, rmi, postgresql, mysql, redis, "
-            "amqp, mqtt, dns, other, or none (no payload); kafka-proposal and kafka-trunk-2012 "
-            "only when asked for (docs/ports.md)",
+            "amqp, mqtt, dns, proxy (a PROXY header alone), other, or none (no payload); excluded, "
+            "kafka-proposal and kafka-trunk-2012 only when asked for (docs/ports.md)",
         ),
         Column("tls_version", TEXT, "", "TLS version, when the connection is TLS"),
         Column("tls_sni", TEXT, "", "TLS server name, when the client sent one"),

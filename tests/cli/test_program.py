@@ -171,3 +171,24 @@ def test_a_summary_does_not_wait_for_duckdb(quickstart: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "False"
+
+
+@pytest.mark.parametrize("command", ["summary", "table", "show", "dissect"])
+def test_every_command_takes_what_is_told_of_ports(
+    command: str, quickstart: str, tmp_path: Path
+) -> None:
+    output = ["-o", str(tmp_path / "tables")]
+    more = {"table": ["connections", quickstart], "dissect": [quickstart, *output]}
+    arguments = [command, *more.get(command, [quickstart])]
+    told = kdissect(*arguments, "--decode-as", "9092=none", "--decode-as", "127.0.0.1:1=tls")
+    assert told.returncode == (0 if command == "table" else 1)
+    if command == "table":
+        assert {json.loads(line)["protocol"] for line in told.stdout.splitlines()} == {"excluded"}
+    else:
+        assert "connections of protocol excluded" in told.stderr
+    wrong = kdissect(*arguments, "--decode-as", "9092=html")
+    assert wrong.returncode == 2
+    assert "no protocol 'html' in '9092=html'; there are: kafka, 0.7" in wrong.stderr
+    wrong = kdissect(*arguments, "--broker", "localhost:9092")
+    assert wrong.returncode == 2
+    assert "'localhost:9092' is not address:port" in wrong.stderr

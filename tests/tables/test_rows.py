@@ -201,6 +201,8 @@ def connection_rows() -> Rows:
     state = ConnectionState(make_connection())
     state.request_direction = 0
     state.broker_side_by = "syn"
+    state.proxied_ip = bytes([192, 0, 2, 7])
+    state.proxied_port = 51_234
     state.protocol = "kafka"
     state.exchange_count = 17
     state.login.mechanism = "PLAIN"
@@ -224,6 +226,7 @@ EXPECTED: dict[str, Row] = {
     "connections": {
         "capture": "b.pcap", "connection_id": 11, "client_ip": "10.0.0.1", "client_port": 50_000,
         "broker_ip": "10.0.0.9", "broker_port": 9092, "broker_side_by": "syn",
+        "proxied_client_ip": "192.0.2.7", "proxied_client_port": 51_234,
         "first_time": START, "last_time": START + 5, "first_packet": 7, "syn_seen": True,
         "fin_seen": True, "rst_by": "broker", "closed_by": "fin",
         **both("packets", 100, 200), **both("bytes", 101, 201), **both("payload_bytes", 102, 202),

@@ -1,0 +1,96 @@
+"""What the user says that ports and endpoints speak, whatever the bytes look like."""
+
+import ipaddress
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from kdissect.errors import KdissectError
+from kdissect.messages.old_protocols import PROTOCOLS
+from kdissect.streams.events import ACCEPTER, OPENER
+
+TLS: Final = "tls"
+EXCLUDED: Final = "none"  # is not looked into
+WORDS: Final = (*PROTOCOLS, TLS, EXCLUDED)
+UNDECIDED: Final = -1
+MAX_PORT: Final = 65_535
+
+
+class Told(NamedTuple):
+    """A protocol of WORDS, "" for nothing; `broker_side` is OPENER, ACCEPTER or UNDECIDED."""
+
+    protocol: str = ""
+    broker_side: int = UNDECIDED
+
+
+class DecodeAs:
+    """Rules by TCP port, and by endpoint as ``address bytes + port bytes``, which go first."""
+
+    def __init__(self, ports: dict[int, str], endpoints: dict[bytes, str]) -> None:
+        self.ports = ports
+        self.endpoints = endpoints
+
+    def find(self, flow: bytes) -> Told:
+        """What was told of a connection; `flow` is its opener's direction (see `Segment.flow`)."""
+        width = (len(flow) - 4) // 2
+        opener = flow[:width] + flow[-4:-2]
+        accepter = flow[width : 2 * width] + flow[-2:]
+        told = chosen(self.endpoints.get(opener, ""), self.endpoints.get(accepter, ""))
+        if told.protocol:
+            return told
+        return chosen(
+            self.ports.get(int.from_bytes(opener[-2:], "big"), ""),
+            self.ports.get(int.from_bytes(accepter[-2:], "big"), ""),
+        )
+
+
+def chosen(opener: str, accepter: str) -> Told:
+    """The rule of two sides; when both have one, the accepter's, and no side is told."""
+    if opener and accepter:
+        return Told(accepter)
+    if accepter:
+        return Told(accepter, ACCEPTER)
+    return Told(opener, OPENER) if opener else Told()
+
+
+def parse_decode_as(texts: Iterable[str]) -> DecodeAs:
+    """Rules from ``PORT=PROTOCOL`` and ``ADDRESS:PORT=PROTOCOL``; raises KdissectError."""
+    ports: dict[int, str] = {}
+    endpoints: dict[bytes, str] = {}
+    for text in texts:
+        where, has_protocol, word = text.rpartition("=")
+        if not has_protocol:
+            raise KdissectError(f"{text!r} is not PORT=PROTOCOL or ADDRESS:PORT=PROTOCOL")
+        if word not in WORDS:
+            raise KdissectError(f"no protocol {word!r} in {text!r}; there are: {', '.join(WORDS)}")
+        if ":" in where:
+            told = endpoints.setdefault(endpoint_bytes(where), word)
+        else:
+            told = ports.setdefault(port_number(where, text), word)
+        if told != word:
+            raise KdissectError(f"{where} cannot be both {told} and {word}")
+    return DecodeAs(ports, endpoints)
+
+
+def port_number(digits: str, text: str) -> int:
+    """A TCP port; `text` is what an error is about.
+
+    >>> port_number("9092", "9092=kafka")
+    9092
+    """
+    if not (digits.isascii() and digits.isdigit() and 0 < int(digits) <= MAX_PORT):
+        raise KdissectError(f"{digits!r} in {text!r} is not a port: those are 1 to {MAX_PORT}")
+    return int(digits)
+
+
+def endpoint_bytes(text: str) -> bytes:
+    """``address:port`` as address bytes and port bytes; brackets around an IPv6 address.
+
+    >>> endpoint_bytes("10.0.0.9:9092").hex()
+    '0a0000092384'
+    """
+    address, _, digits = text.rpartition(":")
+    try:
+        raw = ipaddress.ip_address(address.removeprefix("[").removesuffix("]")).packed
+    except ValueError as error:
+        raise KdissectError(f"{text!r} is not address:port: {error}") from error
+    return raw + port_number(digits, text).to_bytes(2, "big")
