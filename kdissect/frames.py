@@ -419,7 +419,10 @@ class Frames:
             is_full = waiting.span >= WINDOW or self._waiting >= self._max_waiting
             window = waiting.window(is_full, is_last)
             found = self._probe.find_start(cutting.connection, cutting.direction, window)
-            cutting.lost -= window.preface
+            if window.preface > 0:
+                cutting.framed += window.preface
+                cutting.skipped -= window.preface
+                cutting.lost -= window.preface
             if found >= 0:
                 self._resume(cutting, found - window.start, frames)
             elif found == IGNORE:

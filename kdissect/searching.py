@@ -36,7 +36,7 @@ class Window:
 
     A probe that answers WAIT puts into `at` where the frame may start, and into `need` up to which
     index it wants to see before it is asked again. `preface` of the bytes that it passes over are
-    no loss: they belong to what comes before all frames.
+    no loss: they belong to what comes before all frames, and count as framed.
     """
 
     __slots__ = (

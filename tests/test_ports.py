@@ -80,7 +80,8 @@ def test_kafka_goes_on_behind_a_proxy_header(
             assert found.columns(*PROXIED, table="connections") == [
                 ("kafka", address, port, BROKER_PORT)
             ]
-            assert found.column("skipped_bytes_to_broker", "connections") == [len(header)]
+            assert found.column("skipped_bytes_to_broker", "connections") == [0]
+            assert found.column("framed_bytes_to_broker", "connections") == [len(stream)]
 
 
 @pytest.mark.parametrize(("name", "is_client", "first"), SAID)
@@ -97,6 +98,7 @@ def test_a_proxy_header_alone_is_a_protocol() -> None:
     for header, address, port in HEADERS:
         found = found_in(conversation().client(header).close())
         assert found.columns(*PROXIED[:3], table="connections") == [("proxy", address, port)]
+        assert found.column("skipped_bytes_to_broker", "connections") == [0]
         assert (found.rows, kinds(found)) == ([], [])
 
 

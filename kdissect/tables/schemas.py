@@ -99,7 +99,11 @@ CONNECTIONS = Table(
             "captured payload that had been seen before, duplicate packets aside",
         ),
         *_both_ways("missing_bytes", "bytes", "payload the capture does not hold"),
-        *_both_ways("framed_bytes", "bytes", "payload cut into frames, size fields included"),
+        *_both_ways(
+            "framed_bytes",
+            "bytes",
+            "payload cut into frames, size fields and PROXY headers included",
+        ),
         *_both_ways("skipped_bytes", "bytes", "payload that could not be cut into frames"),
         *_both_ways("gaps", "", "holes in the payload"),
         *_both_ways("retransmitted_segments", "", "segments that repeat seen bytes"),
