@@ -111,7 +111,7 @@ def test_a_request_and_its_response_are_one_exchange() -> None:
         "error_code": 0, "error": None, "error_count": 0, "acks": None, "group_id": "workers",
         "transactional_id": None, "topic_count": 0, "partition_count": 0, "record_count": None,
         "record_bytes": None, "fetch_class": None, "retransmits": 0, "request_packet": 4,
-        "response_packet": 6, "decode_status": "ok",
+        "response_packet": 6, "decode_status": "ok", "candidates": None, "certainty": 100,
     }  # fmt: skip
 
 
@@ -158,8 +158,64 @@ def test_a_response_whose_request_was_lost_is_an_orphan() -> None:
     assert {name for name, value in orphan.items() if value is not None} == {
         "capture", "connection_id", "exchange_id", "correlation_id", "outcome", "response_start",
         "response_end", "download_ns", "response_size", "topic_count", "partition_count",
-        "retransmits", "response_packet", "decode_status",
+        "retransmits", "response_packet", "decode_status", "candidates", "certainty",
     }  # fmt: skip
+
+
+def test_an_orphan_says_what_it_may_be_the_likeliest_first() -> None:
+    talk = conversation(has_acks=False).client(heartbeat(1)).broker(beaten(1))
+    talk = talk.client(heartbeat(2)).broker(beaten(2, 27)).client(heartbeat(3)).broker(beaten(3))
+    (orphan,) = [row for row in found_in(talk.lose(6)).rows if row["outcome"] == "orphan"]
+    assert orphan["candidates"] == (
+        "Heartbeat 4, Produce 1-8, ApiVersions 3-5, AddOffsetsToTxn 3-4, EndTxn 3-4, "
+        "PushTelemetry 0, UpdateRaftVoter 0"
+    )
+    assert orphan["certainty"] == 76
+    assert orphan["api"] is None
+
+
+def test_an_orphan_that_can_be_of_one_api_only_is_read() -> None:
+    rows = {0: {"error_code": 3}, 1: {"high_watermark": 10, "records": batch(b"a", b"b")}}
+    talk = conversation(has_acks=False).client(fetch(1, {0: 5, 1: 5})).broker(fetched(1, rows))
+    talk = talk.client(heartbeat(2)).broker(beaten(2))
+    found = found_in(talk.lose(4))
+    (orphan,) = [row for row in found.rows if row["outcome"] == "orphan"]
+    names = ("api", "api_version", "candidates", "certainty", "error", "record_count")
+    assert [orphan[name] for name in names] == [
+        "Fetch", 11, "Fetch 11", 100, "UNKNOWN_TOPIC_OR_PARTITION", 2,
+    ]  # fmt: skip
+    assert found.columns("topic", "partition", "error_code", table="partitions") == [
+        ("orders", 0, 3), ("orders", 1, 0)
+    ]  # fmt: skip
+
+
+def test_responses_alone_are_framed_and_read_from_any_packet_on() -> None:
+    rows = {0: {"high_watermark": 10, "records": batch(b"a" * 900)}}
+    talk = conversation(has_acks=False)
+    for number in range(1, 20):
+        talk = talk.client(fetch(number, {0: 5})).broker(fetched(number, rows))
+    alone = talk.one_way(is_client=False)
+    assert found_in(alone).columns("api", "outcome", "correlation_id") == [
+        ("Fetch", "orphan", number) for number in range(1, 20)
+    ]
+    for stage in (Exchanges(), Exchanges(ports=frozenset())):
+        found = found_in(alone.split(400).start_late(5), stage)
+        found_ids = found.column("correlation_id")
+        assert found_ids == list(range(20 - len(found_ids), 20))
+        assert len(found_ids) >= 15
+        assert set(found.column("api")) == {"Fetch"}
+        assert found.column("protocol", "connections") == ["kafka"]
+
+
+def test_requests_alone_are_unanswered_because_no_response_was_captured() -> None:
+    talk = conversation(has_acks=False)
+    for number in range(1, 20):
+        talk = talk.client(heartbeat(number)).broker(beaten(number))
+    found = found_in(talk.one_way(is_client=True), Exchanges(pending_limit=5))
+    assert found.columns("correlation_id", "outcome", "decode_status") == [
+        (number, "unanswered", "response-not-captured") for number in range(1, 20)
+    ]
+    assert len(found.tables["problems"]) == 1
 
 
 def test_a_request_given_after_its_response_is_answered_by_it() -> None:
@@ -218,8 +274,8 @@ def test_no_more_requests_wait_than_the_limit() -> None:
     assert outcomes(found) == [
         (0, "unanswered"), (1, "unanswered"), (2, "unanswered"), (3, "answered"), (4, "answered"),
     ]  # fmt: skip
-    text = "more than 3 requests wait on one connection; the oldest is let go"
-    assert found.columns("kind", "message", table="problems") == [("pending-limit", text)] * 2
+    text = "more than 3 requests wait on one connection; the oldest are let go"
+    assert found.columns("kind", "message", table="problems") == [("pending-limit", text)]
 
 
 def test_answered_requests_are_forgotten() -> None:

@@ -35,6 +35,7 @@ UNKNOWN_API: Final = 8
 DAMAGED: Final = 16
 NO_REQUEST: Final = 32  # an orphan response says neither its API nor its version
 LEFTOVER: Final = 64  # all fields of a body are there, and bytes behind them
+UNSEEN: Final = 128  # nothing of the direction that carries responses was captured
 # From this bit on: the number in VARIANTS, counted from 1, of the layout that a body is in.
 VARIANT_SHIFT: Final = 8
 # The first release of every layout that was changed under the same version later.
@@ -65,7 +66,8 @@ class Exchange:
     service time that the request asked for. The frames are kept only when asked for.
     `group_protocol` is the protocol type and name that the group of a JoinGroup or SyncGroup
     agreed on. `dialect` is 0, or which of `messages.old_protocols` API key, version and
-    error codes are of.
+    error codes are of. `candidates` is for orphans: what they may be, the likeliest first, and
+    `certainty` how likely that is, in percent; 100 where a request says it.
     """
 
     __slots__ = (
@@ -76,7 +78,7 @@ class Exchange:
         "record_bytes", "fetch_class", "retransmits", "retransmits_at_start", "request_packet",
         "response_packet", "status", "partitions", "errors", "max_wait_ms", "min_bytes",
         "request_frame", "response_frame", "connection", "request_direction", "group_protocol",
-        "dialect",
+        "dialect", "candidates", "certainty",
     )  # fmt: skip
 
     def __init__(
@@ -88,6 +90,8 @@ class Exchange:
         self.exchange_id = exchange_id
         self.capture = capture
         self.dialect: i64 = 0
+        self.candidates: str = ""
+        self.certainty: i64 = 100
         self.api_key: i64 = NULL
         self.api_version: i64 = NULL
         self.correlation_id: i64 = NULL

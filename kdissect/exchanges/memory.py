@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 EXCHANGES_PER_PACKET: Final = (
     100_000  # more than frames fit into one 256 KiB segment (>= 4 bytes each)
 )
+BITS_EACH: Final = 60
 MIN_DROPPED: Final = 64  # requests that wait no longer, before the list of them is cut
 
 
@@ -64,9 +65,9 @@ class ConnectionState:
         "connection", "request_direction", "broker_side_by", "protocol", "pending",
         "pending_head", "last_response_end", "exchange_count", "login",
         "software_name", "software_version", "positions", "session_id", "held", "probed", "early",
-        "early_bytes", "last_correlation_id", "last_client_id", "old",
-        "dialect", "is_told", "is_unproved", "refused", "refusal", "has_proxy_header", "proxied_ip",
-        "proxied_port",
+        "early_bytes", "last_correlation_id", "last_client_id", "old", "spoken_low",
+        "spoken_high", "has_overflowed", "dialect", "is_told", "is_unproved", "refused", "refusal",
+        "has_proxy_header", "proxied_ip", "proxied_port",
     )  # fmt: skip
 
     def __init__(self, connection: Connection) -> None:
@@ -90,6 +91,10 @@ class ConnectionState:
         # Of the newest request.
         self.last_correlation_id: i64 = NULL
         self.last_client_id: str | None = None
+        # API keys that were certainly spoken, as bits; those from BITS_EACH on in the second.
+        self.spoken_low: i64 = 0
+        self.spoken_high: i64 = 0
+        self.has_overflowed: bool = False
         self.old: OldConversation | None = None
         self.dialect: i64 = -1
         self.is_told: bool = False
@@ -101,6 +106,21 @@ class ConnectionState:
         self.proxied_port: i64 = NULL
         # Which directions the sniffer has been asked about, as bits.
         self.probed: i64 = 0
+
+
+def note_spoken(state: ConnectionState, key: i64) -> None:
+    """The connection has certainly spoken this API."""
+    if 0 <= key < BITS_EACH:
+        state.spoken_low |= i64(1) << key
+    elif BITS_EACH <= key < 2 * BITS_EACH:
+        state.spoken_high |= i64(1) << (key - BITS_EACH)
+
+
+def has_spoken(state: ConnectionState, key: i64) -> bool:
+    """Whether `note_spoken` was told of the API."""
+    if 0 <= key < BITS_EACH:
+        return state.spoken_low >> key & 1 == 1
+    return BITS_EACH <= key < 2 * BITS_EACH and state.spoken_high >> (key - BITS_EACH) & 1 == 1
 
 
 def new_exchange(state: ConnectionState, frame: Frame) -> Exchange:

@@ -17,6 +17,7 @@ from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i64
 
 from kdissect.errors import DecodeError, Problem, UnknownApi
+from kdissect.exchanges.candidates import Candidates, weighed
 from kdissect.exchanges.decode_as import EXCLUDED, UNDECIDED, DecodeAs
 from kdissect.exchanges.exchange import (
     ANSWERED,
@@ -37,6 +38,7 @@ from kdissect.exchanges.exchange import (
     UNANSWERED,
     UNKNOWN_API,
     UNKNOWN_VERSION,
+    UNSEEN,
     VARIANT_SHIFT,
     VARIANTS,
     Exchange,
@@ -51,6 +53,7 @@ from kdissect.exchanges.memory import (
     drop_pending,
     frame_problem,
     new_exchange,
+    note_spoken,
     place_response,
     position_in_pending,
 )
@@ -90,6 +93,7 @@ BITS: Final = (1 << VARIANT_SHIFT) - 1
 EARLY_LIMIT: Final = 256
 EARLY_BYTES: Final = 64 << 20
 
+TELLING_SIZE: Final = 24  # of a response that fits one API: fewer bytes may fit by chance
 ILLEGAL_SASL_STATE: Final = 34
 # Kafka of any release: 0.7 where the bytes say so, the drafts of 2012 never.
 AUTO: Final = -1
@@ -135,6 +139,7 @@ class Exchanges:
         self.sink.keeps_records = keeps_records
         self.plans: Plans = fact_plans()
         self.fitting = Fitting(self.plans)
+        self.candidates = Candidates(self.plans)
         self.states: dict[int, ConnectionState] = {}
         self.current: ConnectionState | None = None
 
@@ -154,7 +159,7 @@ class Exchanges:
         self.current = None
         left = state.pending[state.pending_head :]
         for exchange in left:
-            exchange.outcome = UNANSWERED
+            self._set_unanswered(state, exchange)
             exchange.retransmits = connection.retransmits - exchange.retransmits_at_start
         state.pending = []
         state.pending_head = 0
@@ -299,6 +304,7 @@ class Exchanges:
             at = header.client_id_start
             exchange.client_id = self.interner.text(data[at : at + header.client_id_size])
         state.last_client_id = exchange.client_id
+        note_spoken(state, exchange.api_key)
         exchange.request_start = frame.start_time_ns
         exchange.request_end = frame.end_time_ns if frame.end_time_ns >= 0 else NULL
         exchange.request_size = frame.size
@@ -405,9 +411,12 @@ class Exchanges:
     def _overflow(self, state: ConnectionState, frame: Frame) -> Exchange:
         oldest = state.pending[state.pending_head]
         drop_pending(state, state.pending_head + 1)
-        oldest.outcome = UNANSWERED
+        self._set_unanswered(state, oldest)
+        if state.has_overflowed:
+            return oldest
+        state.has_overflowed = True
         text = (
-            f"more than {self.pending_limit} requests wait on one connection; the oldest is let go"
+            f"more than {self.pending_limit} requests wait on one connection; the oldest are let go"
         )
         self._problem(frame, "pending-limit", text)
         return oldest
@@ -452,7 +461,7 @@ class Exchanges:
         head = state.pending_head
         while head < at:
             earlier = pending[head]
-            earlier.outcome = UNANSWERED
+            self._set_unanswered(state, earlier)
             earlier.retransmits = frame.retransmits_at_start - earlier.retransmits_at_start
             done.append(earlier)
             head += 1
@@ -494,13 +503,43 @@ class Exchanges:
         state.early = left
         return done
 
+    def _set_unanswered(self, state: ConnectionState, exchange: Exchange) -> None:
+        exchange.outcome = UNANSWERED
+        if state.connection.counts[1 - state.request_direction].packets == 0:
+            exchange.status |= UNSEEN
+
     def _orphan(self, state: ConnectionState, early: EarlyResponse) -> Exchange:
         exchange = new_exchange(state, early.frame)
         exchange.outcome = ORPHAN
         exchange.status = NO_REQUEST
         exchange.correlation_id = early.correlation_id
+        exchange.certainty = 0
         self._set_response(exchange, early.frame)
+        if not early.frame.missing:
+            self._guess(state, exchange, early.frame)
         return exchange
+
+    def _guess(self, state: ConnectionState, exchange: Exchange, frame: Frame) -> None:
+        """Say what an orphan may be; and what it holds when it can be of one API only."""
+        data = frame.data
+        found, percent = weighed(self.candidates.of(data), state)
+        exchange.candidates = ", ".join([one.text for one in found])
+        exchange.certainty = percent
+        if len(found) != 1 or len(data) < TELLING_SIZE:
+            return
+        key: i64 = found[0].key
+        note_spoken(state, key)
+        exchange.api_key = key
+        if found[0].first == found[0].last:
+            exchange.api_version = found[0].last
+        plan = self._plan(key, found[0].last, True)
+        if plan is None:
+            return
+        sink = self.sink
+        sink.begin()
+        with suppress(DecodeError):
+            plan.run(data, response_body_offset(key, found[0].last, data), sink)
+            settle_answer(exchange, sink, True)
 
     def _set_response(self, exchange: Exchange, frame: Frame) -> None:
         place_response(exchange, frame)
@@ -521,17 +560,9 @@ class Exchanges:
             return
         sink = self.sink
         is_whole = self._run(plan, exchange, frame, -1, RESPONSE_FAILED)
-        exchange.throttle_ms = sink.throttle_ms
-        settle_errors(exchange, sink, is_whole)
+        settle_answer(exchange, sink, is_whole)
         if state.login.is_open:
             settle_login(state.login, exchange, sink, is_whole)
-        if sink.topic_count > exchange.topic_count:
-            exchange.topic_count = sink.topic_count
-        if sink.has_records:
-            exchange.record_count = sink.record_count
-            exchange.record_bytes = sink.record_bytes
-        if sink.partitions:
-            exchange.partitions = merge_partitions(exchange.partitions, sink.partitions)
         if key == API_FETCH:
             if is_whole:
                 settle_fetch(state, exchange, sink, self.sessions)
@@ -629,6 +660,19 @@ def body_name(exchange: Exchange, failed: i64) -> str:
     """What a problem's text calls a body, like ``Fetch response v12``."""
     side = "request" if failed == REQUEST_FAILED else "response"
     return f"{api_name(exchange.api_key)} {side} v{exchange.api_version}"
+
+
+def settle_answer(exchange: Exchange, sink: FactSink, is_whole: bool) -> None:
+    """Fill in what tables want to know of any response."""
+    exchange.throttle_ms = sink.throttle_ms
+    settle_errors(exchange, sink, is_whole)
+    if sink.topic_count > exchange.topic_count:
+        exchange.topic_count = sink.topic_count
+    if sink.has_records:
+        exchange.record_count = sink.record_count
+        exchange.record_bytes = sink.record_bytes
+    if sink.partitions:
+        exchange.partitions = merge_partitions(exchange.partitions, sink.partitions)
 
 
 def settle_errors(exchange: Exchange, sink: FactSink, is_whole: bool) -> None:

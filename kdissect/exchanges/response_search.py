@@ -5,8 +5,9 @@ follow each other, none may be what its request cannot be answered with, and ids
 What speaks for a guess is counted as in `request_search`, with 1 for the answer to the request that
 has waited longest.
 
-Without any request (nothing was captured of that direction) frames that begin with their segment
-and follow each other with ids that go up, CHAIN of them, are believed.
+Without any request (nothing was captured of that direction) CHAIN frames are believed that begin
+with their segment and follow each other with ids that go up, when each may be a response and one
+can be that of one API only.
 """
 
 from struct import pack
@@ -15,6 +16,7 @@ from typing import Final
 from librt.strings import read_i32_be
 from mypy_extensions import i64
 
+from kdissect.exchanges.candidates import Candidates
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.fitting import NOT, Fitting
 from kdissect.exchanges.memory import ConnectionState
@@ -25,14 +27,16 @@ TRUST: Final = 3
 MAX_SIZE: Final = (100 << 20) + (64 << 10)
 MAX_ASKED: Final = 64  # requests that wait and are looked for
 CHAIN: Final = 3
+TELLING_SIZE: Final = 24
 ID_STEP: Final = 1000
 
 
 class ResponseSearch:
     """Answers `Probe.find_start` for the side that sends responses."""
 
-    def __init__(self, fitting: Fitting) -> None:
+    def __init__(self, fitting: Fitting, candidates: Candidates) -> None:
         self.fitting = fitting
+        self.candidates = candidates
 
     def find(self, state: ConnectionState, window: Window) -> i64:
         """The first guess that holds; NOT_HERE, or WAIT for one that may."""
@@ -111,11 +115,34 @@ class ResponseSearch:
     def find_alone(self, window: Window) -> i64:
         """The same where there is no request at all."""
         for start in window.starts:
-            if follows(window, start):
+            if self._follow(window, start):
                 return start
         if window.is_last or window.is_full:
             return NOT_HERE
         return window.hold()
+
+    def _follow(self, window: Window, start: i64) -> bool:
+        """Whether CHAIN whole frames follow each other from `start` on that may be responses."""
+        data = window.data
+        at = start
+        before: i64 = -1
+        is_telling = False
+        for number in range(CHAIN):
+            if window.end - at < 8:
+                return False
+            size: i64 = i64(read_i32_be(data, at))
+            correlation_id: i64 = i64(read_i32_be(data, at + 4))
+            if size < 4 or correlation_id < 0 or window.seen_from(at) < at + 4 + size:
+                return False
+            if number > 0 and not before < correlation_id <= before + ID_STEP:
+                return False
+            before = correlation_id
+            at += 4 + size
+            found = self.candidates.of(data[at - size : at])
+            if not found:
+                return False
+            is_telling = is_telling or (len(found) == 1 and size >= TELLING_SIZE)
+        return is_telling
 
 
 def index_of(pending: list[Exchange], correlation_id: i64, first: i64) -> i64:
@@ -126,22 +153,3 @@ def index_of(pending: list[Exchange], correlation_id: i64, first: i64) -> i64:
             return at
         at += 1
     return -1
-
-
-def follows(window: Window, start: i64) -> bool:
-    """Whether CHAIN frames with rising ids follow each other from `start` on."""
-    data = window.data
-    at = start
-    before: i64 = -1
-    for number in range(CHAIN):
-        if window.seen_from(at) - at < 8:
-            return False
-        size: i64 = i64(read_i32_be(data, at))
-        correlation_id: i64 = i64(read_i32_be(data, at + 4))
-        if size < 4 or size > MAX_SIZE or correlation_id < 0:
-            return False
-        if number > 0 and not before < correlation_id <= before + ID_STEP:
-            return False
-        before = correlation_id
-        at += 4 + size
-    return True

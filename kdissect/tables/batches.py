@@ -18,6 +18,7 @@ from kdissect.exchanges.exchange import (
     RESPONSE_FAILED,
     UNKNOWN_API,
     UNKNOWN_VERSION,
+    UNSEEN,
     VARIANT_SHIFT,
     VARIANTS,
 )
@@ -67,6 +68,7 @@ STATUS_WORDS: Final = (
     (REQUEST_FAILED, "request"),
     (RESPONSE_FAILED, "response"),
     (LEFTOVER, "leftover"),
+    (UNSEEN, "response-not-captured"),
 )
 
 

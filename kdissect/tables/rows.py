@@ -106,6 +106,7 @@ class ExchangeRows(Rows):
         self.client_ids = self.column("client_id")
         self.groups = self.column("group_id")
         self.transactional_ids = self.column("transactional_id")
+        self.candidates = self.column("candidates")
 
     def add(self, x: Exchange) -> None:
         """Append one exchange."""
@@ -143,6 +144,8 @@ class ExchangeRows(Rows):
         write_i64_le(b, x.request_packet)
         write_i64_le(b, x.response_packet)
         write_i64_le(b, x.status)
+        write_i64_le(b, self.candidates.index_or_null(x.candidates))
+        write_i64_le(b, x.certainty)
         self.count += 1
 
 

@@ -207,7 +207,17 @@ EXCHANGES = Table(
             "ok, or joined with +: request, response (not decoded to its end, see problems), "
             "leftover (bytes behind the last field), variant:R (in the layout that release R had "
             "under this version), unknown-api, unknown-version (only the header is decoded), "
-            "damaged (bytes were not captured), no-request (an orphan response)",
+            "damaged (bytes were not captured), no-request (an orphan response), "
+            "response-not-captured (not one packet of the broker's direction was)",
+        ),
+        Column(
+            "candidates", TEXT, "",
+            "of an orphan: the APIs and versions that its bytes may be, the likeliest first",
+        ),
+        Column(
+            "certainty", INT8, "%",
+            "how certain the API is: 100 where the request says it; of an orphan, the share of "
+            "its first candidate, 0 when there is none",
         ),
     ),
 )  # fmt: skip

@@ -76,6 +76,7 @@ def make_exchange() -> Exchange:
         "error_count": 1, "acks": -1, "group_id": "workers", "transactional_id": "tx",
         "topic_count": 2, "record_count": 8, "record_bytes": 900, "fetch_class": FETCH_WAITED,
         "retransmits": 3, "request_packet": 12, "response_packet": 15, "status": REQUEST_FAILED,
+        "candidates": "Fetch 4-6, Metadata 2", "certainty": 50,
     }  # fmt: skip
     for name, value in fields.items():
         setattr(exchange, name, value)
@@ -250,6 +251,7 @@ EXPECTED: dict[str, Row] = {
         "group_id": "workers", "transactional_id": "tx", "topic_count": 2, "partition_count": 1,
         "record_count": 8, "record_bytes": 900, "fetch_class": "waited", "retransmits": 3,
         "request_packet": 12, "response_packet": 15, "decode_status": "request",
+        "candidates": "Fetch 4-6, Metadata 2", "certainty": 50,
     },
     "partitions": {
         **KEYS, "topic": "orders", "topic_id": TOPIC_ID_TEXT, "partition": 5, "error_code": 6,
@@ -330,7 +332,7 @@ def test_what_says_nothing_is_null(table: str) -> None:
            "first_time", "last_time", "first_packet", "syn_seen", "fin_seen", "exchanges",
                "sasl_logins"},
         "exchanges": {*KEYS, "outcome", "topic_count", "partition_count", "retransmits",
-                      "decode_status"},
+                      "decode_status", "certainty"},
         "partitions": {*KEYS, "partition"},
         "batches": {*KEYS, "partition", "magic", "codec", "compressed_size", "base_offset",
                     "last_offset", "leader_epoch", "is_transactional", "is_control",

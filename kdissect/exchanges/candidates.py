@@ -1,0 +1,151 @@
+"""What a response may answer whose request was not captured.
+
+A response says neither its API nor its version, but few layouts end exactly where it ends with
+error codes that exist, topic names that may be and counts in their place. Layouts that are the same
+to the byte can never be told apart; which of the rest it is, what the connection was certain to
+speak before makes more likely.
+"""
+
+import re
+from typing import Final, NamedTuple
+
+from kdissect.errors import DecodeError
+from kdissect.exchanges.memory import ConnectionState, has_spoken
+from kdissect.messages.facts import FactSink, Interner
+from kdissect.protocol.apis import APIS, api_name, response_header_version
+from kdissect.protocol.error_codes import error_codes
+from kdissect.protocol.plans import Plan, Plans
+from kdissect.protocol.readers import NULL, VARIABLE
+from kdissect.protocol.specs import FieldSpec, MessageSpec
+from kdissect.protocol.structures import skip_tags
+
+TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+MAX_PARTITION: Final = 1_000_000
+MAX_THROTTLE_MS: Final = 3_600_000
+SPOKEN_WEIGHT: Final = 20  # of an API that the connection is known to speak, against 1
+FORGOTTEN_AFTER: Final = 1000  # tries, then names read from what nothing may be are let go
+
+
+class Candidate(NamedTuple):
+    """Versions `first` to `last` of an API; all fit, but those between need not."""
+
+    key: int
+    first: int
+    last: int
+
+    @property
+    def text(self) -> str:
+        """Like ``Fetch 4-11``."""
+        versions = str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+        return f"{api_name(self.key)} {versions}"
+
+
+class Layout(NamedTuple):
+    """One response layout and all that share it."""
+
+    plan: Plan
+    min_size: int
+    fixed_size: int
+    has_tags: bool
+    members: list[tuple[int, int]]
+
+
+class Candidates:
+    """Tries all layouts of `plans` on responses."""
+
+    def __init__(self, plans: Plans) -> None:
+        self._plans = plans
+        self._layouts: list[Layout] = []
+        self._sink = FactSink(Interner(), {})
+        self._tries = 0
+
+    def of(self, data: bytes) -> list[Candidate]:
+        """What a whole response, header included, may be; in the order of API keys."""
+        if not self._layouts:
+            self._layouts = response_layouts(self._plans)
+        self._forget()
+        try:
+            behind_tags = skip_tags(data, 4)
+        except DecodeError:
+            behind_tags = -1
+        versions: dict[int, list[int]] = {}
+        for layout in self._layouts:
+            start = behind_tags if layout.has_tags else 4
+            if 0 <= start <= len(data) and self._fits(layout, data, start):
+                for key, version in layout.members:
+                    versions.setdefault(key, []).append(version)
+        return [Candidate(key, min(found), max(found)) for key, found in sorted(versions.items())]
+
+    def _fits(self, layout: Layout, data: bytes, start: int) -> bool:
+        size = len(data) - start
+        if size < layout.min_size or layout.fixed_size not in (VARIABLE, size):
+            return False
+        self._sink.begin()
+        try:
+            if layout.plan.run(data, start, self._sink) != len(data):
+                return False
+        except DecodeError:
+            return False
+        return is_sensible(self._sink)
+
+    def _forget(self) -> None:
+        self._tries += 1
+        if self._tries % FORGOTTEN_AFTER == 0:
+            self._sink = FactSink(Interner(), {})
+
+
+def response_layouts(plans: Plans) -> list[Layout]:
+    """All response layouts that differ, each once."""
+    found: dict[object, Layout] = {}
+    for key, api in APIS.items():
+        spec = api.definition().layouts["response"]
+        for version in range(api.lowest, api.highest + 1):
+            plan = plans.get(key, version, True)
+            has_tags = response_header_version(key, version) == 1
+            shape = (has_tags, layout_shape(spec, version))
+            if shape not in found:
+                reader = plan.reader
+                sizes = int(reader.min_size), int(reader.fixed_size)
+                found[shape] = Layout(plan, *sizes, has_tags, [])
+            found[shape].members.append((key, version))
+    return list(found.values())
+
+
+def layout_shape(spec: MessageSpec, version: int) -> object:
+    """A value that is the same for layouts that are the same on the wire and in what they mean."""
+    return tuple(field_shape(field, version) for field in spec.fields if version in field.versions)
+
+
+def field_shape(field: FieldSpec, version: int) -> object:
+    """The same for a field: error codes are checked, so they are no int16."""
+    inside = tuple(field_shape(one, version) for one in field.fields if version in one.versions)
+    kind = "error" if field.name.endswith("ErrorCode") else field.type if not inside else ""
+    nullable = bool(inside) and version in field.nullable
+    tag = field.tag if version in field.tagged else -1
+    return kind, field.is_array, nullable, tag, field.is_inflexible, inside
+
+
+def is_sensible(sink: FactSink) -> bool:
+    """Whether what was read may have been said by a broker."""
+    codes = error_codes()
+    if sink.top_error != NULL and sink.top_error not in codes:
+        return False
+    if any(error.code not in codes for error in sink.errors):
+        return False
+    if sink.throttle_ms != NULL and not 0 <= sink.throttle_ms <= MAX_THROTTLE_MS:
+        return False
+    for partition in sink.partitions:
+        if partition.partition != NULL and not 0 <= partition.partition <= MAX_PARTITION:
+            return False
+        if partition.topic and not TOPIC.fullmatch(partition.topic):
+            return False
+    return True
+
+
+def weighed(candidates: list[Candidate], state: ConnectionState) -> tuple[list[Candidate], int]:
+    """The likeliest first, and how likely the first is, in percent."""
+    weights = {one: SPOKEN_WEIGHT if has_spoken(state, one.key) else 1 for one in candidates}
+    order = sorted(candidates, key=lambda one: -weights[one])
+    if not order:
+        return [], 0
+    return order, 100 * weights[order[0]] // sum(weights.values())
