@@ -84,10 +84,10 @@ class Window:
                 return max(index, i64(first))
         return self.end
 
-    def hold(self) -> i64:
-        """WAIT for something that is not in this direction; the more is held, the less often."""
-        size = self.end - self.start
-        return self.wait(self.start, self.end + (1 if size < FEW_BYTES else size // 4))
+    def hold(self, at: i64) -> i64:
+        """WAIT for something outside this direction; the more is held, the less often."""
+        size = self.end - at
+        return self.wait(at, self.end + (1 if size < FEW_BYTES else size // 4))
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -65,9 +65,9 @@ class ConnectionState:
         "connection", "request_direction", "broker_side_by", "protocol", "pending",
         "pending_head", "last_response_end", "exchange_count", "login",
         "software_name", "software_version", "positions", "session_id", "held", "probed", "early",
-        "early_bytes", "last_correlation_id", "last_client_id", "old", "spoken_low",
-        "spoken_high", "has_overflowed", "dialect", "is_told", "is_unproved", "refused", "refusal",
-        "has_proxy_header", "proxied_ip", "proxied_port",
+        "early_bytes", "last_correlation_id", "last_client_id", "last_request_ns", "old",
+        "spoken_low", "spoken_high", "has_overflowed", "dialect", "is_told", "is_unproved",
+        "refused", "refusal", "has_proxy_header", "proxied_ip", "proxied_port",
     )  # fmt: skip
 
     def __init__(self, connection: Connection) -> None:
@@ -91,6 +91,7 @@ class ConnectionState:
         # Of the newest request.
         self.last_correlation_id: i64 = NULL
         self.last_client_id: str | None = None
+        self.last_request_ns: i64 = NULL
         # API keys that were certainly spoken, as bits; those from BITS_EACH on in the second.
         self.spoken_low: i64 = 0
         self.spoken_high: i64 = 0

@@ -59,7 +59,7 @@ from kdissect.exchanges.memory import (
 )
 from kdissect.exchanges.merging import merge_partitions
 from kdissect.exchanges.old_conversations import OldConversation, fits_request, make_conversation
-from kdissect.exchanges.sasl import GSSAPI, GSSAPI_TAG, OK, Login
+from kdissect.exchanges.sasl import GSSAPI, GSSAPI_TAG, OK, Login, is_token
 from kdissect.exchanges.sides import DEFAULT_PORTS, decide_sides
 from kdissect.exchanges.timing import queue_ns, service_ns
 from kdissect.exchanges.weighing import REFUSED_LIMIT, has_room, is_answered, is_proof
@@ -304,6 +304,7 @@ class Exchanges:
             at = header.client_id_start
             exchange.client_id = self.interner.text(data[at : at + header.client_id_size])
         state.last_client_id = exchange.client_id
+        state.last_request_ns = frame.start_time_ns
         note_spoken(state, exchange.api_key)
         exchange.request_start = frame.start_time_ns
         exchange.request_end = frame.end_time_ns if frame.end_time_ns >= 0 else NULL
@@ -434,8 +435,11 @@ class Exchanges:
             done = state.old.response(frame)
             self._take_problems(state.old)
             return done
-        if at < 0 and state.login.unanswered > 0:
+        if at < 0 and (state.login.unanswered > 0 or state.login.in_tokens):
             state.login.receive_raw(data, frame.missing == 0)
+            return _NOTHING
+        if at < 0 and state.login.count == 0 and not frame.missing and is_token(data):
+            # What the client said before was not captured, or comes later.
             return _NOTHING
         if len(data) < 4:
             if state.protocol == "kafka" and not frame.missing:

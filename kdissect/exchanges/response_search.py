@@ -41,11 +41,9 @@ class ResponseSearch:
     def find(self, state: ConnectionState, window: Window) -> i64:
         """The first guess that holds; NOT_HERE, or WAIT for one that may."""
         pending = state.pending[state.pending_head : state.pending_head + MAX_ASKED]
-        if not pending:
-            return NOT_HERE
         needles = {pack(">i", exchange.correlation_id) for exchange in pending}
         at = window.start
-        while True:
+        while pending:
             nearest: i64 = -1
             for needle in needles:
                 found: i64 = window.data.find(needle, at + 4, window.end)
@@ -58,9 +56,7 @@ class ResponseSearch:
             if answer != NOT_HERE:
                 return answer
             at += 1
-        if window.is_last:
-            return NOT_HERE
-        return window.wait(max(window.start, window.end - 7), window.end + 1)
+        return let_go(state, window)
 
     def _judge(
         self, state: ConnectionState, pending: list[Exchange], window: Window, start: i64
@@ -119,7 +115,7 @@ class ResponseSearch:
                 return start
         if window.is_last or window.is_full:
             return NOT_HERE
-        return window.hold()
+        return window.hold(window.start)
 
     def _follow(self, window: Window, start: i64) -> bool:
         """Whether CHAIN whole frames follow each other from `start` on that may be responses."""
@@ -143,6 +139,24 @@ class ResponseSearch:
                 return False
             is_telling = is_telling or (len(found) == 1 and size >= TELLING_SIZE)
         return is_telling
+
+
+def let_go(state: ConnectionState, window: Window) -> i64:
+    """No frame starts here that is known of: the answer for bytes that may be of a later request.
+
+    Requests may come late, from behind a hole; those from before the newest one are all known.
+    """
+    at = window.start
+    known = state.last_request_ns - REORDER_NS
+    for first, time_ns in window.times:
+        if i64(time_ns) > known:
+            break
+        at = first
+    if window.is_full:
+        at = max(at, window.start + (window.end - window.start) // 2)
+    if window.is_last:
+        return NOT_HERE
+    return window.hold(at)
 
 
 def index_of(pending: list[Exchange], correlation_id: i64, first: i64) -> i64:

@@ -127,6 +127,14 @@ class Login:
             self.outcome = NONE
 
 
+def is_token(data: bytes) -> bool:
+    """Whether a broker's frame that answers nothing known is a token in a frame of its own.
+
+    As a correlation id each of these would be above 10^9, far more than a login comes after.
+    """
+    return data[:2] in (b"r=", b"v=", b"e=", b'{"') or data[:1] == GSSAPI_TAG or not data
+
+
 def user_of(mechanism: str, token: bytes) -> str:
     """The user name in a client's token; "" where there is none in clear."""
     if mechanism == "PLAIN":

@@ -118,7 +118,7 @@ class Sniffer(Probe):
             return found
         if window.is_last or window.is_full:
             return NOT_HERE
-        return window.hold()
+        return window.hold(window.start)
 
     def _find_any(
         self, state: ConnectionState, connection: Connection, direction: i64, window: Window
@@ -138,7 +138,7 @@ class Sniffer(Probe):
                 state.protocol = "kafka"
         elif not window.is_last and not window.is_full:
             # They may be responses to what is found later.
-            found = window.hold()
+            found = window.hold(window.start)
         return found
 
     def _is_old_request(self, window: Window, start: i64, dialect: i64) -> bool:
