@@ -59,7 +59,7 @@ from kdissect.exchanges.memory import (
 )
 from kdissect.exchanges.merging import merge_partitions
 from kdissect.exchanges.old_conversations import OldConversation, fits_request, make_conversation
-from kdissect.exchanges.sasl import GSSAPI, GSSAPI_TAG, OK, Login, is_token
+from kdissect.exchanges.sasl import GSSAPI, GSSAPI_TAG, OK, Login, is_token, may_be_token
 from kdissect.exchanges.sides import DEFAULT_PORTS, decide_sides
 from kdissect.exchanges.timing import queue_ns, service_ns
 from kdissect.exchanges.weighing import REFUSED_LIMIT, has_room, is_answered, is_proof
@@ -287,7 +287,7 @@ class Exchanges:
                 return _NOTHING
             if state.is_unproved:
                 return self._weigh(state, frame)
-            state.login.in_tokens = False
+            state.login.end_tokens()
             state.protocol = "kafka"
         try:
             header = read_request_header(data)
@@ -435,7 +435,7 @@ class Exchanges:
             done = state.old.response(frame)
             self._take_problems(state.old)
             return done
-        if at < 0 and (state.login.unanswered > 0 or state.login.in_tokens):
+        if at < 0 and state.login.in_tokens and may_be_token(state.login.mechanism, data):
             state.login.receive_raw(data, frame.missing == 0)
             return _NOTHING
         if at < 0 and state.login.count == 0 and not frame.missing and is_token(data):

@@ -32,7 +32,7 @@ class Login:
     """
 
     __slots__ = (
-        "mechanism", "user", "outcome", "count", "is_open", "in_tokens", "saw_token", "unanswered",
+        "mechanism", "user", "outcome", "count", "is_open", "in_tokens", "saw_token",
         "proven_mechanism", "proven_user",
     )  # fmt: skip
 
@@ -44,7 +44,6 @@ class Login:
         self.is_open: bool = False
         self.in_tokens: bool = False
         self.saw_token: bool = False
-        self.unanswered: i64 = 0
         # Of the last authentication that went well; both must stay the same (KIP-368).
         self.proven_mechanism = ""
         self.proven_user = ""
@@ -64,7 +63,6 @@ class Login:
 
     def send_raw(self, token: bytes) -> None:
         """A token of the client in a frame of its own."""
-        self.unanswered += 1
         self.saw_token = True
         self.send(token)
 
@@ -82,9 +80,12 @@ class Login:
                 return f"user {user} after {self.proven_user}"
         return ""
 
+    def end_tokens(self) -> None:
+        """The client sends requests again."""
+        self.in_tokens = False
+
     def receive_raw(self, token: bytes, is_whole: bool) -> None:
         """A token of the broker in a frame of its own."""
-        self.unanswered -= 1
         if is_whole:
             self.receive(token)
 
@@ -125,6 +126,17 @@ class Login:
                 self.settle(FAILED)
         elif not self.outcome and is_kafka:
             self.outcome = NONE
+
+
+def may_be_token(mechanism: str, data: bytes) -> bool:
+    """Whether a broker's frame may be a token of this mechanism."""
+    if mechanism.startswith("SCRAM"):
+        return data[:2] in (b"r=", b"v=", b"e=")
+    if mechanism == "PLAIN":
+        return not data
+    if mechanism == "OAUTHBEARER":
+        return not data or data[:1] == b"{"
+    return True
 
 
 def is_token(data: bytes) -> bool:
