@@ -222,9 +222,6 @@ def differences(
                 yield f"latency {row['latency_ns']} is not {latency}"
     if is_intact and row["outcome"] == true["outcome"]:
         skipped = PLACES | TIMES | (SESSION_COLUMNS if loses else set())
-        if row["decode_status"] == "response-not-captured":
-            # True of the faulty capture, whatever became of the request.
-            skipped = skipped | {"decode_status"}
         columns = [name for name in row if name not in skipped and not name.endswith("_ns")]
         if not answered.wires:
             # That no response was captured says nothing of the request.
