@@ -139,7 +139,7 @@ class Streams:
             # Perhaps a copy.
             return self._feed_with_care(segment)
 
-        self._copies.add(segment)
+        self._copies.add(segment, receiver.stream)
         if silent > 0:
             connection.last_time_ns = now
         if 0 <= peer.timed_position <= peer.next_position + ahead:
@@ -180,12 +180,12 @@ class Streams:
         receiver = self._find(segment, events)
         if (
             receiver.is_repeat(segment)
-            and self._copies.has(segment)
+            and self._copies.has(segment, receiver.stream)
             and not receiver.disagrees(segment)
         ):
             receiver.count_copy(segment)
             return events
-        self._copies.add(segment)
+        self._copies.add(segment, receiver.stream)
         if segment.payload_length > 0 and receiver.is_far(segment):
             self._set_aside(receiver, segment, events)
         else:

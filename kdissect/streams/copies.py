@@ -5,8 +5,9 @@ outer and inner packets are both captured: each shows one packet several times. 
 retransmission, which was sent again, a copy has the same TCP header (checksum aside: the sender's
 own network card fills it in late), and besides, in the order of the code:
 
-IP id of both not 0    the same id, within SAME_ID_NS. Every sender that counts its packets gives a
-                       retransmission another id; ids come again after 65536 packets at the soonest.
+IP id of both not 0    the same id, within SAME_ID_NS, whatever the options say. Every sender that
+                       counts its packets gives a retransmission another id; ids come again after
+                       65536 packets at the soonest.
 timestamps option      the same timestamps (being part of the header), within SAME_TIMESTAMP_NS.
                        For IPv6, which has no id, and for senders that say 0 for packets nobody may
                        fragment. Timestamps tick every 1 to 10 ms.
@@ -39,27 +40,29 @@ MIXER: Final = 0x100000001B3  # spreads 4 bytes over 8
 
 @mypyc_attr(acyclic=True)
 class Mark:
-    """What tells a segment from others, without its payload, which would keep buffers alive."""
+    """What tells a segment from others, in few numbers: every segment leaves one.
 
-    __slots__ = (
-        "flow", "sequence", "acknowledgment", "flags", "window", "payload_length", "ip_id",
-        "options", "time_ns",
-    )  # fmt: skip
+    `stream` is the connection and direction, `numbers` sequence and acknowledgment number,
+    `identity` length of the payload and IP id, `state` flags and window, `options` see
+    `options_mark`, only of segments without IP id. The payload would keep capture buffers alive.
+    """
+
+    __slots__ = ("stream", "numbers", "identity", "state", "options", "time_ns")
 
     def __init__(self) -> None:
-        self.flow = b""
-        self.sequence: i64 = -1
-        self.acknowledgment: i64 = 0
-        self.flags: i64 = 0
-        self.window: i64 = 0
-        self.payload_length: i64 = 0
-        self.ip_id: i64 = 0
+        self.stream: i64 = -1
+        self.numbers: i64 = 0
+        self.identity: i64 = 0
+        self.state: i64 = 0
         self.options: i64 = 0
         self.time_ns: i64 = 0
 
 
 class Copies:
-    """A ring of marks of the last RECENT_SEGMENTS segments, of all connections."""
+    """A ring of marks of the last RECENT_SEGMENTS segments, of all connections.
+
+    `stream` is a number that only the segments of one direction of one connection have.
+    """
 
     __slots__ = ("_marks", "_next")
 
@@ -67,26 +70,24 @@ class Copies:
         self._marks: list[Mark] = [Mark() for _ in range(RECENT_SEGMENTS)]
         self._next: i64 = 0
 
-    def add(self, segment: Segment) -> None:
+    def add(self, segment: Segment, stream: i64) -> None:
         """Remember a segment in place of the oldest."""
         mark = self._marks[self._next]
         self._next = (self._next + 1) & (RECENT_SEGMENTS - 1)
-        mark.flow = segment.flow
-        mark.sequence = segment.sequence
-        mark.acknowledgment = segment.acknowledgment
-        mark.flags = segment.flags
-        mark.window = segment.window
-        mark.payload_length = segment.payload_length
-        mark.ip_id = segment.ip_id
-        header = segment.header
-        if segment.start - header == COMMON_HEADER_SIZE:
-            mark.options = read_i64_be(segment.data, header + 24)
-        else:
-            mark.options = options_mark(segment)
+        mark.stream = stream
+        # The numbers have 32 bits, so the shift wraps around and loses nothing.
+        mark.numbers = segment.sequence << 32 | segment.acknowledgment
+        mark.identity = (segment.payload_length << 16) + segment.ip_id
+        mark.state = segment.flags << 16 | segment.window
         mark.time_ns = segment.time_ns
+        if segment.ip_id <= 0:
+            mark.options = options_mark(segment)
 
-    def has(self, segment: Segment) -> bool:
+    def has(self, segment: Segment, stream: i64) -> bool:
         """Whether the segment is a copy of one that was added, see above."""
+        numbers = segment.sequence << 32 | segment.acknowledgment
+        identity = (segment.payload_length << 16) + segment.ip_id
+        state = segment.flags << 16 | segment.window
         options = options_mark(segment)
         limit = same_ns(segment)
         at = self._next
@@ -94,15 +95,12 @@ class Copies:
             at = (at - 1) & (RECENT_SEGMENTS - 1)
             mark = self._marks[at]
             if (
-                mark.sequence == segment.sequence
-                and mark.acknowledgment == segment.acknowledgment
-                and mark.payload_length == segment.payload_length
-                and mark.flags == segment.flags
-                and mark.window == segment.window
-                and mark.ip_id == segment.ip_id
-                and mark.options == options
+                mark.numbers == numbers
+                and mark.stream == stream
+                and mark.identity == identity
+                and mark.state == state
                 and -limit <= segment.time_ns - mark.time_ns <= limit
-                and mark.flow == segment.flow
+                and (segment.ip_id > 0 or mark.options == options)
             ):
                 return True
         return False

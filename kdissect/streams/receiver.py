@@ -47,7 +47,7 @@ class Receiver:
     """
 
     __slots__ = (
-        "connection", "direction", "counts", "peer", "next_sequence", "next_position",
+        "connection", "direction", "stream", "counts", "peer", "next_sequence", "next_position",
         "needs_care", "timed_position", "timed_ns", "syn_sequence", "syn_ns", "awaits_handshake",
         "latest_acknowledgment", "fin_position", "announces_zero", "window_probe", "acknowledged",
         "hole_ns", "stray", "held", "held_limit", "recent", "disagreements", "warned_of_start",
@@ -64,6 +64,8 @@ class Receiver:
     ) -> None:
         self.connection = connection
         self.direction = direction
+        # No two directions have the same.
+        self.stream: i64 = connection.id << 1 | direction
         self.counts = connection.counts[direction]
         self.peer: Receiver = self
         self.next_sequence: i64 = -1

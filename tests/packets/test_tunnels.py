@@ -35,6 +35,8 @@ from tests.packets.builders import (
 )
 from tests.packets.encapsulations import (
     FRAMES,
+    IN_ETHERNET,
+    LINK_LAYERS,
     OUTER4,
     Encapsulation,
     aggregate,
@@ -44,7 +46,8 @@ from tests.packets.encapsulations import (
     wireless,
 )
 
-SESSION = Path(__file__).parent.parent.parent / "captures" / "telemetry-4.3.1.pcapng"
+ROOT = Path(__file__).parent.parent.parent
+SESSION = ROOT / "captures" / "telemetry-4.3.1.pcapng"
 ENCAPSULATIONS = encapsulations()
 EVERY = pytest.mark.parametrize("encapsulation", ENCAPSULATIONS.values(), ids=ENCAPSULATIONS.keys())
 PAYLOAD = b"payload " * 20
@@ -93,6 +96,20 @@ def test_cut_anywhere_it_gives_the_segment_or_is_counted(encapsulation: Encapsul
 def test_padding_and_check_sequence_are_no_payload(encapsulation: Encapsulation) -> None:
     link_type, data = encapsulation(make_tcp_packet(b"x") + bytes(5))
     assert decode(data, link_type) == decode(make_tcp_packet(b"x"))
+
+
+def test_the_page_in_the_documents_names_everything_that_is_tested() -> None:
+    page = (ROOT / "docs" / "tunnels.md").read_text()
+    assert [name for name in IN_ETHERNET if name not in page] == []
+    for link_type, names in named_by_number().items():
+        assert f"| {link_type} | {'; '.join(names)} |" in page
+
+
+def named_by_number() -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for name, (link_type, _) in LINK_LAYERS.items():
+        found.setdefault(link_type, []).append(name)
+    return found
 
 
 @settings(max_examples=1000)
