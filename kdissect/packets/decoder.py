@@ -282,6 +282,9 @@ class PacketDecoder:
         addresses = header.addresses
         start = header.payload_start
         length = header.payload_end - start
+        if start > end:
+            # Options or extension headers were cut: a slice of less than no bytes is an error.
+            return self._count(CUT_HEADER)
         data = packet.data[start : min(end, header.payload_end)]
         identity = f"{header.protocol} {header.identification} {layers}"
         key = identity.encode() + addresses

@@ -242,6 +242,14 @@ def test_fragments_cut_by_the_capture_give_what_is_before_the_first_cut() -> Non
     assert segment.payload_length == len(PAYLOAD)
 
 
+def test_a_fragment_whose_options_were_cut_is_counted_as_cut() -> None:
+    frame = make_ethernet(make_ipv4(bytes(80), options=bytes(40), fragment=0x2000))
+    for size in range(14, 14 + 60):
+        decoder = PacketDecoder()
+        assert decoder.feed([packet_of(frame, limit=size)]) == []
+        assert decoder.reasons() == {"headers cut off": 1}
+
+
 def test_too_many_packets_in_fragments_give_up_the_oldest() -> None:
     frames = [fragments_v4(ip_id=number)[0] for number in range(1, MAXIMUM_PACKETS + 3)]
     decoder = PacketDecoder()
