@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py $(shell find kdissect -type f -not -path '*/__pycache__/*')
 
-.PHONY: help demo setup check test test-plain test-compiled fuzz properties recovery tshark bench golden captures schema coverage-protocol docs clean
+.PHONY: help demo setup check test test-plain test-compiled fuzz properties recovery tshark bench bench-recovery golden captures schema coverage-protocol docs clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -79,6 +79,9 @@ tshark: $(VENV)/.developer ## ask tshark 4.0 again what is in the captures, for 
 
 bench: $(VENV)/.installed ## measure kdissect beside its peers (tshark must be there)
 	$(BIN)/python -m benchmarks.peers
+
+bench-recovery: $(VENV)/.developer ## count what is found in faulty captures, beside tshark; writes docs/limits.md
+	$(BIN)/python -m benchmarks.recovery
 
 golden: $(VENV)/.developer ## write the golden rows anew; review the diff
 	$(BIN)/python -m tools.golden
