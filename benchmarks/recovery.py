@@ -282,8 +282,8 @@ def by_kdissect(case: Case, only: int | None, totals: Found) -> None:
             same = all(row[name] == true[name] for name in names)
             if same and (only is not None or row["outcome"] == true["outcome"]):
                 totals.right += 1
-            mine = Counter(map(repr, plain(one.rows, "partitions", loses=True)))
-            its = Counter(map(repr, plain(one.true.rows, "partitions", loses=True)))
+            mine = Counter(map(repr, plain(one.rows, "partitions", True)))
+            its = Counter(map(repr, plain(one.true.rows, "partitions", True)))
             totals.partitions += (mine & its).total()
 
 

@@ -37,7 +37,8 @@ def make_case(name: str, seed: int, captures: Sequence[str] = QUICK) -> Case:
     talks = [make_talk(source, captures) for _ in range(source.choice((1, 1, 2, 3, 4)))]
     starts = [source.randrange(SPREAD_NS) for _ in talks]
     wires = chosen.apply(merged(talks, starts), source)
-    return Case(talks, wires, ODD_PORT if chosen.is_odd_port else BROKER_PORT, chosen.loses)
+    port = ODD_PORT if chosen.is_odd_port else BROKER_PORT
+    return Case(talks, wires, port, chosen.loses, chosen.mixes)
 
 
 def make_talk(source: random.Random, captures: Sequence[str]) -> Talk:

@@ -19,10 +19,12 @@ Fault = Callable[[list[Wire], random.Random], list[Wire]]
 
 
 class FaultClass(NamedTuple):
-    """Faults that are judged alike; `loses` says whether bytes may be missing afterwards."""
+    """Faults that are judged alike; `loses` says whether bytes may be missing afterwards, `mixes`
+    whether packets may overtake each other, of which fetch sessions tell other stories too."""
 
     apply: Fault
     loses: bool = True
+    mixes: bool = False
     is_odd_port: bool = False
 
 
@@ -237,10 +239,10 @@ CLASSES: dict[str, FaultClass] = {
     "untouched": FaultClass(untouched, loses=False),
     "doubled": FaultClass(doubled, loses=False),
     "sent again": FaultClass(sent_again, loses=False),
-    "reordered": FaultClass(reordered, loses=False),
+    "reordered": FaultClass(reordered, loses=False, mixes=True),
     "re-segmented": FaultClass(resegmented, loses=False),
     "coalesced": FaultClass(coalesced, loses=False),
-    "all that loses nothing": FaultClass(lossless, loses=False),
+    "all that loses nothing": FaultClass(lossless, loses=False, mixes=True),
     "one packet lost": FaultClass(one_lost),
     "packets lost": FaultClass(randomly_lost),
     "bursts lost": FaultClass(bursts_lost),

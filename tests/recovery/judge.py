@@ -74,7 +74,7 @@ def judge(case: Case, found: Found) -> Verdict:
     for number, text in phantoms:
         verdict.add("phantom", number, text)
     for number, talk in enumerate(case.talks):
-        judge_talk(number, talk, seen[number], matched[number], case.loses, verdict)
+        judge_talk(number, talk, seen[number], matched[number], case.skips_sessions, verdict)
     judge_balance(case, seen, found, verdict)
     if not case.loses:
         for problem in found.tables["problems"]:
@@ -104,7 +104,7 @@ def judge_talk(
     talk: Talk,
     seen: tuple[Seen, Seen],
     matches: Iterable[Match],
-    loses: bool,
+    skips_sessions: bool,
     verdict: Verdict,
 ) -> None:
     by_request = {match.true.request: match for match in matches if not match.is_orphan}
@@ -116,7 +116,7 @@ def judge_talk(
         state, texts = (
             judge_missing(true, orphans.get(true.request), due)
             if match is None
-            else judge_found(match, due, loses)
+            else judge_found(match, due, skips_sessions)
         )
         verdict.counts[state] += 1
         for kind, text in texts:
@@ -137,11 +137,11 @@ def judge_missing(true: TrueExchange, orphan: Match | None, due: "Due") -> Judge
     return "lost" if orphan is None else "orphan", texts
 
 
-def judge_found(match: Match, due: "Due", loses: bool) -> Judged:
+def judge_found(match: Match, due: "Due", skips_sessions: bool) -> Judged:
     """An exchange whose request was found, perhaps with its response."""
     true = match.true
     is_intact = due.is_intact(true)
-    wrong = list(differences(match, due.asked, due.answered, is_intact, loses))
+    wrong = list(differences(match, due.asked, due.answered, is_intact, skips_sessions))
     texts = [("wrong", f"{brief(match.row)}: {text}") for text in wrong]
     if due.has_response(true) and match.row["outcome"] != "answered":
         text = f"{brief(match.row)} was answered"
@@ -157,6 +157,7 @@ class Due:
     def __init__(self, talk: Talk, seen: tuple[Seen, Seen], found: set[TrueFrame]) -> None:
         self.asked, self.answered = seen
         self.found = found
+        self.ids = Counter(true.row["correlation_id"] for true in talk.truth)
         evident = {
             true.request.position
             for true in talk.truth
@@ -189,7 +190,17 @@ class Due:
         if true.response is None:
             return False
         start = true.response.position
+        if self.is_overtaken(true) and self.ids[true.row["correlation_id"]] > 1:
+            # Which of the requests with the same id it answers cannot be known.
+            return False
         return start in self.responses and self.answered.survives(start, start + 8)
+
+    def is_overtaken(self, true: TrueExchange) -> bool:
+        """Whether the response was captured before its request."""
+        assert true.response is not None
+        asked = self.asked.packet_of(true.request.position)
+        answer = self.answered.packet_of(true.response.position)
+        return asked is not None and answer is not None and answer[0] < asked[0]
 
 
 def is_evident(true: TrueExchange) -> bool:
@@ -204,7 +215,7 @@ def is_evident(true: TrueExchange) -> bool:
 
 
 def differences(
-    match: Match, asked: Seen, answered: Seen, is_intact: bool, loses: bool
+    match: Match, asked: Seen, answered: Seen, is_intact: bool, skips_sessions: bool
 ) -> Iterable[str]:
     """What the row says and the surviving bytes do not."""
     row, true = match.row, match.true.row
@@ -221,20 +232,23 @@ def differences(
             if row["latency_ns"] != latency:
                 yield f"latency {row['latency_ns']} is not {latency}"
     if is_intact and row["outcome"] == true["outcome"]:
-        skipped = PLACES | TIMES | (SESSION_COLUMNS if loses else set())
+        skipped = PLACES | TIMES | (SESSION_COLUMNS if skips_sessions else set())
         columns = [name for name in row if name not in skipped and not name.endswith("_ns")]
         if not answered.wires:
             # That no response was captured says nothing of the request.
             columns.remove("decode_status")
         yield from compared(row, true, columns, may_be_null=False)
         for table in TABLES:
-            mine, its = plain(match.rows, table, loses), plain(match.true.rows, table, loses)
+            mine, its = (
+                plain(match.rows, table, skips_sessions),
+                plain(match.true.rows, table, skips_sessions),
+            )
             if mine != its:
                 yield f"rows of {table}: {mine} are not {its}"
     else:
         for table in ("batches", "records", "errors"):
-            its = plain(match.true.rows, table, loses)
-            for mine in plain(match.rows, table, loses):
+            its = plain(match.true.rows, table, skips_sessions)
+            for mine in plain(match.rows, table, skips_sessions):
                 if not any(is_part(mine, one) for one in its):
                     yield f"a row of {table} that is not true: {mine} in {its}"
 
@@ -268,9 +282,9 @@ def compared(row: Row, true: Row, columns: Iterable[str], may_be_null: bool) -> 
 TIMES = {column.name for column in SCHEMAS["exchanges"].columns if column.type == TIME}
 
 
-def plain(rows: dict[str, list[Row]], table: str, loses: bool) -> list[Row]:
+def plain(rows: dict[str, list[Row]], table: str, skips_sessions: bool) -> list[Row]:
     """Rows without what depends on the place, in an order that does not either."""
-    skipped = PLACES | (SESSION_COLUMNS if loses else set())
+    skipped = PLACES | (SESSION_COLUMNS if skips_sessions else set())
     found = []
     for row in rows.get(table, []):
         kept = {name: value for name, value in row.items() if name not in skipped}

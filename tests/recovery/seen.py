@@ -17,6 +17,12 @@ class Case(NamedTuple):
     wires: Sequence[Wire]
     broker_port: int
     loses: bool
+    mixes: bool = False
+
+    @property
+    def skips_sessions(self) -> bool:
+        """Whether what fetch sessions say may differ."""
+        return self.loses or self.mixes
 
 
 class Seen:
