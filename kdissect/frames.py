@@ -224,10 +224,18 @@ class Frames:
         """
         frames: list[Frame] = []
         first = self._probe.ends_first(end.connection)
-        table = self._from_opener if first == OPENER else self._from_accepter
-        cutting = table.get(end.connection)
-        if cutting is not None and cutting.state == SEARCHING:
-            self._look(cutting, True, frames)
+        for table in (self._from_opener, self._from_accepter):
+            cutting = table.get(end.connection)
+            if cutting is None or cutting.state != SEARCHING or cutting.waiting.span == 0:
+                continue
+            if first < 0:
+                window = cutting.waiting.window(False, True)
+                found = self._probe.find_start(end.connection, cutting.direction, window)
+                if found < 0:
+                    continue
+                first = cutting.direction
+            if first == cutting.direction:
+                self._look(cutting, True, frames)
         return frames
 
     def take_counts(self, connection: Connection) -> tuple[tuple[int, int], tuple[int, int]]:

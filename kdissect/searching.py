@@ -108,7 +108,10 @@ class Probe:
         return True
 
     def ends_first(self, connection: Connection) -> i64:
-        """Which direction to finish first at the end of a connection: it tells of the other."""
+        """Which direction to finish first at the end of a connection: it tells of the other.
+
+        -1 for the first in which a frame is found.
+        """
         return OPENER
 
 

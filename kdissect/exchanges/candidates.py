@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from kdissect.errors import DecodeError
 from kdissect.exchanges.memory import ConnectionState, has_spoken
 from kdissect.messages.facts import FactSink, Interner
-from kdissect.protocol.apis import APIS, api_name, response_header_version
+from kdissect.protocol.apis import API_VERSIONS, APIS, api_name, response_header_version
 from kdissect.protocol.error_codes import error_codes
 from kdissect.protocol.plans import Plan, Plans
 from kdissect.protocol.readers import NULL, VARIABLE
@@ -23,6 +23,7 @@ TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 MAX_PARTITION: Final = 1_000_000
 MAX_THROTTLE_MS: Final = 3_600_000
 SPOKEN_WEIGHT: Final = 20  # of an API that the connection is known to speak, against 1
+NO_SUCH_VERSION: Final = b"\0\x23"  # error 35
 FORGOTTEN_AFTER: Final = 1000  # tries, then names read from what nothing may be are let go
 
 
@@ -74,6 +75,9 @@ class Candidates:
             if 0 <= start <= len(data) and self._fits(layout, data, start):
                 for key, version in layout.members:
                     versions.setdefault(key, []).append(version)
+        if data[4:6] == NO_SUCH_VERSION and API_VERSIONS in versions:
+            # A broker answers a version it does not know in the layout of v0.
+            versions[API_VERSIONS].append(APIS[API_VERSIONS].highest)
         return [Candidate(key, min(found), max(found)) for key, found in sorted(versions.items())]
 
     def _fits(self, layout: Layout, data: bytes, start: int) -> bool:

@@ -46,7 +46,9 @@ class Fitting:
         if not plans:
             return PLAUSIBLE if has_client_id else NOT
         found = self._best(plans, data, header.body_offset, size)
-        is_telling = has_client_id or size - header.body_offset >= TELLING_SIZE
+        if has_client_id:
+            return found
+        is_telling = len(data) == size and size - header.body_offset >= TELLING_SIZE
         return found if is_telling else min(found, PLAUSIBLE)
 
     def response(self, key: i64, version: i64, data: bytes, size: i64) -> i64:

@@ -92,6 +92,8 @@ BITS: Final = (1 << VARIANT_SHIFT) - 1
 # Responses that wait for a request behind a hole, of one connection: holes wait for 30 s at most.
 EARLY_LIMIT: Final = 256
 EARLY_BYTES: Final = 64 << 20
+# Where ids count up, a request may be captured so long after its response.
+LATE_NS: Final = 1_000_000_000
 
 TELLING_SIZE: Final = 24  # of a response that fits one API: fewer bytes may fit by chance
 ILLEGAL_SASL_STATE: Final = 34
@@ -438,7 +440,7 @@ class Exchanges:
         if at < 0 and state.login.in_tokens and may_be_token(state.login.mechanism, data):
             state.login.receive_raw(data, frame.missing == 0)
             return _NOTHING
-        if at < 0 and state.login.count == 0 and not frame.missing and is_token(data):
+        if at < 0 and is_token(data) and (data or not (state.login.count or frame.missing)):
             # What the client said before was not captured, or comes later.
             return _NOTHING
         if len(data) < 4:
@@ -490,11 +492,18 @@ class Exchanges:
         left: list[EarlyResponse] = []
         is_met = False
         # Packets may be captured in another order; ids that all are the same tell nothing then.
-        before = exchange.request_start
+        start = exchange.request_start
+        before = start
         if exchange.correlation_id != state.last_correlation_id:
             before -= REORDER_NS
+        counts_up = NULL < state.last_correlation_id < exchange.correlation_id
         for early in state.early:
-            if early.frame.start_time_ns < before:
+            time_ns = early.frame.start_time_ns
+            if counts_up and early.correlation_id >= exchange.correlation_id:
+                before_this = start - LATE_NS
+            else:
+                before_this = before
+            if time_ns < before_this:
                 done.append(self._orphan(state, early))
             elif not is_met and early.correlation_id == exchange.correlation_id:
                 is_met = True

@@ -24,13 +24,14 @@ from mypy_extensions import i64
 
 from kdissect.exchanges.fitting import EXACT, NOT, Fitting
 from kdissect.exchanges.memory import ConnectionState
-from kdissect.messages.headers import FIXED_HEADER_SIZE
-from kdissect.searching import NOT_HERE, Window
+from kdissect.searching import NOT_HERE, WAIT, Window
 
 TRUST: Final = 3
 # int32 size below 112 MiB, an int16 key of Apache or AutoMQ, an int16 version below 32.
 HEADER: Final = re.compile(rb"[\0-\x06][\0-\xff]{3}(?:\0[\0-\x7f]|[\x01\x02][\0-\xff])\0[\0-\x1f]")
 HEADER_SIZE: Final = 8
+TOLD_SIZE: Final = 20  # fewer bytes of a frame tell nothing of how it goes on
+CLIENT_ID: Final = 12  # where in a frame with its size field the length of a client id is
 JUDGED_SIZE: Final = 12  # size field, key, version and correlation id
 MIN_SIZE: Final = 8
 MAX_SIZE: Final = 104_857_600  # socket.request.max.bytes, the broker's default
@@ -47,20 +48,27 @@ class RequestSearch:
     def find(self, state: ConnectionState, window: Window) -> i64:
         """The first guess that holds; NOT_HERE, or WAIT for one that may."""
         at = window.start
+        wait_at: i64 = -1
+        need: i64 = 0
         while True:
             match = HEADER.search(window.data, at, window.end)
             if match is None:
-                return self._last_bytes(window)
+                break
             at = match.start()
             answer = self._judge(state, window, at)
-            if answer != NOT_HERE:
+            if answer >= 0:
                 return answer
+            if answer == WAIT and wait_at < 0:
+                wait_at = at
+                need = window.need
+                if at in window.starts:
+                    break
             at += 1
-
-    def _last_bytes(self, window: Window) -> i64:
-        """Nothing starts here, but in bytes too few to tell."""
         if window.is_last:
             return NOT_HERE
+        if wait_at >= 0:
+            return window.wait(wait_at, need)
+        # The last bytes may be the first of a header.
         return window.wait(max(window.start, window.end - HEADER_SIZE + 1), window.end + 1)
 
     def _judge(self, state: ConnectionState, window: Window, start: i64) -> i64:
@@ -73,6 +81,8 @@ class RequestSearch:
         if is_known:
             score += 2
         is_aligned = False
+        # Where the sides are not known, a response may look like a request without a client.
+        has_client = state.request_direction >= 0
         count: i64 = 0
         while at < window.end:
             seen = window.seen_from(at)
@@ -84,7 +94,8 @@ class RequestSearch:
                 if seen == window.end:
                     break
                 # A hole in the header.
-                return start if score >= TRUST and (is_start or is_known) else NOT_HERE
+                is_likely = score >= TRUST and has_client
+                return start if is_likely and (is_start or is_known) else NOT_HERE
             size: i64 = i64(read_i32_be(data, at))
             if size < MIN_SIZE or size > MAX_SIZE:
                 return NOT_HERE
@@ -92,29 +103,32 @@ class RequestSearch:
             fit = self.fitting.request(data[at + 4 : min(end, seen)], size)
             if fit == NOT:
                 return NOT_HERE
-            score += fit
+            if end <= seen or seen - at >= TOLD_SIZE:
+                score += fit
             if count > 0:
                 score += 1
             count += 1
+            if not has_client and seen - at >= CLIENT_ID + 2:
+                has_client = i64(read_i16_be(data, at + CLIENT_ID)) > 0
             at = end
             if end in window.ends:
                 if not is_aligned:
                     score += 1
                 is_aligned = True
-            if score >= TRUST and (is_aligned or (is_known and fit == EXACT)):
+            if score >= TRUST and has_client and (is_aligned or (is_known and fit == EXACT)):
                 return start
             if count >= LONG_CHAIN and fit == EXACT:
                 return start
         if window.can_wait(start):
             return window.wait(start, max(at, window.end + 1))
-        return start if score >= TRUST else NOT_HERE
+        return start if score >= TRUST and has_client else NOT_HERE
 
 
 def continues(state: ConnectionState, data: bytes, at: i64, seen: i64) -> bool:
     """Whether the frame at `at` has the client id of the connection and a next correlation id."""
     last = state.last_correlation_id
     known = state.last_client_id.encode() if state.last_client_id else b""
-    start = at + 4 + FIXED_HEADER_SIZE
+    start = at + CLIENT_ID
     if not known or start + 2 + len(known) > seen:
         return False
     step = i64(read_i32_be(data, at + 8)) - last

@@ -3,7 +3,7 @@
 A guess is a size field before the correlation id of a request that waits. From there on frames must
 follow each other, none may be what its request cannot be answered with, and ids must not go back.
 What speaks for a guess is counted as in `request_search`, with 1 for the answer to the request that
-has waited longest.
+has waited longest; where no frame was captured whole, 1 more is asked for.
 
 Without any request (nothing was captured of that direction) CHAIN frames are believed that begin
 with their segment and follow each other with ids that go up, when each may be a response and one
@@ -18,14 +18,15 @@ from mypy_extensions import i64
 
 from kdissect.exchanges.candidates import Candidates
 from kdissect.exchanges.exchange import Exchange
-from kdissect.exchanges.fitting import NOT, Fitting
+from kdissect.exchanges.fitting import EXACT, NOT, Fitting
 from kdissect.exchanges.memory import ConnectionState
-from kdissect.searching import NOT_HERE, Window
+from kdissect.searching import NOT_HERE, WAIT, Window
 from kdissect.streams.acknowledged import REORDER_NS
 
 TRUST: Final = 3
 MAX_SIZE: Final = (100 << 20) + (64 << 10)
 MAX_ASKED: Final = 64  # requests that wait and are looked for
+TOLD_SIZE: Final = 20  # fewer bytes of a frame tell nothing of how it goes on
 CHAIN: Final = 3
 TELLING_SIZE: Final = 24
 ID_STEP: Final = 1000
@@ -43,6 +44,8 @@ class ResponseSearch:
         pending = state.pending[state.pending_head : state.pending_head + MAX_ASKED]
         needles = {pack(">i", exchange.correlation_id) for exchange in pending}
         at = window.start
+        wait_at: i64 = -1
+        need: i64 = 0
         while pending:
             nearest: i64 = -1
             for needle in needles:
@@ -52,28 +55,35 @@ class ResponseSearch:
             if nearest < 0:
                 break
             at = nearest - 4
-            answer = self._judge(state, pending, window, at)
-            if answer != NOT_HERE:
+            answer = self._judge(pending, window, at)
+            if answer >= 0:
                 return answer
+            if answer == WAIT and wait_at < 0:
+                wait_at = at
+                need = window.need
+                if at in window.starts:
+                    break
             at += 1
-        return let_go(state, window)
+        answer = let_go(state, window)
+        if wait_at >= 0:
+            # Bytes before the guess may yet be of a request that comes late.
+            return window.wait(min(window.at, wait_at), min(window.need, need))
+        return answer
 
-    def _judge(
-        self, state: ConnectionState, pending: list[Exchange], window: Window, start: i64
-    ) -> i64:
+    def _judge(self, pending: list[Exchange], window: Window, start: i64) -> i64:
         """Whether a chain of responses starts at `start`: its index, NOT_HERE or WAIT."""
         data = window.data
         at = start
         is_start = start in window.starts
         score: i64 = 1 if is_start else 0
+        trust: i64 = TRUST + 1
         is_aligned = False
-        count: i64 = 0
         asked: i64 = 0
         while at < window.end:
             seen = window.seen_from(at)
             if seen - at < 8 and seen < window.end:
                 # A hole in the header.
-                return start if count > 0 and score >= TRUST and is_start else NOT_HERE
+                return start if score >= trust and is_start else NOT_HERE
             if seen - at < 8:
                 break
             size: i64 = i64(read_i32_be(data, at))
@@ -81,7 +91,6 @@ class ResponseSearch:
                 return NOT_HERE
             end = at + 4 + size
             index = index_of(pending, i64(read_i32_be(data, at + 4)), asked)
-            fit: i64 = 0
             if index >= 0:
                 request = pending[index]
                 if request.request_start > window.time_at(at) + REORDER_NS:
@@ -90,23 +99,25 @@ class ResponseSearch:
                 fit = self.fitting.response(request.api_key, request.api_version, body, size)
                 if fit == NOT:
                     return NOT_HERE
-                score += fit
+                if end <= seen:
+                    trust = TRUST
+                if end <= seen or seen - at >= TOLD_SIZE:
+                    score += min(fit, EXACT)
                 if index == asked:
                     score += 1
+                if at > start:
+                    score += 1
                 asked = index + 1
-            if count > 0 and index >= 0:
-                score += 1
-            count += 1
             at = end
             if end in window.ends:
                 if not is_aligned:
                     score += 1
                 is_aligned = True
-            if score >= TRUST and is_aligned:
+            if score >= trust and is_aligned:
                 return start
         if window.can_wait(start):
             return window.wait(start, max(at, window.end + 1))
-        return start if score >= TRUST else NOT_HERE
+        return start if score >= trust else NOT_HERE
 
     def find_alone(self, window: Window) -> i64:
         """The same where there is no request at all."""

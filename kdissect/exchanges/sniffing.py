@@ -32,7 +32,7 @@ class Sniffer(Probe):
 
     def ends_first(self, connection: Connection) -> i64:
         """See `Probe.ends_first`: requests tell what responses are."""
-        return max(0, self.exchanges.state_of(connection).request_direction)
+        return self.exchanges.state_of(connection).request_direction
 
     def find_start(self, connection: Connection, direction: i64, window: Window) -> i64:
         """See `Probe.find_start`."""
