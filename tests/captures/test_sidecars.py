@@ -12,7 +12,11 @@ import pytest
 from tools.record import contents
 
 CAPTURES = Path(__file__).parents[2] / "captures"
-NAMES = sorted(path.stem for path in CAPTURES.glob("*.pcapng"))
+NAMES = [
+    path.relative_to(CAPTURES).as_posix().removesuffix(".pcapng")
+    for directory in contents.DIRECTORIES
+    for path in sorted(directory.glob("*.pcapng"))
+]
 TOTAL_LIMIT = 20_000_000
 SIDECAR_LIMIT = 1_500_000
 SIZE_LIMITS = {"quickstart": 2_000_000}
@@ -53,7 +57,7 @@ def test_there_is_a_quickstart_capture() -> None:
 
 
 def test_all_captures_together_stay_small() -> None:
-    assert sum(path.stat().st_size for path in CAPTURES.iterdir()) < TOTAL_LIMIT
+    assert sum(path.stat().st_size for path in CAPTURES.rglob("*")) < TOTAL_LIMIT
 
 
 def test_each_capture_and_side_car_stays_small(name: str) -> None:
@@ -62,14 +66,17 @@ def test_each_capture_and_side_car_stays_small(name: str) -> None:
 
 
 def test_every_capture_has_a_side_car_and_both_are_in_the_readme() -> None:
-    assert sorted(path.stem for path in CAPTURES.glob("*.json")) == NAMES
-    assert contents.table() in (CAPTURES / "README.md").read_text(encoding="utf-8")
+    for directory in contents.DIRECTORIES:
+        captures = {path.stem for path in directory.glob("*.pcapng")}
+        assert {path.stem for path in directory.glob("*.json")} == captures
+        readme = (directory / "README.md").read_text(encoding="utf-8")
+        assert contents.table(directory) in readme
 
 
 def test_the_side_car_describes_its_capture(name: str, sidecar: dict[str, Any]) -> None:
     data = (CAPTURES / f"{name}.pcapng").read_bytes()
     assert sidecar["capture"] == {
-        "file": f"{name}.pcapng",
+        "file": f"{Path(name).name}.pcapng",
         "sha256": hashlib.sha256(data).hexdigest(),
         "size": len(data),
         "packets": packet_count(data),

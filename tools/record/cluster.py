@@ -9,8 +9,6 @@ from typing import NamedTuple
 from tools.record.configuration import (
     FIRST_WITH_JAAS_PROPERTIES,
     KRAFT,
-    PLAINTEXT,
-    SASL,
     USERS,
     ZOOKEEPER,
     Layout,
@@ -24,6 +22,7 @@ from tools.record.configuration import (
 )
 from tools.record.processes import JavaServer, Pause, free_port, run_tool
 from tools.record.releases import Release
+from tools.record.tls import HOST, KeyStore, broker_properties, jvm_options
 
 KAFKA_STARTED = r"started \(kafka\.server\.Kafka(Raft)?Server\)"
 ZOOKEEPER_STARTED = r"binding to port|Started AdminServer|PrepRequestProcessor.*started"
@@ -41,6 +40,7 @@ class ClusterSettings(NamedTuple):
     heap_megabytes: int
     properties: dict[str, str]
     java: str = "java"
+    key_logger: Path | None = None  # the jar of the JVM's agent that writes the key log
 
 
 class Cluster:
@@ -53,6 +53,9 @@ class Cluster:
         wanted = settings.port
         self.ports = Ports(*(free_port(wanted + step) for step in (0, 2, 1, 89)))
         self.servers: dict[int, JavaServer] = {}
+        self.key_log = directory / "tls.keys"
+        tls = settings.layout.tls
+        self._key_store = None if tls is None else KeyStore.make(directory)
         self._class_path = class_path
         self._directory = directory
         self._zookeeper: JavaServer | None = None
@@ -60,13 +63,20 @@ class Cluster:
     @property
     def address(self) -> str:
         """What clients bootstrap from."""
-        return f"127.0.0.1:{self.ports.client}"
+        host = "127.0.0.1" if self._key_store is None else HOST
+        return f"{host}:{self.ports.client}"
 
     @property
     def open_address(self) -> str:
-        """A listener without SASL."""
-        has_sasl = self.settings.layout.has_sasl
-        return f"127.0.0.1:{self.ports.inter_broker if has_sasl else self.ports.client}"
+        """A listener without SASL and TLS."""
+        has_own = self.settings.layout.has_open_listener
+        return f"127.0.0.1:{self.ports.inter_broker if has_own else self.ports.client}"
+
+    @property
+    def certificates(self) -> str:
+        """What clients must trust, as PEM."""
+        assert self._key_store is not None
+        return self._key_store.certificates
 
     @property
     def captured_ports(self) -> list[int]:
@@ -79,7 +89,7 @@ class Cluster:
     @property
     def listeners(self) -> list[str]:
         """The names of the captured listeners, as brokers log them."""
-        names = [SASL if self.settings.layout.has_sasl else PLAINTEXT]
+        names = [self.settings.layout.protocol]
         return [*names, "CONTROLLER"] if self.settings.layout.captures_everything else names
 
     @property
@@ -165,9 +175,13 @@ class Cluster:
         properties = kafka_properties(
             settings.release, settings.mode, settings.layout, node, self.ports, self.nodes
         )
+        options = [write_logging(settings.release, directory)]
+        if self._key_store is not None and settings.layout.tls is not None:
+            properties |= broker_properties(self._key_store)
+            logger = settings.key_logger
+            options += jvm_options(settings.layout.tls, directory, logger, self.key_log)
         properties |= {"log.dirs": f"{directory}/data", **settings.properties}
         write_properties(file, properties)
-        options = [write_logging(settings.release, directory)]
         needs_jaas_file = settings.release.number < FIRST_WITH_JAAS_PROPERTIES
         if settings.layout.has_sasl and needs_jaas_file:
             options.append(write_jaas(settings.release, directory))

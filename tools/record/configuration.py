@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tools.record.releases import LOG4J2, Release
+from tools.record.tls import HOST, Tls
 
 KRAFT = "kraft"
 ZOOKEEPER = "zookeeper"
@@ -67,8 +68,20 @@ class Layout(NamedTuple):
     brokers: int = 1
     controllers: int = 0
     has_sasl: bool = False
+    tls: Tls | None = None
     captures_everything: bool = False  # the traffic among servers too
     has_joining_controllers: bool = False  # all but the first join the quorum by themselves
+
+    @property
+    def protocol(self) -> str:
+        """What clients speak; the listener's name too."""
+        plain = {False: PLAINTEXT, True: SASL}[self.has_sasl]
+        return plain if self.tls is None else {PLAINTEXT: "SSL", SASL: "SASL_SSL"}[plain]
+
+    @property
+    def has_open_listener(self) -> bool:
+        """Whether there is a second listener, without TLS and SASL, that is not captured."""
+        return self.protocol != PLAINTEXT
 
 
 class Node(NamedTuple):
@@ -81,7 +94,7 @@ class Node(NamedTuple):
 
 
 class Ports(NamedTuple):
-    """The ports, the same on every address: clients', servers' own when SASL, controllers'."""
+    """The ports, the same on every address: clients', servers' own if another, controllers'."""
 
     client: int
     inter_broker: int
@@ -149,22 +162,28 @@ def kafka_properties(
         return properties | {"host.name": node.address, "port": str(ports.client)}
     listeners = _listeners(layout, node, ports) if node.is_broker else {}
     advertised = ",".join(f"{name}://{place}" for name, place in listeners.items())
+    if layout.tls is not None:
+        advertised = advertised.replace(
+            f"{layout.protocol}://127.0.0.1:", f"{layout.protocol}://{HOST}:"
+        )
     if node.is_controller:
         listeners |= {CONTROLLER: f"{node.address}:{ports.controller}"}
     properties["listeners"] = ",".join(f"{name}://{place}" for name, place in listeners.items())
     if node.is_broker:
         properties["advertised.listeners"] = advertised
     if layout.has_sasl:
-        properties |= _sasl_properties(release)
+        properties |= _sasl_properties(release, layout.protocol)
         properties |= _token_properties(release, mode)
+    if layout.has_open_listener:
+        properties["security.inter.broker.protocol"] = PLAINTEXT
     return properties
 
 
 def _listeners(layout: Layout, node: Node, ports: Ports) -> dict[str, str]:
-    if not layout.has_sasl:
+    if not layout.has_open_listener:
         return {PLAINTEXT: f"{node.address}:{ports.client}"}
     return {
-        SASL: f"{node.address}:{ports.client}",
+        layout.protocol: f"{node.address}:{ports.client}",
         PLAINTEXT: f"{node.address}:{ports.inter_broker}",
     }
 
@@ -191,18 +210,15 @@ def _kraft_properties(
         **quorum,
         "controller.listener.names": CONTROLLER,
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
-        "SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "SASL_PLAINTEXT:SASL_PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL",
     }
 
 
-def _sasl_properties(release: Release) -> dict[str, str]:
-    properties = {
-        "sasl.enabled.mechanisms": ",".join(mechanisms(release)),
-        "security.inter.broker.protocol": PLAINTEXT,
-    }
+def _sasl_properties(release: Release, protocol: str) -> dict[str, str]:
+    properties = {"sasl.enabled.mechanisms": ",".join(mechanisms(release))}
     if release.number >= FIRST_WITH_JAAS_PROPERTIES:
         for name in mechanisms(release):
-            key = f"listener.name.{SASL.lower()}.{name.lower()}.sasl.jaas.config"
+            key = f"listener.name.{protocol.lower()}.{name.lower()}.sasl.jaas.config"
             properties[key] = LOGIN_MODULES[name]
     return properties
 

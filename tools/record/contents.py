@@ -1,6 +1,6 @@
-"""The table of captures in captures/README.md, from the side-cars.
+"""The tables of captures in captures/README.md and captures/tls/README.md, from the side-cars.
 
-python -m tools.record.contents     put it there, between its two marks
+python -m tools.record.contents     put them there, between their two marks
 """
 
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 CAPTURES = Path(__file__).resolve().parents[2] / "captures"
-README = CAPTURES / "README.md"
+DIRECTORIES = (CAPTURES, CAPTURES / "tls")
 BEGIN, END = "<!-- captures: begin -->\n", "<!-- captures: end -->\n"
 SHOWS = {
     "quickstart": "a small shop's session; see below",
@@ -29,14 +29,20 @@ SHOWS = {
     "tokens": "a delegation token: made, described, renewed, used, expired",
     "cluster": "three brokers and the controllers: replication, reassignment, fail-over, markers",
     "voters": "controllers that join the quorum, and its leader that is removed",
+    "tls12": "TLS 1.2, twelve suites: GCM, ChaCha20-Poly1305, CBC with SHA-1, 256 and 384",
+    "tls12-old": "TLS 1.2 with session ids and without extended master secret",
+    "tls13": "TLS 1.3, all its suites that Java has",
+    "tls13-rekeyed": "TLS 1.3 with key updates, by the broker and in answer by the clients",
+    "tls-sasl": "logins behind TLS, one of them refused; the keys are in the capture",
+    "tls-closed": "TLS 1.3 without keys",
 }
 CLIENTS = ("kafka-clients", "kafka-streams", "librdkafka", "kafka-python", "aiokafka",
            "sarama", "franz-go", "kafkajs")  # fmt: skip
 
 
-def table() -> str:
-    """The rows of all captures, quickstart first."""
-    sidecars = [json.loads(path.read_text(encoding="utf-8")) for path in CAPTURES.glob("*.json")]
+def table(directory: Path) -> str:
+    """The rows of a directory's captures, quickstart first."""
+    sidecars = [json.loads(path.read_text(encoding="utf-8")) for path in directory.glob("*.json")]
     sidecars.sort(key=lambda sidecar: (sidecar["scenario"] != "quickstart", order(sidecar)))
     lines = [
         "| capture | Kafka | clients | packets | what it shows |",
@@ -72,9 +78,12 @@ def spoken(version: str | list[str]) -> str:
 
 
 def main() -> None:
-    before, rest = README.read_text(encoding="utf-8").split(BEGIN)
-    after = rest.split(END)[1]
-    README.write_text(before + BEGIN + table() + END + after, encoding="utf-8")
+    for directory in DIRECTORIES:
+        readme = directory / "README.md"
+        before, rest = readme.read_text(encoding="utf-8").split(BEGIN)
+        after = rest.split(END)[1]
+        text = before + BEGIN + table(directory) + END + after
+        readme.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

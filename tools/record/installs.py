@@ -15,6 +15,7 @@ from tools.record.releases import LOG4J2, RELEASES, version_number
 
 LOG4J_VERSION = "2.25.1"
 JACKSON_VERSION = "2.21.2"
+KEY_LOGGER_VERSION = "4.0.0"
 # The environment of the newest Python clients; one of an older client replaces its line.
 PYTHON_CLIENTS = {
     "librdkafka": "confluent-kafka==2.16.1",
@@ -48,12 +49,15 @@ class Artifact(NamedTuple):
     group: str
     name: str
     version: str
+    is_alone: bool = False  # without what it depends on
 
     def to_xml(self) -> str:
         """The coordinate as a pom's dependency element."""
+        all_others = "<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>"
+        exclusions = f"<exclusions>{all_others}</exclusions>" if self.is_alone else ""
         return (
             f"<dependency><groupId>{self.group}</groupId><artifactId>{self.name}</artifactId>"
-            f"<version>{self.version}</version></dependency>"
+            f"<version>{self.version}</version>{exclusions}</dependency>"
         )
 
 
@@ -171,6 +175,13 @@ def node_modules() -> Path:
         )
         installed.write_text(wanted)
     return directory / "node_modules"
+
+
+def key_logger() -> Path:
+    """The jar of an agent for JVMs that writes the keys of their TLS sessions."""
+    name = f"extract-tls-secrets-{KEY_LOGGER_VERSION}"
+    artifact = Artifact("name.neykov", "extract-tls-secrets", KEY_LOGGER_VERSION, True)
+    return _fetch_jars(name, [artifact]) / f"{name}.jar"
 
 
 def java_version(java: str) -> str:

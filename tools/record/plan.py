@@ -83,6 +83,12 @@ PLAN = (
     Row("cluster", "3.9.1", ("java@3.9.1",)),
     Row("cluster", NEWEST, ("java",)),
     Row("voters", NEWEST),
+    Row("tls12", NEWEST),
+    Row("tls12-old", "2.8.2", ("java@2.8.2", "franz", "kafkajs")),
+    Row("tls13", NEWEST),
+    Row("tls13-rekeyed", NEWEST, ("java", "librdkafka")),
+    Row("tls-sasl", NEWEST),
+    Row("tls-closed", NEWEST, ("kafka_python",)),
 )
 
 

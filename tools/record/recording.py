@@ -10,6 +10,7 @@ from tools.record import installs
 from tools.record.agents import AgentProcess, Reply, python_version, start_agent
 from tools.record.cluster import Cluster, ClusterSettings
 from tools.record.configuration import KRAFT, ZOOKEEPER, Layout
+from tools.record.key_log import inject, write_key_log
 from tools.record.releases import RELEASES, Release
 from tools.record.request_log import read_request_logs
 from tools.record.sidecar import Facts, Journal, capture_facts, write_sidecar
@@ -67,7 +68,7 @@ class Stage:
         return reply
 
     def prepare(self, operation: str, **arguments: Any) -> Reply:
-        """Let the newest Java client do something through the listener without SASL."""
+        """Let the newest Java client do something through the listener without SASL and TLS."""
         agent = self._agent("java", self.cluster.open_address)
         agent.send(operation, client="backstage", **arguments)
         return agent.receive()
@@ -80,7 +81,7 @@ class Stage:
         for topic in topics:
             name = topic["name"]
             if name in ids:
-                self._remember(topic, ids[name])
+                self.remember(topic, ids[name])
         return None
 
     def stop_agents(self) -> None:
@@ -99,9 +100,10 @@ class Stage:
                 *("--create", "--topic", topic["name"], *numbers),
                 *(word for config in configs for word in ("--config", config)),
             )
-            self._remember(topic, None)
+            self.remember(topic, None)
 
-    def _remember(self, topic: dict[str, Any], topic_id: str | None) -> None:
+    def remember(self, topic: dict[str, Any], topic_id: str | None) -> None:
+        """A topic that was created, for the side-car."""
         configs = topic.get("configs", {})
         self.topics.append([topic["name"], topic_id, topic["partitions"], configs])
 
@@ -153,6 +155,11 @@ def record(scenario: Scenario, name: str, options: Options, capture: Path) -> No
             sniffer.kill()
             cluster.stop()
         to_pcapng(directory / "capture.pcap", capture)
+        if cluster.key_log.exists():
+            keys = capture.with_suffix(".keys")
+            write_key_log(cluster.key_log, capture, cluster.ports.client, keys)
+            if scenario.layout.tls is not None and scenario.layout.tls.has_keys_inside:
+                inject(keys, capture)
         software = {
             "kafka": options.kafka_version,
             **stage.software,
@@ -173,6 +180,7 @@ def record(scenario: Scenario, name: str, options: Options, capture: Path) -> No
 
 
 def _settings(scenario: Scenario, options: Options) -> ClusterSettings:
+    tls = scenario.layout.tls
     properties, place = scenario.broker_properties, (options.release, options.cluster_mode)
     return ClusterSettings(
         options.release,
@@ -182,6 +190,7 @@ def _settings(scenario: Scenario, options: Options) -> ClusterSettings:
         options.heap_megabytes,
         properties if isinstance(properties, dict) else properties(*place),
         options.java,
+        installs.key_logger() if tls is not None and tls.has_key_log else None,
     )
 
 

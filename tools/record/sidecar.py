@@ -40,6 +40,7 @@ EVENT_TABLES: dict[str, tuple[str, ...]] = {
 }
 OPERATION_COLUMNS = ("session", "operation", "start_ns", "end_ns", "arguments", "result")
 ROLES = {"open_producer": "producer", "open_consumer": "consumer"}
+PEM = "-----BEGIN"
 UNTOLD_ARGUMENTS = ("client", "records", "records_file")
 
 
@@ -62,6 +63,11 @@ class Journal:
         arguments = {
             name: value for name, value in reply.arguments.items() if name not in UNTOLD_ARGUMENTS
         }
+        if isinstance(arguments.get("settings"), dict):
+            arguments["settings"] = {
+                name: "PEM" if str(value).startswith(PEM) else value
+                for name, value in arguments["settings"].items()
+            }
         self.operations.append(
             [session, reply.operation, reply.start_ns, reply.end_ns, arguments, reply.result]
         )

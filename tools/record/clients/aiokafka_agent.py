@@ -12,6 +12,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListen
 from aiokafka.errors import KafkaError
 
 from tools.record.clients.agent import Agent, Command, Produced, consumed, iter_records, serve
+from tools.record.clients.encryption import with_context
 
 TIMEOUT_SECONDS = 20.0
 
@@ -54,7 +55,7 @@ class AiokafkaAgent(Agent):
                 transactional_id=transactional_id,
                 linger_ms=linger_ms,
                 max_batch_size=batch_size,
-                **(settings or {}),
+                **with_context(settings or {}),
             )
             await producer.start()
             return producer
@@ -104,7 +105,7 @@ class AiokafkaAgent(Agent):
                 isolation_level=isolation,
                 fetch_max_wait_ms=max_wait_ms,
                 max_partition_fetch_bytes=fetch_size,
-                **(settings or {}),
+                **with_context(settings or {}),
             )
             if assign is None:
                 consumer.subscribe(topics or [], listener=Listener(self, client, group))

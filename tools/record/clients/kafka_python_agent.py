@@ -20,6 +20,7 @@ except ImportError:  # until 2.x
     from kafka.oauth import AbstractTokenProvider
 
 from tools.record.clients.agent import Agent, Command, Produced, consumed, iter_records, serve
+from tools.record.clients.encryption import with_context
 
 TIMEOUT_SECONDS = 20.0
 HAS_ISOLATION = "isolation_level" in KafkaConsumer.DEFAULT_CONFIG
@@ -250,8 +251,8 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 def _understood(settings: dict[str, Any] | None) -> dict[str, Any]:
-    """Settings with what JSON cannot say as what it must be: versions and token providers."""
-    known = dict(settings or {})
+    """Settings with what JSON cannot say as what it must be: versions, token providers, TLS."""
+    known = with_context(settings or {})
     if "api_version" in known:  # JSON has no tuples
         known["api_version"] = known["api_version"] and tuple(known["api_version"])
     if "token" in known:

@@ -38,7 +38,15 @@ function kafka({ client, settings = {} }) {
     brokers: [bootstrap],
     logLevel: logLevel.NOTHING,
     ...(sasl ? { sasl } : {}),
+    ...(settings.tls_ca ? { ssl: tls(settings) } : {}),
   });
+}
+
+function tls(settings) {
+  const version = settings.tls_version && `TLSv${settings.tls_version}`;
+  const versions = version ? { minVersion: version, maxVersion: version } : {};
+  const ciphers = settings.tls_ciphers ? { ciphers: settings.tls_ciphers } : {};
+  return { ca: [settings.tls_ca], ...versions, ...ciphers };
 }
 
 function failed(session, operation, error, topic) {

@@ -4,6 +4,7 @@ from tools.record.recording import Scenario
 from tools.record.scenarios import (
     administration,
     basics,
+    encryption,
     groups,
     old_formats,
     policies,
@@ -37,6 +38,14 @@ SCENARIOS = {
     "voters": Scenario(
         replication.play_voters, replication.properties_of, replication.VOTERS_LAYOUT
     ),
+    "tls12": Scenario(encryption.play_tls12, encryption.only_tls12, encryption.LAYOUT),
+    "tls12-old": Scenario(encryption.play_tls12, encryption.only_tls12, encryption.OLD_LAYOUT),
+    "tls13": Scenario(encryption.play_tls13, SMALL_SINGLE_BROKER, encryption.LAYOUT),
+    "tls13-rekeyed": Scenario(
+        encryption.play_rekeyed, SMALL_SINGLE_BROKER, encryption.REKEYED_LAYOUT
+    ),
+    "tls-closed": Scenario(encryption.play_tls13, SMALL_SINGLE_BROKER, encryption.CLOSED_LAYOUT),
+    "tls-sasl": Scenario(encryption.play_sasl, SMALL_SINGLE_BROKER, encryption.SASL_LAYOUT),
     "bulk": Scenario(volume.play_bulk, volume.BROKER_PROPERTIES),
     "small": Scenario(volume.play_small, volume.BROKER_PROPERTIES),
 }

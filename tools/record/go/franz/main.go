@@ -71,6 +71,9 @@ func options(command loop.Command) []kgo.Opt {
 	case "SCRAM-SHA-256":
 		opts = append(opts, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism()))
 	}
+	if config := command.TLS(); config != nil {
+		opts = append(opts, kgo.DialTLSConfig(config))
+	}
 	if old := command.Setting("max_version"); old != "" {
 		opts = append(opts, kgo.MaxVersions(kversion.FromString(old)))
 	}

@@ -66,6 +66,10 @@ func configuration(command loop.Command) (*sarama.Config, error) {
 		config.Version = version
 		config.ApiVersionsRequest = version.IsAtLeast(sarama.V0_10_0_0)
 	}
+	if tls := command.TLS(); tls != nil {
+		config.Net.TLS.Enable = true
+		config.Net.TLS.Config = tls
+	}
 	if mechanism := command.Setting("mechanism"); mechanism != "" {
 		config.Net.SASL.Enable = true
 		config.Net.SASL.Mechanism = sarama.SASLMechanism(mechanism)
