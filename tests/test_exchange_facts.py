@@ -263,3 +263,19 @@ def test_a_session_has_its_lifetime_in_the_answer() -> None:
 def test_there_are_138_error_codes() -> None:
     """Section 14: -1 to 136."""
     assert sorted(error_codes()) == list(range(-1, 137))
+
+
+def test_errors_of_created_acls_say_which_resource_was_asked_for() -> None:
+    """A result of CreateAcls stands in the place of its creation and says no name."""
+    creations = [
+        {"resource_type": kind, "resource_name": name, "resource_pattern_type": 3,
+         "principal": "User:a", "host": "*", "operation": 3, "permission_type": 3}
+        for kind, name in ((2, "orders"), (3, "workers"), (4, "kafka-cluster"))
+    ]  # fmt: skip
+    results = [{"error_code": code, "error_message": None} for code in (31, 0, 42)]
+    talk = conversation().client(request("CreateAcls", 3, 1, creations=creations))
+    found = found_in(talk.broker(response("CreateAcls", 3, 1, results=results)))
+    assert found.columns("name", "resource", table="errors") == [
+        ("CLUSTER_AUTHORIZATION_FAILED", "topic orders"),
+        ("INVALID_REQUEST", "cluster kafka-cluster"),
+    ]

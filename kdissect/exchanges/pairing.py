@@ -18,6 +18,7 @@ from mypy_extensions import i64
 
 from kdissect.errors import DecodeError, Problem, UnknownApi
 from kdissect.exchanges.candidates import Candidates, weighed
+from kdissect.exchanges.created_acls import CREATE_ACLS, name_resources
 from kdissect.exchanges.decode_as import EXCLUDED, UNDECIDED, DecodeAs
 from kdissect.exchanges.exchange import (
     ANSWERED,
@@ -312,7 +313,9 @@ class Exchanges:
         exchange.request_end = frame.end_time_ns if frame.end_time_ns >= 0 else NULL
         exchange.request_size = frame.size
         exchange.request_packet = frame.start_packet
-        if self.keeps_frames or (self.keeps_group_frames and is_group_api(exchange.api_key)):
+        key = exchange.api_key
+        keeps = self.keeps_frames or key == CREATE_ACLS
+        if keeps or (self.keeps_group_frames and is_group_api(key)):
             exchange.request_frame = frame
         self._request_body(state, exchange, header, frame)
         if exchange.acks == 0 and exchange.api_key == API_PRODUCE:
@@ -576,6 +579,9 @@ class Exchanges:
         settle_answer(exchange, sink, is_whole)
         if state.login.is_open:
             settle_login(state.login, exchange, sink, is_whole)
+        if key == CREATE_ACLS and sink.errors and exchange.request_frame is not None:
+            asked = exchange.request_frame.data
+            name_resources(exchange.api_version, asked, frame.data, sink.errors)
         if key == API_FETCH:
             if is_whole:
                 settle_fetch(state, exchange, sink, self.sessions)
