@@ -18,7 +18,7 @@ COMPILED = """
     packets/decoder packets/fragments packets/ip packets/link packets/segment packets/tcp
     packets/tunnels packets/wireless
     streams/acknowledged streams/connections streams/copies streams/events streams/handshake
-    streams/held streams/receiver streams/recent streams/sequence
+    streams/held streams/receiver streams/recent streams/sequence streams/symptoms
     frames searching
     protocol/apis protocol/plans protocol/primitives protocol/projections protocol/readers
     protocol/structures

@@ -20,6 +20,7 @@ from kdissect.errors import (
 
 if TYPE_CHECKING:
     from kdissect.dissected import DissectedExchange, dissect
+    from kdissect.limits import Limits
     from kdissect.messages.bodies import decode, decode_request, decode_response
     from kdissect.messages.named import decode_message
     from kdissect.messages.old_bodies import decode_old
@@ -37,6 +38,7 @@ __all__ = [
     "DissectedExchange",
     "InvalidValue",
     "KdissectError",
+    "Limits",
     "Options",
     "OutputError",
     "Problem",
@@ -63,6 +65,7 @@ __all__ = [
 _LAZY = {
     "Balance": "kdissect.pipeline",
     "DissectedExchange": "kdissect.dissected",
+    "Limits": "kdissect.limits",
     "Options": "kdissect.pipeline",
     "Reading": "kdissect.pipeline",
     "Run": "kdissect.pipeline",

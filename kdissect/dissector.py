@@ -8,12 +8,12 @@ from kdissect.capture.packet import Packet
 from kdissect.errors import CorruptRecords, DecodeError, Problem
 from kdissect.exchanges.exchange import API_HEARTBEAT, Exchange, is_group_api
 from kdissect.exchanges.memory import ConnectionState
-from kdissect.exchanges.naming import WAITING_LIMIT, NameWait
+from kdissect.exchanges.naming import NameWait
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.exchanges.sniffing import Sniffer
 from kdissect.frames import Frames
+from kdissect.limits import Limits
 from kdissect.messages.batches import Batch
-from kdissect.messages.compression import DECOMPRESSED_LIMIT
 from kdissect.messages.facts import Partition
 from kdissect.messages.full_bodies import body_json, full_body, topic_names
 from kdissect.messages.internal_topics import is_opened
@@ -31,6 +31,7 @@ from kdissect.messages.records import (
     read_within,
 )
 from kdissect.packets.decoder import PacketDecoder
+from kdissect.packets.fragments import Fragments
 from kdissect.protocol.readers import NULL
 from kdissect.streams.connections import Streams
 from kdissect.streams.events import End, Event
@@ -58,7 +59,7 @@ class Dissector:
 
     `tables` names the tables whose rows are made. With `collects` the exchanges themselves are
     kept in `exchanges_done` for the caller to take. Exchanges whose bodies somebody may look at
-    wait for names of topics, `waiting_limit` bytes of them; without `waits` they do not.
+    wait for names of topics; without `waits` they do not.
     """
 
     def __init__(
@@ -68,20 +69,31 @@ class Dissector:
         has_payload: bool = False,
         verifies_crc: bool = False,
         collects: bool = False,
-        unpacked_limit: i64 = DECOMPRESSED_LIMIT,
         waits: bool = True,
-        waiting_limit: i64 = WAITING_LIMIT,
+        limits: Limits | None = None,
     ) -> None:
-        self.decoder = PacketDecoder()
-        self.streams = Streams()
-        self.frames = Frames(Sniffer(exchanges))
+        if limits is None:
+            limits = Limits()
+        self.decoder = PacketDecoder(Fragments(maximum_bytes=limits.fragment_bytes))
+        self.streams = Streams(
+            max_connections=limits.connections,
+            idle_ns=limits.idle_seconds * 1_000_000_000,
+            max_held=limits.reassembly_bytes,
+            max_held_in_all=limits.reassembly_bytes_in_all,
+        )
+        self.frames = Frames(
+            Sniffer(exchanges),
+            limits.frame_bytes,
+            limits.frame_bytes_in_all,
+            limits.search_bytes_in_all,
+        )
         self.exchanges = exchanges
         self.has_payload = has_payload
         self.verifies_crc = verifies_crc
         self.collects = collects
-        self.unpacked_limit = unpacked_limit
+        self.unpacked_limit: i64 = limits.unpacked_bytes
         self.exchanges_done: list[Exchange] = []
-        self.waiting = NameWait(exchanges.names, waiting_limit)
+        self.waiting = NameWait(exchanges.names, limits.name_wait_bytes)
         self.waits = waits
         # Kind → how many; and the first one, for callers that are strict.
         self.problem_counts: dict[str, int] = {}

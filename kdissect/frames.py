@@ -37,8 +37,8 @@ from kdissect.streams.events import OPENER, Chunk, Connection, End, Event, Gap
 
 # socket.request.max.bytes is 100 MiB; a response may hold as much and a header.
 MAX_FRAME_SIZE: Final = (100 << 20) + (64 << 10)
-# Bodies not yet complete, of all directions: ten of the largest.
-MAX_HELD: Final = 1 << 30
+# Bodies not yet complete, of all directions: the largest, and a quarter of it in others.
+MAX_HELD: Final = 128 << 20
 MAX_FAILURES: Final = 8  # impossible sizes before a direction is ignored
 TRUSTED_FRAMES: Final = 16  # frames in a row after which earlier failures are forgiven
 
@@ -56,14 +56,14 @@ class Frame:
     bytes before the first hole (`missing` = size - len(data)). `position` is the stream position
     of the size field. Start is the packet that holds the first byte of the size field, end the one
     that holds the last byte of the body; `end_time_ns` is -1 when that packet was not captured.
-    `index` counts the frames that start in the same packet from 0. `retransmits_*` are the
-    connection's running count of retransmitted segments at start and end.
+    `index` counts the frames that start in the same packet from 0. `troubles_*` are the
+    connection's running count of troubles at start and end.
     """
 
     __slots__ = (
         "connection", "direction", "position", "size", "data", "missing", "start_time_ns",
         "start_packet", "start_ordinal", "start_capture", "index", "end_time_ns", "end_packet",
-        "retransmits_at_start", "retransmits_at_end",
+        "troubles_at_start", "troubles_at_end",
     )  # fmt: skip
 
     def __init__(
@@ -81,8 +81,8 @@ class Frame:
         index: i64,
         end_time_ns: i64,
         end_packet: i64,
-        retransmits_at_start: i64,
-        retransmits_at_end: i64,
+        troubles_at_start: i64,
+        troubles_at_end: i64,
     ) -> None:
         self.connection = connection
         self.direction = direction
@@ -97,8 +97,8 @@ class Frame:
         self.index = index
         self.end_time_ns = end_time_ns
         self.end_packet = end_packet
-        self.retransmits_at_start = retransmits_at_start
-        self.retransmits_at_end = retransmits_at_end
+        self.troubles_at_start = troubles_at_start
+        self.troubles_at_end = troubles_at_end
 
 
 NOTHING: Final[list[Frame]] = []
@@ -114,7 +114,7 @@ class Cutting:
 
     __slots__ = (
         "connection", "direction", "state", "position", "size", "wanted", "parts", "held",
-        "is_holed", "time_ns", "packet", "ordinal", "capture", "index", "retransmits",
+        "is_holed", "time_ns", "packet", "ordinal", "capture", "index", "troubles",
         "framed", "skipped", "waiting", "waited", "was_found", "lost", "failures",
         "frames_since_found",
     )  # fmt: skip
@@ -135,7 +135,7 @@ class Cutting:
         self.ordinal: i64 = -1
         self.capture: i64 = 0
         self.index: i64 = -1
-        self.retransmits: i64 = 0
+        self.troubles: i64 = 0
         self.framed: i64 = 0
         self.skipped: i64 = 0
         # What the probe wants to see more of, and its size as counted for all directions.
@@ -155,14 +155,14 @@ class Cutting:
         self.packet = chunk.packet
         self.ordinal = chunk.ordinal
         self.capture = chunk.capture
-        self.retransmits = self.connection.retransmits
+        self.troubles = self.connection.troubles
 
     def frame(self, data: bytes, end_time_ns: i64, end_packet: i64) -> Frame:
         """The frame that was begun, with its body or what there is of it."""
         return Frame(
             self.connection, self.direction, self.position, self.size, data,
             self.size - len(data), self.time_ns, self.packet, self.ordinal, self.capture,
-            self.index, end_time_ns, end_packet, self.retransmits, self.connection.retransmits,
+            self.index, end_time_ns, end_packet, self.troubles, self.connection.troubles,
         )  # fmt: skip
 
 

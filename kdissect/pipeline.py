@@ -19,6 +19,7 @@ from kdissect.errors import KdissectError, Problem
 from kdissect.exchanges.decode_as import endpoint_bytes, parse_decode_as
 from kdissect.exchanges.pairing import AUTO, Exchanges
 from kdissect.exchanges.sides import DEFAULT_PORTS
+from kdissect.limits import Limits
 from kdissect.messages.old_protocols import PROTOCOLS
 from kdissect.tables.batches import BatchBuilder, arrow_schema
 from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
@@ -30,6 +31,8 @@ ROW_NUMBER: Final = "kdissect_row_number"
 MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
 # Rows of one record batch: 32 768 rows of 31 packed integers are 8 MB before they become Arrow.
 BATCH_ROWS: Final = 32_768
+
+DEFAULT_LIMITS: Final = Limits()
 
 
 class ProblemFound(KdissectError):
@@ -64,7 +67,7 @@ class Balance:
 
 @dataclass
 class Options:
-    """How to dissect; every limit is named here.
+    """How to dissect; `limits` bound the memory that it takes.
 
     `ports` are broker ports beside the known ones; `brokers` are ``address:port`` that are brokers
     whatever else speaks for it. `decode_as` are ``port=protocol`` and ``address:port=protocol``:
@@ -82,6 +85,7 @@ class Options:
     verify_crc: bool = False
     strict: bool = False
     protocol: str = "auto"
+    limits: Limits = DEFAULT_LIMITS
     batch_rows: int = BATCH_ROWS
     progress: Progress | None = None
 
@@ -189,6 +193,7 @@ def make_dissector(
         keeps_records=not collects and (options.verify_crc or "records" in tables),
         dialect=dialect_of(options.protocol),
         rules=parse_decode_as(options.decode_as) if options.decode_as else None,
+        pending_limit=options.limits.pending_requests,
     )
     return Dissector(
         exchanges,
@@ -197,6 +202,7 @@ def make_dissector(
         verifies_crc=options.verify_crc,
         collects=collects,
         waits=waits,
+        limits=options.limits,
     )
 
 

@@ -110,8 +110,9 @@ def test_a_request_and_its_response_are_one_exchange() -> None:
         "work_ns": 3 * MS + STEP_NS, "throttle_ms": 0, "request_size": 30, "response_size": 12,
         "error_code": 0, "error": None, "error_count": 0, "acks": None, "group_id": "workers",
         "transactional_id": None, "topic_count": 0, "partition_count": 0, "record_count": None,
-        "record_bytes": None, "fetch_class": None, "retransmits": 0, "request_packet": 4,
-        "response_packet": 6, "decode_status": "ok", "candidates": None, "certainty": 100,
+        "record_bytes": None, "fetch_class": None, "retransmits": 0, "zero_windows": 0,
+        "missing_bytes": 0, "request_packet": 4, "response_packet": 6, "decode_status": "ok",
+        "candidates": None, "certainty": 100,
     }  # fmt: skip
 
 
@@ -158,7 +159,8 @@ def test_a_response_whose_request_was_lost_is_an_orphan() -> None:
     assert {name for name, value in orphan.items() if value is not None} == {
         "capture", "connection_id", "exchange_id", "correlation_id", "outcome", "response_start",
         "response_end", "download_ns", "response_size", "topic_count", "partition_count",
-        "retransmits", "response_packet", "decode_status", "candidates", "certainty",
+        "retransmits", "zero_windows", "missing_bytes", "response_packet", "decode_status",
+        "candidates", "certainty",
     }  # fmt: skip
 
 
@@ -663,6 +665,21 @@ def test_retransmitted_segments_are_counted_on_the_exchanges_they_happen_in() ->
     talk = conversation().client(heartbeat(1)).broker(beaten(1)).client(heartbeat(2))
     talk = talk.repeat(8).broker(beaten(2)).client(heartbeat(3))
     assert found_in(talk).column("retransmits") == [0, 1, 0]
+
+
+def test_full_windows_are_counted_on_the_exchanges_they_happen_in() -> None:
+    talk = conversation().client(heartbeat(1)).broker(beaten(1)).client(heartbeat(2))
+    talk = talk.ack(False, window=0).ack(False).broker(beaten(2)).client(heartbeat(3))
+    assert found_in(talk).columns("retransmits", "zero_windows") == [(0, 0), (0, 1), (0, 0)]
+
+
+def test_bytes_that_were_not_captured_are_counted_on_their_exchange() -> None:
+    talk = conversation(has_acks=False).client(heartbeat(1)).broker(beaten(1))
+    talk = talk.client(heartbeat(2)).broker(beaten(2)).client(heartbeat(3)).broker(beaten(3))
+    found = found_in(talk.cut(30))
+    cut = len(heartbeat(1)) - 30
+    assert cut > 0
+    assert found.columns("outcome", "missing_bytes") == [("answered", cut)] * 3
 
 
 # Details

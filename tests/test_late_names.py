@@ -11,6 +11,7 @@ from kdissect.cli.program import run
 from kdissect.dissector import Dissector
 from kdissect.exchanges.naming import EXCHANGE_SIZE
 from kdissect.exchanges.pairing import Exchanges
+from kdissect.limits import Limits
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
 from tests.conversation import Conversation, conversation
@@ -52,7 +53,8 @@ def bodies(talk: Conversation, waiting_limit: int) -> tuple[list[Any], Dissector
     exchanges = Exchanges()
     exchanges.keeps_frames = True
     tables = frozenset({"bodies", "problems"})
-    dissector = Dissector(exchanges, tables, True, waiting_limit=waiting_limit)
+    limits = Limits(name_wait_bytes=waiting_limit)
+    dissector = Dissector(exchanges, tables, True, limits=limits)
     dissector.feed(list(talk.packets()))
     dissector.finish()
     builder = BatchBuilder(TABLES["bodies"], ["talk.pcap"], exchanges.names)

@@ -8,6 +8,7 @@ import pytest
 
 from kdissect.dissector import Dissector
 from kdissect.exchanges.pairing import Exchanges
+from kdissect.limits import Limits
 from kdissect.messages import full_bodies
 from kdissect.messages.full_bodies import full_body
 from kdissect.messages.records import (
@@ -51,7 +52,7 @@ def dissected(log: bytes) -> tuple[Dissector, int]:
     """The records of a produce request within the limit, and the memory that this took."""
     stage = Exchanges(keeps_records=True)
     tables = frozenset({"records", "batches", "problems"})
-    dissector = Dissector(stage, tables, unpacked_limit=LIMIT)
+    dissector = Dissector(stage, tables, limits=Limits(unpacked_bytes=LIMIT))
     packets = list(produced(log).packets())
     tracemalloc.start()
     dissector.feed(packets)

@@ -9,6 +9,7 @@ from kdissect.cli import human, options
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
+from kdissect.limits import Limits
 from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
 
 
@@ -55,6 +56,7 @@ def command(
     ports: tuple[int, ...],
     brokers: tuple[str, ...],
     decode_as: tuple[str, ...],
+    limits: Limits,
     protocol: str,
     strict: bool,
     progress: bool | None,
@@ -84,6 +86,7 @@ def command(
             ports=ports,
             brokers=brokers,
             decode_as=decode_as,
+            limits=limits,
             protocol=protocol,
             strict=strict,
             progress=shown.report,

@@ -6,12 +6,23 @@ from typing import Any, Final
 
 import click
 
+from kdissect.errors import KdissectError
+from kdissect.limits import Limits, parse_limits
+
 F = Callable[..., Any]
 FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet")
 PROTOCOLS: Final = ("auto", "kafka", "0.7", "proposal", "trunk-2012")
 MAX_PORT: Final = 65_535
 
 files = click.argument("files", nargs=-1, required=True, metavar="FILE...")
+
+
+def limits(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> Limits:
+    """Read ``name=number`` texts (a click callback)."""
+    try:
+        return parse_limits(texts)
+    except KdissectError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def reading(command: F) -> F:
@@ -54,6 +65,15 @@ def reading(command: F) -> F:
             metavar="[ADDRESS:]PORT=PROTOCOL",
             help="What is spoken there: kafka, 0.7, proposal, trunk-2012, tls, or none, which is "
             "not looked into; repeat for more.",
+        ),
+        click.option(
+            "--max",
+            "limits",
+            callback=limits,
+            multiple=True,
+            metavar="NAME=NUMBER",
+            help="A limit on memory, like connections=1000 or frame_bytes=16M; repeat for more. "
+            f"There are: {', '.join(Limits._fields)}.",
         ),
     ):
         command = option(command)

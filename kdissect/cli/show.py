@@ -10,6 +10,7 @@ from kdissect.cli import options
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
+from kdissect.limits import Limits
 
 
 @click.command(
@@ -38,6 +39,7 @@ def command(
     ports: tuple[int, ...],
     brokers: tuple[str, ...],
     decode_as: tuple[str, ...],
+    limits: Limits,
     protocol: str,
     strict: bool,
     progress: bool | None,
@@ -60,6 +62,7 @@ def command(
             ports=ports,
             brokers=brokers,
             decode_as=decode_as,
+            limits=limits,
             protocol=protocol,
             strict=strict,
             progress=shown.report,

@@ -9,6 +9,7 @@ from kdissect.cli import options
 from kdissect.cli.program import FOUND, INTERRUPTED, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
+from kdissect.limits import Limits
 
 
 @click.command(
@@ -35,6 +36,7 @@ def command(
     ports: tuple[int, ...],
     brokers: tuple[str, ...],
     decode_as: tuple[str, ...],
+    limits: Limits,
     protocol: str,
     strict: bool,
     progress: bool | None,
@@ -54,6 +56,7 @@ def command(
             ports=ports,
             brokers=brokers,
             decode_as=decode_as,
+            limits=limits,
             tables=TABLES,
             protocol=protocol,
             strict=strict,

@@ -10,6 +10,7 @@ from kdissect.cli.output import chosen_format, destination, make_writer
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
+from kdissect.limits import Limits
 from kdissect.tables.schemas import TABLES
 
 
@@ -43,6 +44,7 @@ def command(
     ports: tuple[int, ...],
     brokers: tuple[str, ...],
     decode_as: tuple[str, ...],
+    limits: Limits,
     protocol: str,
     strict: bool,
     progress: bool | None,
@@ -68,6 +70,7 @@ def command(
             ports=ports,
             brokers=brokers,
             decode_as=decode_as,
+            limits=limits,
             protocol=protocol,
             strict=strict,
             payload=payload,

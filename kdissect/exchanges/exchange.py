@@ -7,7 +7,7 @@ from mypy_extensions import i64, mypyc_attr
 from kdissect.frames import Frame
 from kdissect.messages.facts import ErrorFact, Partition
 from kdissect.protocol.readers import NULL
-from kdissect.streams.events import Connection
+from kdissect.streams.events import ZERO_WINDOW, Connection
 
 API_PRODUCE: Final = 0
 API_FETCH: Final = 1
@@ -75,7 +75,8 @@ class Exchange:
         "client_id", "outcome", "request_start", "request_end", "response_start", "response_end",
         "queue_ns", "wait_ns", "throttle_ms", "request_size", "response_size", "error_code",
         "error_count", "acks", "group_id", "transactional_id", "topic_count", "record_count",
-        "record_bytes", "fetch_class", "retransmits", "retransmits_at_start", "request_packet",
+        "record_bytes", "fetch_class", "retransmits", "zero_windows", "missing_bytes",
+        "troubles_at_start", "request_packet",
         "response_packet", "status", "partitions", "errors", "max_wait_ms", "min_bytes",
         "request_frame", "response_frame", "connection", "request_direction", "group_protocol",
         "dialect", "candidates", "certainty",
@@ -116,7 +117,10 @@ class Exchange:
         self.record_bytes: i64 = NULL
         self.fetch_class: i64 = 0
         self.retransmits: i64 = 0
-        self.retransmits_at_start: i64 = 0
+        self.zero_windows: i64 = 0
+        # Of request and response, between their first and last byte.
+        self.missing_bytes: i64 = 0
+        self.troubles_at_start: i64 = 0
         self.request_packet: i64 = NULL
         self.response_packet: i64 = NULL
         self.status: i64 = 0
@@ -127,3 +131,10 @@ class Exchange:
         self.request_frame: Frame | None = None
         self.response_frame: Frame | None = None
         self.group_protocol: tuple[str, str] = NO_PROTOCOL
+
+    def note_troubles(self, troubles: i64) -> None:
+        """Count what happened to the connection meanwhile; `troubles` are its at the end."""
+        # Less than 0 when the request came late, from behind a hole.
+        met = max(0, troubles - self.troubles_at_start)
+        self.retransmits = met & (ZERO_WINDOW - 1)
+        self.zero_windows = met // ZERO_WINDOW

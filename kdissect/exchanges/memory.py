@@ -133,7 +133,7 @@ def new_exchange(state: ConnectionState, frame: Frame) -> Exchange:
         frame.start_ordinal * EXCHANGES_PER_PACKET + frame.index,
         frame.start_capture,
     )
-    exchange.retransmits_at_start = frame.retransmits_at_start
+    exchange.troubles_at_start = frame.troubles_at_start
     return exchange
 
 
@@ -143,9 +143,8 @@ def place_response(exchange: Exchange, frame: Frame) -> None:
     exchange.response_end = frame.end_time_ns if frame.end_time_ns >= 0 else NULL
     exchange.response_size = frame.size
     exchange.response_packet = frame.start_packet
-    # Less than 0 when the request came late, from behind a hole.
-    retransmits = frame.retransmits_at_end - exchange.retransmits_at_start
-    exchange.retransmits = retransmits if retransmits > 0 else 0
+    exchange.missing_bytes += frame.missing
+    exchange.note_troubles(frame.troubles_at_end)
 
 
 def frame_problem(frame: Frame, kind: str, text: str, exchange_id: i64) -> Problem:

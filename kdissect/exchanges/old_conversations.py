@@ -113,7 +113,7 @@ class OldConversation:
         asked = Asked(api, exchange, facts)
         if self.protocol == KAFKA_07 and not api.response:
             exchange.outcome = NO_RESPONSE_EXPECTED
-            exchange.retransmits = frame.retransmits_at_end - frame.retransmits_at_start
+            exchange.note_troubles(frame.troubles_at_end)
             return [exchange]
         self._pending.append(asked)
         done = self._meet_early(frame) if self._early else []
@@ -231,8 +231,7 @@ class OldConversation:
         # Of the drafts no text says whether acks 0 is answered, so it may be.
         is_expected = not (exchange.api_key == PRODUCE and exchange.acks == 0)
         exchange.outcome = UNANSWERED if is_expected else NO_RESPONSE_EXPECTED
-        retransmits = self._state.connection.retransmits - exchange.retransmits_at_start
-        exchange.retransmits = retransmits if retransmits > 0 else 0
+        exchange.note_troubles(self._state.connection.troubles)
         return exchange
 
     def _orphan(self, frame: Frame) -> Exchange:

@@ -163,7 +163,7 @@ class Exchanges:
         left = state.pending[state.pending_head :]
         for exchange in left:
             self._set_unanswered(state, exchange)
-            exchange.retransmits = connection.retransmits - exchange.retransmits_at_start
+            exchange.note_troubles(connection.troubles)
         state.pending = []
         state.pending_head = 0
         counts = connection.counts
@@ -313,6 +313,7 @@ class Exchanges:
         exchange.request_end = frame.end_time_ns if frame.end_time_ns >= 0 else NULL
         exchange.request_size = frame.size
         exchange.request_packet = frame.start_packet
+        exchange.missing_bytes = frame.missing
         key = exchange.api_key
         keeps = self.keeps_frames or key == CREATE_ACLS
         if keeps or (self.keeps_group_frames and is_group_api(key)):
@@ -320,7 +321,7 @@ class Exchanges:
         self._request_body(state, exchange, header, frame)
         if exchange.acks == 0 and exchange.api_key == API_PRODUCE:
             exchange.outcome = NO_RESPONSE_EXPECTED
-            exchange.retransmits = frame.retransmits_at_end - frame.retransmits_at_start
+            exchange.note_troubles(frame.troubles_at_end)
             return [exchange]
         state.pending.append(exchange)
         done = self._meet_early(state, exchange) if state.early else _NOTHING
@@ -471,7 +472,7 @@ class Exchanges:
         while head < at:
             earlier = pending[head]
             self._set_unanswered(state, earlier)
-            earlier.retransmits = frame.retransmits_at_start - earlier.retransmits_at_start
+            earlier.note_troubles(frame.troubles_at_start)
             done.append(earlier)
             head += 1
         drop_pending(state, at + 1)

@@ -47,7 +47,7 @@ MAX_CONNECTIONS: Final = 65_536
 IDLE_NS: Final = 15 * 60 * 1_000_000_000
 # A window is 6 MiB at most unless Linux is tuned: more cannot be waiting for a retransmission.
 MAX_HELD: Final = 8 << 20  # per direction
-MAX_HELD_IN_ALL: Final = 256 << 20  # 32 directions at their limit
+MAX_HELD_IN_ALL: Final = 64 << 20  # 8 directions at their limit
 # The last FIN or data is sent again within seconds when its ACK was lost.
 LINGER_NS: Final = 10_000_000_000
 SWEEPS_PER_IDLE: Final = 4
@@ -148,6 +148,8 @@ class Streams:
         counts.packets += 1
         if length == 0:
             return NOTHING
+        receiver.latest_acknowledgment = segment.acknowledgment
+        receiver.latest_window = segment.window
         position = receiver.next_position
         counts.wire_bytes += length
         counts.payload_bytes += length
@@ -178,14 +180,18 @@ class Streams:
         if segment.time_ns >= self._due_ns:
             self._evict(segment.time_ns, events)
         receiver = self._find(segment, events)
+        is_known = receiver.counts.packets > 0 or receiver.stray is not None
+        is_repeat = is_known and receiver.is_repeat(segment)
         if (
-            receiver.is_repeat(segment)
+            is_repeat
             and self._copies.has(segment, receiver.stream)
             and not receiver.disagrees(segment)
         ):
             receiver.count_copy(segment)
             return events
         self._copies.add(segment, receiver.stream)
+        if is_repeat and segment.flags == ACK and segment.payload_length == 0:
+            receiver.note_repeated_ack(segment)
         if segment.payload_length > 0 and receiver.is_far(segment):
             self._set_aside(receiver, segment, events)
         else:
@@ -258,6 +264,7 @@ class Streams:
             if flags & ACK:
                 note_handshake(receiver, segment)
                 peer.acknowledge(segment)
+                receiver.is_new_acknowledgment(segment)
             if segment.payload_length > 0:
                 receiver.accept(segment, sequence, events, self.problems)
             if flags & FIN:
@@ -364,7 +371,9 @@ def note_window(receiver: Receiver, segment: Segment) -> None:
     """Take the window that a segment announces."""
     receiver.announces_zero = segment.window == 0 and segment.flags & (SYN | FIN) == 0
     if receiver.announces_zero:
-        receiver.counts.zero_windows += 1
+        receiver.symptoms.note_zero_window(segment.time_ns)
+    else:
+        receiver.symptoms.note_open_window(segment.time_ns)
 
 
 def own_copy(segment: Segment) -> Segment:

@@ -19,6 +19,11 @@ CLOSED_BY_IDLE: Final = "idle"
 CLOSED_BY_LIMIT: Final = "limit"
 CAPTURE_ENDED: Final = "capture-end"
 
+# What one segment adds to `Connection.troubles`: two counts in one number, so that a single
+# difference between two moments gives both.
+RETRANSMISSION: Final = 1
+ZERO_WINDOW: Final = 1 << 32
+
 
 @mypyc_attr(acyclic=True)
 class DirectionCounts:
@@ -28,6 +33,8 @@ class DirectionCounts:
         "packets", "wire_bytes", "payload_bytes", "delivered_bytes", "duplicate_bytes",
         "cut_bytes", "missing_bytes", "gaps", "retransmitted_segments", "out_of_order_segments",
         "zero_windows", "duplicate_packets", "duplicate_packet_bytes", "fin_seen", "rst_seen",
+        "capture_lost_bytes", "missing_cut_bytes", "network_lost_bytes", "fast_retransmits",
+        "spurious_retransmits", "duplicate_acks", "zero_window_ns", "window_probes", "keepalives",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -42,10 +49,24 @@ class DirectionCounts:
         self.cut_bytes: i64 = 0
         # Bytes of all gaps given out, cut ones included.
         self.missing_bytes: i64 = 0
+        # Of them, what the receiver acknowledged: the capture lost it, not the network.
+        self.capture_lost_bytes: i64 = 0
+        # Of them, what the snaplen cut off.
+        self.missing_cut_bytes: i64 = 0
         self.gaps: i64 = 0
+        # Segments that repeat bytes, or fill a hole that their first copy left.
         self.retransmitted_segments: i64 = 0
+        self.fast_retransmits: i64 = 0
+        self.spurious_retransmits: i64 = 0
+        # Payload of retransmitted segments that are not spurious.
+        self.network_lost_bytes: i64 = 0
         self.out_of_order_segments: i64 = 0
+        # Of the side that sends in this direction; see symptoms.py.
+        self.duplicate_acks: i64 = 0
         self.zero_windows: i64 = 0
+        self.zero_window_ns: i64 = 0
+        self.window_probes: i64 = 0
+        self.keepalives: i64 = 0
         # Packets the capture holds once more (see copies.py), and their part of duplicate_bytes.
         self.duplicate_packets: i64 = 0
         self.duplicate_packet_bytes: i64 = 0
@@ -59,12 +80,14 @@ class Connection:
 
     `id` is the ordinal of its first packet, so it means the same however the capture is cut.
     `flow` is the opener's direction (see `Segment.flow`). `handshake_rtt_ns` is SYN to the ACK of
-    the SYN-ACK, -1 when not seen whole.
+    the SYN-ACK, `handshake_half_ns` its part between the tap and each side: SYN to SYN-ACK for
+    the accepter, SYN-ACK to ACK for the opener; -1 when not seen whole.
     """
 
     __slots__ = (
         "id", "capture", "flow", "first_time_ns", "last_time_ns", "first_packet", "syn_seen",
-        "start_seen", "handshake_rtt_ns", "min_rtt_ns", "counts", "retransmits", "closed_by",
+        "start_seen", "handshake_rtt_ns", "handshake_half_ns", "min_rtt_ns", "counts", "troubles",
+        "closed_by",
     )  # fmt: skip
 
     def __init__(
@@ -80,11 +103,13 @@ class Connection:
         # By direction: whether it is known where its stream begins.
         self.start_seen: list[bool] = [False, False]
         self.handshake_rtt_ns: i64 = -1
+        self.handshake_half_ns: list[int] = [-1, -1]
         # Smallest data → ACK time seen, by the side that acknowledges: the tap to that side.
         self.min_rtt_ns: list[int] = [-1, -1]
         self.counts = (DirectionCounts(), DirectionCounts())
-        # Retransmitted segments so far, both directions: differences of it go on exchanges.
-        self.retransmits: i64 = 0
+        # Retransmitted segments so far times RETRANSMISSION, and zero windows times ZERO_WINDOW,
+        # both directions: differences of it go on exchanges.
+        self.troubles: i64 = 0
         self.closed_by: str = ""
 
 

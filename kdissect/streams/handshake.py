@@ -5,7 +5,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from kdissect.packets.segment import ACK, SYN, Segment
-from kdissect.streams.events import ACCEPTER, OPENER
+from kdissect.streams.events import ACCEPTER, OPENER, RETRANSMISSION
 from kdissect.streams.receiver import Receiver
 from kdissect.streams.sequence import MASK, distance
 
@@ -45,9 +45,10 @@ def note_syn(receiver: Receiver, segment: Segment) -> None:
     """Take a SYN that belongs to the receiver's connection."""
     connection = receiver.connection
     peer = receiver.peer
-    if receiver.syn_sequence >= 0:
+    is_again = receiver.syn_sequence >= 0
+    if is_again:
         receiver.counts.retransmitted_segments += 1
-        connection.retransmits += 1
+        connection.troubles += RETRANSMISSION
     receiver.syn_sequence = segment.sequence
     connection.start_seen[receiver.direction] = True
     if receiver.next_sequence < 0:
@@ -55,7 +56,11 @@ def note_syn(receiver: Receiver, segment: Segment) -> None:
     if (receiver.direction == ACCEPTER) == (segment.flags & ACK != 0):
         connection.syn_seen = True
     if receiver.direction == ACCEPTER:
-        receiver.awaits_handshake = connection.handshake_rtt_ns < 0 and peer.syn_ns >= 0
+        receiver.awaits_handshake = connection.handshake_rtt_ns < 0
+        if not is_again and segment.flags & ACK and peer.syn_ns >= 0:
+            connection.handshake_half_ns[ACCEPTER] = max(0, segment.time_ns - peer.syn_ns)
+        # Of two copies nobody knows which one is answered.
+        receiver.syn_ns = segment.time_ns if segment.flags & ACK and not is_again else -1
     elif peer.syn_sequence < 0:
         # Of several copies the last before the SYN-ACK is the one most likely answered.
         receiver.syn_ns = segment.time_ns
@@ -75,4 +80,7 @@ def note_handshake(receiver: Receiver, segment: Segment) -> None:
         return
     if peer.awaits_handshake:
         peer.awaits_handshake = False
-        connection.handshake_rtt_ns = max(0, segment.time_ns - receiver.syn_ns)
+        if receiver.syn_ns >= 0:
+            connection.handshake_rtt_ns = max(0, segment.time_ns - receiver.syn_ns)
+        if peer.syn_ns >= 0:
+            connection.handshake_half_ns[OPENER] = max(0, segment.time_ns - peer.syn_ns)

@@ -57,6 +57,11 @@ class Held:
         last = self.pieces[len(self.pieces) - 1]
         return last.position + last.length
 
+    def time_after(self, position: i64) -> i64:
+        """Time of the first piece that ends after `position`; -1 when there is none."""
+        index = self._first_after(position)
+        return self.pieces[index].time_ns if index < len(self.pieces) else -1
+
     def insert(self, segment: Segment, position: i64, start: i64) -> i64:
         """Keep the bytes of a segment at `position` from stream position `start` on that are new.
 

@@ -26,10 +26,11 @@ from mypy_extensions import i64
 from kdissect.errors import Problem
 from kdissect.packets.segment import ACK, Segment
 from kdissect.streams.acknowledged import Acknowledged
-from kdissect.streams.events import Chunk, Connection, Event, Gap
+from kdissect.streams.events import RETRANSMISSION, Chunk, Connection, Event, Gap
 from kdissect.streams.held import Allowance, Held, Piece
 from kdissect.streams.recent import Recent
 from kdissect.streams.sequence import advance, distance
+from kdissect.streams.symptoms import FAST_AFTER, Symptoms
 
 # Retransmission timers double from 200 ms: five losses in a row of one segment are 6.2 s.
 HOLE_NS: Final = 30_000_000_000
@@ -49,7 +50,8 @@ class Receiver:
     __slots__ = (
         "connection", "direction", "stream", "counts", "peer", "next_sequence", "next_position",
         "needs_care", "timed_position", "timed_ns", "syn_sequence", "syn_ns", "awaits_handshake",
-        "latest_acknowledgment", "fin_position", "announces_zero", "window_probe", "acknowledged",
+        "latest_acknowledgment", "latest_window", "symptoms", "fin_position", "announces_zero",
+        "window_probe", "acknowledged",
         "hole_ns", "stray", "held", "held_limit", "recent", "disagreements", "warned_of_start",
         "is_over",
     )  # fmt: skip
@@ -77,8 +79,11 @@ class Receiver:
         self.syn_sequence: i64 = -1
         self.syn_ns: i64 = -1
         self.awaits_handshake: bool = False
-        # The number of the latest segment from this side without payload.
+        # What the latest segment from this side that acknowledged something new, or held new
+        # payload, said.
         self.latest_acknowledgment: i64 = -1
+        self.latest_window: i64 = -1
+        self.symptoms = Symptoms(connection, self.counts)
         self.fin_position: i64 = -1
         self.announces_zero: bool = False
         self.window_probe: i64 = -1
@@ -133,7 +138,25 @@ class Receiver:
         if latest >= 0 and distance(segment.acknowledgment, latest) <= 0:
             return False
         self.latest_acknowledgment = segment.acknowledgment
+        self.latest_window = segment.window
         return True
+
+    def note_repeated_ack(self, segment: Segment) -> None:
+        """Take a segment that has no payload and acknowledges nothing new."""
+        peer = self.peer
+        if self.next_sequence >= 0 and distance(segment.sequence, self.next_sequence) == -1:
+            if peer.announces_zero:
+                self.counts.window_probes += 1
+            else:
+                self.counts.keepalives += 1
+            return
+        number = segment.acknowledgment
+        is_same = number == self.latest_acknowledgment and segment.window == self.latest_window
+        self.latest_window = segment.window
+        if not is_same or peer.next_sequence < 0 or segment.window == 0:
+            return
+        if peer.held.pieces or distance(number, peer.next_sequence) < 0:
+            self.symptoms.note_duplicate_ack(segment)
 
     def is_repeat(self, segment: Segment) -> bool:
         """Whether a segment may be a copy: nothing in it is new."""
@@ -181,10 +204,10 @@ class Receiver:
         held_before = self.held.payload
         if end <= self.next_position:
             # duplicate
-            self._repeated(segment, position, problems)
+            self._repeated(segment, position, segment.payload_length, problems)
         elif position <= self.next_position and not self.held.pieces:
             # overlap
-            self._repeated(segment, position, problems)
+            self._repeated(segment, position, self.next_position - position, problems)
             self._give(segment, position, self.next_position, events)
         else:
             # hole, or in the middle of holes
@@ -248,6 +271,7 @@ class Receiver:
     def finish(self, last: Segment, events: list[Event], problems: list[Problem]) -> None:
         """Give out what is held, holes as gaps: nothing more comes. `last` times the gaps."""
         self.discard_stray(problems)
+        self.symptoms.note_open_window(self.connection.last_time_ns)
         while self.held.pieces:
             self._give_up(last, events)
         if self.acknowledged.position > self.next_position + 1:
@@ -275,22 +299,35 @@ class Receiver:
             self.connection.last_time_ns = segment.time_ns
 
     def _hold(self, segment: Segment, position: i64, problems: list[Problem]) -> None:
-        pieces = self.held.pieces
-        if not pieces:
+        held = self.held
+        if not held.pieces:
             self.hole_ns = segment.time_ns
         start = max(position, self.next_position)
-        is_early = bool(pieces) and start < self.held.end()
-        disagrees = self.held.disagrees(segment, position)
-        added = self.held.insert(segment, position, start)
-        if is_early and added > 0:
-            self.counts.out_of_order_segments += 1
+        later_ns = held.time_after(start)
+        disagrees = held.disagrees(segment, position)
+        added = held.insert(segment, position, start)
+        if added > 0 and later_ns >= 0:
+            self._filled(segment, added, later_ns)
         if added < segment.payload_length:
-            self._repeated(segment, position, problems)
+            self._repeated(segment, position, segment.payload_length - added, problems)
             if disagrees:
                 self._disagreed(segment, problems)
 
-    def _repeated(self, segment: Segment, position: i64, problems: list[Problem]) -> None:
-        """Bytes of the segment at `position` were seen before, or lie before position 0."""
+    def _filled(self, segment: Segment, size: i64, later_ns: i64) -> None:
+        """`size` bytes of the segment came after later ones, which were there at `later_ns`."""
+        if not self.peer.symptoms.is_sent_again(segment, later_ns):
+            self.counts.out_of_order_segments += 1
+        elif size == segment.payload_length:
+            self._sent_again(segment)
+            self.counts.network_lost_bytes += size
+        else:
+            # The part that repeats is counted as retransmission.
+            self.counts.network_lost_bytes += size
+
+    def _repeated(
+        self, segment: Segment, position: i64, size: i64, problems: list[Problem]
+    ) -> None:
+        """`size` bytes of the segment at `position` were seen before, or are before position 0."""
         if position + segment.payload_length <= 0:
             self._before_start(segment, problems)
             return
@@ -299,13 +336,33 @@ class Receiver:
             self.timed_position = -1
         if segment.payload_length == 1 and position == self.next_position - 1:
             # A keepalive probe repeats the last byte, or has garbage there.
+            if self.peer.announces_zero:
+                self.counts.window_probes += 1
+            else:
+                self.counts.keepalives += 1
             return
         if position != self.window_probe:
+            self._sent_again(segment)
+            if self._is_acknowledged(position + size):
+                self.counts.spurious_retransmits += 1
+            else:
+                self.counts.network_lost_bytes += size
+        elif segment.payload_length == 1:
             # A zero-window probe is sent again and again, then with more bytes behind it.
-            self.counts.retransmitted_segments += 1
-            self.connection.retransmits += 1
+            self.counts.window_probes += 1
         if self.recent.disagrees(self.connection, self.direction, segment, position):
             self._disagreed(segment, problems)
+
+    def _sent_again(self, segment: Segment) -> None:
+        self.counts.retransmitted_segments += 1
+        self.connection.troubles += RETRANSMISSION
+        if self.peer.symptoms.asks_for(segment, FAST_AFTER):
+            self.counts.fast_retransmits += 1
+
+    def _is_acknowledged(self, position: i64) -> bool:
+        """Whether the peer has acknowledged everything before `position`."""
+        number = self.peer.latest_acknowledgment
+        return number >= 0 and self.position_of(number) >= position
 
     def _before_start(self, segment: Segment, problems: list[Problem]) -> None:
         if segment.payload_length == 1 or self.warned_of_start:
@@ -323,6 +380,7 @@ class Receiver:
     def _note_window_probe(self, segment: Segment, position: i64) -> None:
         if segment.payload_length == 1 and self.peer.announces_zero:
             self.window_probe = position
+            self.counts.window_probes += 1
 
     def _give(self, segment: Segment, position: i64, start: i64, events: list[Event]) -> None:
         """Give out the bytes of the segment at `position` from stream position `start` on."""
@@ -371,6 +429,7 @@ class Receiver:
                 capture, length, is_acknowledged, True,
             )
         )  # fmt: skip
+        self.counts.missing_cut_bytes += length
         self._skip(length)
 
     def _give_gap(self, length: i64, segment: Segment, events: list[Event]) -> None:
@@ -381,6 +440,8 @@ class Receiver:
                 segment.number, segment.ordinal, segment.capture, length, is_acknowledged, False,
             )
         )  # fmt: skip
+        known = min(self.acknowledged.position - self.next_position, length)
+        self.counts.capture_lost_bytes += max(0, known)
         self._skip(length)
 
     def _skip(self, length: i64) -> None:

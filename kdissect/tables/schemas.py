@@ -98,7 +98,20 @@ CONNECTIONS = Table(
             "bytes",
             "captured payload that had been seen before, duplicate packets aside",
         ),
+        *_both_ways(
+            "network_lost_bytes",
+            "bytes",
+            "payload sent again before it was acknowledged: the network lost it, before the tap "
+            "or behind it",
+        ),
         *_both_ways("missing_bytes", "bytes", "payload the capture does not hold"),
+        *_both_ways(
+            "capture_lost_bytes",
+            "bytes",
+            "part of missing_bytes that the receiver acknowledged: the capture lost it, not the "
+            "network",
+        ),
+        *_both_ways("cut_bytes", "bytes", "part of missing_bytes that a snaplen cut off"),
         *_both_ways(
             "framed_bytes",
             "bytes",
@@ -106,14 +119,31 @@ CONNECTIONS = Table(
         ),
         *_both_ways("skipped_bytes", "bytes", "payload that could not be cut into frames"),
         *_both_ways("gaps", "", "holes in the payload"),
-        *_both_ways("retransmitted_segments", "", "segments that repeat seen bytes"),
+        *_both_ways(
+            "retransmitted_segments",
+            "",
+            "segments that repeat bytes, or bring what was lost before the tap; keepalives and "
+            "window probes aside",
+        ),
+        *_both_ways("fast_retransmits", "", "those that two or more duplicate ACKs asked for"),
+        *_both_ways("spurious_retransmits", "", "those with nothing that was not acknowledged"),
+        *_both_ways("duplicate_acks", "", "ACKs by which the sender said again what it is missing"),
         *_both_ways(
             "duplicate_packets", "", "packets captured once more; nothing else counts them"
         ),
         *_both_ways("duplicate_packet_bytes", "bytes", "captured payload of duplicate packets"),
         *_both_ways("out_of_order_segments", "", "segments that came after later ones"),
         *_both_ways("zero_windows", "", "segments by which the sender said its window is full"),
+        *_both_ways("zero_window_ns", "ns", "time that the window of the sender was full"),
+        *_both_ways("window_probes", "", "segments that ask whether a full window is open again"),
+        *_both_ways("keepalives", "", "segments that ask whether the other side is there"),
         Column("handshake_rtt_ns", INT64, "ns", "SYN to the ACK of the SYN-ACK"),
+        Column(
+            "handshake_rtt_broker_ns", INT64, "ns", "part of it between the tap and the broker side"
+        ),
+        Column(
+            "handshake_rtt_client_ns", INT64, "ns", "part of it between the tap and the client side"
+        ),
         Column("min_rtt_broker_ns", INT64, "ns", "smallest data to ACK time, tap to broker side"),
         Column("min_rtt_client_ns", INT64, "ns", "smallest data to ACK time, tap to client side"),
         Column("exchanges", INT64, "", "exchanges of the connection"),
@@ -200,6 +230,15 @@ EXCHANGES = Table(
             "empty (less than min_bytes came back), error",
         ),
         Column("retransmits", INT32, "", "segments of the connection retransmitted meanwhile"),
+        Column(
+            "zero_windows", INT32, "",
+            "segments of the connection that said a window is full, meanwhile",
+        ),
+        Column(
+            "missing_bytes", INT64, "bytes",
+            "bytes of request and response that the capture does not hold, inside the frames "
+            "whose size is known",
+        ),
         Column("request_packet", INT64, "", "frame number of request_start"),
         Column("response_packet", INT64, "", "frame number of response_start"),
         Column(

@@ -50,6 +50,7 @@ def make_connection() -> Connection:
     connection.syn_seen = True
     connection.closed_by = "fin"
     connection.handshake_rtt_ns = 31
+    connection.handshake_half_ns = [13, 18]
     connection.min_rtt_ns = [41, 42]
     for direction, counts in enumerate(connection.counts):
         for place, name in enumerate(COUNTS):
@@ -62,7 +63,9 @@ def make_connection() -> Connection:
 COUNTS = (
     "packets", "wire_bytes", "payload_bytes", "duplicate_bytes", "missing_bytes", "gaps",
     "retransmitted_segments", "duplicate_packets", "duplicate_packet_bytes",
-    "out_of_order_segments", "zero_windows",
+    "out_of_order_segments", "zero_windows", "network_lost_bytes", "capture_lost_bytes",
+    "missing_cut_bytes", "fast_retransmits", "spurious_retransmits", "duplicate_acks",
+    "zero_window_ns", "window_probes", "keepalives",
 )  # fmt: skip
 
 
@@ -75,8 +78,9 @@ def make_exchange() -> Exchange:
         "throttle_ms": 4, "request_size": 50, "response_size": 60, "error_code": 6,
         "error_count": 1, "acks": -1, "group_id": "workers", "transactional_id": "tx",
         "topic_count": 2, "record_count": 8, "record_bytes": 900, "fetch_class": FETCH_WAITED,
-        "retransmits": 3, "request_packet": 12, "response_packet": 15, "status": REQUEST_FAILED,
-        "candidates": "Fetch 4-6, Metadata 2", "certainty": 50,
+        "retransmits": 3, "zero_windows": 2, "missing_bytes": 21, "request_packet": 12,
+        "response_packet": 15, "status": REQUEST_FAILED, "candidates": "Fetch 4-6, Metadata 2",
+        "certainty": 50,
     }  # fmt: skip
     for name, value in fields.items():
         setattr(exchange, name, value)
@@ -231,11 +235,17 @@ EXPECTED: dict[str, Row] = {
         "first_time": START, "last_time": START + 5, "first_packet": 7, "syn_seen": True,
         "fin_seen": True, "rst_by": "broker", "closed_by": "fin",
         **both("packets", 100, 200), **both("bytes", 101, 201), **both("payload_bytes", 102, 202),
-        **both("retransmitted_bytes", -5, -5), **both("missing_bytes", 104, 204),
-        **both("framed_bytes", 51, 52), **both("skipped_bytes", 61, 62), **both("gaps", 105, 205),
-        **both("retransmitted_segments", 106, 206), **both("duplicate_packets", 107, 207),
-        **both("duplicate_packet_bytes", 108, 208), **both("out_of_order_segments", 109, 209),
-        **both("zero_windows", 110, 210), "handshake_rtt_ns": 31, "min_rtt_broker_ns": 42,
+        **both("retransmitted_bytes", -5, -5), **both("network_lost_bytes", 111, 211),
+        **both("missing_bytes", 104, 204), **both("capture_lost_bytes", 112, 212),
+        **both("cut_bytes", 113, 213), **both("framed_bytes", 51, 52),
+        **both("skipped_bytes", 61, 62), **both("gaps", 105, 205),
+        **both("retransmitted_segments", 106, 206), **both("fast_retransmits", 114, 214),
+        **both("spurious_retransmits", 115, 215), **both("duplicate_acks", 116, 216),
+        **both("duplicate_packets", 107, 207), **both("duplicate_packet_bytes", 108, 208),
+        **both("out_of_order_segments", 109, 209), **both("zero_windows", 110, 210),
+        **both("zero_window_ns", 117, 217), **both("window_probes", 118, 218),
+        **both("keepalives", 119, 219), "handshake_rtt_ns": 31, "handshake_rtt_broker_ns": 18,
+        "handshake_rtt_client_ns": 13, "min_rtt_broker_ns": 42,
         "min_rtt_client_ns": 41, "exchanges": 17, "protocol": "kafka", "tls_version": None,
         "tls_sni": None, "sasl_mechanism": "PLAIN", "sasl_user": "alice",
         "sasl_outcome": "ok", "sasl_logins": 2,
@@ -250,8 +260,8 @@ EXPECTED: dict[str, Row] = {
         "error_code": 6, "error": "NOT_LEADER_OR_FOLLOWER", "error_count": 1, "acks": -1,
         "group_id": "workers", "transactional_id": "tx", "topic_count": 2, "partition_count": 1,
         "record_count": 8, "record_bytes": 900, "fetch_class": "waited", "retransmits": 3,
-        "request_packet": 12, "response_packet": 15, "decode_status": "request",
-        "candidates": "Fetch 4-6, Metadata 2", "certainty": 50,
+        "zero_windows": 2, "missing_bytes": 21, "request_packet": 12, "response_packet": 15,
+        "decode_status": "request", "candidates": "Fetch 4-6, Metadata 2", "certainty": 50,
     },
     "partitions": {
         **KEYS, "topic": "orders", "topic_id": TOPIC_ID_TEXT, "partition": 5, "error_code": 6,
@@ -332,7 +342,7 @@ def test_what_says_nothing_is_null(table: str) -> None:
            "first_time", "last_time", "first_packet", "syn_seen", "fin_seen", "exchanges",
                "sasl_logins"},
         "exchanges": {*KEYS, "outcome", "topic_count", "partition_count", "retransmits",
-                      "decode_status", "certainty"},
+                      "zero_windows", "missing_bytes", "decode_status", "certainty"},
         "partitions": {*KEYS, "partition"},
         "batches": {*KEYS, "partition", "magic", "codec", "compressed_size", "base_offset",
                     "last_offset", "leader_epoch", "is_transactional", "is_control",
@@ -469,7 +479,8 @@ def test_columns_say_what_they_are() -> None:
             assert column.meaning
             assert schema.field(column.name).metadata[b"meaning"] == column.meaning.encode()
             assert schema.field(column.name).metadata[b"unit"] == column.unit.encode()
-            assert column.name.endswith("_ns") == (column.unit == "ns")
+            name = column.name.removesuffix("_to_broker").removesuffix("_to_client")
+            assert name.endswith("_ns") == (column.unit == "ns")
             assert column.type in (*LIMITS, TIME, TEXT, BINARY, "bool")
 
 

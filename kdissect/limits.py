@@ -1,0 +1,72 @@
+"""`Limits`: how much memory what comes from the wire may take; each one reached is a `Problem`."""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from kdissect.errors import KdissectError
+
+MIB: Final = 1 << 20
+# socket.request.max.bytes is 100 MiB; a response may hold as much and a header.
+LARGEST_FRAME: Final = 100 * MIB + (64 << 10)
+
+
+class Limits(NamedTuple):
+    """Bounds of one run; what they are for is in `LIMIT_MEANINGS`.
+
+    With the defaults no capture, however long or hostile, takes much more than 500 MB.
+    """
+
+    connections: int = 65_536
+    idle_seconds: int = 15 * 60
+    reassembly_bytes: int = 8 * MIB
+    reassembly_bytes_in_all: int = 64 * MIB
+    frame_bytes: int = LARGEST_FRAME
+    frame_bytes_in_all: int = 128 * MIB
+    search_bytes_in_all: int = 64 * MIB
+    pending_requests: int = 10_000
+    unpacked_bytes: int = 100 * MIB
+    name_wait_bytes: int = 32 * MIB
+    fragment_bytes: int = 4 * MIB
+
+
+LIMIT_MEANINGS: Final = {
+    "connections": "connections open at once; the longest silent end (connection-limit)",
+    "idle_seconds": "a connection silent for so long is over: its row says closed_by idle",
+    "reassembly_bytes": "bytes of one direction behind a hole, which is then given up (held-limit)",
+    "reassembly_bytes_in_all": "the same of all connections together",
+    "frame_bytes": "size of a frame; a larger one is no frame (bad-frame-size)",
+    "frame_bytes_in_all": "bytes of frames that are not complete; of more, a frame keeps what it "
+    "has (frame-held-limit)",
+    "search_bytes_in_all": "bytes among which the first frame is looked for; of more, less is "
+    "looked at",
+    "pending_requests": "requests of one connection without an answer; the oldest is let go "
+    "(pending-limit)",
+    "unpacked_bytes": "records of one message unpacked; those beyond are not read "
+    "(corrupt-records)",
+    "name_wait_bytes": "exchanges that wait for the name of a topic id; the oldest go without "
+    "(late-topic-name)",
+    "fragment_bytes": "IP fragments that wait for the rest of their packet; the oldest are let go "
+    "(fragments-limit)",
+}
+
+UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def parse_limits(texts: Iterable[str]) -> Limits:
+    """The limits that ``name=value`` texts set, 64M being 64 * 2**20; raises KdissectError.
+
+    >>> parse_limits(["connections=1000", "frame_bytes=2M"])[:5]
+    (1000, 900, 8388608, 67108864, 2097152)
+    """
+    values: dict[str, int] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if name not in Limits._fields:
+            raise KdissectError(f"no limit {name!r}; there are: {', '.join(Limits._fields)}")
+        unit = UNITS.get(value[-1:].lower(), 1)
+        digits = value if unit == 1 else value[:-1]
+        # More could wrap where limits are 64-bit integers of nanoseconds.
+        if not digits.isascii() or not digits.isdigit() or len(digits) > 9:
+            raise KdissectError(f"limit {text!r} is not NAME=NUMBER, with K, M or G behind it")
+        values[name] = int(digits) * unit
+    return Limits(**values)
