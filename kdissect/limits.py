@@ -13,7 +13,7 @@ LARGEST_FRAME: Final = 100 * MIB + (64 << 10)
 class Limits(NamedTuple):
     """Bounds of one run; what they are for is in `LIMIT_MEANINGS`.
 
-    With the defaults no capture, however long or hostile, takes much more than 500 MB.
+    The defaults are meant to keep a capture of 10 GB under 500 MB.
     """
 
     connections: int = 65_536
@@ -45,8 +45,7 @@ LIMIT_MEANINGS: Final = {
     "(corrupt-records)",
     "name_wait_bytes": "exchanges that wait for the name of a topic id; the oldest go without "
     "(late-topic-name)",
-    "fragment_bytes": "IP fragments that wait for the rest of their packet; the oldest are let go "
-    "(fragments-limit)",
+    "fragment_bytes": "IP fragments that wait for the rest of their packet; the oldest are let go",
 }
 
 UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
