@@ -20,7 +20,7 @@ NAMES = [
 TOTAL_LIMIT = 20_000_000
 SIDECAR_LIMIT = 1_500_000
 SIZE_LIMITS = {"quickstart": 2_000_000}
-HEADING_KEYS = {"format", "scenario", "capture", "software", "cluster", "sessions"}
+HEADING_KEYS = {"format", "scenario", "capture", "views", "software", "cluster", "sessions"}
 ENHANCED_PACKET_BLOCK = 6
 
 Row = dict[str, Any]

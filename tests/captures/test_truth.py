@@ -16,7 +16,10 @@ from kdissect.pipeline import Balance
 from kdissect.tables.schemas import TABLES
 
 CAPTURES = Path(__file__).parents[2] / "captures"
-NAMES = sorted(path.stem for path in CAPTURES.glob("*.pcapng"))
+NAMES = [
+    *sorted(path.stem for path in CAPTURES.glob("*.pcapng")),
+    *sorted(f"networks/{path.stem}" for path in CAPTURES.glob("networks/*.pcapng")),
+]
 PRODUCE, FETCH, UPDATE_METADATA, CONTROLLED_SHUTDOWN, OFFSET_COMMIT = 0, 1, 6, 7, 8
 SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE, ENVELOPE, SHARE_FETCH = 17, 18, 36, 58, 78
 # librdkafka 2.16 leaves an int32 count in front of the topics of Metadata v13: 3 bytes too many.

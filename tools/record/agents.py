@@ -115,11 +115,15 @@ def parse_library(text: str) -> Library:
     return Library(name, version or None)
 
 
-def start_agent(text: str, bootstrap: str, directory: Path, log_name: str) -> AgentProcess:
-    """Start the agent of a library, written as `parse_library` reads it."""
+def start_agent(
+    text: str, bootstrap: str, directory: Path, log_name: str, prefix: list[str]
+) -> AgentProcess:
+    """Start the agent of a library, written as `parse_library` reads it; `prefix` is what its
+    command begins with.
+    """
     library = parse_library(text)
     log = directory / f"{log_name}.log"
-    return AgentProcess(text, _command(library, bootstrap), log)
+    return AgentProcess(text, prefix + _command(library, bootstrap), log)
 
 
 def _command(library: Library, bootstrap: str) -> list[str]:

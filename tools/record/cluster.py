@@ -20,6 +20,7 @@ from tools.record.configuration import (
     write_properties,
     zookeeper_properties,
 )
+from tools.record.networks import BROKER
 from tools.record.processes import JavaServer, Pause, free_port, run_tool
 from tools.record.releases import Release
 from tools.record.tls import HOST, KeyStore, broker_properties, jvm_options
@@ -63,7 +64,8 @@ class Cluster:
     @property
     def address(self) -> str:
         """What clients bootstrap from."""
-        host = "127.0.0.1" if self._key_store is None else HOST
+        host = self.nodes[-1].address if self.settings.layout.network is not None else "127.0.0.1"
+        host = host if self._key_store is None else HOST
         return f"{host}:{self.ports.client}"
 
     @property
@@ -148,7 +150,9 @@ class Cluster:
     def _java(self) -> list[str]:
         heap = f"-Xmx{self.settings.heap_megabytes}m"
         options = [heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC"]
-        return [self.settings.java, *options, "-cp", self._class_path]
+        network = self.settings.layout.network
+        prefix = [] if network is None else network.enter(BROKER)
+        return [*prefix, self.settings.java, *options, "-cp", self._class_path]
 
     def _quiet(self) -> Path:
         file = self._directory / "quiet.properties"
@@ -208,6 +212,8 @@ class Cluster:
 def list_nodes(mode: str, layout: Layout) -> list[Node]:
     """The Kafka processes of a layout."""
     is_combined = mode == KRAFT and not layout.controllers
+    if layout.network is not None:
+        return [Node(1, layout.network.address, is_broker=True, is_controller=is_combined)]
     brokers = [
         Node(number, f"127.0.0.{number}", is_broker=True, is_controller=is_combined)
         for number in range(1, layout.brokers + 1)

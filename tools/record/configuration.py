@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from tools.record.networks import Network
 from tools.record.releases import LOG4J2, Release
 from tools.record.tls import HOST, Tls
 
@@ -69,6 +70,7 @@ class Layout(NamedTuple):
     controllers: int = 0
     has_sasl: bool = False
     tls: Tls | None = None
+    network: Network | None = None  # None: IPv4 on the loopback
     captures_everything: bool = False  # the traffic among servers too
     has_joining_controllers: bool = False  # all but the first join the quorum by themselves
 

@@ -1,4 +1,4 @@
-"""The tables of captures in captures/README.md and captures/tls/README.md, from the side-cars.
+"""The tables of captures in captures/README.md and the like below it, from the side-cars.
 
 python -m tools.record.contents     put them there, between their two marks
 """
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 CAPTURES = Path(__file__).resolve().parents[2] / "captures"
-DIRECTORIES = (CAPTURES, CAPTURES / "tls")
+DIRECTORIES = (CAPTURES, CAPTURES / "tls", CAPTURES / "networks")
 BEGIN, END = "<!-- captures: begin -->\n", "<!-- captures: end -->\n"
 SHOWS = {
     "quickstart": "a small shop's session; see below",
@@ -35,6 +35,9 @@ SHOWS = {
     "tls13-rekeyed": "TLS 1.3 with key updates, by the broker and in answer by the clients",
     "tls-sasl": "logins behind TLS, one of them refused; the keys are in the capture",
     "tls-closed": "TLS 1.3 without keys",
+    "ipv6": "IPv6 on the loopback",
+    "bridged": "namespaces at a bridge; eight more views of the same session",
+    "vxlan": "IPv6 in a VXLAN; a view from inside",
 }
 CLIENTS = ("kafka-clients", "kafka-streams", "librdkafka", "kafka-python", "aiokafka",
            "sarama", "franz-go", "kafkajs")  # fmt: skip

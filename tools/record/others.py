@@ -141,6 +141,7 @@ def record_beside(directory: Path, capture: Path) -> None:
         with socket.create_server(("127.0.0.1", PORTS["none"])):
             for _ in range(5):
                 socket.create_connection(("127.0.0.1", PORTS["none"])).close()
+        sniffer.settle()
         report = sniffer.stop()
     write(directory / "beside.pcap", capture, report.captured, protocols)
 
@@ -173,6 +174,7 @@ def record_proxied(directory: Path, capture: Path) -> None:
             consumer.topics()
             consumer.close()
         time.sleep(3)
+        sniffer.settle()
         report = sniffer.stop()
     write(
         directory / "proxied.pcap", capture, report.captured,

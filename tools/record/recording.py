@@ -11,11 +11,13 @@ from tools.record.agents import AgentProcess, Reply, python_version, start_agent
 from tools.record.cluster import Cluster, ClusterSettings
 from tools.record.configuration import KRAFT, ZOOKEEPER, Layout
 from tools.record.key_log import inject, write_key_log
+from tools.record.networks import CLIENT, Network
 from tools.record.releases import RELEASES, Release
 from tools.record.request_log import read_request_logs
 from tools.record.sidecar import Facts, Journal, capture_facts, write_sidecar
 from tools.record.sniffer import Sniffer, to_pcapng
 
+LOOPBACK = Network("127.0.0.1")
 FIRST_WITH_NEWEST_CLIENTS = (2, 1)  # what the newest Java client still speaks to
 
 
@@ -50,6 +52,7 @@ class Stage:
         self.journal = Journal()
         self.topics: list[list[Any]] = []
         self.software: dict[str, Any] = {}
+        self.sniffers: list[Sniffer] = []  # of all taps
         self._agents: dict[tuple[str, str], AgentProcess] = {}
 
     def call(self, library: str, operation: str, client: str, **arguments: Any) -> Reply:
@@ -84,6 +87,12 @@ class Stage:
                 self.remember(topic, ids[name])
         return None
 
+    def start_late_taps(self) -> None:
+        """Begin the captures that begin in the middle."""
+        for sniffer in self.sniffers:
+            if sniffer.tap.is_late:
+                sniffer.start()
+
     def stop_agents(self) -> None:
         """End all agents."""
         for agent in self._agents.values():
@@ -111,7 +120,9 @@ class Stage:
         key = (library, address)
         if key not in self._agents:
             log_name = re.sub(r"\W", "-", f"{library} {len(self._agents)}")
-            agent = start_agent(library, address, self.directory, log_name)
+            network = self.cluster.settings.layout.network
+            prefix = [] if network is None else network.enter(CLIENT)
+            agent = start_agent(library, address, self.directory, log_name, prefix)
             self._agents[key] = agent
             agent.send("versions")
             self._add_software(agent.receive().result)
@@ -142,19 +153,30 @@ def record(scenario: Scenario, name: str, options: Options, capture: Path) -> No
     with tempfile.TemporaryDirectory(prefix="kdissect-record-") as scratch:
         directory = Path(scratch)
         cluster = Cluster(_settings(scenario, options), class_path, directory)
-        sniffer = Sniffer(cluster.captured_ports, directory / "capture.pcap")
         stage = Stage(options, cluster, directory)
+        network = scenario.layout.network or LOOPBACK
+        stage.sniffers = [
+            Sniffer(cluster.captured_ports, directory / f"tap-{number}.pcap", tap)
+            for number, tap in enumerate(network.taps)
+        ]
         try:
-            sniffer.start()
+            network.up()
+            for sniffer in stage.sniffers:
+                if not sniffer.tap.is_late:
+                    sniffer.start()
             cluster.start()
             scenario.play(stage)
             stage.stop_agents()
-            report = sniffer.stop()
+            stage.sniffers[0].settle()
+            reports = [sniffer.stop() for sniffer in stage.sniffers]
         finally:
             stage.stop_agents()
-            sniffer.kill()
+            for sniffer in stage.sniffers:
+                sniffer.kill()
             cluster.stop()
-        to_pcapng(directory / "capture.pcap", capture)
+            network.down()
+        report = reports[0]
+        to_pcapng(stage.sniffers[0].pcap, capture)
         if cluster.key_log.exists():
             keys = capture.with_suffix(".keys")
             write_key_log(cluster.key_log, capture, cluster.ports.client, keys)
@@ -174,9 +196,23 @@ def record(scenario: Scenario, name: str, options: Options, capture: Path) -> No
             capture=capture_facts(capture, report.captured),
             pauses=cluster.pauses,
             topics=stage.topics,
+            views=[
+                _view(sniffer, told.captured, capture)
+                for sniffer, told in zip(stage.sniffers[1:], reports[1:], strict=True)
+            ],
         )
         log = read_request_logs(cluster.request_logs(), cluster.listeners, report.stopped_ms)
         write_sidecar(capture.with_suffix(".json"), facts, stage.journal, log)
+
+
+def _view(sniffer: Sniffer, packets: int, capture: Path) -> dict[str, Any]:
+    """Write the capture of another tap, in `views/`, and describe it."""
+    tap = sniffer.tap
+    target = capture.parent / "views" / f"{capture.stem}-{tap.name}.pcapng"
+    target.parent.mkdir(exist_ok=True)
+    to_pcapng(sniffer.pcap, target)
+    how = {"interface": tap.interface, "options": tap.options, "filter": tap.filter}
+    return {"view": tap.name, **how, "is_late": tap.is_late, **capture_facts(target, packets)}
 
 
 def _settings(scenario: Scenario, options: Options) -> ClusterSettings:

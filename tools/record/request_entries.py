@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,14 @@ NUMBERS = re.compile(r"(totalTime|throttleTime):([\d.]+)")
 LISTENER = re.compile(r",listener:(\w+)")
 
 
+def peer_of(connection: str) -> str:
+    """The client's ip:port in a connection as brokers name it, an IPv6 address as it is written
+    today: of "0:0:0:0:0:0:0:1:9092-0:0:0:0:0:0:0:1:50000-0-1" "::1:50000".
+    """
+    address, _, port = connection.split("-")[1].rpartition(":")
+    return f"{ip_address(address.strip('[]').partition('%')[0])}:{port}"
+
+
 def iter_entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """(ms when it was logged, the entry) for every line; `peer` is the client's "ip:port"."""
     with path.open(encoding="utf-8") as lines:
@@ -61,7 +70,7 @@ def iter_entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             text = text.removeprefix("Completed request:")
             if text.startswith('{"'):
                 entry = json.loads(text)
-                entry["peer"] = entry["connection"].split("-")[1]
+                entry["peer"] = peer_of(entry["connection"])
                 yield _milliseconds(time), entry
             else:
                 yield _milliseconds(time), _parse(text)

@@ -85,6 +85,7 @@ class Facts(NamedTuple):
     capture: dict[str, Any]
     pauses: list[Pause]
     topics: list[list[Any]]
+    views: list[dict[str, Any]]  # of other taps of the same session
 
 
 def capture_facts(capture: Path, packets: int) -> dict[str, Any]:
@@ -118,6 +119,7 @@ def write_sidecar(path: Path, facts: Facts, journal: Journal, log: RequestLog) -
         "format": FORMAT,
         "scenario": facts.scenario,
         "capture": facts.capture,
+        **({"views": facts.views} if facts.views else {}),
         "software": facts.software,
         "cluster": facts.cluster,
         "sessions": list(journal.sessions.values()),

@@ -1,4 +1,4 @@
-"""tcpdump on the loopback: nothing lost, nanoseconds kept, pcapng written."""
+"""tcpdump: nothing lost, nanoseconds kept, pcapng written."""
 
 import re
 import signal
@@ -7,7 +7,10 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from tools.record.networks import Tap, inside
+
 BUFFER_KIB = 65536
+LOOPBACK = Tap()
 START_TIMEOUT_SECONDS = 10
 SETTLE_SECONDS = 2.0
 SETTLE_LIMIT_SECONDS = 3.0
@@ -24,42 +27,60 @@ class SnifferReport(NamedTuple):
 
 
 class Sniffer:
-    """Records every packet from or to the given TCP ports of the loopback."""
+    """Records every packet from or to the given TCP ports, or what a tap wants."""
 
-    def __init__(self, ports: list[int], pcap: Path) -> None:
-        self._filter = " or ".join(f"tcp port {port}" for port in ports)
-        self._pcap = pcap
+    def __init__(self, ports: list[int], pcap: Path, tap: Tap = LOOPBACK) -> None:
+        all_ports = " or ".join(f"tcp port {port}" for port in ports)
+        self._filter = tap.filter.format(port=ports[0]) or all_ports
+        self.tap = tap
+        self.pcap = pcap
         self._messages = pcap.with_suffix(".log")
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Return once tcpdump listens."""
-        options = ["-i", "lo", "-n", "-s", "0", "-U", "-B", str(BUFFER_KIB), "-Z", "root"]
+        options = [
+            "-i",
+            self.tap.interface,
+            "-n",
+            "-s",
+            "0",
+            "-U",
+            "-B",
+            str(BUFFER_KIB),
+            "-Z",
+            "root",
+        ]
         options += [
             "--immediate-mode",
             "--time-stamp-precision=nano",
             "-w",
-            str(self._pcap),
+            str(self.pcap),
+            *self.tap.options,
             self._filter,
         ]
+        command = [*inside(self.tap.namespace), "tcpdump", *options]
         with self._messages.open("wb") as messages:
-            self._process = subprocess.Popen(["tcpdump", *options], stderr=messages)
+            self._process = subprocess.Popen(command, stderr=messages)
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while "listening on" not in self._messages.read_text():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"tcpdump did not start: {self._messages.read_text()}")
             time.sleep(0.05)
 
-    def stop(self) -> SnifferReport:
-        """End tcpdump when its file has stopped growing, or soon: servers never stop talking
-        to each other. Raise when the kernel dropped packets.
+    def settle(self) -> None:
+        """Wait until the file has stopped growing, or not long: servers never stop talking to
+        each other.
         """
-        assert self._process is not None
         size = -1
         deadline = time.monotonic() + SETTLE_LIMIT_SECONDS
-        while size != self._pcap.stat().st_size and time.monotonic() < deadline:
-            size = self._pcap.stat().st_size
+        while size != self.pcap.stat().st_size and time.monotonic() < deadline:
+            size = self.pcap.stat().st_size
             time.sleep(SETTLE_SECONDS)
+
+    def stop(self) -> SnifferReport:
+        """End tcpdump; raise when the kernel dropped packets."""
+        assert self._process is not None
         stopped_ms = time.time_ns() // 1_000_000
         self._process.send_signal(signal.SIGINT)
         self._process.wait(STOP_TIMEOUT_SECONDS)

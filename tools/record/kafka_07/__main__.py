@@ -80,6 +80,7 @@ def record(
         )
         time.sleep(SETTLE_SECONDS)
         broker.shutdown()
+        sniffer.settle()
         report = sniffer.stop()
         to_pcapng(pcap, arguments.output)
     return [json.loads(line) for line in done.stdout.splitlines()], report.version

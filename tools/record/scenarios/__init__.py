@@ -6,6 +6,7 @@ from tools.record.scenarios import (
     basics,
     encryption,
     groups,
+    networks,
     old_formats,
     policies,
     quickstart,
@@ -46,6 +47,9 @@ SCENARIOS = {
     ),
     "tls-closed": Scenario(encryption.play_tls13, SMALL_SINGLE_BROKER, encryption.CLOSED_LAYOUT),
     "tls-sasl": Scenario(encryption.play_sasl, SMALL_SINGLE_BROKER, encryption.SASL_LAYOUT),
+    "ipv6": Scenario(networks.play, SMALL_SINGLE_BROKER, networks.IPV6_LAYOUT),
+    "bridged": Scenario(networks.play, SMALL_SINGLE_BROKER, networks.BRIDGED_LAYOUT),
+    "vxlan": Scenario(networks.play, SMALL_SINGLE_BROKER, networks.VXLAN_LAYOUT),
     "bulk": Scenario(volume.play_bulk, volume.BROKER_PROPERTIES),
     "small": Scenario(volume.play_small, volume.BROKER_PROPERTIES),
 }
