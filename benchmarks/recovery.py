@@ -1,6 +1,6 @@
 """What is still found in captures with faults: kdissect beside tshark; writes docs/limits.md.
 
-    python -m benchmarks.recovery [--exchanges 5000] [--seeds 3]
+    python -m benchmarks.recovery [--exchanges 3000] [--seeds 4]
 
 Recorded connections are said anew, longer, in segments of 1448 bytes, and the capture of them is
 made faulty in the ways that the tests know (`tests.recovery.faults`). An exchange is found right
@@ -399,8 +399,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--exchanges", type=int, default=5000)
-    parser.add_argument("--seeds", type=int, default=3, help="captures of a scenario that is rare")
+    parser.add_argument("--exchanges", type=int, default=3000)
+    parser.add_argument("--seeds", type=int, default=4, help="captures of a scenario that is rare")
     parser.add_argument("--print", action="store_true", help="print, do not write the page")
     options = parser.parse_args()
     if shutil.which("tshark") is None:

@@ -140,3 +140,13 @@ def test_a_session_without_its_handshakes_and_ports_is_found_by_its_content() ->
     assert set(found.column("broker_side_by", "connections")) == {"content"}
     assert set(found.column("broker_port", "connections")) == {9092}
     assert len(found.rows) == 331
+
+
+def test_a_response_that_reads_like_an_unknown_version_does_not_decide_the_sides() -> None:
+    # Correlation id 14, one topic: key and version of Produce v14, and a client id.
+    topics = [{"name": "tasks", "partitions": [{"partition_index": 0, "metadata": ""}]}]
+    answer = response("OffsetFetch", 2, 14, topics=topics)
+    talk = conversation().broker(answer).client(request("Heartbeat", 0, 15))
+    talk = talk.broker(response("Heartbeat", 0, 15))
+    found = found_in(talk.start_late(), Exchanges(ports=frozenset()))
+    assert found.columns("api", "correlation_id", "outcome") == [("Heartbeat", 15, "answered")]
