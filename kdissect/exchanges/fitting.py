@@ -62,6 +62,16 @@ class Fitting:
             return fit_of_first(error, data, size)
         return self._best(plans, data, offset, size) if plans else PLAUSIBLE
 
+    def may_be_response(self, data: bytes) -> bool:
+        """Whether what reads like a request may be a response as well.
+
+        A small correlation id reads as the key of Produce and a version; where that has no layout,
+        nothing in the body proves it.
+        """
+        if len(data) < 4 or read_i16_be(data, 0) != 0:
+            return False
+        return not self._layouts(0, i64(read_i16_be(data, 2)), False)
+
     def _layouts(self, key: i64, version: i64, is_response: bool) -> list[Plan]:
         """The layouts that a body may be in; none when the key or version is not known."""
         try:

@@ -249,7 +249,7 @@ class Exchanges:
         return dialect == AUTO and is_request_07(data, size)
 
     def _is_convincing_kafka(self, data: bytes, size: i64) -> bool:
-        if self.fitting.request(data, size) == NOT:
+        if self.fitting.request(data, size) == NOT or self.fitting.may_be_response(data):
             return False
         return len(data) == size or (len(data) >= 10 and i64(read_i16_be(data, 8)) > 0)
 

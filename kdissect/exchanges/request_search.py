@@ -100,8 +100,11 @@ class RequestSearch:
             if size < MIN_SIZE or size > MAX_SIZE:
                 return NOT_HERE
             end = at + 4 + size
-            fit = self.fitting.request(data[at + 4 : min(end, seen)], size)
+            body = data[at + 4 : min(end, seen)]
+            fit = self.fitting.request(body, size)
             if fit == NOT:
+                return NOT_HERE
+            if state.request_direction < 0 and self.fitting.may_be_response(body):
                 return NOT_HERE
             if end <= seen or seen - at >= TOLD_SIZE:
                 score += fit
