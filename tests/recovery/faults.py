@@ -185,12 +185,12 @@ def responses_only(wires: list[Wire], _source: random.Random) -> list[Wire]:
 
 def started_late(wires: list[Wire], source: random.Random) -> list[Wire]:
     """The capture starts at any packet."""
-    return wires[source.randrange(len(wires)) :]
+    return wires[source.randrange(max(len(wires), 1)) :]
 
 
 def ended_early(wires: list[Wire], source: random.Random) -> list[Wire]:
     """The capture ends at any packet."""
-    return wires[: source.randrange(len(wires)) + 1]
+    return wires[: source.randrange(max(len(wires), 1)) + 1]
 
 
 def without_handshake(wires: list[Wire], source: random.Random) -> list[Wire]:

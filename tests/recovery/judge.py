@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kdissect.protocol.readers import NULL
+from kdissect.streams.acknowledged import REORDER_NS
 from kdissect.tables.schemas import TABLES as SCHEMAS
 from kdissect.tables.schemas import TIME
 from tests.exchange_builders import Found, Row
@@ -190,17 +191,23 @@ class Due:
         if true.response is None:
             return False
         start = true.response.position
-        if self.is_overtaken(true) and self.ids[true.row["correlation_id"]] > 1:
+        overtaken_ns = self.overtaken_ns(true)
+        if overtaken_ns >= REORDER_NS:
+            # Nothing waits so long: what comes then was sent again.
+            return False
+        if overtaken_ns >= 0 and self.ids[true.row["correlation_id"]] > 1:
             # Which of the requests with the same id it answers cannot be known.
             return False
         return start in self.responses and self.answered.survives(start, start + 8)
 
-    def is_overtaken(self, true: TrueExchange) -> bool:
-        """Whether the response was captured before its request."""
+    def overtaken_ns(self, true: TrueExchange) -> int:
+        """How long before the end of its request a response was captured; less than 0: after it."""
         assert true.response is not None
-        asked = self.asked.packet_of(true.request.position)
+        asked = self.asked.packet_of(true.request.end - 1)
         answer = self.answered.packet_of(true.response.position)
-        return asked is not None and answer is not None and answer[0] < asked[0]
+        if asked is None or answer is None or asked[0] < answer[0]:
+            return -1
+        return asked[1].time_ns - answer[1].time_ns
 
 
 def is_evident(true: TrueExchange) -> bool:
