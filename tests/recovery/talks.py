@@ -282,7 +282,10 @@ def is_clean(talk: Talk) -> bool:
     for stream, frames in zip(streams, talk.frames, strict=True):
         if not frames or frames[-1].end != len(stream):
             return False
-    return not talk.found.tables["problems"] and len(talk.found.tables["connections"]) == 1
+    found = talk.found
+    if found.tables["problems"] or len(found.tables["connections"]) != 1:
+        return False
+    return bool(found.exchanges) and all(one.request_frame for one in found.exchanges)
 
 
 @cache
