@@ -10,6 +10,7 @@ from kdissect.exchanges.exchange import API_HEARTBEAT, Exchange, is_group_api
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.exchanges.naming import NameWait
 from kdissect.exchanges.pairing import Exchanges
+from kdissect.exchanges.sides import decide_sides
 from kdissect.exchanges.sniffing import Sniffer
 from kdissect.frames import Frames
 from kdissect.limits import Limits
@@ -34,7 +35,7 @@ from kdissect.packets.decoder import PacketDecoder
 from kdissect.packets.fragments import Fragments
 from kdissect.protocol.readers import NULL
 from kdissect.streams.connections import Streams
-from kdissect.streams.events import End, Event
+from kdissect.streams.events import Connection, End, Event
 from kdissect.tables.body_rows import BodyRows, MemberRows
 from kdissect.tables.rows import (
     BatchRows,
@@ -47,6 +48,9 @@ from kdissect.tables.rows import (
     Rows,
     aborted_or_null,
 )
+from kdissect.tls.keylog import KeyLog
+from kdissect.tls.session import TlsFacts
+from kdissect.tls.stage import Tls
 
 # Characters of long texts in the rows of a table before they become a batch.
 TEXT_LIMIT: Final = 32 << 20
@@ -71,6 +75,7 @@ class Dissector:
         collects: bool = False,
         waits: bool = True,
         limits: Limits | None = None,
+        keys: KeyLog | None = None,
     ) -> None:
         if limits is None:
             limits = Limits()
@@ -81,6 +86,7 @@ class Dissector:
             max_held=limits.reassembly_bytes,
             max_held_in_all=limits.reassembly_bytes_in_all,
         )
+        self.tls = Tls(keys if keys is not None else KeyLog())
         self.frames = Frames(
             Sniffer(exchanges),
             limits.frame_bytes,
@@ -105,6 +111,9 @@ class Dissector:
         self.skipped_bytes: i64 = 0
         self.duplicate_bytes: i64 = 0
         self.missing_bytes: i64 = 0
+        self.tls_bytes: i64 = 0
+        self.encrypted_bytes: i64 = 0
+        self.encrypted_connections: i64 = 0
         self.connection_count: i64 = 0
         self.exchange_count: i64 = 0
         self.protocols: dict[str, int] = {}
@@ -225,7 +234,18 @@ class Dissector:
         }
 
     def _event(self, event: Event) -> None:
+        if event.connection.clear_directions >> event.direction & 1 and not isinstance(event, End):
+            self._clear_event(event)
+            return
+        for inner in self.tls.feed(event):
+            self._clear_event(inner)
+
+    def _clear_event(self, event: Event) -> None:
+        facts: TlsFacts | None = None
         if isinstance(event, End):
+            facts = self.tls.take_facts(event.connection)
+            if facts is not None:
+                self._note_tls(event.connection, facts)
             for frame in self.frames.settle(event):
                 for exchange in self.exchanges.feed(frame):
                     self._exchange(exchange)
@@ -236,9 +256,20 @@ class Dissector:
             left, state = self.exchanges.end(event.connection)
             for exchange in left:
                 self._exchange(exchange)
-            self._connection(state)
+            self._connection(state, facts)
 
-    def _connection(self, state: ConnectionState) -> None:
+    def _note_tls(self, connection: Connection, facts: TlsFacts) -> None:
+        """What a connection is of which TLS is all that was understood."""
+        state = self.exchanges.state_of(connection)
+        if state.protocol == "" and facts.plaintext_bytes == 0:
+            state.protocol = "tls"
+        if state.request_direction < 0:
+            decide_sides(state, self.exchanges.ports, self.exchanges.brokers)
+        if state.request_direction < 0 and facts.client_direction >= 0:
+            state.request_direction = facts.client_direction
+            state.broker_side_by = "content"
+
+    def _connection(self, state: ConnectionState, facts: TlsFacts | None) -> None:
         connection = state.connection
         framed, skipped = self.frames.take_counts(connection)
         for counts in connection.counts:
@@ -247,10 +278,15 @@ class Dissector:
             self.missing_bytes += counts.missing_bytes
         self.framed_bytes += framed[0] + framed[1]
         self.skipped_bytes += skipped[0] + skipped[1]
+        if facts is not None:
+            encrypted = facts.encrypted_bytes[0] + facts.encrypted_bytes[1]
+            self.tls_bytes += facts.tls_bytes[0] + facts.tls_bytes[1]
+            self.encrypted_bytes += encrypted
+            self.encrypted_connections += 1 if encrypted and not facts.plaintext_bytes else 0
         self.connection_count += 1
         self.protocols[state.protocol] = self.protocols.get(state.protocol, 0) + 1
         if self.makes_connections:
-            self.connection_rows.add(state, framed, skipped)
+            self.connection_rows.add(state, framed, skipped, facts)
 
     def _exchange(self, exchange: Exchange) -> None:
         self.exchange_count += 1
@@ -425,6 +461,9 @@ class Dissector:
             found = self.streams.problems
             self.streams.problems = []
             self.add_problems(found)
+        for problems in (self.tls.keys.problems, self.tls.problems):
+            self.add_problems(problems)
+            problems.clear()
         if self.frames.problems:
             found = self.frames.problems
             self.frames.problems = []

@@ -10,6 +10,7 @@ known of one direction:
     SEARCHING ──probe says so, or MAX_FAILURES──▶ IGNORED
     AT_SIZE ──impossible size, or a gap──▶ SEARCHING
     IN_BODY ──gap beyond the body──▶ SEARCHING         (a gap inside costs only this frame)
+    any but IGNORED ──gap of no exact length──▶ SEARCHING
 
 After finish, for each direction: delivered bytes = framed bytes (size fields too) + skipped bytes.
 Longer than other modules, because users find the stage and its contract, `Frame`, in one place, and
@@ -365,17 +366,17 @@ class Frames:
     def _gap(self, cutting: Cutting, gap: Gap) -> list[Frame]:
         frames: list[Frame] = []
         if cutting.state == SEARCHING:
-            if gap.length < WINDOW:
+            if gap.length < WINDOW and gap.is_exact:
                 cutting.waiting.add_gap(gap)
                 self._look(cutting, False, frames)
                 return frames
             self._look(cutting, True, frames)
         if cutting.state == IN_BODY:
             cutting.is_holed = True
-            if gap.length < cutting.wanted:
+            if gap.length < cutting.wanted and gap.is_exact:
                 cutting.wanted -= gap.length
                 return frames
-            is_next_known = gap.length == cutting.wanted
+            is_next_known = gap.length == cutting.wanted and gap.is_exact
             if gap.is_cut:
                 self._complete(cutting, gap.time_ns, gap.packet, frames)
             else:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from kdissect.capture.blocks import TLS_KEY_LOG, Secrets
 from kdissect.capture.files import Capture, Source, open_captures
 from kdissect.dissector import Dissector
 from kdissect.errors import KdissectError, Problem
@@ -24,6 +25,8 @@ from kdissect.messages.old_protocols import PROTOCOLS
 from kdissect.tables.batches import BatchBuilder, arrow_schema
 from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
 from kdissect.tables.writers import ParquetDirectory
+from kdissect.tls.ciphers import MISSING, has_package
+from kdissect.tls.keylog import KeyLog, read_keylog
 
 Progress = Callable[[int, int | None], None]
 
@@ -47,8 +50,10 @@ class ProblemFound(KdissectError):
 class Balance:
     """What became of the captured bytes; counts over all connections of a run.
 
-    captured payload_bytes = framed_bytes + skipped_bytes + duplicate_bytes; missing_bytes were on
-    the wire, but not in the capture. `packets_by_reason` says why packets were not looked into.
+    captured payload_bytes = framed_bytes + skipped_bytes + duplicate_bytes + tls_bytes +
+    encrypted_bytes: of TLS that is decrypted, the plaintext is framed or skipped, the rest is TLS's
+    own. missing_bytes were on the wire, but not in the capture. `encrypted_connections` have only
+    encrypted bytes. `packets_by_reason` says why packets were not looked into.
     """
 
     packets: int
@@ -57,8 +62,11 @@ class Balance:
     framed_bytes: int
     skipped_bytes: int
     duplicate_bytes: int
+    tls_bytes: int
+    encrypted_bytes: int
     missing_bytes: int
     connections: int
+    encrypted_connections: int
     exchanges: int
     packets_by_reason: Mapping[str, int]
     protocols: Mapping[str, int]
@@ -73,12 +81,14 @@ class Options:
     whatever else speaks for it. `decode_as` are ``port=protocol`` and ``address:port=protocol``:
     they force a protocol (one of `PROTOCOLS`, "tls") or exclude what is there ("none").
     `protocol` is what brokers and clients speak: "auto" for Kafka of any release, else one of
-    `PROTOCOLS` for every connection.
+    `PROTOCOLS` for every connection. `keylog` is a TLS key log (NSS format) or several, beside the
+    secrets in pcapng files.
     """
 
     ports: Sequence[int] = ()
     brokers: Sequence[str] = ()
     decode_as: Sequence[str] = ()
+    keylog: str | Path | Sequence[str | Path] = ()
     tables: Sequence[str] = DEFAULT_TABLES
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
     payload: bool = False
@@ -144,8 +154,11 @@ class Run:
 
 def feed_all(capture: Capture, dissector: Dissector, options: Options) -> Iterator[None]:
     """Feed the whole capture; gives control back after every batch of packets and at the end."""
+    keys = dissector.tls.keys
+    keys.read_more = lambda: add_secrets(keys, capture.find_secrets())
     with PausedCollector():
         for packets in capture:
+            add_secrets(keys, capture.take_secrets())
             dissector.feed(packets)
             take_problems(capture, dissector)
             if options.strict and dissector.first_problem is not None:
@@ -158,6 +171,27 @@ def feed_all(capture: Capture, dissector: Dissector, options: Options) -> Iterat
         if options.strict and dissector.first_problem is not None:
             raise ProblemFound(dissector.first_problem)
         yield
+
+
+def make_keys(keylog: str | Path | Sequence[str | Path]) -> KeyLog:
+    """The secrets of key log files; raises KdissectError, also when nothing can use them."""
+    keys = KeyLog()
+    for path in [keylog] if isinstance(keylog, str | Path) else keylog:
+        if not has_package():
+            raise KdissectError(MISSING)
+        read_keylog(path, keys)
+    return keys
+
+
+def add_secrets(keys: KeyLog, found: Sequence[Secrets]) -> None:
+    """Add key logs that were inside a capture; a problem when nothing can use them."""
+    for secrets in found:
+        if secrets.kind == TLS_KEY_LOG:
+            if not has_package():
+                text = "the capture has secrets of TLS sessions, but " + MISSING
+                keys.problems.append(Problem("tls", "tls-package-missing", text))
+                return
+            keys.add(secrets.content, "Decryption Secrets block")
 
 
 def take_problems(capture: Capture, dissector: Dissector) -> None:
@@ -195,9 +229,11 @@ def make_dissector(
         rules=parse_decode_as(options.decode_as) if options.decode_as else None,
         pending_limit=options.limits.pending_requests,
     )
+    keys = make_keys(options.keylog)
     return Dissector(
         exchanges,
         tables,
+        keys=keys,
         has_payload=options.payload,
         verifies_crc=options.verify_crc,
         collects=collects,
@@ -225,8 +261,11 @@ def make_balance(dissector: Dissector) -> Balance:
         framed_bytes=dissector.framed_bytes,
         skipped_bytes=dissector.skipped_bytes,
         duplicate_bytes=dissector.duplicate_bytes,
+        tls_bytes=dissector.tls_bytes,
+        encrypted_bytes=dissector.encrypted_bytes,
         missing_bytes=dissector.missing_bytes,
         connections=dissector.connection_count,
+        encrypted_connections=dissector.encrypted_connections,
         exchanges=dissector.exchange_count,
         packets_by_reason=dissector.decoder.reasons(),
         protocols=dict(dissector.protocols),

@@ -352,14 +352,18 @@ def test_a_run_that_fails_writes_nothing(tmp_path: Path) -> None:
 def assert_balanced(found: dict[str, list[Row]], balance: Balance) -> None:
     assert balance.payload_bytes == (
         balance.framed_bytes + balance.skipped_bytes + balance.duplicate_bytes
-    )
-    names = ("payload", "framed", "skipped", "retransmitted", "duplicate_packet", "missing")
+        + balance.tls_bytes + balance.encrypted_bytes
+    )  # fmt: skip
+    names = (
+        "payload", "framed", "skipped", "tls", "encrypted", "retransmitted", "duplicate_packet",
+        "missing",
+    )  # fmt: skip
     totals = dict.fromkeys(names, 0)
     for row in found["connections"]:
         for way in ("to_broker", "to_client"):
             counts = {name: row[f"{name}_bytes_{way}"] for name in totals}
             assert counts["payload"] == (
-                counts["framed"] + counts["skipped"]
+                counts["framed"] + counts["skipped"] + counts["tls"] + counts["encrypted"]
                 + counts["retransmitted"] + counts["duplicate_packet"]
             )  # fmt: skip
             for name, count in counts.items():
@@ -368,6 +372,7 @@ def assert_balanced(found: dict[str, list[Row]], balance: Balance) -> None:
     assert totals == {
         "payload": balance.payload_bytes, "framed": balance.framed_bytes,
         "skipped": balance.skipped_bytes, "duplicate": balance.duplicate_bytes,
+        "tls": balance.tls_bytes, "encrypted": balance.encrypted_bytes,
         "missing": balance.missing_bytes,
     }  # fmt: skip
     assert balance.connections == len(found["connections"])

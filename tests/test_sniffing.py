@@ -47,8 +47,9 @@ def test_other_protocols_are_named_and_give_no_exchanges(name: str) -> None:
         assert found.rows == []
         assert found.tables["problems"] == []
         (row,) = found.tables["connections"]
-        assert row["skipped_bytes_to_broker"] == len(asked)
-        assert row["skipped_bytes_to_client"] == len(answered)
+        for way, said in (("to_broker", asked), ("to_client", answered)):
+            names = ("skipped_bytes", "tls_bytes", "encrypted_bytes")
+            assert sum(row[f"{kind}_{way}"] for kind in names) == len(said)
 
 
 def test_a_health_check_without_a_byte_is_no_protocol() -> None:

@@ -39,6 +39,7 @@ SIMPLE_SIZE: Final = 16
 MAXIMUM_BLOCK_SIZE: Final = 16 << 20
 MAXIMUM_INTERFACES: Final = 1 << 16
 MAXIMUM_SECRETS_SIZE: Final = 16 << 20
+TLS_KEY_LOG: Final = 0x544C534B  # "TLSK"
 
 END_OF_OPTIONS: Final = 0
 ISB_IFDROP: Final = 5
@@ -57,7 +58,7 @@ class Option(NamedTuple):
 
 
 class Secrets(NamedTuple):
-    """Content of a Decryption Secrets Block; `kind` 0x544C534B is a TLS key log."""
+    """Content of a Decryption Secrets Block; `kind` TLS_KEY_LOG is a TLS key log."""
 
     kind: int
     content: bytes

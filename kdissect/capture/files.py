@@ -99,6 +99,14 @@ class Capture:
         """Contents of the Decryption Secrets blocks read so far."""
         return [secrets for file in self._files for secrets in file.secrets]
 
+    def take_secrets(self) -> list[Secrets]:
+        """Those of `secrets` that no call gave before."""
+        return [secrets for file in self._files for secrets in file.take_secrets()]
+
+    def find_secrets(self) -> list[Secrets]:
+        """Contents of all Decryption Secrets blocks of files that can be read a second time."""
+        return [secrets for file in self._files for secrets in file.find_secrets()]
+
     def take_problems(self) -> list[Problem]:
         """The problems met since the last call."""
         taken, self.problems = self.problems, []

@@ -4,6 +4,7 @@ import os
 import shlex
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, Final, TypeAlias
@@ -115,6 +116,25 @@ class CaptureFile:
             self.open()
         if self._scanner is not None:
             self._scanner.capture = capture
+
+    def take_secrets(self) -> list[Secrets]:
+        """Contents of Decryption Secrets blocks since the last call."""
+        taken = list(self.secrets)
+        self.secrets.clear()
+        return taken
+
+    def find_secrets(self) -> list[Secrets]:
+        """Those of the whole file, which is read once more for it; none of what has none."""
+        found: list[Secrets] = []
+        if not self.is_path or self.size is None:
+            return found
+        file = CaptureFile(self._source, self.name, self._chunk_size)
+        with suppress(CaptureError):
+            file.open()
+            while isinstance(file._scanner, PcapngScanner) and file.read() is not None:
+                found += file.take_secrets()
+        file.close()
+        return found
 
     def take_problems(self) -> list[Problem]:
         """The problems since the last call."""

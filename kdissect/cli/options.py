@@ -44,6 +44,13 @@ def reading(command: F) -> F:
             "0.7, or one of two drafts of 2012.  [default: auto]",
         ),
         click.option(
+            "--keylog",
+            type=click.Path(dir_okay=False),
+            multiple=True,
+            metavar="FILE",
+            help="Decrypt TLS with the secrets of this key log (SSLKEYLOGFILE); repeat for more.",
+        ),
+        click.option(
             "--port",
             "ports",
             type=click.IntRange(1, MAX_PORT),

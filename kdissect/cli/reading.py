@@ -26,6 +26,8 @@ def explanation(balance: Mapping[str, Any], where: str | None = None) -> str:
         text += "; " + ", ".join(told)
     if exchanges and where:
         return f"{text}. No row passes --where {where!r}."
+    if balance.get("encrypted_connections") and not exchanges:
+        return f"{text}. Try --keylog with the secrets of the TLS sessions."
     if packets and not exchanges:
         return f"{text}. Is the broker on another port? Try --port."
     return f"{text}."

@@ -34,6 +34,7 @@ def command(
     top: int,
     format_: str,
     ports: tuple[int, ...],
+    keylog: tuple[str, ...],
     brokers: tuple[str, ...],
     decode_as: tuple[str, ...],
     limits: Limits,
@@ -54,6 +55,7 @@ def command(
     with Progress(progress) as shown:
         settings = Options(
             ports=ports,
+            keylog=keylog,
             brokers=brokers,
             decode_as=decode_as,
             limits=limits,

@@ -71,11 +71,19 @@ def balance_lines(balance: dict[str, Any]) -> list[str]:
     """Where the captured bytes went; says so when they do not add up."""
     payload = balance.get("payload_bytes", 0)
     parts = {name: balance.get(f"{name}_bytes", 0) for name in ("framed", "skipped", "duplicate")}
+    own, encrypted = balance.get("tls_bytes", 0), balance.get("encrypted_bytes", 0)
+    if own or encrypted:
+        parts |= {"of TLS": own, "encrypted": encrypted}
     told = " + ".join(f"{count(number)} {name}" for name, number in parts.items())
     lines = [f"TCP payload {count(payload)} bytes = {told}"]
     rest = payload - sum(parts.values())
     if rest:
         lines[0] += f" + {count(rest)} UNACCOUNTED"
+    connections = balance.get("encrypted_connections", 0)
+    if connections:
+        lines.append(
+            f"encrypted: {count(connections)} TLS connections; --keylog FILE decrypts them"
+        )
     missing = balance.get("missing_bytes", 0)
     if missing:
         lines.append(f"missing from the capture: {count(missing)} bytes")

@@ -82,12 +82,14 @@ class Connection:
     `flow` is the opener's direction (see `Segment.flow`). `handshake_rtt_ns` is SYN to the ACK of
     the SYN-ACK, `handshake_half_ns` its part between the tap and each side: SYN to SYN-ACK for
     the accepter, SYN-ACK to ACK for the opener; -1 when not seen whole.
+    `clear_directions` has a bit for each direction that holds no TLS; the stage that looks for it
+    sets them.
     """
 
     __slots__ = (
         "id", "capture", "flow", "first_time_ns", "last_time_ns", "first_packet", "syn_seen",
         "start_seen", "handshake_rtt_ns", "handshake_half_ns", "min_rtt_ns", "counts", "troubles",
-        "closed_by",
+        "closed_by", "clear_directions",
     )  # fmt: skip
 
     def __init__(
@@ -111,6 +113,7 @@ class Connection:
         # both directions: differences of it go on exchanges.
         self.troubles: i64 = 0
         self.closed_by: str = ""
+        self.clear_directions: i64 = 0
 
 
 @mypyc_attr(acyclic=True)
@@ -169,9 +172,10 @@ class Gap(Event):
 
     `is_acknowledged`: the receiver acknowledged them, so the capture lost them, not the network.
     `is_cut`: the packet was there, but the snaplen cut these bytes off.
+    `is_exact`: false when what is missing was encrypted and is perhaps not `length` bytes.
     """
 
-    __slots__ = ("length", "is_acknowledged", "is_cut")
+    __slots__ = ("length", "is_acknowledged", "is_cut", "is_exact")
 
     def __init__(
         self,
@@ -185,11 +189,13 @@ class Gap(Event):
         length: i64,
         is_acknowledged: bool,
         is_cut: bool,
+        is_exact: bool = True,
     ) -> None:
         super().__init__(connection, direction, position, time_ns, packet, ordinal, capture)
         self.length = length
         self.is_acknowledged = is_acknowledged
         self.is_cut = is_cut
+        self.is_exact = is_exact
 
 
 @mypyc_attr(acyclic=True)

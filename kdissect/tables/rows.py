@@ -20,6 +20,7 @@ from kdissect.messages.old_protocols import CODE_MASK, PROTOCOL_SHIFT
 from kdissect.messages.records import Batch, Record
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import OPENER, DirectionCounts
+from kdissect.tls.session import TlsFacts
 
 # Codec column: index into this; -1 codecs and runs that differ are "mixed".
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", "codec-7", "mixed")
@@ -333,7 +334,11 @@ class ConnectionRows(Rows):
     """Rows of `connections`."""
 
     def add(
-        self, state: ConnectionState, framed: tuple[int, int], skipped: tuple[int, int]
+        self,
+        state: ConnectionState,
+        framed: tuple[int, int],
+        skipped: tuple[int, int],
+        facts: TlsFacts | None,
     ) -> None:
         """Append a connection that is over; framed and skipped bytes are by direction."""
         connection = state.connection
@@ -376,6 +381,12 @@ class ConnectionRows(Rows):
         write_pair(b, to_broker.missing_cut_bytes, to_client.missing_cut_bytes)
         write_pair(b, framed[up], framed[down])
         write_pair(b, skipped[up], skipped[down])
+        if facts is None:
+            write_pair(b, 0, 0)
+            write_pair(b, 0, 0)
+        else:
+            write_pair(b, facts.tls_bytes[up], facts.tls_bytes[down])
+            write_pair(b, facts.encrypted_bytes[up], facts.encrypted_bytes[down])
         write_pair(b, to_broker.gaps, to_client.gaps)
         write_pair(b, to_broker.retransmitted_segments, to_client.retransmitted_segments)
         write_pair(b, to_broker.fast_retransmits, to_client.fast_retransmits)
@@ -395,8 +406,7 @@ class ConnectionRows(Rows):
         write_i64_le(b, or_null(connection.min_rtt_ns[up]))
         write_i64_le(b, state.exchange_count)
         write_i64_le(b, self.column("protocol").index_or_null(state.protocol))
-        write_i64_le(b, NULL)
-        write_i64_le(b, NULL)
+        self._add_tls(facts)
         login = state.login
         write_i64_le(b, self.column("sasl_mechanism").index_or_null(login.mechanism))
         write_i64_le(b, self.column("sasl_user").index_or_null(login.user))
@@ -406,6 +416,19 @@ class ConnectionRows(Rows):
         version = state.software_version
         write_i64_le(b, self.column("client_software_version").index_or_null(version))
         self.count += 1
+
+    def _add_tls(self, facts: TlsFacts | None) -> None:
+        b = self.buffer
+        if facts is None:
+            for _ in range(5):
+                write_i64_le(b, NULL)
+            return
+        write_i64_le(b, self.column("tls_version").index_or_null(facts.version))
+        write_i64_le(b, self.column("tls_sni").index_or_null(facts.server_name))
+        write_i64_le(b, self.column("tls_alpn").index_or_null(facts.alpn))
+        write_i64_le(b, self.column("tls_cipher").index_or_null(facts.cipher))
+        resumed = facts.is_resumed
+        write_i64_le(b, NULL if resumed is None else 1 if resumed else 0)
 
 
 def retransmitted_bytes(counts: DirectionCounts) -> i64:

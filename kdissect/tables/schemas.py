@@ -118,6 +118,8 @@ CONNECTIONS = Table(
             "payload cut into frames, size fields and PROXY headers included",
         ),
         *_both_ways("skipped_bytes", "bytes", "payload that could not be cut into frames"),
+        *_both_ways("tls_bytes", "bytes", "payload that is TLS's own: handshakes, headers, tags"),
+        *_both_ways("encrypted_bytes", "bytes", "payload inside TLS that was not decrypted"),
         *_both_ways("gaps", "", "holes in the payload"),
         *_both_ways(
             "retransmitted_segments",
@@ -155,8 +157,11 @@ CONNECTIONS = Table(
             "amqp, mqtt, dns, proxy (a PROXY header alone), other, or none (no payload); excluded, "
             "kafka-proposal and kafka-trunk-2012 only when asked for (docs/ports.md)",
         ),
-        Column("tls_version", TEXT, "", "TLS version, when the connection is TLS"),
+        Column("tls_version", TEXT, "", "SSL 3.0 to TLS 1.3, as the server chose"),
         Column("tls_sni", TEXT, "", "TLS server name, when the client sent one"),
+        Column("tls_alpn", TEXT, "", "protocol the server chose by ALPN"),
+        Column("tls_cipher", TEXT, "", "cipher suite the server chose, by IANA's name"),
+        Column("tls_resumed", BOOL, "", "the session goes on from an earlier handshake"),
         Column("sasl_mechanism", TEXT, "", "SASL mechanism"),
         Column("sasl_user", TEXT, "", "SASL user name, where it travels in clear"),
         Column(

@@ -43,7 +43,7 @@ PLACES = {
 }  # fmt: skip
 # What a fetch session says depends on its earlier requests and responses.
 SESSION_COLUMNS = {"fetch_offset", "fetch_class"}
-PARTS = ("framed", "skipped", "retransmitted", "duplicate_packet")
+PARTS = ("framed", "skipped", "tls", "encrypted", "retransmitted", "duplicate_packet")
 REQUEST_HEADER = 8  # bytes: key, version, correlation id
 SMALL_BODY = 8  # bytes; what is smaller may look like a request by chance
 

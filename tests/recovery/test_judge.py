@@ -127,7 +127,7 @@ def test_bytes_that_are_not_accounted_for_are_found() -> None:
     found.tables["connections"][0]["framed_bytes_to_broker"] -= 1
     payload = found.tables["connections"][0]["payload_bytes_to_broker"]
     verdict = judge(clean(), found)
-    parts = [payload - 1, 0, 0, 0]
+    parts = [payload - 1, 0, 0, 0, 0, 0]
     assert verdict.findings == [Finding("balance", 0, f"to_broker: {payload} are not {parts}")]
 
 

@@ -15,7 +15,7 @@ from kdissect.messages.batches import Batch, Record
 from kdissect.messages.facts import ErrorFact, Partition
 from kdissect.messages.memberships import Membership
 from kdissect.protocol.readers import NULL
-from kdissect.streams.events import Connection
+from kdissect.streams.events import OPENER, Connection
 from kdissect.tables.batches import ARROW_TYPES, BatchBuilder, arrow_schema
 from kdissect.tables.body_rows import BodyRows, MemberRows
 from kdissect.tables.rows import (
@@ -33,6 +33,7 @@ from kdissect.tables.rows import (
     topic_id_text,
 )
 from kdissect.tables.schemas import BINARY, INT8, INT16, INT32, INT64, TABLES, TEXT, TIME, Table
+from kdissect.tls.session import TlsFacts
 from tests.packets.builders import make_flow
 
 START = 1_700_000_000_123_456_789
@@ -217,7 +218,11 @@ def connection_rows() -> Rows:
     state.software_name = "librdkafka"
     state.software_version = "2.4.0"
     rows = ConnectionRows()
-    rows.add(state, (51, 52), (61, 62))
+    tls = TlsFacts(
+        OPENER, "TLS 1.3", "b.example", "kafka", "TLS_AES_128_GCM_SHA256", False, (71, 72),
+        (81, 82), 103,
+    )  # fmt: skip
+    rows.add(state, (51, 52), (61, 62), tls)
     return rows
 
 
@@ -238,7 +243,8 @@ EXPECTED: dict[str, Row] = {
         **both("retransmitted_bytes", -5, -5), **both("network_lost_bytes", 111, 211),
         **both("missing_bytes", 104, 204), **both("capture_lost_bytes", 112, 212),
         **both("cut_bytes", 113, 213), **both("framed_bytes", 51, 52),
-        **both("skipped_bytes", 61, 62), **both("gaps", 105, 205),
+        **both("skipped_bytes", 61, 62), **both("tls_bytes", 71, 72),
+        **both("encrypted_bytes", 81, 82), **both("gaps", 105, 205),
         **both("retransmitted_segments", 106, 206), **both("fast_retransmits", 114, 214),
         **both("spurious_retransmits", 115, 215), **both("duplicate_acks", 116, 216),
         **both("duplicate_packets", 107, 207), **both("duplicate_packet_bytes", 108, 208),
@@ -246,8 +252,10 @@ EXPECTED: dict[str, Row] = {
         **both("zero_window_ns", 117, 217), **both("window_probes", 118, 218),
         **both("keepalives", 119, 219), "handshake_rtt_ns": 31, "handshake_rtt_broker_ns": 18,
         "handshake_rtt_client_ns": 13, "min_rtt_broker_ns": 42,
-        "min_rtt_client_ns": 41, "exchanges": 17, "protocol": "kafka", "tls_version": None,
-        "tls_sni": None, "sasl_mechanism": "PLAIN", "sasl_user": "alice",
+        "min_rtt_client_ns": 41, "exchanges": 17,
+        "protocol": "kafka", "tls_version": "TLS 1.3", "tls_sni": "b.example",
+        "tls_alpn": "kafka", "tls_cipher": "TLS_AES_128_GCM_SHA256", "tls_resumed": False,
+        "sasl_mechanism": "PLAIN", "sasl_user": "alice",
         "sasl_outcome": "ok", "sasl_logins": 2,
         "client_software_name": "librdkafka", "client_software_version": "2.4.0",
     },
@@ -362,7 +370,7 @@ def empty_rows() -> dict[str, Rows]:
     partition = Partition("", bytes(16), 5)
     nothing = Batch(0, 61, 61, 0, -1, 0, 0, 0, -1, 0, 0, -1, -1, -1, -1, -1, -1, -1, 0)
     rows: dict[str, Rows] = {name: make() for name, make in EMPTY.items()}
-    ConnectionRows.add(rows["connections"], ConnectionState(connection), (0, 0), (0, 0))
+    ConnectionRows.add(rows["connections"], ConnectionState(connection), (0, 0), (0, 0), None)
     ExchangeRows.add(rows["exchanges"], exchange)
     PartitionRows.add(rows["partitions"], exchange, partition)
     BatchRows.add(rows["batches"], exchange, partition, nothing, NULL)
@@ -403,7 +411,7 @@ def test_a_connection_is_told_from_the_side_of_the_client() -> None:
     state = ConnectionState(make_connection())
     state.request_direction = 1
     rows = ConnectionRows()
-    rows.add(state, (51, 52), (61, 62))
+    rows.add(state, (51, 52), (61, 62), None)
     (row,) = made("connections", rows)
     assert (row["client_ip"], row["client_port"]) == ("10.0.0.9", 9092)
     assert (row["broker_ip"], row["broker_port"]) == ("10.0.0.1", 50_000)

@@ -332,6 +332,7 @@ def new_dissector(protocol: str) -> Dissector:
 def check_balance(dissector: Dissector) -> None:
     """Captured payload is framed, skipped or was there before."""
     accounted = dissector.framed_bytes + dissector.skipped_bytes + dissector.duplicate_bytes
+    accounted += dissector.tls_bytes + dissector.encrypted_bytes
     assert accounted == dissector.payload_bytes, (
         dissector.payload_bytes,
         dissector.framed_bytes,

@@ -1,0 +1,120 @@
+"""The NSS key log: secrets of TLS sessions, as clients and servers write them for debugging.
+
+    line = label SP 64 hex digits client random SP hex digits secret        (or a # comment)
+
+https://www.ietf.org/archive/id/draft-ietf-tls-keylogfile-05.html. No text that leaves this module
+has anything of a line in it but its number.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from kdissect.errors import CaptureError, Problem
+from kdissect.tls.suites import MAC_SIZES
+
+MASTER: Final = "CLIENT_RANDOM"
+CLIENT_EARLY: Final = "CLIENT_EARLY_TRAFFIC_SECRET"
+CLIENT_HANDSHAKE: Final = "CLIENT_HANDSHAKE_TRAFFIC_SECRET"
+SERVER_HANDSHAKE: Final = "SERVER_HANDSHAKE_TRAFFIC_SECRET"
+CLIENT_TRAFFIC: Final = "CLIENT_TRAFFIC_SECRET_0"
+SERVER_TRAFFIC: Final = "SERVER_TRAFFIC_SECRET_0"
+USED: Final = frozenset(
+    (MASTER, CLIENT_EARLY, CLIENT_HANDSHAKE, SERVER_HANDSHAKE, CLIENT_TRAFFIC, SERVER_TRAFFIC)
+)
+# Of exporters, of encrypted hellos, and of premaster secrets, which newer programs do not write.
+PASSED_OVER: Final = frozenset(
+    ("EXPORTER_SECRET", "EARLY_EXPORTER_SECRET", "ECH_SECRET", "ECH_CONFIG", "RSA",
+     "PMS_CLIENT_RANDOM")
+)  # fmt: skip
+RANDOM_SIZE: Final = 32
+MASTER_SIZE: Final = 48
+SECRET_SIZES: Final = frozenset((MAC_SIZES["sha256"], MAC_SIZES["sha384"]))
+# Sessions of three lines of 180 bytes: a broker's log of a day, 100 MB here.
+MAX_SECRETS: Final = 500_000
+MAX_BAD_LINES: Final = 10  # told of one by one
+
+
+class KeyLog:
+    """Secrets by label and client random. `problems` grows until the owner takes it away.
+
+    `read_more` is called once, when a secret is asked for that is not there: who made the log may
+    know where more of them are.
+    """
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self.read_more: Callable[[], None] | None = None
+        self._secrets: dict[tuple[str, bytes], bytes] = {}
+
+    def __len__(self) -> int:
+        return len(self._secrets)
+
+    def __repr__(self) -> str:
+        return f"<KeyLog of {len(self._secrets)} secrets>"
+
+    def find(self, label: str, client_random: bytes) -> bytes | None:
+        """A secret, or None."""
+        found = self._secrets.get((label, client_random))
+        if found is None and self.read_more is not None:
+            read_more, self.read_more = self.read_more, None
+            read_more()
+            found = self._secrets.get((label, client_random))
+        return found
+
+    def has_any(self, client_random: bytes) -> bool:
+        """Whether there is any secret of a session."""
+        return any((label, client_random) in self._secrets for label in USED)
+
+    def add(self, content: bytes, name: str) -> None:
+        """Take the lines of a log; `name` is for problems."""
+        bad: list[int] = []
+        for number, line in enumerate(content.splitlines(), 1):
+            words = line.split()
+            if words and not words[0].startswith(b"#") and not self._add_line(words):
+                bad.append(number)
+            if len(self._secrets) > MAX_SECRETS:
+                text = f"{name}, line {number}: more than {MAX_SECRETS} secrets; the rest is unread"
+                self._report("keylog-limit", text)
+                break
+        for number in bad[:MAX_BAD_LINES]:
+            self._report("bad-keylog-line", f"{name}, line {number}: not a line of a TLS key log")
+        if len(bad) > MAX_BAD_LINES:
+            text = f"{name}: {len(bad) - MAX_BAD_LINES} more lines are not of a TLS key log"
+            self._report("bad-keylog-line", text)
+
+    def _add_line(self, words: list[bytes]) -> bool:
+        """Whether it is a line of a key log."""
+        label = words[0].decode("ascii", "replace")
+        if label in PASSED_OVER:
+            return True
+        if label not in USED:
+            # Later generations of traffic secrets follow from the first.
+            return label.startswith(("CLIENT_TRAFFIC_SECRET_", "SERVER_TRAFFIC_SECRET_"))
+        if len(words) != 3:
+            return False
+        try:
+            random, secret = bytes.fromhex(words[1].decode()), bytes.fromhex(words[2].decode())
+        except ValueError:
+            return False
+        is_sized = len(secret) == MASTER_SIZE if label == MASTER else len(secret) in SECRET_SIZES
+        if len(random) != RANDOM_SIZE or not is_sized:
+            return False
+        self._secrets[label, random] = secret
+        return True
+
+    def _report(self, kind: str, text: str) -> None:
+        self.problems.append(Problem("tls", kind, text))
+
+
+def read_keylog(path: str | Path, log: KeyLog) -> None:
+    """Add the lines of a key log file; raises CaptureError when it cannot be read or is none."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise CaptureError(f"{path}: {error.strerror or error}") from error
+    told = len(log.problems)
+    known = len(log)
+    log.add(content, str(path))
+    if len(log) == known and len(log.problems) > told:
+        raise CaptureError(f"{path}: not a TLS key log: {log.problems[told].message}")

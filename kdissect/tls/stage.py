@@ -1,0 +1,257 @@
+"""`Tls`: Chunk | Gap | End → Chunk | Gap | End, with what TLS carries in place of its records.
+
+The events of a connection that is not TLS pass unchanged. What a connection is, is asked of the
+first bytes of each direction, where these are known to be the first; else of some more chunks,
+each of which may begin with a record. A direction that is not TLS is marked in
+`Connection.clear_directions`: its chunks and gaps need not be fed any more, only its End.
+
+Plaintext has positions of its own, from that of the first record on in each direction. Each byte
+of it is of the packet that brought it encrypted; the last byte of a record is of the packet that
+completed the record.
+"""
+
+from typing import Final
+
+from kdissect.errors import Problem
+from kdissect.proxy_header import (
+    INCOMPLETE,
+    V2_FIXED,
+    read_proxy_header,
+)
+from kdissect.streams.events import Chunk, Connection, End, Event, Gap
+from kdissect.tls.hellos import CLIENT_HELLO, MESSAGE_HEADER, SERVER_HELLO
+from kdissect.tls.keylog import KeyLog
+from kdissect.tls.records import (
+    ALERT,
+    HANDSHAKE,
+    HEADER_SIZE,
+    KINDS,
+    LAST_MINOR_VERSION,
+    MAJOR_VERSION,
+    is_header,
+    size_of,
+)
+from kdissect.tls.session import Masters, Session, TlsFacts
+
+# Type and version of the first record.
+START_SIZE: Final = 3
+LONGEST_HEADER: Final = V2_FIXED + 0xFFFF + START_SIZE
+# Chunks looked at in a direction whose start was not captured: half a megabyte of full segments.
+MAX_WATCHED: Final = 32
+# Records that are not whole, or wait for the other direction's hello; of one connection, of all.
+MAX_HELD: Final = 1 << 20
+MAX_HELD_IN_ALL: Final = 64 << 20
+
+
+class _Watch:
+    """A connection of which it is not known whether it is TLS."""
+
+    def __init__(self) -> None:
+        # Chunks looked at, and the first bytes while they are too few; by direction.
+        self.seen = [0, 0]
+        self.first: list[list[Chunk]] = [[], []]
+        # Where the streams begin: behind the proxy's header, when that was seen.
+        self.begin = [0, 0]
+
+
+class Tls:
+    """The TLS of all connections; `problems` grows until the owner takes it away."""
+
+    def __init__(
+        self,
+        keys: KeyLog,
+        max_held: int = MAX_HELD,
+        max_held_in_all: int = MAX_HELD_IN_ALL,
+    ) -> None:
+        self.problems: list[Problem] = []
+        self.keys = keys
+        self._masters = Masters()
+        self._max_held = max_held
+        self._max_held_in_all = max_held_in_all
+        self._held = 0
+        self._watched: dict[Connection, _Watch] = {}
+        self._sessions: dict[Connection, Session] = {}
+        self._facts: dict[Connection, TlsFacts] = {}
+
+    @property
+    def held(self) -> int:
+        """Bytes that are held of all connections."""
+        return self._held
+
+    def feed(self, event: Event) -> list[Event]:
+        """What comes out for an event, in order."""
+        if isinstance(event, End):
+            return self._end(event)
+        if not isinstance(event, Chunk | Gap):
+            return [event]
+        connection, direction = event.connection, event.direction
+        if connection.clear_directions >> direction & 1:
+            return [event]
+        session = self._sessions.get(connection)
+        if session is not None:
+            if not is_first(event, 0) or may_be_start(event):
+                return self._feed_session(session, [event])
+            self._clear(connection, direction)
+            return [event]
+        watch = self._watched.get(connection)
+        if watch is None:
+            watch = self._watched[connection] = _Watch()
+        if isinstance(event, Gap):
+            return [*self._take_first(watch, direction), event]
+        if is_first(event, watch.begin[direction]) or watch.first[direction]:
+            return self._decide(watch, event)
+        return self._look(watch, event)
+
+    def take_facts(self, connection: Connection) -> TlsFacts | None:
+        """What was learnt of a connection that has ended, once; None when it was not TLS."""
+        return self._facts.pop(connection, None)
+
+    # Recognition
+
+    def _decide(self, watch: _Watch, chunk: Chunk) -> list[Event]:
+        """The first bytes of a direction say it all, or those behind a proxy's header."""
+        direction = chunk.direction
+        held = watch.first[direction]
+        if held:
+            chunk = joined([*held, chunk])
+        data, start, end = chunk.data, chunk.start, chunk.end
+        header = read_proxy_header(data, start, end).size
+        if header != INCOMPLETE:
+            start += header
+        if start == end:
+            watch.first[direction] = []
+            watch.begin[direction] = chunk.position + header
+            return [chunk]
+        is_short = header == INCOMPLETE or (end - start < START_SIZE and data[start] in KINDS)
+        if is_short and end - chunk.start < LONGEST_HEADER:
+            watch.first[direction] = [chunk]
+            return []
+        watch.first[direction] = []
+        if not is_start(data, start, end):
+            self._clear(chunk.connection, direction)
+            return [chunk]
+        ahead: list[Event] = [] if start == chunk.start else [part_of(chunk, chunk.start, start)]
+        rest = part_of(chunk, start, end)
+        return ahead + self._open(chunk.connection, [rest], (True, True))
+
+    def _look(self, watch: _Watch, chunk: Chunk) -> list[Event]:
+        """A chunk from somewhere in a stream."""
+        direction = chunk.direction
+        watch.seen[direction] += 1
+        if is_hello(chunk):
+            return self._open(chunk.connection, [chunk], (True, True))
+        if is_chain(chunk):
+            return self._open(chunk.connection, [chunk], (False, False))
+        if watch.seen[direction] >= MAX_WATCHED:
+            self._clear(chunk.connection, direction)
+        return [chunk]
+
+    def _take_first(self, watch: _Watch, direction: int) -> list[Event]:
+        events: list[Event] = list(watch.first[direction])
+        watch.first[direction] = []
+        return events
+
+    def _clear(self, connection: Connection, direction: int) -> None:
+        connection.clear_directions |= 1 << direction
+        if connection.clear_directions == 3:
+            self._watched.pop(connection, None)
+
+    # Sessions
+
+    def _open(
+        self, connection: Connection, events: list[Event], is_start: tuple[bool, bool]
+    ) -> list[Event]:
+        session = Session(connection, self.keys, self._masters, is_start)
+        self._sessions[connection] = session
+        watch = self._watched.pop(connection, None)
+        others: list[Event] = [] if watch is None else [*watch.first[0], *watch.first[1]]
+        return self._feed_session(session, events + others)
+
+    def _feed_session(self, session: Session, events: list[Event]) -> list[Event]:
+        before = session.held
+        out: list[Event] = []
+        for event in events:
+            if isinstance(event, Chunk | Gap):
+                out += session.feed(event)
+        self._held += session.held - before
+        if session.held > self._max_held or self._held > self._max_held_in_all:
+            self._held -= session.held
+            session.limit(events[-1])
+        if session.problems:
+            self.problems += session.problems
+            session.problems = []
+        return out
+
+    def _end(self, end: End) -> list[Event]:
+        connection = end.connection
+        watch = self._watched.pop(connection, None)
+        out: list[Event] = [] if watch is None else [*watch.first[0], *watch.first[1]]
+        session = self._sessions.pop(connection, None)
+        if session is not None:
+            self._held -= session.held
+            session.finish()
+            self.problems += session.problems
+            self._facts[connection] = session.facts
+        return [*out, end]
+
+
+def is_first(event: Chunk | Gap, begin: int) -> bool:
+    """Whether it is certain that the stream starts here, at the position `begin`."""
+    starts = event.connection.start_seen[event.direction]
+    return isinstance(event, Chunk) and event.position == begin and starts
+
+
+def may_be_start(event: Chunk | Gap) -> bool:
+    """Whether the first bytes of a direction, perhaps only one, may be TLS."""
+    return isinstance(event, Chunk) and event.data[event.start] in KINDS
+
+
+def is_start(data: bytes, start: int, end: int) -> bool:
+    """Whether a stream that starts with ``data[start:end]`` is TLS."""
+    return (
+        end - start >= START_SIZE
+        and data[start] in (ALERT, HANDSHAKE)
+        and data[start + 1] == MAJOR_VERSION
+        and data[start + 2] <= LAST_MINOR_VERSION
+    )
+
+
+def part_of(chunk: Chunk, start: int, end: int) -> Chunk:
+    """``chunk.data[start:end]`` as a chunk."""
+    return Chunk(
+        chunk.connection, chunk.direction, chunk.position + start - chunk.start, chunk.time_ns,
+        chunk.packet, chunk.ordinal, chunk.capture, chunk.data, start, end,
+    )  # fmt: skip
+
+
+def joined(chunks: list[Chunk]) -> Chunk:
+    """Chunks that follow each other as one, of the last one's packet."""
+    data = b"".join(chunk.data[chunk.start : chunk.end] for chunk in chunks)
+    first, last = chunks[0], chunks[-1]
+    return Chunk(
+        first.connection, first.direction, first.position, last.time_ns, last.packet,
+        last.ordinal, last.capture, data, 0, len(data),
+    )  # fmt: skip
+
+
+def is_hello(chunk: Chunk) -> bool:
+    """Whether the chunk begins with a hello in a record of its own."""
+    at, data = chunk.start, chunk.data
+    if chunk.end - at < HEADER_SIZE + MESSAGE_HEADER or data[at] != HANDSHAKE:
+        return False
+    message = at + HEADER_SIZE
+    return (
+        is_header(data, at)
+        and data[message] in (CLIENT_HELLO, SERVER_HELLO)
+        and int.from_bytes(data[message + 1 : message + MESSAGE_HEADER], "big") + MESSAGE_HEADER
+        <= size_of(data, at)
+    )
+
+
+def is_chain(chunk: Chunk) -> bool:
+    """Whether the chunk begins with a record that another follows, or that ends with the chunk."""
+    at, end, data = chunk.start, chunk.end, chunk.data
+    if end - at < HEADER_SIZE or not is_header(data, at) or size_of(data, at) == 0:
+        return False
+    after = at + HEADER_SIZE + size_of(data, at)
+    return after == end or (after + HEADER_SIZE <= end and is_header(data, after))

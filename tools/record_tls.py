@@ -1,0 +1,113 @@
+"""Records sessions of `openssl s_client` and `s_server`: ``python -m tools.record_tls``.
+
+Writes tests/tls/openssl_talks.json: what Python's ssl cannot do, key updates of TLS 1.3 and
+renegotiation of TLS 1.2. A relay between the two notes who wrote what.
+"""
+
+import json
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from tests.tls.talks import certificate
+
+OUTPUT = Path(__file__).parent.parent / "tests" / "tls" / "openssl_talks.json"
+PAUSE = 0.4  # seconds between what is typed; the programs answer within milliseconds
+# Typed at the client (c) and at the server (s); a letter alone is a command of the program:
+# K updates both directions' keys, k the own; R renegotiates.
+TALKS = {
+    "key-update": ("-tls1_3", [("c", "one"), ("s", "two"), ("c", "K"), ("c", "three"),
+                               ("s", "four"), ("s", "k"), ("s", "five"), ("c", "six"),
+                               ("s", "K"), ("c", "seven"), ("s", "eight")]),
+    "renegotiation": ("-tls1_2", [("c", "one"), ("s", "two"), ("c", "R"), ("c", "three"),
+                                  ("s", "four")]),
+}  # fmt: skip
+
+
+class Relay(threading.Thread):
+    """Passes bytes between one client and the server, and keeps them in `flights`."""
+
+    def __init__(self, server_port: int) -> None:
+        super().__init__(daemon=True)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.server_port = server_port
+        self.flights: list[tuple[bool, str]] = []
+        self.lock = threading.Lock()
+
+    def run(self) -> None:
+        client, _ = self.listener.accept()
+        server = socket.create_connection(("127.0.0.1", self.server_port))
+        back = threading.Thread(target=self.copy, args=(server, client, False), daemon=True)
+        back.start()
+        self.copy(client, server, True)
+        back.join()
+
+    def copy(self, source: socket.socket, sink: socket.socket, is_client: bool) -> None:
+        while data := source.recv(1 << 16):
+            with self.lock:
+                self.flights.append((is_client, data.hex()))
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def record(version: str, typed: list[tuple[str, str]]) -> dict[str, object]:
+    port = free_port()
+    with tempfile.TemporaryDirectory() as directory:
+        keys = Path(directory, "keys")
+        server = subprocess.Popen(
+            ["openssl", "s_server", "-accept", str(port), "-cert", certificate(), version,
+             "-client_renegotiation"],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        time.sleep(PAUSE)
+        relay = Relay(port)
+        relay.start()
+        client = subprocess.Popen(
+            ["openssl", "s_client", "-connect", f"127.0.0.1:{relay.port}", "-keylogfile",
+             str(keys), version],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        time.sleep(PAUSE)
+        sent = {"c": "", "s": ""}
+        for who, text in typed:
+            program = client if who == "c" else server
+            assert program.stdin is not None
+            program.stdin.write(text.encode() + b"\n")
+            program.stdin.flush()
+            if len(text) > 1:
+                sent[who] += text + "\n"
+            time.sleep(PAUSE)
+        assert client.stdin is not None
+        client.stdin.write(b"Q\n")
+        client.stdin.flush()
+        client.wait(5)
+        server.terminate()
+        server.wait(5)
+        relay.join(5)
+        return {
+            "flights": relay.flights,
+            "keylog": keys.read_bytes().hex(),
+            "cipher": "",
+            "is_resumed": False,
+            "sent": [sent["c"].encode().hex(), sent["s"].encode().hex()],
+        }
+
+
+def main() -> None:
+    talks = {name: record(*asked) for name, asked in TALKS.items()}
+    OUTPUT.write_text(json.dumps(talks, indent=1) + "\n")
+    print(f"{OUTPUT}: {', '.join(talks)}")
+
+
+if __name__ == "__main__":
+    main()
