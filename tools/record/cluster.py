@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tools.record.configuration import (
+    BEHIND,
     FIRST_WITH_JAAS_PROPERTIES,
     KRAFT,
     USERS,
@@ -23,6 +24,7 @@ from tools.record.configuration import (
 from tools.record.networks import BROKER
 from tools.record.processes import JavaServer, Pause, free_port, run_tool
 from tools.record.releases import Release
+from tools.record.terminator import Terminator
 from tools.record.tls import HOST, KeyStore, broker_properties, jvm_options
 
 KAFKA_STARTED = r"started \(kafka\.server\.Kafka(Raft)?Server\)"
@@ -57,6 +59,9 @@ class Cluster:
         self.key_log = directory / "tls.keys"
         tls = settings.layout.tls
         self._key_store = None if tls is None else KeyStore.make(directory)
+        self._terminator: Terminator | None = None
+        if self._key_store is not None and tls is not None and tls.is_terminated:
+            self._terminator = Terminator(self._key_store.pem_files(), self.key_log)
         self._class_path = class_path
         self._directory = directory
         self._zookeeper: JavaServer | None = None
@@ -110,6 +115,8 @@ class Cluster:
         for node in self.nodes:
             self._prepare(node)
         self.start_nodes(list(self.servers))
+        if self._terminator is not None:
+            self._terminator.start(self.ports.client, self.ports.client + BEHIND)
 
     def start_nodes(self, node_ids: list[int]) -> None:
         """Start nodes that were prepared (again) and wait until they serve."""
@@ -141,6 +148,9 @@ class Cluster:
 
     def stop(self) -> None:
         """End all processes, brokers first."""
+        if self._terminator is not None:
+            self._terminator.stop()
+            self._terminator = None
         for node_id in sorted(self.servers):
             self.servers[node_id].stop(politely=len(self.servers) == 1)
         if self._zookeeper is not None:

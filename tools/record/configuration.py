@@ -12,6 +12,7 @@ ZOOKEEPER = "zookeeper"
 PLAINTEXT = "PLAINTEXT"
 SASL = "SASL_PLAINTEXT"
 CONTROLLER = "CONTROLLER"
+BEHIND = 20  # from a port where a proxy ends TLS to the broker's
 LOGS_REQUESTS_AT_TRACE = (0, 10)
 FIRST_WITH_LISTENERS = (0, 9)
 FIRST_WITH_JAAS_PROPERTIES = (1, 1)
@@ -79,6 +80,12 @@ class Layout(NamedTuple):
         """What clients speak; the listener's name too."""
         plain = {False: PLAINTEXT, True: SASL}[self.has_sasl]
         return plain if self.tls is None else {PLAINTEXT: "SSL", SASL: "SASL_SSL"}[plain]
+
+    @property
+    def broker_protocol(self) -> str:
+        """What the broker itself speaks at that listener."""
+        is_terminated = self.tls is not None and self.tls.is_terminated
+        return self.protocol.replace("SSL", PLAINTEXT) if is_terminated else self.protocol
 
     @property
     def has_open_listener(self) -> bool:
@@ -166,7 +173,8 @@ def kafka_properties(
     advertised = ",".join(f"{name}://{place}" for name, place in listeners.items())
     if layout.tls is not None:
         advertised = advertised.replace(
-            f"{layout.protocol}://127.0.0.1:", f"{layout.protocol}://{HOST}:"
+            f"{layout.protocol}://{listeners[layout.protocol]}",
+            f"{layout.protocol}://{HOST}:{ports.client}",
         )
     if node.is_controller:
         listeners |= {CONTROLLER: f"{node.address}:{ports.controller}"}
@@ -184,8 +192,10 @@ def kafka_properties(
 def _listeners(layout: Layout, node: Node, ports: Ports) -> dict[str, str]:
     if not layout.has_open_listener:
         return {PLAINTEXT: f"{node.address}:{ports.client}"}
+    is_terminated = layout.broker_protocol != layout.protocol
+    port = ports.client + BEHIND if is_terminated else ports.client
     return {
-        layout.protocol: f"{node.address}:{ports.client}",
+        layout.protocol: f"{node.address}:{port}",
         PLAINTEXT: f"{node.address}:{ports.inter_broker}",
     }
 
@@ -206,13 +216,16 @@ def _kraft_properties(
         quorum = {"controller.quorum.bootstrap.servers": places}
         if node.is_controller:
             quorum["controller.quorum.auto.join.enable"] = "true"
+    protocols = {CONTROLLER: PLAINTEXT, PLAINTEXT: PLAINTEXT}
+    protocols[layout.protocol] = layout.broker_protocol
     return {
         "process.roles": ",".join(role for role, has in roles.items() if has),
         "node.id": str(node.node_id),
         **quorum,
         "controller.listener.names": CONTROLLER,
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
-        "SASL_PLAINTEXT:SASL_PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL",
+        "listener.security.protocol.map": ",".join(
+            f"{name}:{protocol}" for name, protocol in protocols.items()
+        ),
     }
 
 

@@ -34,6 +34,7 @@ SHOWS = {
     "tls13": "TLS 1.3, all its suites that Java has",
     "tls13-rekeyed": "TLS 1.3 with key updates, by the broker and in answer by the clients",
     "tls-sasl": "logins behind TLS, one of them refused; the keys are in the capture",
+    "tls-resumed": "encrypt-then-MAC; sessions resumed by a ticket (1.2) and a PSK (1.3)",
     "tls-closed": "TLS 1.3 without keys",
     "ipv6": "IPv6 on the loopback",
     "bridged": "namespaces at a bridge; eight more views of the same session",

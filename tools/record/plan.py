@@ -91,6 +91,7 @@ PLAN = (
     Row("tls13", NEWEST),
     Row("tls13-rekeyed", NEWEST, ("java", "librdkafka")),
     Row("tls-sasl", NEWEST),
+    Row("tls-resumed", NEWEST),
     Row("tls-closed", NEWEST, ("kafka_python",)),
 )
 

@@ -218,6 +218,7 @@ def _view(sniffer: Sniffer, packets: int, capture: Path) -> dict[str, Any]:
 def _settings(scenario: Scenario, options: Options) -> ClusterSettings:
     tls = scenario.layout.tls
     properties, place = scenario.broker_properties, (options.release, options.cluster_mode)
+    has_agent = tls is not None and tls.has_key_log and not tls.is_terminated
     return ClusterSettings(
         options.release,
         options.cluster_mode,
@@ -226,7 +227,7 @@ def _settings(scenario: Scenario, options: Options) -> ClusterSettings:
         options.heap_megabytes,
         properties if isinstance(properties, dict) else properties(*place),
         options.java,
-        installs.key_logger() if tls is not None and tls.has_key_log else None,
+        installs.key_logger() if has_agent else None,
     )
 
 

@@ -12,6 +12,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+from tools.record.terminator import SEEN_AS
+
 NAMES_BY_KEY = """
     PRODUCE FETCH LIST_OFFSETS METADATA LEADER_AND_ISR STOP_REPLICA UPDATE_METADATA
     CONTROLLED_SHUTDOWN OFFSET_COMMIT OFFSET_FETCH FIND_COORDINATOR JOIN_GROUP HEARTBEAT
@@ -56,9 +58,12 @@ LISTENER = re.compile(r",listener:(\w+)")
 
 def peer_of(connection: str) -> str:
     """The client's ip:port in a connection as brokers name it, an IPv6 address as it is written
-    today: of "0:0:0:0:0:0:0:1:9092-0:0:0:0:0:0:0:1:50000-0-1" "::1:50000".
+    today: "::1:50000" of "0:0:0:0:0:0:0:1:9092-0:0:0:0:0:0:0:1:50000-0-1". A client for whom a
+    proxy
+    of the recorder stands is told as it is before the proxy.
     """
     address, _, port = connection.split("-")[1].rpartition(":")
+    address = {SEEN_AS: "127.0.0.1"}.get(address, address)
     return f"{ip_address(address.strip('[]').partition('%')[0])}:{port}"
 
 

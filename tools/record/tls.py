@@ -27,6 +27,7 @@ class Tls(NamedTuple):
     bytes_a_key: int = 0  # after so many the broker sends a KeyUpdate; 0: as Java has it
     has_key_log: bool = True
     has_keys_inside: bool = False  # the key log is a block of the capture
+    is_terminated: bool = False  # by a proxy before the broker
 
 
 class KeyStore(NamedTuple):
@@ -47,6 +48,24 @@ class KeyStore(NamedTuple):
             _keytool("-genkeypair", *common, *name, *algorithm, *more)
             texts.append(_keytool("-exportcert", "-rfc", *common, "-alias", alias))
         return cls(store, "".join(texts).replace("\r", ""))
+
+    def pem_files(self) -> list[Path]:
+        """Files with a key and its certificate each, as OpenSSL reads them."""
+        made = []
+        for alias in KEYS:
+            single = self.path.with_name(f"{alias}.p12")
+            _keytool(
+                *("-importkeystore", "-srckeystore", str(self.path), "-srcstorepass", STORE_WORD),
+                *("-srcalias", alias, "-destkeystore", str(single), "-deststoretype", "PKCS12"),
+                *("-deststorepass", STORE_WORD),
+            )
+            made.append(single.with_suffix(".pem"))
+            command = ["openssl", "pkcs12", "-in", str(single), "-nodes", "-out", str(made[-1])]
+            command += ["-passin", f"pass:{STORE_WORD}"]
+            subprocess.run(
+                command, capture_output=True, timeout=KEYTOOL_TIMEOUT_SECONDS, check=True
+            )
+        return made
 
 
 def broker_properties(store: KeyStore) -> dict[str, str]:

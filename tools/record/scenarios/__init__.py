@@ -45,6 +45,9 @@ SCENARIOS = {
     "tls13-rekeyed": Scenario(
         encryption.play_rekeyed, SMALL_SINGLE_BROKER, encryption.REKEYED_LAYOUT
     ),
+    "tls-resumed": Scenario(
+        encryption.play_resumed, SMALL_SINGLE_BROKER, encryption.TERMINATED_LAYOUT
+    ),
     "tls-closed": Scenario(encryption.play_tls13, SMALL_SINGLE_BROKER, encryption.CLOSED_LAYOUT),
     "tls-sasl": Scenario(encryption.play_sasl, SMALL_SINGLE_BROKER, encryption.SASL_LAYOUT),
     "ipv6": Scenario(networks.play, SMALL_SINGLE_BROKER, networks.IPV6_LAYOUT),

@@ -46,7 +46,15 @@ TLS13 = (
     *(Session(library, "1.3") for library in ("librdkafka", "kafka_python", "aiokafka")),
     *(Session(library, "1.3") for library in ("sarama", "franz", "kafkajs")),
 )
+# Before a proxy with OpenSSL: encrypt-then-MAC with the first three, resumption with Java.
+RESUMED = (
+    Session("kafka_python", "1.2", "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256"),
+    Session("aiokafka", "1.2", "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA384"),
+    Session("kafkajs", "1.2", "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA"),
+    *(Session("java", version) for version in ("1.2", "1.3")),
+)
 LAYOUT = Layout(tls=Tls())
+TERMINATED_LAYOUT = Layout(tls=Tls(is_terminated=True))
 # Session ids in place of tickets, and a master secret as before RFC 7627.
 OLD_LAYOUT = Layout(
     tls=Tls(
@@ -76,6 +84,11 @@ def play_tls13(stage: Stage) -> None:
     """Each suite and library."""
     given = tuple(Session(library, "1.3") for library in stage.options.clients)
     play(stage, given or TLS13)
+
+
+def play_resumed(stage: Stage) -> None:
+    """Sessions that need OpenSSL on the other side."""
+    play(stage, RESUMED)
 
 
 def play(stage: Stage, sessions: Iterable[Session]) -> None:
