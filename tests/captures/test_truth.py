@@ -19,6 +19,9 @@ CAPTURES = Path(__file__).parents[2] / "captures"
 NAMES = [
     *sorted(path.stem for path in CAPTURES.glob("*.pcapng")),
     *sorted(f"networks/{path.stem}" for path in CAPTURES.glob("networks/*.pcapng")),
+    *sorted(
+        f"tls/{path.stem}" for path in CAPTURES.glob("tls/*.pcapng") if "closed" not in path.stem
+    ),
 ]
 PRODUCE, FETCH, UPDATE_METADATA, CONTROLLED_SHUTDOWN, OFFSET_COMMIT = 0, 1, 6, 7, 8
 SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE, ENVELOPE, SHARE_FETCH = 17, 18, 36, 58, 78
@@ -53,7 +56,13 @@ class Recording:
         self.name = name
         self.sidecar = json.loads((CAPTURES / f"{name}.json").read_text(encoding="utf-8"))
         self.tables: dict[str, list[Row]] = {table: [] for table in TABLES if table != "bodies"}
-        options = kdissect.Options(tables=tuple(self.tables), payload=True, verify_crc=True)
+        keys = CAPTURES / f"{name}.keys"
+        options = kdissect.Options(
+            tables=tuple(self.tables),
+            payload=True,
+            verify_crc=True,
+            keylog=keys if keys.exists() else (),
+        )
         run = kdissect.Run(str(CAPTURES / f"{name}.pcapng"), options)
         for table, batch in run:
             self.tables[table] += batch.to_pylist()
@@ -106,8 +115,10 @@ def recording(request: pytest.FixtureRequest) -> Recording:
 def test_every_byte_is_accounted_for(recording: Recording) -> None:
     balance = recording.balance
     assert balance.packets == recording.sidecar["capture"]["packets"]
-    assert balance.payload_bytes == balance.framed_bytes + balance.duplicate_bytes
-    assert (balance.skipped_bytes, balance.missing_bytes) == (0, 0)
+    accounted = balance.framed_bytes + balance.tls_bytes + balance.duplicate_bytes
+    assert balance.payload_bytes == accounted
+    assert (balance.skipped_bytes, balance.missing_bytes, balance.encrypted_bytes) == (0, 0, 0)
+    assert (balance.tls_bytes > 0) == recording.name.startswith("tls/")
     assert set(balance.protocols) <= {"kafka", "none"}
 
 
