@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import kdissect
+from kdissect.capture.files import open_captures
 from kdissect.cli.program import report, run
 from kdissect.dissected import DissectedExchange
 from kdissect.errors import DecodeError, KdissectError
@@ -196,3 +197,28 @@ def slots(value: Any) -> list[Any]:
 def test_the_made_capture_has_every_kind_of_secret() -> None:
     """Each value that the conversations say is secret is on the wire, where the search finds it."""
     assert secrets.found_in(set(SECRETS), secret_talks().pcap()) == set(SECRETS)
+
+
+def test_no_output_shows_a_login_or_a_key_of_a_capture_over_tls(
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    """What only decryption brings to light is hidden as everywhere; and so is what decrypts it."""
+    path = CAPTURES / "tls" / "tls-sasl-4.3.1.pcapng"
+    with open_captures(str(path)) as capture:
+        lines = b"\n".join(block.content for block in capture.find_secrets())
+    keys = {bytes.fromhex(line.split()[2].decode()) for line in lines.splitlines()}
+    known = secrets.secrets_of(path) | keys
+    assert len(keys) > 20
+    assert len(known) > len(keys) + 5
+    for arguments in (
+        ["summary"], ["show", "--payload"], ["show", "--payload", "--format", "jsonl"],
+        *(["table", name, "--format", "jsonl", "--payload"] for name in TABLES),
+    ):  # fmt: skip
+        run([*arguments, str(path)])
+        shown = capsysbinary.readouterr()
+        assert shown.out or arguments[0] == "table"
+        assert secrets.found_in(known, shown.out + shown.err) == set()
+    rows = kdissect.read(str(path), table="connections", columns=["sasl_mechanism", "sasl_outcome"])
+    assert {row["sasl_mechanism"] for row in rows.to_arrow().to_pylist()} >= {
+        "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512",
+    }  # fmt: skip
