@@ -16,6 +16,7 @@ from tools.record.scenarios import SCENARIOS
 
 PORT = 19092
 HEAP_MEGABYTES = 512
+ON_NETWORKS = ("ipv6", "bridged", "vxlan")
 
 
 class Row(NamedTuple):
@@ -30,6 +31,13 @@ class Row(NamedTuple):
     def name(self) -> str:
         """The capture's file name without its ending."""
         return "-".join([self.scenario, self.version, *([self.mode] if self.mode else [])])
+
+    @property
+    def directory(self) -> str:
+        """Where it belongs below the output directory."""
+        if self.scenario in ON_NETWORKS:
+            return "networks"
+        return "tls" if self.scenario.startswith("tls") else ""
 
 
 OLD_PYTHON, MIDDLE_PYTHON = "kafka_python@1.4.7", "kafka_python@2.0.2"
@@ -114,7 +122,8 @@ def main() -> int:
 def record_row(row: Row, directory: Path) -> bool:
     """Record one row; False when it failed."""
     options = Options(row.version, PORT, HEAP_MEGABYTES, row.mode, row.clients)
-    capture = directory / f"{row.name}.pcapng"
+    capture = directory / row.directory / f"{row.name}.pcapng"
+    capture.parent.mkdir(exist_ok=True)
     start = time.monotonic()
     try:
         record(SCENARIOS[row.scenario], row.scenario, options, capture)
