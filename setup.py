@@ -25,10 +25,10 @@ COMPILED = """
     messages/aborted messages/batches messages/compressed_frames messages/compression
     messages/facts messages/headers messages/legacy_records messages/message_sets
     messages/old_recognition messages/records messages/varints
-    exchanges/exchange exchanges/fetches exchanges/fitting exchanges/memory exchanges/merging
-    exchanges/naming exchanges/pairing exchanges/request_search exchanges/response_search
-    exchanges/sasl exchanges/sides exchanges/sniffing exchanges/timing
-    exchanges/weighing
+    exchanges/body_reader exchanges/exchange exchanges/fetches exchanges/fitting
+    exchanges/memory exchanges/merging exchanges/naming exchanges/pairing
+    exchanges/request_search exchanges/response_search exchanges/sasl exchanges/sides
+    exchanges/sniffing exchanges/timing exchanges/weighing
     tables/rows tables/body_rows dissector
 """.split()  # noqa: SIM905  # a line a package
 MODE = os.environ.get("KDISSECT_COMPILE", "1")

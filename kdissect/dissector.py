@@ -468,9 +468,8 @@ class Dissector:
             found = self.frames.problems
             self.frames.problems = []
             self.add_problems(found)
-        if self.exchanges.problems:
-            found = self.exchanges.problems
-            self.exchanges.problems = []
+        found = self.exchanges.take_problems()
+        if found:
             self.add_problems(found)
 
 

@@ -185,7 +185,7 @@ def found_in(
     """The exchanges and all tables of a conversation."""
     packets = list(talk.packets() if isinstance(talk, Conversation) else talk)
     stage = exchanges or Exchanges()
-    stage.sink.keeps_records = True
+    stage.bodies.sink.keeps_records = True
     stage.keeps_frames = True
     dissector = Dissector(
         stage, frozenset(TABLES), has_payload=has_payload, verifies_crc=verifies_crc, collects=True

@@ -157,7 +157,7 @@ def test_the_oldest_session_is_forgotten_when_there_are_too_many() -> None:
     for number in (1, 2, 3):
         sessions.made(state, number)
     assert [number for _, number in sessions.by_number] == [2, 3]
-    assert Exchanges().sessions.limit == SESSION_LIMIT
+    assert Exchanges().bodies.sessions.limit == SESSION_LIMIT
 
 
 def test_names_of_ids_are_put_on_rows_of_all_tables_that_came_before() -> None:

@@ -6,48 +6,32 @@ after its response, so a response without a request waits until one sent later s
 orphan. A request is remembered from its header alone, before its body is decoded, so a body that
 does not decode costs its details and never the row.
 
-Longer than other modules: the stage is one class, so that what is called for every frame is called
-directly when it is compiled.
+Longer than other modules: what waits, what came early and what is not sure to be Kafka change
+together; bodies are read by `body_reader`.
 """
 
-from contextlib import suppress
 from typing import Final
 
 from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i64
 
-from kdissect.errors import DecodeError, Problem, UnknownApi
-from kdissect.exchanges.candidates import Candidates, weighed
-from kdissect.exchanges.created_acls import CREATE_ACLS, name_resources
+from kdissect.errors import DecodeError, Problem
+from kdissect.exchanges.body_reader import BodyReader
+from kdissect.exchanges.created_acls import CREATE_ACLS
 from kdissect.exchanges.decode_as import EXCLUDED, UNDECIDED, DecodeAs
 from kdissect.exchanges.exchange import (
     ANSWERED,
-    API_FETCH,
-    API_JOIN_GROUP,
     API_PRODUCE,
-    API_SASL_AUTHENTICATE,
-    API_SASL_HANDSHAKE,
-    API_SYNC_GROUP,
-    API_VERSIONS,
-    DAMAGED,
-    LEFTOVER,
     NO_REQUEST,
     NO_RESPONSE_EXPECTED,
     ORPHAN,
-    REQUEST_FAILED,
-    RESPONSE_FAILED,
     UNANSWERED,
-    UNKNOWN_API,
-    UNKNOWN_VERSION,
     UNSEEN,
     VARIANT_SHIFT,
-    VARIANTS,
     Exchange,
     is_group_api,
 )
-from kdissect.exchanges.fetches import FetchSessions, remember_positions, settle_fetch
 from kdissect.exchanges.fitting import NOT, Fitting
-from kdissect.exchanges.groups import GroupProtocols
 from kdissect.exchanges.memory import (
     ConnectionState,
     EarlyResponse,
@@ -58,29 +42,21 @@ from kdissect.exchanges.memory import (
     place_response,
     position_in_pending,
 )
-from kdissect.exchanges.merging import merge_partitions
 from kdissect.exchanges.old_conversations import OldConversation, fits_request, make_conversation
-from kdissect.exchanges.sasl import GSSAPI, GSSAPI_TAG, OK, Login, is_token, may_be_token
+from kdissect.exchanges.sasl import GSSAPI, GSSAPI_TAG, is_token, may_be_token
 from kdissect.exchanges.sides import DEFAULT_PORTS, decide_sides
-from kdissect.exchanges.timing import queue_ns, service_ns
+from kdissect.exchanges.timing import queue_ns
 from kdissect.exchanges.weighing import REFUSED_LIMIT, has_room, is_answered, is_proof
 from kdissect.frames import Frame
-from kdissect.messages.facts import FactSink, Interner
 from kdissect.messages.headers import (
     FIXED_HEADER_SIZE,
-    RequestHeader,
     is_plausible_request,
     read_fixed_header,
     read_request_header,
-    response_body_offset,
-    response_layout_version,
 )
 from kdissect.messages.metadata_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
 from kdissect.messages.old_protocols import KAFKA, KAFKA_07, PROTOCOLS
 from kdissect.messages.old_recognition import is_request_07
-from kdissect.messages.roles import fact_plans
-from kdissect.protocol.apis import api_name, is_known
-from kdissect.protocol.plans import Plan, Plans
 from kdissect.protocol.readers import NULL
 from kdissect.streams.acknowledged import REORDER_NS
 from kdissect.streams.events import Connection
@@ -132,17 +108,9 @@ class Exchanges:
         self.pending_limit = pending_limit
         self.dialect = dialect
         self.rules = rules
-        self.problems: list[Problem] = []
         self.names: dict[bytes, str] = {CLUSTER_METADATA_ID: CLUSTER_METADATA}
-        self.interner = Interner()
-        self.groups = GroupProtocols()
-        self.sessions = FetchSessions()
-        self.sink = FactSink(self.interner, self.names)
-        self.sink.keeps_batches = keeps_batches
-        self.sink.keeps_records = keeps_records
-        self.plans: Plans = fact_plans()
-        self.fitting = Fitting(self.plans)
-        self.candidates = Candidates(self.plans)
+        self.bodies = BodyReader(self.names, keeps_batches, keeps_records)
+        self.fitting = Fitting(self.bodies.plans)
         self.states: dict[int, ConnectionState] = {}
         self.current: ConnectionState | None = None
 
@@ -185,6 +153,13 @@ class Exchanges:
         is_closed = connection.closed_by in ("fin", "rst")
         state.login.end(is_closed, state.protocol == "kafka")
         return left, state
+
+    def take_problems(self) -> list[Problem]:
+        """The problems since the last call."""
+        problems = self.bodies.problems
+        if problems:
+            self.bodies.problems = []
+        return problems
 
     def state_of(self, connection: Connection) -> ConnectionState:
         """The memory of a connection, made when it is asked for first."""
@@ -266,11 +241,12 @@ class Exchanges:
             dialect = KAFKA_07
         if dialect == KAFKA:
             return None
-        return make_conversation(state, dialect, self.sink, self.keeps_frames, self.pending_limit)
+        sink = self.bodies.sink
+        return make_conversation(state, dialect, sink, self.keeps_frames, self.pending_limit)
 
     def _take_problems(self, old: OldConversation) -> None:
         if old.problems:
-            self.problems += old.problems
+            self.bodies.problems += old.problems
             old.problems = []
 
     # Requests
@@ -305,7 +281,7 @@ class Exchanges:
         exchange.correlation_id = header.correlation_id
         if header.client_id_size >= 0:
             at = header.client_id_start
-            exchange.client_id = self.interner.text(data[at : at + header.client_id_size])
+            exchange.client_id = self.bodies.interner.text(data[at : at + header.client_id_size])
         state.last_client_id = exchange.client_id
         state.last_request_ns = frame.start_time_ns
         note_spoken(state, exchange.api_key)
@@ -318,7 +294,7 @@ class Exchanges:
         keeps = self.keeps_frames or key == CREATE_ACLS
         if keeps or (self.keeps_group_frames and is_group_api(key)):
             exchange.request_frame = frame
-        self._request_body(state, exchange, header, frame)
+        self.bodies.read_request(state, exchange, header, frame)
         if exchange.acks == 0 and exchange.api_key == API_PRODUCE:
             exchange.outcome = NO_RESPONSE_EXPECTED
             exchange.note_troubles(frame.troubles_at_end)
@@ -329,51 +305,6 @@ class Exchanges:
         if len(state.pending) - state.pending_head > self.pending_limit:
             return [*done, self._overflow(state, frame)]
         return done
-
-    def _request_body(
-        self, state: ConnectionState, exchange: Exchange, header: RequestHeader, frame: Frame
-    ) -> None:
-        """Read what the tables need of the request; leave the exchange as it is on failure."""
-        plan = self._plan(exchange.api_key, exchange.api_version, False)
-        sink = self.sink
-        if plan is None:
-            known = is_known(exchange.api_key)
-            exchange.status |= UNKNOWN_VERSION if known else UNKNOWN_API
-            return
-        self._run(plan, exchange, frame, header.body_offset, REQUEST_FAILED)
-        exchange.acks = sink.acks
-        exchange.group_id = sink.group
-        exchange.transactional_id = sink.transactional_id
-        exchange.topic_count = sink.topic_count
-        exchange.max_wait_ms = sink.max_wait_ms
-        exchange.min_bytes = sink.min_bytes
-        if sink.has_records:
-            exchange.record_count = sink.record_count
-            exchange.record_bytes = sink.record_bytes
-        if sink.partitions:
-            exchange.partitions = sink.partitions
-        if exchange.api_key == API_FETCH:
-            remember_positions(state, sink, self.sessions)
-        elif exchange.api_key == API_JOIN_GROUP:
-            exchange.group_protocol = (sink.protocol_type, "")
-        elif exchange.api_key == API_SYNC_GROUP:
-            exchange.group_protocol = self.groups.find(exchange.group_id)
-        elif exchange.api_key == API_VERSIONS and sink.software_name:
-            state.software_name = sink.software_name
-            state.software_version = sink.software_version
-        elif exchange.api_key == API_SASL_HANDSHAKE:
-            changed = state.login.begin(sink.mechanism, exchange.api_version == 0)
-            self._login_changed(frame, exchange, changed)
-        elif exchange.api_key == API_SASL_AUTHENTICATE:
-            changed = state.login.send(sink.auth_bytes)
-            sink.auth_bytes = b""
-            self._login_changed(frame, exchange, changed)
-
-    def _login_changed(self, frame: Frame, exchange: Exchange, changed: str) -> None:
-        """A problem when a client that logs in again is not who it was."""
-        if changed:
-            text = f"a connection logs in again with {changed}"
-            self._problem(frame, "login-changed", text, exchange.exchange_id)
 
     def _unknown_request(self, state: ConnectionState, frame: Frame) -> None:
         """A frame of the client that is no request: a raw SASL token, or not Kafka at all."""
@@ -405,7 +336,7 @@ class Exchanges:
         """The connection is Kafka: take what was held, and `frame`."""
         state.is_unproved = False
         if state.refusal is not None:
-            self.problems.append(state.refusal)
+            self.bodies.problems.append(state.refusal)
         held = state.held
         state.held = []
         done: list[Exchange] = []
@@ -533,30 +464,8 @@ class Exchanges:
         exchange.certainty = 0
         self._set_response(exchange, early.frame)
         if not early.frame.missing:
-            self._guess(state, exchange, early.frame)
+            self.bodies.guess(state, exchange, early.frame)
         return exchange
-
-    def _guess(self, state: ConnectionState, exchange: Exchange, frame: Frame) -> None:
-        """Say what an orphan may be; and what it holds when it can be of one API only."""
-        data = frame.data
-        found, percent = weighed(self.candidates.of(data), state)
-        exchange.candidates = ", ".join([one.text for one in found])
-        exchange.certainty = percent
-        if len(found) != 1 or len(data) < TELLING_SIZE:
-            return
-        key: i64 = found[0].key
-        note_spoken(state, key)
-        exchange.api_key = key
-        if found[0].first == found[0].last:
-            exchange.api_version = found[0].last
-        plan = self._plan(key, found[0].last, True)
-        if plan is None:
-            return
-        sink = self.sink
-        sink.begin()
-        with suppress(DecodeError):
-            plan.run(data, response_body_offset(key, found[0].last, data), sink)
-            settle_answer(exchange, sink, True)
 
     def _set_response(self, exchange: Exchange, frame: Frame) -> None:
         place_response(exchange, frame)
@@ -570,155 +479,7 @@ class Exchanges:
         exchange.outcome = ANSWERED
         exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, previous_end)
         self._set_response(exchange, frame)
-        key = exchange.api_key
-        version = response_layout_version(key, exchange.api_version, frame.data)
-        plan = self._plan(key, version, True)
-        if plan is None:
-            return
-        sink = self.sink
-        is_whole = self._run(plan, exchange, frame, -1, RESPONSE_FAILED)
-        settle_answer(exchange, sink, is_whole)
-        if state.login.is_open:
-            settle_login(state.login, exchange, sink, is_whole)
-        if key == CREATE_ACLS and sink.errors and exchange.request_frame is not None:
-            asked = exchange.request_frame.data
-            name_resources(exchange.api_version, asked, frame.data, sink.errors)
-        if key == API_FETCH:
-            if is_whole:
-                settle_fetch(state, exchange, sink, self.sessions)
-            return
-        if key in (API_JOIN_GROUP, API_SYNC_GROUP):
-            exchange.wait_ns = service_ns(exchange)
-            if key == API_JOIN_GROUP and sink.protocol_name:
-                exchange.group_protocol = (exchange.group_protocol[0], sink.protocol_name)
-                self.groups.learn(exchange.group_id, exchange.group_protocol)
-        if exchange.wait_ns == NULL and exchange.queue_ns != NULL:
-            exchange.wait_ns = 0
-
-    def _plan(self, key: i64, version: i64, is_response: bool) -> Plan | None:
-        """The projected decode of a body; None when there is no layout for it."""
-        try:
-            return self.plans.get(key, version, is_response)
-        except UnknownApi:
-            return None
-
-    def _run(self, plan: Plan, exchange: Exchange, frame: Frame, offset: i64, failed: i64) -> bool:
-        """Run a projection over a body; False when not all of it could be read.
-
-        The sink then holds what stood before the place where reading ended.
-        """
-        sink = self.sink
-        sink.begin()
-        data = frame.data
-        end: i64 = 0
-        try:
-            if offset < 0:
-                offset = response_body_offset(exchange.api_key, exchange.api_version, data)
-            end = plan.run(data, offset, sink)
-        except DecodeError as error:
-            if not frame.missing and self._run_variant(plan, exchange, data, offset, failed):
-                return True
-            sink.take_partial(plan, data, offset)
-            if frame.missing:
-                exchange.status |= DAMAGED
-            else:
-                text = f"cannot decode {body_name(exchange, failed)}: {error}"
-                self._body_problem(exchange, frame, "undecodable", failed, text)
-            return False
-        if frame.missing:
-            exchange.status |= DAMAGED
-        elif end != len(data):
-            if self._run_variant(plan, exchange, data, offset, failed):
-                return True
-            left = f"{len(data) - end} bytes left over at byte {end} of {len(data)}"
-            text = f"{body_name(exchange, failed)}: {left}"
-            self._body_problem(exchange, frame, "leftover", failed, text)
-            exchange.status = exchange.status & ~failed | LEFTOVER
-        if sink.corrupt_records and not frame.missing:
-            text = f"{body_name(exchange, failed)}: {sink.corrupt_records}"
-            self._problem(frame, "corrupt-records", text, exchange.exchange_id)
-        return True
-
-    def _run_variant(
-        self, plan: Plan, exchange: Exchange, data: bytes, offset: i64, failed: i64
-    ) -> bool:
-        """What does not fit a version's layout may fit one that a release had before it changed.
-
-        Otherwise the sink is as `plan` left it.
-        """
-        variants = self.plans.variants(exchange.api_key, plan.version, failed == RESPONSE_FAILED)
-        sink = self.sink
-        for variant in variants:
-            sink.begin()
-            try:
-                if variant.run(data, offset, sink) != len(data):
-                    continue
-            except DecodeError:
-                continue
-            number = VARIANTS.index(variant.spec.releases[0]) + 1
-            exchange.status = exchange.status & BITS | number << VARIANT_SHIFT
-            return True
-        if variants:
-            sink.begin()
-            with suppress(DecodeError):
-                plan.run(data, offset, sink)
-        return False
-
-    def _body_problem(
-        self, exchange: Exchange, frame: Frame, kind: str, failed: i64, text: str
-    ) -> None:
-        """A body does not decode as it should: `failed` is the status bit of its side."""
-        exchange.status |= failed
-        side = "request" if failed == REQUEST_FAILED else "response"
-        self._problem(frame, f"{kind}-{side}", text, exchange.exchange_id)
+        self.bodies.read_answer(state, exchange, frame)
 
     def _problem(self, frame: Frame, kind: str, text: str, exchange_id: i64 = -1) -> None:
-        self.problems.append(frame_problem(frame, kind, text, exchange_id))
-
-
-def body_name(exchange: Exchange, failed: i64) -> str:
-    """What a problem's text calls a body, like ``Fetch response v12``."""
-    side = "request" if failed == REQUEST_FAILED else "response"
-    return f"{api_name(exchange.api_key)} {side} v{exchange.api_version}"
-
-
-def settle_answer(exchange: Exchange, sink: FactSink, is_whole: bool) -> None:
-    """Fill in what tables want to know of any response."""
-    exchange.throttle_ms = sink.throttle_ms
-    settle_errors(exchange, sink, is_whole)
-    if sink.topic_count > exchange.topic_count:
-        exchange.topic_count = sink.topic_count
-    if sink.has_records:
-        exchange.record_count = sink.record_count
-        exchange.record_bytes = sink.record_bytes
-    if sink.partitions:
-        exchange.partitions = merge_partitions(exchange.partitions, sink.partitions)
-
-
-def settle_errors(exchange: Exchange, sink: FactSink, is_whole: bool) -> None:
-    """Fill in the errors of a response; that there is none is known only of a whole one."""
-    if sink.errors:
-        exchange.errors = sink.errors
-    if sink.errors or is_whole:
-        exchange.error_count = sink.error_count
-    if sink.top_error != NULL and sink.top_error != 0:
-        exchange.error_code = sink.top_error
-    elif sink.first_error != NULL:
-        exchange.error_code = sink.first_error
-    elif is_whole:
-        exchange.error_code = 0
-
-
-def settle_login(login: Login, exchange: Exchange, sink: FactSink, is_whole: bool) -> None:
-    """What an answer says of the authentication that is going on."""
-    key = exchange.api_key
-    token = sink.auth_bytes
-    sink.auth_bytes = b""
-    if key in (API_SASL_HANDSHAKE, API_SASL_AUTHENTICATE):
-        if exchange.error_code > 0:
-            login.refuse()
-        elif key == API_SASL_AUTHENTICATE and is_whole:
-            login.receive(token)
-    elif key != API_VERSIONS and exchange.error_code != ILLEGAL_SASL_STATE:
-        # Before the end brokers answer ApiVersions as ever, and refuse all else.
-        login.settle(OK)
+        self.bodies.problems.append(frame_problem(frame, kind, text, exchange_id))

@@ -28,7 +28,7 @@ class Sniffer(Probe):
     def __init__(self, exchanges: Exchanges) -> None:
         self.exchanges = exchanges
         self.requests = RequestSearch(exchanges.fitting)
-        self.responses = ResponseSearch(exchanges.fitting, exchanges.candidates)
+        self.responses = ResponseSearch(exchanges.fitting, exchanges.bodies.candidates)
 
     def ends_first(self, connection: Connection) -> i64:
         """See `Probe.ends_first`: requests tell what responses are."""

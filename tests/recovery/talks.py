@@ -144,7 +144,7 @@ def plans() -> Any:
 def dissect(packets: Sequence[Packet]) -> Found:
     """All tables of packets."""
     stage = Exchanges()
-    stage.plans = plans()
+    stage.bodies.plans = plans()
     return found_in(packets, stage, has_payload=True)
 
 

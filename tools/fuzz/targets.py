@@ -325,7 +325,7 @@ def new_dissector(protocol: str) -> Dissector:
     options = Options(tables=tuple(TABLES), payload=True, verify_crc=True, protocol=protocol)
     dissector = make_dissector(options, collects=False, keeps_frames=False)
     dissector.unpacked_limit = UNPACKED_LIMIT
-    dissector.exchanges.plans = PLANS
+    dissector.exchanges.bodies.plans = PLANS
     return dissector
 
 
@@ -352,7 +352,7 @@ def fuzz_captures(data: bytes) -> None:
     """A capture file of any format that is not compressed."""
     with suppress(CaptureError):
         run_ = kdissect.Run(BytesIO(data), Options(tables=tuple(TABLES), payload=True))
-        run_.dissector.exchanges.plans = PLANS
+        run_.dissector.exchanges.bodies.plans = PLANS
         for _, batch in run_:
             batch.validate(full=True)
 

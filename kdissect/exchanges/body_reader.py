@@ -1,0 +1,293 @@
+"""What tables want to know of bodies: of requests, of their answers, of responses without request.
+
+A body is read with the projected decode of its API and version; one that does not fit, with the
+layouts that releases had before they changed it. What cannot be read is a problem, costs what
+stands behind that place, and never the row.
+"""
+
+from contextlib import suppress
+from typing import Final
+
+from mypy_extensions import i64
+
+from kdissect.errors import DecodeError, Problem, UnknownApi
+from kdissect.exchanges.candidates import Candidates, weighed
+from kdissect.exchanges.created_acls import CREATE_ACLS, name_resources
+from kdissect.exchanges.exchange import (
+    API_FETCH,
+    API_JOIN_GROUP,
+    API_SASL_AUTHENTICATE,
+    API_SASL_HANDSHAKE,
+    API_SYNC_GROUP,
+    API_VERSIONS,
+    DAMAGED,
+    LEFTOVER,
+    REQUEST_FAILED,
+    RESPONSE_FAILED,
+    UNKNOWN_API,
+    UNKNOWN_VERSION,
+    VARIANT_SHIFT,
+    VARIANTS,
+    Exchange,
+)
+from kdissect.exchanges.fetches import FetchSessions, remember_positions, settle_fetch
+from kdissect.exchanges.groups import GroupProtocols
+from kdissect.exchanges.memory import ConnectionState, frame_problem, note_spoken
+from kdissect.exchanges.merging import merge_partitions
+from kdissect.exchanges.sasl import OK, Login
+from kdissect.exchanges.timing import service_ns
+from kdissect.frames import Frame
+from kdissect.messages.facts import FactSink, Interner
+from kdissect.messages.headers import (
+    RequestHeader,
+    response_body_offset,
+    response_layout_version,
+)
+from kdissect.messages.roles import fact_plans
+from kdissect.protocol.apis import api_name, is_known
+from kdissect.protocol.plans import Plan, Plans
+from kdissect.protocol.readers import NULL
+
+BITS: Final = (1 << VARIANT_SHIFT) - 1
+TELLING_SIZE: Final = 24  # of a response that fits one API: fewer bytes may fit by chance
+ILLEGAL_SASL_STATE: Final = 34
+
+
+class BodyReader:
+    """Reads bodies of frames into exchanges; `problems` grows until the owner takes it away.
+
+    `names` are the topics' names by id: they grow with every body that holds both.
+    """
+
+    def __init__(self, names: dict[bytes, str], keeps_batches: bool, keeps_records: bool) -> None:
+        self.problems: list[Problem] = []
+        self.interner = Interner()
+        self.groups = GroupProtocols()
+        self.sessions = FetchSessions()
+        self.sink = FactSink(self.interner, names)
+        self.sink.keeps_batches = keeps_batches
+        self.sink.keeps_records = keeps_records
+        self.plans: Plans = fact_plans()
+        self.candidates = Candidates(self.plans)
+
+    def read_request(
+        self, state: ConnectionState, exchange: Exchange, header: RequestHeader, frame: Frame
+    ) -> None:
+        """Read what the tables need of the request; leave the exchange as it is on failure."""
+        plan = self._plan(exchange.api_key, exchange.api_version, False)
+        sink = self.sink
+        if plan is None:
+            known = is_known(exchange.api_key)
+            exchange.status |= UNKNOWN_VERSION if known else UNKNOWN_API
+            return
+        self._run(plan, exchange, frame, header.body_offset, REQUEST_FAILED)
+        exchange.acks = sink.acks
+        exchange.group_id = sink.group
+        exchange.transactional_id = sink.transactional_id
+        exchange.topic_count = sink.topic_count
+        exchange.max_wait_ms = sink.max_wait_ms
+        exchange.min_bytes = sink.min_bytes
+        if sink.has_records:
+            exchange.record_count = sink.record_count
+            exchange.record_bytes = sink.record_bytes
+        if sink.partitions:
+            exchange.partitions = sink.partitions
+        if exchange.api_key == API_FETCH:
+            remember_positions(state, sink, self.sessions)
+        elif exchange.api_key == API_JOIN_GROUP:
+            exchange.group_protocol = (sink.protocol_type, "")
+        elif exchange.api_key == API_SYNC_GROUP:
+            exchange.group_protocol = self.groups.find(exchange.group_id)
+        elif exchange.api_key == API_VERSIONS and sink.software_name:
+            state.software_name = sink.software_name
+            state.software_version = sink.software_version
+        elif exchange.api_key == API_SASL_HANDSHAKE:
+            changed = state.login.begin(sink.mechanism, exchange.api_version == 0)
+            self._login_changed(frame, exchange, changed)
+        elif exchange.api_key == API_SASL_AUTHENTICATE:
+            changed = state.login.send(sink.auth_bytes)
+            sink.auth_bytes = b""
+            self._login_changed(frame, exchange, changed)
+
+    def _login_changed(self, frame: Frame, exchange: Exchange, changed: str) -> None:
+        """A problem when a client that logs in again is not who it was."""
+        if changed:
+            text = f"a connection logs in again with {changed}"
+            self._problem(frame, "login-changed", text, exchange.exchange_id)
+
+    def read_answer(self, state: ConnectionState, exchange: Exchange, frame: Frame) -> None:
+        """Read what the tables need of the response to a request."""
+        key = exchange.api_key
+        version = response_layout_version(key, exchange.api_version, frame.data)
+        plan = self._plan(key, version, True)
+        if plan is None:
+            return
+        sink = self.sink
+        is_whole = self._run(plan, exchange, frame, -1, RESPONSE_FAILED)
+        settle_answer(exchange, sink, is_whole)
+        if state.login.is_open:
+            settle_login(state.login, exchange, sink, is_whole)
+        if key == CREATE_ACLS and sink.errors and exchange.request_frame is not None:
+            asked = exchange.request_frame.data
+            name_resources(exchange.api_version, asked, frame.data, sink.errors)
+        if key == API_FETCH:
+            if is_whole:
+                settle_fetch(state, exchange, sink, self.sessions)
+            return
+        if key in (API_JOIN_GROUP, API_SYNC_GROUP):
+            exchange.wait_ns = service_ns(exchange)
+            if key == API_JOIN_GROUP and sink.protocol_name:
+                exchange.group_protocol = (exchange.group_protocol[0], sink.protocol_name)
+                self.groups.learn(exchange.group_id, exchange.group_protocol)
+        if exchange.wait_ns == NULL and exchange.queue_ns != NULL:
+            exchange.wait_ns = 0
+
+    def guess(self, state: ConnectionState, exchange: Exchange, frame: Frame) -> None:
+        """Say what an orphan may be; and what it holds when it can be of one API only."""
+        data = frame.data
+        found, percent = weighed(self.candidates.of(data), state)
+        exchange.candidates = ", ".join([one.text for one in found])
+        exchange.certainty = percent
+        if len(found) != 1 or len(data) < TELLING_SIZE:
+            return
+        key: i64 = found[0].key
+        note_spoken(state, key)
+        exchange.api_key = key
+        if found[0].first == found[0].last:
+            exchange.api_version = found[0].last
+        plan = self._plan(key, found[0].last, True)
+        if plan is None:
+            return
+        sink = self.sink
+        sink.begin()
+        with suppress(DecodeError):
+            plan.run(data, response_body_offset(key, found[0].last, data), sink)
+            settle_answer(exchange, sink, True)
+
+    def _plan(self, key: i64, version: i64, is_response: bool) -> Plan | None:
+        """The projected decode of a body; None when there is no layout for it."""
+        try:
+            return self.plans.get(key, version, is_response)
+        except UnknownApi:
+            return None
+
+    def _run(self, plan: Plan, exchange: Exchange, frame: Frame, offset: i64, failed: i64) -> bool:
+        """Run a projection over a body; False when not all of it could be read.
+
+        The sink then holds what stood before the place where reading ended.
+        """
+        sink = self.sink
+        sink.begin()
+        data = frame.data
+        end: i64 = 0
+        try:
+            if offset < 0:
+                offset = response_body_offset(exchange.api_key, exchange.api_version, data)
+            end = plan.run(data, offset, sink)
+        except DecodeError as error:
+            if not frame.missing and self._run_variant(plan, exchange, data, offset, failed):
+                return True
+            sink.take_partial(plan, data, offset)
+            if frame.missing:
+                exchange.status |= DAMAGED
+            else:
+                text = f"cannot decode {body_name(exchange, failed)}: {error}"
+                self._body_problem(exchange, frame, "undecodable", failed, text)
+            return False
+        if frame.missing:
+            exchange.status |= DAMAGED
+        elif end != len(data):
+            if self._run_variant(plan, exchange, data, offset, failed):
+                return True
+            left = f"{len(data) - end} bytes left over at byte {end} of {len(data)}"
+            text = f"{body_name(exchange, failed)}: {left}"
+            self._body_problem(exchange, frame, "leftover", failed, text)
+            exchange.status = exchange.status & ~failed | LEFTOVER
+        if sink.corrupt_records and not frame.missing:
+            text = f"{body_name(exchange, failed)}: {sink.corrupt_records}"
+            self._problem(frame, "corrupt-records", text, exchange.exchange_id)
+        return True
+
+    def _run_variant(
+        self, plan: Plan, exchange: Exchange, data: bytes, offset: i64, failed: i64
+    ) -> bool:
+        """What does not fit a version's layout may fit one that a release had before it changed.
+
+        Otherwise the sink is as `plan` left it.
+        """
+        variants = self.plans.variants(exchange.api_key, plan.version, failed == RESPONSE_FAILED)
+        sink = self.sink
+        for variant in variants:
+            sink.begin()
+            try:
+                if variant.run(data, offset, sink) != len(data):
+                    continue
+            except DecodeError:
+                continue
+            number = VARIANTS.index(variant.spec.releases[0]) + 1
+            exchange.status = exchange.status & BITS | number << VARIANT_SHIFT
+            return True
+        if variants:
+            sink.begin()
+            with suppress(DecodeError):
+                plan.run(data, offset, sink)
+        return False
+
+    def _body_problem(
+        self, exchange: Exchange, frame: Frame, kind: str, failed: i64, text: str
+    ) -> None:
+        """A body does not decode as it should: `failed` is the status bit of its side."""
+        exchange.status |= failed
+        side = "request" if failed == REQUEST_FAILED else "response"
+        self._problem(frame, f"{kind}-{side}", text, exchange.exchange_id)
+
+    def _problem(self, frame: Frame, kind: str, text: str, exchange_id: i64) -> None:
+        self.problems.append(frame_problem(frame, kind, text, exchange_id))
+
+
+def body_name(exchange: Exchange, failed: i64) -> str:
+    """What a problem's text calls a body, like ``Fetch response v12``."""
+    side = "request" if failed == REQUEST_FAILED else "response"
+    return f"{api_name(exchange.api_key)} {side} v{exchange.api_version}"
+
+
+def settle_answer(exchange: Exchange, sink: FactSink, is_whole: bool) -> None:
+    """Fill in what tables want to know of any response."""
+    exchange.throttle_ms = sink.throttle_ms
+    settle_errors(exchange, sink, is_whole)
+    if sink.topic_count > exchange.topic_count:
+        exchange.topic_count = sink.topic_count
+    if sink.has_records:
+        exchange.record_count = sink.record_count
+        exchange.record_bytes = sink.record_bytes
+    if sink.partitions:
+        exchange.partitions = merge_partitions(exchange.partitions, sink.partitions)
+
+
+def settle_errors(exchange: Exchange, sink: FactSink, is_whole: bool) -> None:
+    """Fill in the errors of a response; that there is none is known only of a whole one."""
+    if sink.errors:
+        exchange.errors = sink.errors
+    if sink.errors or is_whole:
+        exchange.error_count = sink.error_count
+    if sink.top_error != NULL and sink.top_error != 0:
+        exchange.error_code = sink.top_error
+    elif sink.first_error != NULL:
+        exchange.error_code = sink.first_error
+    elif is_whole:
+        exchange.error_code = 0
+
+
+def settle_login(login: Login, exchange: Exchange, sink: FactSink, is_whole: bool) -> None:
+    """What an answer says of the authentication that is going on."""
+    key = exchange.api_key
+    token = sink.auth_bytes
+    sink.auth_bytes = b""
+    if key in (API_SASL_HANDSHAKE, API_SASL_AUTHENTICATE):
+        if exchange.error_code > 0:
+            login.refuse()
+        elif key == API_SASL_AUTHENTICATE and is_whole:
+            login.receive(token)
+    elif key != API_VERSIONS and exchange.error_code != ILLEGAL_SASL_STATE:
+        # Before the end brokers answer ApiVersions as ever, and refuse all else.
+        login.settle(OK)
