@@ -3,6 +3,7 @@
 `Talk.conversation` makes packets of what the two sides wrote.
 """
 
+import atexit
 import base64
 import json
 import os
@@ -103,6 +104,7 @@ def certificate(kind: str = "ecdsa") -> str:
             )
         )
         file.write(made.public_bytes(serialization.Encoding.PEM))
+    atexit.register(Path(file.name).unlink, missing_ok=True)
     return file.name
 
 
@@ -124,6 +126,7 @@ def dh_parameters() -> str:
     with tempfile.NamedTemporaryFile("wb", suffix=".pem", delete=False) as file:
         file.write(b"-----BEGIN DH PARAMETERS-----\n" + base64.encodebytes(der))
         file.write(b"-----END DH PARAMETERS-----\n")
+    atexit.register(Path(file.name).unlink, missing_ok=True)
     return file.name
 
 
