@@ -27,6 +27,8 @@ IN_BYTES = (
 )
 SETTINGS = ("sasl_plain_password", "sasl.password", "password", "token", "hmac")
 CREDENTIAL_FIELDS = {"hmac", "salt", "salted_password", "auth_bytes"}
+# RFC 7628, 3.2.2: why OAUTHBEARER was refused; Kafka says it again as the error message.
+REFUSAL = b'{"status":"'
 
 
 def secrets_of(capture: Path) -> set[bytes]:
@@ -95,7 +97,8 @@ def in_body(value: Any) -> Iterator[bytes]:
     elif isinstance(value, dict):
         for name, content in value.items():
             if name in CREDENTIAL_FIELDS and isinstance(content, bytes):
-                yield content
+                if not content.startswith(REFUSAL):
+                    yield content
             else:
                 yield from in_body(content)
 

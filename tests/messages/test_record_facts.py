@@ -228,6 +228,14 @@ def test_a_forwarded_correlation_id_does_not_touch_the_pairing() -> None:
 # Real captures
 
 LEFT_OPAQUE = {"key", "value", "records", "unaligned_records"}
+# A snapshot in four pieces: all but the first begin within a batch.
+PIECES = {
+    "quorum-4.3.1": {
+        "FetchSnapshot.response.topics.partitions.unaligned_records: "
+        f"{{'undecoded': {size}, 'error': 'begins at byte {position} of a snapshot'}}"
+        for position, size in ((3000, 3000), (6000, 3000), (9000, 1431))
+    }
+}
 
 
 def found_opaque(value: Any, path: str = "") -> set[str]:
@@ -255,7 +263,7 @@ def test_nothing_in_a_real_capture_is_left_unopened(capture: Path) -> None:
         for side in ("request", "response"):
             if exchange.decode_status == "ok":
                 opaque |= found_opaque(exchange.body(side), f"{exchange.api}.{side}")
-    assert opaque == set()
+    assert opaque == PIECES.get(capture.stem, set())
 
 
 def test_every_checksum_in_real_captures_is_right() -> None:

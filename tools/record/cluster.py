@@ -109,12 +109,14 @@ class Cluster:
         return {node: server.directory / "requests.log" for node, server in self.servers.items()}
 
     def start(self) -> None:
-        """Start ZooKeeper if there is one, then all nodes, and wait until they serve."""
+        """Start ZooKeeper if there is one, then nodes that are not late; wait until they serve."""
         if self.settings.mode == ZOOKEEPER:
             self._start_zookeeper()
         for node in self.nodes:
             self._prepare(node)
-        self.start_nodes(list(self.servers))
+        layout = self.settings.layout
+        late = range(layout.brokers - layout.late_brokers + 1, layout.brokers + 1)
+        self.start_nodes([node_id for node_id in self.servers if node_id not in late])
         if self._terminator is not None:
             self._terminator.start(self.ports.client, self.ports.client + BEHIND)
 

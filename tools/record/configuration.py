@@ -74,6 +74,7 @@ class Layout(NamedTuple):
     network: Network | None = None  # None: IPv4 on the loopback
     captures_everything: bool = False  # the traffic among servers too
     has_joining_controllers: bool = False  # all but the first join the quorum by themselves
+    late_brokers: int = 0  # the last so many are for the scenario to start
 
     @property
     def protocol(self) -> str:

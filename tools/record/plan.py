@@ -101,6 +101,8 @@ PLAN = (
     Row("tls-sasl", NEWEST),
     Row("tls-resumed", NEWEST),
     Row("tls-closed", NEWEST, ("kafka_python",)),
+    Row("quorum", "3.9.1"),
+    Row("quorum", NEWEST),
 )
 
 

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tools.golden import captures
+from tools.golden import CAPTURES, captures
 from tools.tshark.crafted import crafted_frames, write_capture
 from tools.tshark.oracle import CRAFTED, ORACLE, Line, chosen, write_oracle
 from tools.tshark.pdml import Told, field_types, told_of, tshark_version
@@ -35,8 +35,8 @@ def crafted_lines(pairs: Sequence[tuple[bytes, bytes]], types: dict[str, str]) -
 
 
 def main() -> None:
-    # tshark knows nothing before 0.8.
-    known = [path for path in captures() if path.parent.name != "old"]
+    # The others are of what tshark does not know, takes for Kafka, or cannot say anything new of.
+    known = [path for path in captures() if path.parent == CAPTURES]
     paths = [Path(name).resolve() for name in sys.argv[1:]] or known
     types = field_types()
     lines = [Line(name, told, "") for name, told in chosen(all_told(paths, types))]

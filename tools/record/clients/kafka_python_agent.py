@@ -60,18 +60,21 @@ class KafkaPythonAgent(Agent):
         batch_size: int = 16384,
         settings: dict[str, Any] | None = None,
     ) -> None:
-        """Make a producer."""
+        """Make a producer, which connects; that it could not is an error in the journal."""
         self._settings[client] = {"codec": codec, "acks": acks}
-        self._clients[client] = KafkaProducer(
-            bootstrap_servers=self.bootstrap,
-            client_id=client,
-            compression_type=None if codec == "none" else codec,
-            acks=acks if acks == "all" else int(acks),
-            linger_ms=linger_ms,
-            batch_size=batch_size,
-            **({"enable_idempotence": True} if idempotent else {}),
-            **_understood(settings),
-        )
+        try:
+            self._clients[client] = KafkaProducer(
+                bootstrap_servers=self.bootstrap,
+                client_id=client,
+                compression_type=None if codec == "none" else codec,
+                acks=acks if acks == "all" else int(acks),
+                linger_ms=linger_ms,
+                batch_size=batch_size,
+                **({"enable_idempotence": True} if idempotent else {}),
+                **_understood(settings),
+            )
+        except KafkaError as error:
+            self.emit_error(client, "open_producer", None, type(error).__name__)
 
     def produce(
         self, client: str, each: bool = False, journal: bool = True, **command: Any

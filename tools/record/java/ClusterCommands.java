@@ -124,8 +124,13 @@ final class ClusterCommands {
     }
 
     private void addQuorum() {
-        add("describe_quorum", (admin, command) ->
-                admin.describeMetadataQuorum().quorumInfo());
+        loop.operations.put("describe_quorum", command -> {
+            var answer = admins.of(command).describeMetadataQuorum().quorumInfo();
+            String client = command.get("client").asText();
+            return loop.await(client, "describe_quorum", answer, null, null)
+                    ? CommandLoop.JSON.createObjectNode().put("leader", answer.get().leaderId())
+                    : null;
+        });
         add("unregister_broker", (admin, command) ->
                 admin.unregisterBroker(command.get("node").asInt()).all());
         add("remove_voter", (admin, command) -> admin.removeRaftVoter(

@@ -10,6 +10,7 @@ from tools.record.scenarios import (
     old_formats,
     policies,
     quickstart,
+    quorum,
     replication,
     retries,
     security,
@@ -53,6 +54,7 @@ SCENARIOS = {
     "ipv6": Scenario(networks.play, SMALL_SINGLE_BROKER, networks.IPV6_LAYOUT),
     "bridged": Scenario(networks.play, SMALL_SINGLE_BROKER, networks.BRIDGED_LAYOUT),
     "vxlan": Scenario(networks.play, SMALL_SINGLE_BROKER, networks.VXLAN_LAYOUT),
+    "quorum": Scenario(quorum.play, quorum.PROPERTIES, quorum.LAYOUT),
     "bulk": Scenario(volume.play_bulk, volume.BROKER_PROPERTIES),
     "small": Scenario(volume.play_small, volume.BROKER_PROPERTIES),
 }

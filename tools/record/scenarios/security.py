@@ -17,7 +17,8 @@ TOPIC = "secrets"
 USER = "alice"
 WRONG = "wrong-password"
 SESSION_SECONDS = 3.0
-EXPIRY_SECONDS = 2.0
+HOUR_SECONDS = 3600.0
+EXPIRED_SECONDS = -60.0  # more than the clocks may differ
 TOKEN_SECONDS = 1.0  # until the broker has a new token from its controller
 FIRST_WITH_SCRAM_IN_FORMAT = (3, 5)
 FIRST_WITH_SCRAM_REQUESTS = (2, 7)
@@ -94,19 +95,23 @@ def log_in(stage: Stage, library: str, mechanism: str, first: int) -> None:
 
 
 def fail(stage: Stage) -> None:
-    """The first client that says so soon: a wrong password, and a mechanism nobody has."""
+    """Logins that are refused: wrong passwords, a token that names nobody, one that has expired."""
     library = stage.options.clients[0]
     if not library.startswith("java"):
         return
     impatient = {"max.block.ms": 1500, "delivery.timeout.ms": 1500, "request.timeout.ms": 1000}
-    for mechanism in ("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"):
+    for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"):
         settings = impatient | login_settings(library, mechanism, WRONG, user="mallory")
         client = f"{short_name(library)}-wrong-{mechanism.lower()}"
         stage.call(library, "open_producer", client, idempotent=False, settings=settings)
-        if mechanism == "OAUTHBEARER":
-            time.sleep(EXPIRY_SECONDS)  # its token lives for 1 s
         stage.call(library, "produce", client, records=coffees(TOPIC, 900, False)[:1])
         stage.call(library, "close", client)
+    for library in stage.options.clients:
+        if parse_library(library).name == "kafka_python":
+            settings = login_settings(library, "OAUTHBEARER", "") | {"max_block_ms": 1500}
+            settings["token"] = unsecured_token("mallory", EXPIRED_SECONDS)
+            client = f"{short_name(library)}-expired-oauthbearer"
+            stage.call(library, "open_producer", client, idempotent=False, settings=settings)
 
 
 def stay(stage: Stage, library: str) -> None:
@@ -152,16 +157,18 @@ def jaas(mechanism: str, user: str, password: str) -> str:
     """The Java client's login module, without the final semicolon."""
     if mechanism == "OAUTHBEARER":
         module = f"{SECURITY}.oauthbearer.OAuthBearerLoginModule"
-        lifetime = ' unsecuredLoginLifetimeSeconds="1"' if password == WRONG else ""
-        return f'{module} required unsecuredLoginStringClaim_sub="{user}"{lifetime}'
+        if password != WRONG:
+            return f'{module} required unsecuredLoginStringClaim_sub="{user}"'
+        claim = 'unsecuredLoginPrincipalClaimName="nick"'  # the broker wants `sub`
+        return f'{module} required {claim} unsecuredLoginStringClaim_nick="{user}"'
     module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
     return f'{SECURITY}.{module} required username="{user}" password="{password}"'
 
 
-def unsecured_token(user: str) -> str:
-    """A JSON web token without a signature, good for an hour."""
-    now = time.time()
-    parts = ({"alg": "none"}, {"sub": user, "iat": now, "exp": now + 3600})
+def unsecured_token(user: str, lifetime_seconds: float = HOUR_SECONDS) -> str:
+    """A JSON web token without a signature, made an hour before it expires."""
+    expiry = time.time() + lifetime_seconds
+    parts = ({"alg": "none"}, {"sub": user, "iat": expiry - HOUR_SECONDS, "exp": expiry})
     texts = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode() for part in parts)
     return ".".join(text.rstrip("=") for text in texts) + "."
 
