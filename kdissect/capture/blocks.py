@@ -45,7 +45,7 @@ END_OF_OPTIONS: Final = 0
 ISB_IFDROP: Final = 5
 ISB_OSDROP: Final = 7
 
-# What `agreed_length` says instead of a length.
+# What `claimed_length` says instead of a length.
 NO_BLOCK: Final = -1
 UNDECIDED: Final = 0
 
@@ -106,26 +106,41 @@ def read_secrets(content: bytes, order: str) -> Secrets:
     return Secrets(kind, content[8 : 8 + size])
 
 
-def find_block(data: bytes, at: int, order: str, at_end: bool) -> tuple[int, bool]:
-    """Index of the next packet block or section header from `at` on, -1 when there is none.
+class Found(NamedTuple):
+    """Where a block was found that reading can go on with.
 
-    The flag says whether its two lengths agree; else, unless `at_end`, more bytes will tell.
+    `at` is its index, -1 when there is none. `is_sure` says whether its two lengths agree; else,
+    unless it is the end of the file, more bytes will tell. `examined` is the index of the first
+    byte that the answer does not depend on.
     """
+
+    at: int
+    is_sure: bool
+    examined: int
+
+
+def find_block(data: bytes, at: int, order: str, at_end: bool) -> Found:
+    """The next packet block or section header from `at` on."""
     packet = struct.pack(order + "I", ENHANCED_PACKET)
+    examined = at
     while True:
         found = find_either(data, packet, PCAPNG_MAGIC, at)
         if found == len(data):
-            return -1, False
-        length = agreed_length(data, found, order)
-        if length > 0:
-            return found, True
-        if length == UNDECIDED and not at_end:
-            return found, False
+            return Found(-1, False, examined)
+        length = claimed_length(data, found, order)
+        end = found + length
+        if length == UNDECIDED or end > len(data):
+            if not at_end:
+                return Found(found, False, examined)
+        elif length != NO_BLOCK:
+            examined = max(examined, end)
+            if data[found + 4 : found + 8] == data[end - 4 : end]:
+                return Found(found, True, examined)
         at = found + 1
 
 
-def agreed_length(data: bytes, at: int, order: str) -> int:
-    """Total length of the block at `at` if its two lengths agree, else NO_BLOCK or UNDECIDED."""
+def claimed_length(data: bytes, at: int, order: str) -> int:
+    """Total length of the block at `at`, NO_BLOCK if none has such a start, or UNDECIDED."""
     if at + SECTION_START_SIZE > len(data):
         return UNDECIDED
     if data[at : at + 4] == PCAPNG_MAGIC:
@@ -136,6 +151,4 @@ def agreed_length(data: bytes, at: int, order: str) -> int:
     length: int = struct.unpack_from(order + "I", data, at + 4)[0]
     if length < SECTION_HEADER_SIZE or length & 3 or length > MAXIMUM_BLOCK_SIZE:
         return NO_BLOCK
-    if at + length > len(data):
-        return UNDECIDED
-    return length if data[at + 4 : at + 8] == data[at + length - 4 : at + length] else NO_BLOCK
+    return length

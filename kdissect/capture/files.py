@@ -15,13 +15,20 @@ from typing import BinaryIO, Final
 
 from kdissect.capture.blocks import Secrets
 from kdissect.capture.merge import count_until, number_packets
-from kdissect.capture.opened import CHUNK_SIZE, NO_PACKET_NS, CaptureFile, Source, capture_error
+from kdissect.capture.opened import (
+    CHUNK_SIZE,
+    NO_PACKET_NS,
+    STDIN,
+    CaptureFile,
+    Source,
+    capture_error,
+    empty_file,
+)
 from kdissect.capture.packet import Packet
 from kdissect.errors import CaptureError, Problem, TruncatedCapture, UnknownCaptureFormat
 
 __all__ = ["Capture", "Source", "open_captures"]
 
-STDIN: Final = "-"
 # Packets gathered from files that take turns before they are given as one batch.
 MERGED_BATCH: Final = 4096
 
@@ -141,7 +148,7 @@ class Capture:
                 return False
             if isinstance(error, UnknownCaptureFormat) and file.size != 0:
                 raise
-            self.problems.append(Problem("capture", "empty-file", str(error)))
+            self.problems.append(empty_file(error))
             return False
         return True
 

@@ -6,6 +6,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from kdissect.capture.blocks import read_options
+from kdissect.capture.layouts import InterfaceLayout
 
 SECOND_NS: Final = 1_000_000_000
 LATEST_NS: Final = (1 << 63) - 1  # the year 2262
@@ -53,6 +54,14 @@ class Interface:
             # The offset may use up the other half of the 63 bits.
             self.high_limit = (1 << 62) // (SECOND_NS // units_per_second) >> 32
 
+    def time_of(self, high: i64, low: i64) -> i64:
+        """Time in ns of the two halves of a timestamp."""
+        if high < self.high_limit:
+            time_ns = (high << 32 | low) * self.unit_ns + self.offset_ns
+            if time_ns >= 0:
+                return time_ns
+        return self.to_ns((int(high) << 32) + int(low))
+
     def to_ns(self, timestamp: int) -> int:
         """Time in ns since 1970 of any 64-bit timestamp, held within 0 and `LATEST_NS`."""
         time_ns = timestamp * SECOND_NS // self.units_per_second + int(self.offset_ns)
@@ -60,6 +69,28 @@ class Interface:
             return time_ns
         self.bad_times += 1
         return 0 if time_ns < 0 else LATEST_NS
+
+    def complaints(self, index: i64) -> list[tuple[str, str]]:
+        """Kind and text of what went wrong with the interface, which is number `index`."""
+        name = self.name or f"interface {index}"
+        found: list[tuple[str, str]] = []
+        if self.bad_times:
+            found.append(
+                ("bad-time", f"{name}: {self.bad_times} packet times outside 1970 to 2262")
+            )
+        if self.dropped:
+            found.append(
+                ("dropped-packets", f"{name}: the capturing host lost {self.dropped} packets")
+            )
+        return found
+
+    @property
+    def layout(self) -> InterfaceLayout:
+        """The interface as a value, from which `resume_interface` makes it again."""
+        return InterfaceLayout(
+            self.link_type, self.snap_length, self.name, self.units_per_second, self.offset_ns,
+            self.bad_times, self.dropped,
+        )  # fmt: skip
 
 
 def make_interface(content: bytes, order: str) -> Interface:
@@ -77,6 +108,16 @@ def make_interface(content: bytes, order: str) -> Interface:
         elif option.code == IF_TSOFFSET and len(option.value) == 8:
             seconds: int = struct.unpack(order + "q", option.value)[0]
             _set_offset(interface, seconds)
+    return interface
+
+
+def resume_interface(layout: InterfaceLayout) -> Interface:
+    """The interface as it was when its `layout` was taken."""
+    interface = Interface(layout.link_type, layout.snap_length, layout.name)
+    interface.set_resolution(layout.units_per_second)
+    interface.offset_ns = layout.offset_ns
+    interface.bad_times = layout.bad_times
+    interface.dropped = layout.dropped
     return interface
 
 

@@ -24,6 +24,7 @@ Source: TypeAlias = str | os.PathLike[str] | BinaryIO
 CHUNK_SIZE: Final = 1 << 20
 # Enough to tell pcap, pcapng and all compressions from anything else.
 SHORTEST_MAGIC: Final = 6
+STDIN: Final = "-"
 NO_PACKET_NS: Final = (1 << 63) - 1
 
 
@@ -58,6 +59,16 @@ class CaptureFile:
         self._first = b""
         self._ahead: list[Packet] = []
         self._is_over = False
+
+    @property
+    def scanner(self) -> Scanner | None:
+        """What cuts the open file into packets; None when it is not open."""
+        return self._scanner
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the open file is one that is not compressed, and no pipe."""
+        return self.size is not None and self._compressed is None
 
     def open(self) -> None:
         """Open the file and find out its format."""
@@ -181,7 +192,9 @@ class CaptureFile:
 
     def _read_first(self, size: int) -> None:
         """Read on until `size` bytes are there, or the file ends."""
-        while len(self._first) < size and (more := self._read_some(RECOGNITION_SIZE)):
+        while len(self._first) < size and (
+            more := self._read_some(min(RECOGNITION_SIZE, self._chunk_size))
+        ):
             self._first += more
 
     def _read_batch(self, scanner: Scanner) -> list[Packet]:
@@ -213,6 +226,21 @@ class CaptureFile:
         data = read(size)
         self.bytes_done += len(data)
         return data
+
+
+def is_regular(path: str) -> bool:
+    """Whether the path is that of a file that can be read again; "-" is not."""
+    if path == STDIN:
+        return False
+    try:
+        return stat.S_ISREG(Path(path).stat().st_mode)
+    except OSError as error:
+        raise capture_error(path, error) from error
+
+
+def empty_file(error: CaptureError) -> Problem:
+    """One of several files has no beginning yet: that costs its packets, not the rest."""
+    return Problem("capture", "empty-file", str(error))
 
 
 def capture_error(name: str, error: OSError) -> CaptureError:

@@ -9,9 +9,9 @@ class Packet:
 
     `data` is a large buffer that many packets share. `original_length` is the length on the wire;
     more than ``end - start`` when the capture cut it (snaplen). `time_ns` is in ns since 1970.
-    `number` is Wireshark's frame.number (1-based, all packets of the file counted); `ordinal` is
-    the same count run on over all files read as one capture; `capture` is the index of the file.
-    `link_type` is the LINKTYPE_ value of the packet's interface.
+    `number` is Wireshark's frame.number (1-based, all packets of the file counted); `ordinal`
+    counts the packets of all files read as one capture, from 1 without a hole; `capture` is the
+    index of the file. `link_type` is the LINKTYPE_ value of the packet's interface.
     """
 
     __slots__ = (

@@ -16,6 +16,7 @@ from typing import Final, Literal
 from librt.strings import read_i64_be, read_i64_le
 from mypy_extensions import i64
 
+from kdissect.capture.layouts import PcapLayout
 from kdissect.capture.packet import Packet
 from kdissect.capture.scanner import (
     MAXIMUM_PACKET_SIZE,
@@ -70,6 +71,24 @@ class PcapScanner(Scanner):
         self._header_size: i64 = 0
         self._wanted = FILE_HEADER_SIZE
 
+    @property
+    def layout(self) -> PcapLayout:
+        """What the file header says."""
+        return PcapLayout(
+            self._big, self._fraction_ns, self._header_size, self.snap_length, self.link_type
+        )
+
+    def resume(self, layout: PcapLayout) -> None:
+        """Begin behind the file header, which said `layout`."""
+        self._big = layout.is_big_endian
+        self._fraction_ns = layout.fraction_ns
+        self._header_size = layout.record_header_size
+        self.snap_length = layout.snap_length
+        self.link_type = layout.link_type
+
+    def _is_started(self) -> bool:
+        return self._header_size > 0
+
     def _scan_end(self, data: bytes, packets: list[Packet]) -> i64:
         if self._header_size == 0:
             raise TruncatedCapture(
@@ -105,6 +124,7 @@ class PcapScanner(Scanner):
         first_ordinal = self.first_ordinal
         time_ns = self.last_time_ns
         is_big = self._big
+        counts_only = self.counts_only
         self._wanted = header_size
         while at + header_size <= size:
             if is_big:
@@ -132,6 +152,9 @@ class PcapScanner(Scanner):
             number += 1
             # Both fields below 2^32: less than 4.3e18 + 4.3e12 ns, within 63 bits.
             time_ns = seconds * SECOND_NS + fraction * fraction_ns
+            if counts_only:
+                at = end
+                continue
             packets.append(
                 Packet(
                     number,
@@ -174,7 +197,8 @@ class PcapScanner(Scanner):
         ahead: i64 = 0 if self._big else 2
         while True:
             candidate = find_either(data, now, soon, at + ahead) - ahead
-            if candidate > last:
+            # However much is fed at a time, the search ends at the same place.
+            if candidate > last or self._origin + candidate - self._lost_at > RESYNC_LIMIT:
                 self._wanted = RESYNC_STEP
                 return max(at, last + 1)
             verdict = self._confirm(data, candidate)
@@ -196,6 +220,7 @@ class PcapScanner(Scanner):
                 # A step more: what is held is copied each time some more is there.
                 self._wanted = at + self._header_size - first + RESYNC_STEP
                 return REFUTED if self._at_end else UNDECIDED
+            self._examined = max(self._examined, self._origin + at + self._header_size)
             captured = self._plausible_length(data, at)
             if captured < 0:
                 return REFUTED

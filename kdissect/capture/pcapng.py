@@ -9,6 +9,8 @@ Description blocks say what link type and clock they have, Interface Statistics 
 packets the capturing host lost, Decryption Secrets blocks hold TLS keys, kept in `secrets`. All
 other blocks and options are skipped. After a corrupt block the next Enhanced Packet or Section
 Header block whose two lengths agree is where reading goes on.
+
+The module is long because the fields of a packet are read in place in either byte order.
 """
 
 import struct
@@ -40,7 +42,8 @@ from kdissect.capture.blocks import (
     read_dropped,
     read_secrets,
 )
-from kdissect.capture.interfaces import Interface, make_interface
+from kdissect.capture.interfaces import Interface, make_interface, resume_interface
+from kdissect.capture.layouts import SectionLayout
 from kdissect.capture.packet import Packet
 from kdissect.capture.scanner import MAXIMUM_PACKET_SIZE, RESYNC_LIMIT, RESYNC_STEP, U32, Scanner
 from kdissect.errors import TruncatedCapture, UnknownCaptureFormat
@@ -61,6 +64,24 @@ class PcapngScanner(Scanner):
         self._secrets_size: i64 = 0
         self._wanted = BLOCK_FRAME_SIZE
 
+    @property
+    def layout(self) -> SectionLayout:
+        """What the blocks so far said that those to come depend on."""
+        interfaces = tuple(interface.layout for interface in self.interfaces)
+        return SectionLayout(self._big, interfaces, tuple(self.secrets), self._secrets_size)
+
+    def resume(self, layout: SectionLayout) -> None:
+        """Begin inside a section, behind the blocks that said `layout`."""
+        self._big = layout.is_big_endian
+        self._order = ">" if self._big else "<"
+        self._has_section = True
+        self.interfaces = [resume_interface(interface) for interface in layout.interfaces]
+        self.secrets = list(layout.secrets)
+        self._secrets_size = layout.secrets_size
+
+    def _is_started(self) -> bool:
+        return self._has_section
+
     def _scan_end(self, data: bytes, packets: list[Packet]) -> i64:
         if not self._has_section:
             raise TruncatedCapture(
@@ -72,7 +93,7 @@ class PcapngScanner(Scanner):
         return used
 
     def _scan_records(self, data: bytes, at: i64, packets: list[Packet]) -> i64:
-        """Blocks up to the end of `data` or, with `_lost_at` set, to a corrupt one."""
+        """The same, but only up to a corrupt block, which sets `_lost_at`."""
         size: i64 = len(data)
         self._wanted = BLOCK_FRAME_SIZE
         while at + BLOCK_FRAME_SIZE <= size:
@@ -145,16 +166,8 @@ class PcapngScanner(Scanner):
             self._report_block(f"packet of interface {index}, which is not described", at, length)
             return
         interface = self.interfaces[index]
-        self.last_time_ns = self._time_of(interface, high, low)
+        self.last_time_ns = interface.time_of(high, low)
         self._append(data, at + 28, captured, original, interface.link_type, packets)
-
-    def _time_of(self, interface: Interface, high: i64, low: i64) -> i64:
-        """Time in ns of the two halves of a timestamp."""
-        if high < interface.high_limit:
-            time_ns = (high << 32 | low) * interface.unit_ns + interface.offset_ns
-            if time_ns >= 0:
-                return time_ns
-        return interface.to_ns((int(high) << 32) + int(low))
 
     def _append(
         self,
@@ -167,6 +180,8 @@ class PcapngScanner(Scanner):
     ) -> None:
         number = self.number + 1
         self.number = number
+        if self.counts_only:
+            return
         packets.append(
             Packet(
                 number,
@@ -198,7 +213,9 @@ class PcapngScanner(Scanner):
             elif kind == DECRYPTION_SECRETS:
                 self._read_secrets(content, at)
             elif kind in NUMBERED_BLOCKS:
+                # No packet, so it has no ordinal.
                 self.number += 1
+                self.first_ordinal -= 1
         except struct.error:
             self._report_block(f"block of type {kind} is too short", at, length)
 
@@ -260,12 +277,15 @@ class PcapngScanner(Scanner):
         if self._origin + at == self._lost_at:
             at += 1
         found: i64 = -1
-        is_sure = False
         if self._origin + at - self._lost_at <= RESYNC_LIMIT:
-            found, is_sure = find_block(data, at, self._order, self._at_end)
-        if is_sure:
-            self._report_lost(self._origin + found, "then the blocks go on")
-            return found
+            block = find_block(data, at, self._order, self._at_end)
+            self._examined = max(self._examined, self._origin + block.examined)
+            # However much is fed at a time, the search ends at the same place.
+            if self._origin + block.at - self._lost_at <= RESYNC_LIMIT:
+                found = block.at
+                if block.is_sure:
+                    self._report_lost(self._origin + found, "then the blocks go on")
+                    return found
         if found < 0:
             # Three bytes may be the beginning of a block type.
             found = max(at, len(data) - 3)
@@ -286,10 +306,5 @@ class PcapngScanner(Scanner):
     def _report_interfaces(self) -> None:
         """What is to be said of the interfaces at the end of their section."""
         for index, interface in enumerate(self.interfaces):
-            name = interface.name or f"interface {index}"
-            if interface.bad_times:
-                message = f"{name}: {interface.bad_times} packet times outside 1970 to 2262"
-                self._report_record("bad-time", message, 0)
-            if interface.dropped:
-                message = f"{name}: the capturing host lost {interface.dropped} packets"
-                self._report_record("dropped-packets", message, 0)
+            for kind, message in interface.complaints(index):
+                self._report_record(kind, message, 0)

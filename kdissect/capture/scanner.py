@@ -31,12 +31,13 @@ class Scanner:
     """Cuts one capture file into packets; `problems` is drained by the user.
 
     `capture` is the index of the file and `first_ordinal` the number of packets of the files
-    before it: both go on the packets. `number` is the number of the last packet given.
+    before it: both go on the packets. `number` is the number of the last packet given. With
+    `counts_only` set, packets are counted as ever, but not given.
     """
 
     __slots__ = (
-        "capture", "first_ordinal", "number", "problems", "last_time_ns", "_carry", "_wanted",
-        "_origin", "_fed", "_lost_at", "_reason", "_at_end",
+        "capture", "first_ordinal", "number", "problems", "last_time_ns", "counts_only", "_carry",
+        "_wanted", "_origin", "_fed", "_lost_at", "_reason", "_at_end", "_examined",
     )  # fmt: skip
 
     def __init__(self, capture: i64 = 0, first_ordinal: i64 = 0) -> None:
@@ -45,6 +46,7 @@ class Scanner:
         self.number: i64 = 0
         self.problems: list[Problem] = []
         self.last_time_ns: i64 = -1
+        self.counts_only = False
         # The beginning of a record whose end was not fed yet.
         self._carry = b""
         # Bytes from the first unused one on that `_scan` needs to get any further.
@@ -57,6 +59,34 @@ class Scanner:
         self._reason = ""
         # The last bytes of the file are being scanned: there is nothing to wait for.
         self._at_end = False
+        # File offset up to which bytes were looked at when the next good record was searched.
+        self._examined: i64 = 0
+
+    def start_at(self, offset: i64, number: i64, ordinal: i64, last_time_ns: i64) -> None:
+        """Begin in the middle: the next byte is that at `offset`, where a record starts.
+
+        The next packet has the `number` and `ordinal`; the last one before had `last_time_ns`.
+        """
+        self._fed = offset
+        self.number = number - 1
+        self.first_ordinal = ordinal - number
+        self.last_time_ns = last_time_ns
+
+    @property
+    def record_start(self) -> int:
+        """File offset of the first record not read yet, where the file may be cut, else -1.
+
+        It may not before the end of the file header, nor where the bytes after it have told which
+        record before it is the first good one after a corrupt one.
+        """
+        start = self._fed - len(self._carry)
+        if self._lost_at >= 0 or start < self._examined or not self._is_started():
+            return -1
+        return start
+
+    def _is_started(self) -> bool:
+        """Whether the file's header was read."""
+        raise NotImplementedError
 
     def feed(self, data: bytes) -> list[Packet]:
         """Take the next bytes of the file and give the packets that are whole now."""

@@ -1,0 +1,259 @@
+"""Cuts captures into byte ranges that can be read apart, by other processes or other machines.
+
+`plan` finds the places: at the start of records, with all that was said before them that the rest
+depends on. It reads each file once with the scanner that reads packets too, told to count them
+only, so damaged places are the same to both. `read_piece` gives the packets of one piece as they
+are in the whole: times, numbers, ordinals, and the problems, each in one piece only.
+
+Compressed files and pipes can be read from their beginning only: each is one piece.
+"""
+
+import os
+import sys
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+from kdissect.capture.blocks import Secrets
+from kdissect.capture.layouts import Layout, PcapLayout, SectionLayout
+from kdissect.capture.merge import number_packets
+from kdissect.capture.opened import (
+    CHUNK_SIZE,
+    STDIN,
+    CaptureFile,
+    capture_error,
+    empty_file,
+    is_regular,
+)
+from kdissect.capture.packet import Packet
+from kdissect.capture.pcap import PcapScanner
+from kdissect.capture.pcapng import PcapngScanner
+from kdissect.errors import CaptureError, Problem, TruncatedCapture, UnknownCaptureFormat
+
+# Large enough that starting on a piece costs nothing, small enough that 1 GB keeps 16 cores busy.
+PIECE_SIZE: Final = 64 << 20
+# What `Piece.end` says of a pipe.
+UNKNOWN_END: Final = -1
+
+AnyScanner: TypeAlias = PcapScanner | PcapngScanner
+
+
+class Piece(NamedTuple):
+    """The packets whose records start in the bytes `start` to `end` of a file; can be pickled.
+
+    `capture` is the index of the file among those planned. `number` and `ordinal` are those of the
+    next packet (see `Packet`), or would be if no other block that Wireshark numbers came before it;
+    the last packet before it had the time `last_time_ns`, -1 when there is none. Ordinals count
+    from the first packet of file `counted_from`: that is 0, unless a compressed file or a pipe
+    comes before, whose packets nobody has counted.
+
+    `layout` is what the bytes before `start` say: link type, clock, byte order, snaplen, and for
+    pcapng interfaces and secrets; None: the piece is a whole file, which says it all itself. A
+    pipe's `end` is -1. What is cut off at the end of a file belongs to its last piece.
+    """
+
+    path: str
+    capture: int
+    start: int
+    end: int
+    is_last: bool
+    number: int
+    ordinal: int
+    counted_from: int
+    last_time_ns: int
+    layout: Layout | None
+
+
+def plan(paths: Iterable[str | os.PathLike[str]], size: int = PIECE_SIZE) -> list[Piece]:
+    """Pieces of about `size` bytes of each file, in order; the files follow each other as given.
+
+    Where the files overlap in time, `open_captures` lets their packets take turns; the pieces do
+    not. Raises `CaptureError` as `open_captures` does for what is not there or is no capture.
+    """
+    return list(iter_pieces(paths, size))
+
+
+def iter_pieces(paths: Iterable[str | os.PathLike[str]], size: int = PIECE_SIZE) -> Iterator[Piece]:
+    """The pieces of `plan`, each as soon as its end is known."""
+    if size < 1:
+        raise ValueError(f"pieces of {size} bytes")
+    names = [os.fspath(path) for path in paths]
+    ordinal = 1
+    counted_from = 0
+    for capture, name in enumerate(names):
+        whole = Piece(
+            path=name,
+            capture=capture,
+            start=0,
+            end=UNKNOWN_END,
+            is_last=True,
+            number=1,
+            ordinal=ordinal,
+            counted_from=counted_from,
+            last_time_ns=-1,
+            layout=None,
+        )
+        cut = _cut(whole, size, len(names) == 1)
+        ordinal = yield from cut
+        if ordinal < 0:
+            ordinal = 1
+            counted_from = capture + 1
+
+
+def read_piece(piece: Piece, chunk_size: int = CHUNK_SIZE) -> "PieceReader":
+    """What gives the packets of a piece."""
+    return PieceReader(piece, chunk_size)
+
+
+class PieceReader:
+    """Iterates over the packets of a piece as lists, once; `problems` is drained by the user.
+
+    Raises `CaptureError` when the file cannot be read, or is no longer the one that was planned.
+    """
+
+    def __init__(self, piece: Piece, chunk_size: int = CHUNK_SIZE) -> None:
+        self.piece = piece
+        self.problems: list[Problem] = []
+        # Contents of the Decryption Secrets blocks of the file up to what was read so far.
+        self.secrets: Sequence[Secrets] = ()
+        self._chunk_size = chunk_size
+
+    def __iter__(self) -> Iterator[list[Packet]]:
+        batches = self._read_whole() if self.piece.layout is None else self._read_range()
+        for batch in batches:
+            if batch:
+                yield batch
+
+    def take_problems(self) -> list[Problem]:
+        """The problems met since the last call."""
+        taken, self.problems = self.problems, []
+        return taken
+
+    def _read_whole(self) -> Iterator[list[Packet]]:
+        piece = self.piece
+        source = sys.stdin.buffer if piece.path == STDIN else piece.path
+        file = CaptureFile(source, piece.path, self._chunk_size)
+        ordinal = piece.ordinal
+        try:
+            file.start(piece.capture)
+            while (batch := file.read()) is not None:
+                number_packets(batch, ordinal)
+                ordinal += len(batch)
+                self.problems += file.take_problems()
+                self.secrets = file.secrets
+                yield batch
+        except (TruncatedCapture, UnknownCaptureFormat) as error:
+            # `plan` raises it unless it is to be borne: one of several files has no beginning.
+            self.problems.append(empty_file(error))
+        finally:
+            file.close()
+
+    def _read_range(self) -> Iterator[list[Packet]]:
+        piece = self.piece
+        scanner = _resume(piece)
+        self._take(scanner)
+        for data in _read_bytes(piece, self._chunk_size):
+            batch = scanner.feed(data)
+            self._take(scanner)
+            yield batch
+        if piece.is_last:
+            batch = scanner.finish()
+            self._take(scanner)
+            yield batch
+        elif scanner.record_start != piece.end:
+            raise CaptureError(f"{piece.path}: no longer the file that was cut into pieces")
+
+    def _take(self, scanner: AnyScanner) -> None:
+        self.problems += scanner.problems
+        scanner.problems = []
+        if isinstance(scanner, PcapngScanner):
+            self.secrets = scanner.secrets
+
+
+def _cut(whole: Piece, size: int, is_alone: bool) -> Generator[Piece, None, int]:
+    """The pieces of one file; gives the ordinal of the packet after it, -1 when not known."""
+    if not is_regular(whole.path):
+        yield whole
+        return -1
+    file = CaptureFile(whole.path, whole.path, min(size, CHUNK_SIZE))
+    try:
+        file.open()
+        if file.size is not None:
+            whole = whole._replace(end=file.size)
+        scanner = file.scanner
+        if not file.is_plain or not isinstance(scanner, AnyScanner):
+            yield whole
+            return -1
+        return (yield from _cut_plain(whole, file, scanner, size))
+    except (TruncatedCapture, UnknownCaptureFormat) as error:
+        if is_alone or (isinstance(error, UnknownCaptureFormat) and file.size != 0):
+            raise
+        yield whole
+        return whole.ordinal
+    finally:
+        file.close()
+
+
+def _cut_plain(
+    whole: Piece, file: CaptureFile, scanner: AnyScanner, size: int
+) -> Generator[Piece, None, int]:
+    """The same for an open file that is neither compressed nor a pipe."""
+    scanner.counts_only = True
+    scanner.first_ordinal = whole.ordinal - 1
+    piece = whole
+    while file.read() is not None:
+        at = scanner.record_start
+        if at < 0:
+            continue
+        if piece.layout is None:
+            piece = piece._replace(layout=_first_layout(scanner))
+        if at - piece.start >= size and at < whole.end:
+            yield piece._replace(end=at, is_last=False)
+            piece = piece._replace(
+                start=at,
+                number=scanner.number + 1,
+                ordinal=scanner.first_ordinal + scanner.number + 1,
+                last_time_ns=scanner.last_time_ns,
+                layout=scanner.layout,
+            )
+    yield piece._replace(end=file.bytes_done)
+    return scanner.first_ordinal + scanner.number + 1
+
+
+def _first_layout(scanner: AnyScanner) -> Layout:
+    """What is known at the start of a file: in pcapng, nothing but the byte order."""
+    layout = scanner.layout
+    if isinstance(layout, PcapLayout):
+        return layout
+    return SectionLayout(layout.is_big_endian, (), (), 0)
+
+
+def _resume(piece: Piece) -> AnyScanner:
+    """The scanner as it was when it came to the start of the piece."""
+    scanner: AnyScanner
+    if isinstance(piece.layout, PcapLayout):
+        scanner = PcapScanner(piece.capture)
+        if piece.start > 0:
+            scanner.resume(piece.layout)
+    else:
+        scanner = PcapngScanner(piece.capture)
+        if piece.start > 0 and piece.layout is not None:
+            scanner.resume(piece.layout)
+    scanner.start_at(piece.start, piece.number, piece.ordinal, piece.last_time_ns)
+    return scanner
+
+
+def _read_bytes(piece: Piece, chunk_size: int) -> Iterator[bytes]:
+    """The bytes of a piece; raises `CaptureError` when they are not there."""
+    try:
+        with Path(piece.path).open("rb", buffering=0) as file:
+            file.seek(piece.start)
+            at = piece.start
+            while at < piece.end:
+                data = file.read(min(chunk_size, piece.end - at))
+                if not data:
+                    raise TruncatedCapture(f"{piece.path}: now ends at byte {at}, inside a piece")
+                at += len(data)
+                yield data
+    except OSError as error:
+        raise capture_error(piece.path, error) from error

@@ -1,0 +1,101 @@
+"""Which capture files follow each other: those that one tap wrote in turn, told by their names.
+
+    dumpcap -b     tap_00001_20240131235959.pcapng, tap_20240131235959_00001.pcapng
+    tcpdump -C     tap.pcap, tap.pcap1, tap.pcap2; with -W tap.pcap00, tap.pcap01, ...
+    tcpdump -G     whatever date strftime makes: tap-2024-01-31_23:59:59.pcap, tap.1706745599.pcap
+
+Any of them may be compressed afterwards (tcpdump -z): tap.pcap1.gz. A number that is not in one of
+these places (broker-1.pcap, broker-2.pcap) is taken for the name of a tap.
+"""
+
+import os
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from kdissect.capture.opened import NO_PACKET_NS, CaptureFile, is_regular
+from kdissect.errors import TruncatedCapture, UnknownCaptureFormat
+
+COMPRESSION: Final = re.compile(r"\.(?:gz|zst|lz4|xz|bz2)$", re.IGNORECASE)
+DUMPCAP: Final = re.compile(r"_(?:(\d{5,})_\d{14}|\d{14}_(\d{5,}))(?=\.[^.]*$|$)")
+# Behind the extension, or at the end of a name that has none.
+TCPDUMP_COUNT: Final = re.compile(r"(^[^.]*?|\.[A-Za-z]+)(\d+)$")
+MINUTES: Final = r"[-_.:h]?[0-5]\d(?:[-_.:m]?[0-5]\d)?"
+TIME_OF_DAY: Final = rf"[-_.:T ]?(?:[01]\d|2[0-3])(?:{MINUTES})?(?:Z|[+-]\d{{4}})?"
+DATE: Final = re.compile(
+    rf"(?<!\d)(?:19|20)\d\d[-_.]?(?:0[1-9]|1[0-2])[-_.]?(?:0[1-9]|[12]\d|3[01])(?:{TIME_OF_DAY})?"
+    r"(?!\d)"
+)
+# Seconds since 1970, from 2001 to 2286.
+EPOCH: Final = re.compile(r"(?<!\d)[1-9]\d{9}(?!\d)")
+
+
+class Chain(NamedTuple):
+    """Files of one tap in the order of their first packets; those without packets come last.
+
+    `name` is the path that they have in common, with ``*`` for what differs. `first_time_ns` is
+    that of the first packet, 2^63 - 1 when there is none, or a pipe would have to be read for it.
+    """
+
+    name: str
+    paths: tuple[str, ...]
+    first_time_ns: int
+
+
+class _Dated(NamedTuple):
+    """A file of a chain; a number in its name says what the first times leave open."""
+
+    first_time_ns: int
+    turn: int
+    path: str
+
+
+def chains(paths: Iterable[str | os.PathLike[str]]) -> list[Chain]:
+    """The files put together tap by tap, the tap whose first packet is earliest first.
+
+    A ring buffer that has begun again is put in the order of time too. Raises `CaptureError` for
+    what is not there or is no capture; a file that is empty yet is taken for one without packets.
+    """
+    taps: dict[str, list[_Dated]] = {}
+    for given in paths:
+        path = os.fspath(given)
+        name, turn = _split_name(path)
+        taps.setdefault(name, []).append(_Dated(_first_time_ns(path), turn, path))
+    found = []
+    for name, files in taps.items():
+        files.sort()
+        named = files[0].path if len(files) == 1 else name
+        found.append(Chain(named, tuple(file.path for file in files), files[0].first_time_ns))
+    return sorted(found, key=lambda chain: (chain.first_time_ns, chain.name))
+
+
+def _split_name(path: str) -> tuple[str, int]:
+    """What all files of the tap have in common, and the number that tells this one; -1: none."""
+    directory, name = os.path.split(path)
+    name = COMPRESSION.sub("", name)
+    turn = -1
+    if match := DUMPCAP.search(name):
+        turn = int(match[1] or match[2])
+        name = name[: match.start()] + "_*" + name[match.end() :]
+    else:
+        # Before the number: with -C and -G, the name is a date, an extension and a number.
+        dated = EPOCH.sub("*", DATE.sub("*", name))
+        if match := TCPDUMP_COUNT.search(dated):
+            turn = int(match[2])
+            dated = dated[: match.start(2)]
+        name = dated if "*" in dated else dated + "*"
+    return os.path.join(directory, name), turn  # noqa: PTH118  # a pattern, not a path
+
+
+def _first_time_ns(path: str) -> int:
+    if not is_regular(path):
+        return NO_PACKET_NS
+    file = CaptureFile(path, path)
+    try:
+        file.look_ahead()
+    except (TruncatedCapture, UnknownCaptureFormat) as error:
+        if isinstance(error, UnknownCaptureFormat) and file.size != 0:
+            raise
+    finally:
+        file.close()
+    return file.first_time_ns

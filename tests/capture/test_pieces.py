@@ -1,0 +1,345 @@
+import gzip
+import os
+import pickle
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import given as hypothesis_given
+from hypothesis import strategies as st
+
+from kdissect.capture.blocks import Secrets
+from kdissect.capture.files import open_captures
+from kdissect.capture.layouts import InterfaceLayout, PcapLayout, SectionLayout
+from kdissect.capture.opened import CHUNK_SIZE
+from kdissect.capture.pcap import MICROSECONDS, MODIFIED, NANOSECONDS
+from kdissect.capture.pieces import Piece, iter_pieces, plan, read_piece
+from kdissect.capture.scanner import RESYNC_LIMIT
+from kdissect.errors import CaptureError, Problem, TruncatedCapture, UnknownCaptureFormat
+from tests.capture.writers import (
+    START_NS,
+    STEP_NS,
+    Captured,
+    Given,
+    given,
+    make_block,
+    make_enhanced_packet,
+    make_interface_block,
+    make_obsolete_packet,
+    make_pcap,
+    make_pcapng,
+    make_secrets,
+    make_section_header,
+    make_simple_packet,
+    make_statistics,
+)
+
+CAPTURES = sorted((Path(__file__).parents[2] / "captures").glob("**/*.pcap*"))
+PACKETS = [b"first packet", b"", Captured(b"cut", START_NS + 5_123_457, 900), b"\x00" * 71] * 8
+KEYS = Secrets(0x544C534B, b"CLIENT_RANDOM 00 11\n")
+
+
+class Content(NamedTuple):
+    """All that reading gives."""
+
+    packets: list[Given]
+    problems: list[Problem]
+    secrets: list[Secrets]
+
+
+def whole(paths: Path | Sequence[Path], chunk_size: int = CHUNK_SIZE) -> Content:
+    with open_captures(paths if isinstance(paths, Path) else list(paths), chunk_size) as capture:
+        packets = [packet for batch in capture for packet in given(batch)]
+        return Content(packets, capture.take_problems(), capture.secrets)
+
+
+def pieced(pieces: Iterable[Piece], chunk_size: int = CHUNK_SIZE) -> Content:
+    """What the pieces give, each read by what another process would get of it."""
+    content = Content([], [], [])
+    for piece in pieces:
+        copy = pickle.loads(pickle.dumps(piece))  # noqa: S301  # what was just made
+        reader = read_piece(copy, chunk_size)
+        packets = [packet for batch in reader for packet in given(batch)]
+        assert [packet.ordinal for packet in packets[:1]] in ([], [piece.ordinal])
+        content.packets.extend(packets)
+        content.problems.extend(reader.take_problems())
+        content.secrets[:] = reader.secrets
+    return content
+
+
+def outcome(read: Callable[[], Content]) -> Content | tuple[type[CaptureError], str]:
+    """What reading gives, or why it cannot be done."""
+    try:
+        return read()
+    except CaptureError as error:
+        return type(error), str(error)
+
+
+def many_kinds(order: str) -> bytes:
+    """Two sections with all that one packet can depend on of what comes before it."""
+    units = START_NS // 1000
+    blocks = [
+        make_section_header(order),
+        make_interface_block(order, 1, name="eth0", snap_length=40),
+        make_interface_block(order, 113, resolution=9, offset_seconds=-7),
+        make_simple_packet(order, b"simple " * 9),
+        make_enhanced_packet(order, b"of eth0", units),
+        make_enhanced_packet(order, b"of any", START_NS, interface=1),
+        make_enhanced_packet(order, b"of no time", (1 << 64) - 1),
+        make_secrets(order, *KEYS),
+        make_block(order, 9, b"a journal entry"),
+        make_enhanced_packet(order, b"of nobody", units, interface=7),
+        make_statistics(order, 0, 5),
+        make_obsolete_packet(order, b"obsolete", units + 5, 0),
+        make_statistics(order, 0, 12),
+        make_enhanced_packet(order, b"last but one", units + 6),
+    ]
+    other = "<" if order == ">" else ">"
+    again = [
+        make_section_header(other),
+        make_interface_block(other, 276, resolution=3),
+        make_enhanced_packet(other, b"of another section", START_NS // 1_000_000),
+        make_statistics(other, 0, 1),
+        make_simple_packet(other, b"the end"),
+    ]
+    return b"".join(blocks + again)
+
+
+FILES = {
+    **{
+        f"pcap {magic:x}{order}": make_pcap(PACKETS, magic, order, 113, 96)
+        for magic in (MICROSECONDS, NANOSECONDS, MODIFIED)
+        for order in "<>"
+    },
+    "pcapng": make_pcapng(PACKETS),
+    "many kinds <": many_kinds("<"),
+    "many kinds >": many_kinds(">"),
+    "many kinds thrice": many_kinds("<") + many_kinds(">") + many_kinds(">"),
+}
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
+@settings(max_examples=2, deadline=None)
+@hypothesis_given(size=st.integers(300, 1 << 18))
+def test_pieces_of_every_capture_are_the_whole(path: Path, size: int) -> None:
+    assert pieced(plan([path], size)) == whole(path)
+
+
+@pytest.mark.parametrize("name", FILES)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@hypothesis_given(size=st.integers(1, 1500), chunk_size=st.integers(1, 1500))
+def test_pieces_of_every_kind_of_file_are_the_whole(
+    tmp_path: Path, name: str, size: int, chunk_size: int
+) -> None:
+    path = tmp_path / "capture"
+    path.write_bytes(FILES[name])
+    pieces = plan([path], size)
+    assert pieced(pieces, chunk_size) == whole(path)
+    edges = [(piece.start, piece.end) for piece in pieces]
+    assert edges[0][0] == 0
+    assert [start for start, _ in edges[1:]] == [end for _, end in edges[:-1]]
+    assert edges[-1][1] == len(FILES[name])
+    assert [piece.is_last for piece in pieces] == [False] * (len(pieces) - 1) + [True]
+
+
+@pytest.mark.parametrize("name", FILES)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@hypothesis_given(
+    changes=st.lists(
+        st.tuples(st.integers(24, 4000), st.integers(0, 12), st.binary(max_size=12)), max_size=4
+    ),
+    size=st.integers(1, 1500),
+)
+def test_pieces_of_damaged_files_are_the_whole(
+    tmp_path: Path, name: str, changes: list[tuple[int, int, bytes]], size: int
+) -> None:
+    """Bytes are overwritten, taken out and put in, up to the end of the file and over it."""
+    data = FILES[name]
+    for at, taken, put in changes:
+        data = data[:at] + put + data[at + taken :]
+    path = tmp_path / "capture"
+    path.write_bytes(data)
+    assert outcome(lambda: pieced(plan([path], size))) == outcome(lambda: whole(path))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@hypothesis_given(
+    data=st.binary(max_size=400), size=st.integers(1, 100), name=st.sampled_from("pn")
+)
+def test_any_bytes_give_pieces_of_the_whole(
+    tmp_path: Path, data: bytes, size: int, name: str
+) -> None:
+    path = tmp_path / "capture"
+    path.write_bytes((make_pcap([b"x"]) if name == "p" else make_pcapng([b"x"])) + data)
+    assert pieced(plan([path], size)) == whole(path)
+
+
+@pytest.mark.parametrize("make", [make_pcap, make_pcapng])
+@pytest.mark.parametrize("beyond", [-400, 400])
+def test_the_search_behind_damage_ends_at_the_same_place(
+    tmp_path: Path, make: Callable[[Sequence[bytes]], bytes], beyond: int
+) -> None:
+    """What is found is the same whatever was read at a time, near the limit of the search too."""
+    packets = [b"x" * 60] * 4
+    good = make(packets)
+    damage = b"\xff" * (RESYNC_LIMIT + beyond)
+    again = make(packets)[len(make([])) :]
+    path = tmp_path / "capture"
+    path.write_bytes(good + damage + again)
+    expected = whole(path)
+    assert len(expected.packets) == (8 if beyond < 0 else 4)
+    assert whole(path, 1 << 25) == expected
+    assert pieced(plan([path], 100_000), 300_000) == expected
+
+
+def test_a_piece_says_what_is_needed_to_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "capture"
+    path.write_bytes(make_pcap([b"abcd"] * 3, NANOSECONDS, ">", 113, 96))
+    layout = PcapLayout(True, 1, 16, 96, 113)
+    assert plan([path], 20) == [
+        Piece(str(path), 0, 0, 24, False, 1, 1, 0, -1, layout),
+        Piece(str(path), 0, 24, 44, False, 1, 1, 0, -1, layout),
+        Piece(str(path), 0, 44, 64, False, 2, 2, 0, START_NS, layout),
+        Piece(str(path), 0, 64, 84, True, 3, 3, 0, START_NS + STEP_NS, layout),
+    ]
+
+
+def test_a_piece_of_a_pcapng_file_says_what_its_section_said(tmp_path: Path) -> None:
+    path = tmp_path / "capture"
+    head = make_section_header(">") + make_interface_block(">", 113, 96, 9, -7, "eth0")
+    late = make_enhanced_packet(">", b"too late", (1 << 64) - 1)
+    head += make_secrets(">", *KEYS) + late + make_statistics(">", 0, 5)
+    path.write_bytes(head + make_block(">", 9, b"a journal entry") + make_pcapng([b"x"], ">"))
+    pieces = plan([path], 1)
+    last = next(piece for piece in pieces if piece.number == 3)
+    interface = InterfaceLayout(113, 96, "eth0", 1_000_000_000, -7_000_000_000, 1, 5)
+    assert pieces[0].layout == SectionLayout(True, (), (), 0)
+    assert last.layout == SectionLayout(True, (interface,), (KEYS,), len(KEYS.content) + 8)
+    assert last.ordinal == 2
+
+
+def test_files_that_follow_each_other_are_counted_on(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a", "b", "c", "d")]
+    journal = make_block("<", 9, b"a journal entry")
+    paths[0].write_bytes(make_section_header() + journal + make_pcapng(PACKETS)[:-5])
+    later = [Captured(b"later", START_NS + 10**12 + 1000 * index) for index in range(9)]
+    paths[1].write_bytes(make_pcap(later)[:-3])
+    paths[2].write_bytes(make_pcapng([Captured(b"last", START_NS + 10**13)]))
+    paths[3].write_bytes(make_pcap([]))
+    pieces = plan(paths, 50)
+    content, expected = pieced(pieces), whole(paths)
+    assert content == expected
+    assert [packet.ordinal for packet in content.packets] == [*range(1, 31 + 8 + 2)]
+    assert [problem.capture for problem in content.problems] == [0, 1]
+    assert sorted({piece.capture for piece in pieces}) == [0, 1, 2, 3]
+
+
+def test_a_compressed_file_is_one_piece_and_ordinals_begin_again_behind_it(tmp_path: Path) -> None:
+    plain, packed, last = (tmp_path / name for name in ("a", "b.gz", "c"))
+    plain.write_bytes(make_pcap([b"aaaa"] * 3))
+    packed.write_bytes(gzip.compress(make_pcapng([Captured(b"b", START_NS + 10**12)] * 2)))
+    last.write_bytes(make_pcap([Captured(b"cccc", START_NS + 10**13)] * 3))
+    pieces = plan([plain, packed, last], 20)
+    assert [piece[1:2] + piece[5:8] for piece in pieces] == [
+        *[(0, 1, 1, 0), (0, 1, 1, 0), (0, 2, 2, 0), (0, 3, 3, 0)],
+        (1, 1, 4, 0),
+        *[(2, 1, 1, 2), (2, 1, 1, 2), (2, 2, 2, 2), (2, 3, 3, 2)],
+    ]
+    assert pieces[4] == Piece(str(packed), 1, 0, packed.stat().st_size, True, 1, 4, 0, -1, None)
+    expected = whole([plain, packed, last])
+    content = pieced(pieces)
+    assert content.packets[:5] == expected.packets[:5]
+    assert content.packets[5:] == [
+        packet._replace(ordinal=packet.ordinal - 5) for packet in expected.packets[5:]
+    ]
+
+
+def test_a_damaged_compressed_file_has_the_problems_of_the_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(many_kinds("<"))[:-20])
+    expected = whole(path)
+    assert "truncated-file" in [problem.kind for problem in expected.problems]
+    assert pieced(plan([path], 50)) == expected
+
+
+def test_a_pipe_is_one_piece_that_is_not_read_to_plan_it(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    (piece,) = plan([path], 50)
+    assert piece == Piece(str(path), 0, 0, -1, True, 1, 1, 0, -1, None)
+    writer = threading.Thread(target=path.write_bytes, args=(make_pcap([b"a"] * 3),))
+    writer.start()
+    content = pieced([piece])
+    writer.join()
+    path.unlink()
+    path.write_bytes(make_pcap([b"a"] * 3))
+    assert content == whole(path)
+
+
+def test_standard_input_is_one_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "capture"
+    path.write_bytes(make_pcap([b"a"] * 3))
+    with path.open() as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert pieced(plan(["-"])) == whole(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\r", make_pcap([])[:10], make_pcapng([])[:10]])
+def test_a_file_that_is_empty_yet_costs_its_packets(tmp_path: Path, content: bytes) -> None:
+    """That of a ring buffer which tcpdump has just begun."""
+    empty, path = tmp_path / "a", tmp_path / "b"
+    empty.write_bytes(content)
+    path.write_bytes(make_pcap([b"b"] * 3))
+    expected = whole([path, empty])
+    assert [problem.kind for problem in expected.problems] == ["empty-file"]
+    assert pieced(plan([path, empty], 20)) == expected
+    alone = outcome(lambda: whole(empty))
+    assert isinstance(alone, tuple)
+    assert outcome(lambda: pieced(plan([empty], 20))) == alone
+
+
+def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
+    text = tmp_path / "notes.txt"
+    text.write_text("no capture")
+    with pytest.raises(UnknownCaptureFormat, match=r"notes\.txt"):
+        plan([text])
+    with pytest.raises(CaptureError, match="no such file"):
+        plan([tmp_path / "not there"])
+    with pytest.raises(ValueError, match="pieces of 0 bytes"):
+        plan([text], 0)
+
+
+def test_a_file_that_is_another_one_by_now_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "capture"
+    path.write_bytes(make_pcap([b"abcd"] * 3))
+    _, first, second, third = plan([path], 20)
+    path.write_bytes(make_pcap([b"abcde"] * 2))
+    with pytest.raises(CaptureError, match="no longer the file"):
+        pieced([first])
+    with pytest.raises(TruncatedCapture, match=r"now ends at byte 66, inside a piece"):
+        pieced([third])
+    path.unlink()
+    with pytest.raises(CaptureError, match="no such file"):
+        pieced([second])
+
+
+def test_a_file_that_has_grown_since_gives_what_was_planned(tmp_path: Path) -> None:
+    path = tmp_path / "capture"
+    path.write_bytes(make_pcap([b"abcd"] * 3))
+    pieces, expected = plan([path], 20), whole(path)
+    path.write_bytes(make_pcap([b"abcd"] * 9))
+    assert pieced(pieces) == expected
+
+
+def test_pieces_are_given_before_the_file_was_read_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "capture"
+    path.write_bytes(make_pcap([b"abcd"] * 900))
+    pieces = iter_pieces([path], 600)
+    first = next(pieces)
+    path.write_bytes(make_pcap([b"abcd"] * 100))
+    assert first.end == 24 + 54 * 20
+    assert pieced([first]).packets == whole(path).packets[:54]
+    assert max(piece.end for piece in pieces) == 24 + 100 * 20
