@@ -111,7 +111,7 @@ def test_a_request_and_its_response_are_one_exchange() -> None:
         "error_code": 0, "error": None, "error_count": 0, "acks": None, "group_id": "workers",
         "transactional_id": None, "topic_count": 0, "partition_count": 0, "record_count": None,
         "record_bytes": None, "fetch_class": None, "retransmits": 0, "zero_windows": 0,
-        "missing_bytes": 0, "request_packet": 4, "response_packet": 6, "decode_status": "ok",
+        "rtt_ns": 2 * STEP_NS, "missing_bytes": 0, "request_packet": 4, "response_packet": 6, "decode_status": "ok",
         "candidates": None, "certainty": 100,
     }  # fmt: skip
 
@@ -159,7 +159,8 @@ def test_a_response_whose_request_was_lost_is_an_orphan() -> None:
     assert {name for name, value in orphan.items() if value is not None} == {
         "capture", "connection_id", "exchange_id", "correlation_id", "outcome", "response_start",
         "response_end", "download_ns", "response_size", "topic_count", "partition_count",
-        "retransmits", "zero_windows", "missing_bytes", "response_packet", "decode_status",
+        "retransmits", "zero_windows", "rtt_ns", "missing_bytes", "response_packet",
+        "decode_status",
         "candidates", "certainty",
     }  # fmt: skip
 
@@ -671,6 +672,21 @@ def test_full_windows_are_counted_on_the_exchanges_they_happen_in() -> None:
     talk = conversation().client(heartbeat(1)).broker(beaten(1)).client(heartbeat(2))
     talk = talk.ack(False, window=0).ack(False).broker(beaten(2)).client(heartbeat(3))
     assert found_in(talk).columns("retransmits", "zero_windows") == [(0, 0), (0, 1), (0, 0)]
+
+
+def test_the_round_trip_of_an_exchange_is_the_smallest_known_when_it_was_answered() -> None:
+    talk = conversation().client(heartbeat(1)).broker(beaten(1))
+    found = found_in(talk)
+    (connection,) = found.tables["connections"]
+    parts = [
+        min(connection[f"handshake_rtt_{side}_ns"], connection[f"min_rtt_{side}_ns"] or 10**9)
+        for side in ("broker", "client")
+    ]
+    assert found.column("rtt_ns") == [sum(parts)]
+    late = found_in(
+        conversation(has_acks=False).client(heartbeat(1)).broker(beaten(1)).start_late(3)
+    )
+    assert late.column("rtt_ns") in ([None], [late.tables["connections"][0]["min_rtt_broker_ns"]])
 
 
 def test_bytes_that_were_not_captured_are_counted_on_their_exchange() -> None:

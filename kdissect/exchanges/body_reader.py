@@ -152,6 +152,8 @@ class BodyReader:
             return
         key: i64 = found[0].key
         note_spoken(state, key)
+        if not state.protocol:
+            state.protocol = "kafka"
         exchange.api_key = key
         if found[0].first == found[0].last:
             exchange.api_version = found[0].last

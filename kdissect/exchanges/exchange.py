@@ -75,7 +75,7 @@ class Exchange:
         "client_id", "outcome", "request_start", "request_end", "response_start", "response_end",
         "queue_ns", "wait_ns", "throttle_ms", "request_size", "response_size", "error_code",
         "error_count", "acks", "group_id", "transactional_id", "topic_count", "record_count",
-        "record_bytes", "fetch_class", "retransmits", "zero_windows", "missing_bytes",
+        "record_bytes", "fetch_class", "retransmits", "zero_windows", "missing_bytes", "rtt_ns",
         "troubles_at_start", "request_packet",
         "response_packet", "status", "partitions", "errors", "max_wait_ms", "min_bytes",
         "request_frame", "response_frame", "connection", "request_direction", "group_protocol",
@@ -118,6 +118,7 @@ class Exchange:
         self.fetch_class: i64 = 0
         self.retransmits: i64 = 0
         self.zero_windows: i64 = 0
+        self.rtt_ns: i64 = -1
         # Of request and response, between their first and last byte.
         self.missing_bytes: i64 = 0
         self.troubles_at_start: i64 = 0

@@ -144,6 +144,7 @@ def place_response(exchange: Exchange, frame: Frame) -> None:
     exchange.response_size = frame.size
     exchange.response_packet = frame.start_packet
     exchange.missing_bytes += frame.missing
+    exchange.rtt_ns = frame.connection.rtt_ns
     exchange.note_troubles(frame.troubles_at_end)
 
 

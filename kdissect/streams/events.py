@@ -82,14 +82,16 @@ class Connection:
     `flow` is the opener's direction (see `Segment.flow`). `handshake_rtt_ns` is SYN to the ACK of
     the SYN-ACK, `handshake_half_ns` its part between the tap and each side: SYN to SYN-ACK for
     the accepter, SYN-ACK to ACK for the opener; -1 when not seen whole.
+    `rtt_ns` is the smallest round trip known so far, both sides of the tap together, or of the one
+    that is known; -1 while none is.
     `clear_directions` has a bit for each direction that holds no TLS; the stage that looks for it
     sets them.
     """
 
     __slots__ = (
         "id", "capture", "flow", "first_time_ns", "last_time_ns", "first_packet", "syn_seen",
-        "start_seen", "handshake_rtt_ns", "handshake_half_ns", "min_rtt_ns", "counts", "troubles",
-        "closed_by", "clear_directions",
+        "start_seen", "handshake_rtt_ns", "handshake_half_ns", "min_rtt_ns", "rtt_ns", "counts",
+        "troubles", "closed_by", "clear_directions",
     )  # fmt: skip
 
     def __init__(
@@ -108,12 +110,25 @@ class Connection:
         self.handshake_half_ns: list[int] = [-1, -1]
         # Smallest data → ACK time seen, by the side that acknowledges: the tap to that side.
         self.min_rtt_ns: list[int] = [-1, -1]
+        self.rtt_ns: i64 = -1
         self.counts = (DirectionCounts(), DirectionCounts())
         # Retransmitted segments so far times RETRANSMISSION, and zero windows times ZERO_WINDOW,
         # both directions: differences of it go on exchanges.
         self.troubles: i64 = 0
         self.closed_by: str = ""
         self.clear_directions: i64 = 0
+
+    def refresh_rtt(self) -> None:
+        """Set `rtt_ns`, after one of its parts got smaller or known."""
+        both: i64 = -1
+        for side in (OPENER, ACCEPTER):
+            least: i64 = self.handshake_half_ns[side]
+            later: i64 = self.min_rtt_ns[side]
+            if later >= 0 and (least < 0 or later < least):
+                least = later
+            if least >= 0:
+                both = least if both < 0 else both + least
+        self.rtt_ns = both
 
 
 @mypyc_attr(acyclic=True)

@@ -59,6 +59,7 @@ def note_syn(receiver: Receiver, segment: Segment) -> None:
         receiver.awaits_handshake = connection.handshake_rtt_ns < 0
         if not is_again and segment.flags & ACK and peer.syn_ns >= 0:
             connection.handshake_half_ns[ACCEPTER] = max(0, segment.time_ns - peer.syn_ns)
+            connection.refresh_rtt()
         # Of two copies nobody knows which one is answered.
         receiver.syn_ns = segment.time_ns if segment.flags & ACK and not is_again else -1
     elif peer.syn_sequence < 0:
@@ -84,3 +85,4 @@ def note_handshake(receiver: Receiver, segment: Segment) -> None:
             connection.handshake_rtt_ns = max(0, segment.time_ns - receiver.syn_ns)
         if peer.syn_ns >= 0:
             connection.handshake_half_ns[OPENER] = max(0, segment.time_ns - peer.syn_ns)
+            connection.refresh_rtt()

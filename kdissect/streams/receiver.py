@@ -246,6 +246,7 @@ class Receiver:
         smallest: i64 = self.connection.min_rtt_ns[side]
         if round_trip >= 0 and (smallest < 0 or round_trip < smallest):
             self.connection.min_rtt_ns[side] = round_trip
+            self.connection.refresh_rtt()
 
     def note_fin(self, position: i64) -> None:
         """The stream ends at `position`; the first FIN counts."""

@@ -143,6 +143,7 @@ class ExchangeRows(Rows):
         write_i64_le(b, x.fetch_class if x.fetch_class else NULL)
         write_i64_le(b, x.retransmits)
         write_i64_le(b, x.zero_windows)
+        write_i64_le(b, or_null(x.rtt_ns))
         write_i64_le(b, x.missing_bytes)
         write_i64_le(b, x.request_packet)
         write_i64_le(b, x.response_packet)

@@ -240,6 +240,12 @@ EXCHANGES = Table(
             "segments of the connection that said a window is full, meanwhile",
         ),
         Column(
+            "rtt_ns", INT64, "ns",
+            "smallest TCP round trip of the connection known when the response was there, both "
+            "sides of the tap together: by the handshake, and by data and its ACK; so much of "
+            "latency at least is the network's when the capture is the client's",
+        ),
+        Column(
             "missing_bytes", INT64, "bytes",
             "bytes of request and response that the capture does not hold, inside the frames "
             "whose size is known",

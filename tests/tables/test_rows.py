@@ -79,7 +79,8 @@ def make_exchange() -> Exchange:
         "throttle_ms": 4, "request_size": 50, "response_size": 60, "error_code": 6,
         "error_count": 1, "acks": -1, "group_id": "workers", "transactional_id": "tx",
         "topic_count": 2, "record_count": 8, "record_bytes": 900, "fetch_class": FETCH_WAITED,
-        "retransmits": 3, "zero_windows": 2, "missing_bytes": 21, "request_packet": 12,
+        "retransmits": 3, "zero_windows": 2, "rtt_ns": 70, "missing_bytes": 21,
+        "request_packet": 12,
         "response_packet": 15, "status": REQUEST_FAILED, "candidates": "Fetch 4-6, Metadata 2",
         "certainty": 50,
     }  # fmt: skip
@@ -268,8 +269,9 @@ EXPECTED: dict[str, Row] = {
         "error_code": 6, "error": "NOT_LEADER_OR_FOLLOWER", "error_count": 1, "acks": -1,
         "group_id": "workers", "transactional_id": "tx", "topic_count": 2, "partition_count": 1,
         "record_count": 8, "record_bytes": 900, "fetch_class": "waited", "retransmits": 3,
-        "zero_windows": 2, "missing_bytes": 21, "request_packet": 12, "response_packet": 15,
-        "decode_status": "request", "candidates": "Fetch 4-6, Metadata 2", "certainty": 50,
+        "zero_windows": 2, "rtt_ns": 70, "missing_bytes": 21, "request_packet": 12,
+        "response_packet": 15, "decode_status": "request",
+        "candidates": "Fetch 4-6, Metadata 2", "certainty": 50,
     },
     "partitions": {
         **KEYS, "topic": "orders", "topic_id": TOPIC_ID_TEXT, "partition": 5, "error_code": 6,
