@@ -111,7 +111,8 @@ def test_a_request_and_its_response_are_one_exchange() -> None:
         "error_code": 0, "error": None, "error_count": 0, "acks": None, "group_id": "workers",
         "transactional_id": None, "topic_count": 0, "partition_count": 0, "record_count": None,
         "record_bytes": None, "fetch_class": None, "retransmits": 0, "zero_windows": 0,
-        "rtt_ns": 2 * STEP_NS, "missing_bytes": 0, "request_packet": 4, "response_packet": 6, "decode_status": "ok",
+        "rtt_ns": 2 * STEP_NS, "missing_bytes": 0, "request_packet": 4, "response_packet": 6,
+        "decode_status": "ok",
         "candidates": None, "certainty": 100,
     }  # fmt: skip
 
