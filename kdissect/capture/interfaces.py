@@ -7,9 +7,9 @@ from mypy_extensions import i64, mypyc_attr
 
 from kdissect.capture.blocks import read_options
 from kdissect.capture.layouts import InterfaceLayout
+from kdissect.capture.scanner import LATEST_NS
 
 SECOND_NS: Final = 1_000_000_000
-LATEST_NS: Final = (1 << 63) - 1  # the year 2262
 
 # Options of an Interface Description Block.
 IF_NAME: Final = 2

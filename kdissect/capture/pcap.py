@@ -153,6 +153,7 @@ class PcapScanner(Scanner):
             # Both fields below 2^32: less than 4.3e18 + 4.3e12 ns, within 63 bits.
             time_ns = seconds * SECOND_NS + fraction * fraction_ns
             if counts_only:
+                self._count_time(time_ns)
                 at = end
                 continue
             packets.append(

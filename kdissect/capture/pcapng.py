@@ -181,6 +181,7 @@ class PcapngScanner(Scanner):
         number = self.number + 1
         self.number = number
         if self.counts_only:
+            self._count_time(self.last_time_ns)
             return
         packets.append(
             Packet(

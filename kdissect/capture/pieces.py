@@ -28,6 +28,7 @@ from kdissect.capture.opened import (
 from kdissect.capture.packet import Packet
 from kdissect.capture.pcap import PcapScanner
 from kdissect.capture.pcapng import PcapngScanner
+from kdissect.capture.scanner import LATEST_NS
 from kdissect.errors import CaptureError, Problem, TruncatedCapture, UnknownCaptureFormat
 
 # Large enough that starting on a piece costs nothing, small enough that 1 GB keeps 16 cores busy.
@@ -45,11 +46,13 @@ class Piece(NamedTuple):
     next packet (see `Packet`), or would be if no other block that Wireshark numbers came before it;
     the last packet before it had the time `last_time_ns`, -1 when there is none. Ordinals count
     from the first packet of file `counted_from`: that is 0, unless a compressed file or a pipe
-    comes before, whose packets nobody has counted.
+    comes before, whose packets nobody has counted. All times of the packets are from `earliest_ns`
+    to `latest_ns`, both -1 where there are none or nobody has looked.
 
     `layout` is what the bytes before `start` say: link type, clock, byte order, snaplen, and for
     pcapng interfaces and secrets; None: the piece is a whole file, which says it all itself. A
-    pipe's `end` is -1. What is cut off at the end of a file belongs to its last piece.
+    pipe's `end` is -1, that of a file whose header is not there yet 0. What is cut off at the end
+    of a file belongs to its last piece.
     """
 
     path: str
@@ -60,15 +63,18 @@ class Piece(NamedTuple):
     number: int
     ordinal: int
     counted_from: int
-    last_time_ns: int
-    layout: Layout | None
+    last_time_ns: int = -1
+    earliest_ns: int = -1
+    latest_ns: int = -1
+    layout: Layout | None = None
 
 
 def plan(paths: Iterable[str | os.PathLike[str]], size: int = PIECE_SIZE) -> list[Piece]:
     """Pieces of about `size` bytes of each file, in order; the files follow each other as given.
 
     Where the files overlap in time, `open_captures` lets their packets take turns; the pieces do
-    not. Raises `CaptureError` as `open_captures` does for what is not there or is no capture.
+    not (see `are_in_turn`). Raises `CaptureError` as `open_captures` does for what is not there or
+    is no capture.
     """
     return list(iter_pieces(paths, size))
 
@@ -81,23 +87,34 @@ def iter_pieces(paths: Iterable[str | os.PathLike[str]], size: int = PIECE_SIZE)
     ordinal = 1
     counted_from = 0
     for capture, name in enumerate(names):
-        whole = Piece(
-            path=name,
-            capture=capture,
-            start=0,
-            end=UNKNOWN_END,
-            is_last=True,
-            number=1,
-            ordinal=ordinal,
-            counted_from=counted_from,
-            last_time_ns=-1,
-            layout=None,
-        )
+        whole = Piece(name, capture, 0, UNKNOWN_END, True, 1, ordinal, counted_from)
         cut = _cut(whole, size, len(names) == 1)
         ordinal = yield from cut
         if ordinal < 0:
             ordinal = 1
             counted_from = capture + 1
+
+
+def are_in_turn(pieces: Sequence[Piece]) -> bool:
+    """Whether the pieces, one after the other, are what `open_captures` gives of their files.
+
+    So they are when no file starts before the one before it ends, and those without packets come
+    last. Of several files that are compressed, or pipes, nobody knows.
+    """
+    latest_ns = -1
+    times: dict[int, tuple[int, int]] = {}
+    for piece in pieces:
+        earliest_ns, so_far_ns = times.get(piece.capture, (LATEST_NS, -1))
+        if piece.earliest_ns >= 0:
+            earliest_ns = min(earliest_ns, piece.earliest_ns)
+        times[piece.capture] = earliest_ns, max(so_far_ns, piece.latest_ns)
+    if len(times) > 1 and any(_is_unread(piece) for piece in pieces):
+        return False
+    for earliest_ns, file_latest_ns in times.values():
+        if earliest_ns < latest_ns:
+            return False
+        latest_ns = file_latest_ns if file_latest_ns >= 0 else LATEST_NS
+    return True
 
 
 def read_piece(piece: Piece, chunk_size: int = CHUNK_SIZE) -> "PieceReader":
@@ -188,7 +205,7 @@ def _cut(whole: Piece, size: int, is_alone: bool) -> Generator[Piece, None, int]
     except (TruncatedCapture, UnknownCaptureFormat) as error:
         if is_alone or (isinstance(error, UnknownCaptureFormat) and file.size != 0):
             raise
-        yield whole
+        yield whole._replace(end=0)
         return whole.ordinal
     finally:
         file.close()
@@ -208,7 +225,7 @@ def _cut_plain(
         if piece.layout is None:
             piece = piece._replace(layout=_first_layout(scanner))
         if at - piece.start >= size and at < whole.end:
-            yield piece._replace(end=at, is_last=False)
+            yield _with_times(piece, scanner)._replace(end=at, is_last=False)
             piece = piece._replace(
                 start=at,
                 number=scanner.number + 1,
@@ -216,8 +233,22 @@ def _cut_plain(
                 last_time_ns=scanner.last_time_ns,
                 layout=scanner.layout,
             )
-    yield piece._replace(end=file.bytes_done)
+    yield _with_times(piece, scanner)._replace(end=file.bytes_done)
     return scanner.first_ordinal + scanner.number + 1
+
+
+def _with_times(piece: Piece, scanner: AnyScanner) -> Piece:
+    """The piece with the times of the packets since the last one."""
+    if scanner.latest_ns < 0:
+        return piece
+    timed = piece._replace(earliest_ns=scanner.earliest_ns, latest_ns=scanner.latest_ns)
+    scanner.forget_times()
+    return timed
+
+
+def _is_unread(piece: Piece) -> bool:
+    """Whether nobody has looked for packets in the piece."""
+    return piece.layout is None and piece.end != 0
 
 
 def _first_layout(scanner: AnyScanner) -> Layout:

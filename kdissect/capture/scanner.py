@@ -23,6 +23,7 @@ MAXIMUM_PACKET_SIZE: Final = 1 << 20
 RESYNC_LIMIT: Final = 16 << 20
 # Bytes asked for at a time while searching.
 RESYNC_STEP: Final = 1 << 16
+LATEST_NS: Final = (1 << 63) - 1  # the year 2262
 FIRST_SEARCH: Final = 256  # bytes
 
 
@@ -32,12 +33,14 @@ class Scanner:
 
     `capture` is the index of the file and `first_ordinal` the number of packets of the files
     before it: both go on the packets. `number` is the number of the last packet given. With
-    `counts_only` set, packets are counted as ever, but not given.
+    `counts_only` set, packets are counted as ever, but not given; `earliest_ns` and `latest_ns` are
+    then the bounds of their times, the former the greater one when there were none.
     """
 
     __slots__ = (
-        "capture", "first_ordinal", "number", "problems", "last_time_ns", "counts_only", "_carry",
-        "_wanted", "_origin", "_fed", "_lost_at", "_reason", "_at_end", "_examined",
+        "capture", "first_ordinal", "number", "problems", "last_time_ns", "counts_only",
+        "earliest_ns", "latest_ns", "_carry", "_wanted", "_origin", "_fed", "_lost_at", "_reason",
+        "_at_end", "_examined",
     )  # fmt: skip
 
     def __init__(self, capture: i64 = 0, first_ordinal: i64 = 0) -> None:
@@ -47,6 +50,8 @@ class Scanner:
         self.problems: list[Problem] = []
         self.last_time_ns: i64 = -1
         self.counts_only = False
+        self.earliest_ns: i64 = LATEST_NS
+        self.latest_ns: i64 = -1
         # The beginning of a record whose end was not fed yet.
         self._carry = b""
         # Bytes from the first unused one on that `_scan` needs to get any further.
@@ -72,6 +77,11 @@ class Scanner:
         self.first_ordinal = ordinal - number
         self.last_time_ns = last_time_ns
 
+    def forget_times(self) -> None:
+        """Begin anew with `earliest_ns` and `latest_ns`."""
+        self.earliest_ns = LATEST_NS
+        self.latest_ns = -1
+
     @property
     def record_start(self) -> int:
         """File offset of the first record not read yet, where the file may be cut, else -1.
@@ -83,6 +93,10 @@ class Scanner:
         if self._lost_at >= 0 or start < self._examined or not self._is_started():
             return -1
         return start
+
+    def _count_time(self, time_ns: i64) -> None:
+        self.earliest_ns = min(self.earliest_ns, time_ns)
+        self.latest_ns = max(self.latest_ns, time_ns)
 
     def _is_started(self) -> bool:
         """Whether the file's header was read."""

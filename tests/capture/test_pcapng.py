@@ -5,8 +5,8 @@ from hypothesis import given as hypothesis_given
 from hypothesis import strategies as st
 
 from kdissect.capture.blocks import MAXIMUM_BLOCK_SIZE, Secrets
-from kdissect.capture.interfaces import LATEST_NS
 from kdissect.capture.pcapng import PcapngScanner
+from kdissect.capture.scanner import LATEST_NS
 from kdissect.errors import KdissectError, Problem, TruncatedCapture, UnknownCaptureFormat
 from tests.capture.deliveries import CUTS, CountedBytes, byte_by_byte, cut_at, scan
 from tests.capture.writers import (

@@ -16,7 +16,7 @@ from kdissect.capture.files import open_captures
 from kdissect.capture.layouts import InterfaceLayout, PcapLayout, SectionLayout
 from kdissect.capture.opened import CHUNK_SIZE
 from kdissect.capture.pcap import MICROSECONDS, MODIFIED, NANOSECONDS
-from kdissect.capture.pieces import Piece, iter_pieces, plan, read_piece
+from kdissect.capture.pieces import Piece, are_in_turn, iter_pieces, plan, read_piece
 from kdissect.capture.scanner import RESYNC_LIMIT
 from kdissect.errors import CaptureError, Problem, TruncatedCapture, UnknownCaptureFormat
 from tests.capture.writers import (
@@ -199,11 +199,12 @@ def test_a_piece_says_what_is_needed_to_read_it(tmp_path: Path) -> None:
     path = tmp_path / "capture"
     path.write_bytes(make_pcap([b"abcd"] * 3, NANOSECONDS, ">", 113, 96))
     layout = PcapLayout(True, 1, 16, 96, 113)
+    times = [START_NS, START_NS + STEP_NS, START_NS + 2 * STEP_NS]
     assert plan([path], 20) == [
-        Piece(str(path), 0, 0, 24, False, 1, 1, 0, -1, layout),
-        Piece(str(path), 0, 24, 44, False, 1, 1, 0, -1, layout),
-        Piece(str(path), 0, 44, 64, False, 2, 2, 0, START_NS, layout),
-        Piece(str(path), 0, 64, 84, True, 3, 3, 0, START_NS + STEP_NS, layout),
+        Piece(str(path), 0, 0, 24, False, 1, 1, 0, -1, -1, -1, layout),
+        Piece(str(path), 0, 24, 44, False, 1, 1, 0, -1, times[0], times[0], layout),
+        Piece(str(path), 0, 44, 64, False, 2, 2, 0, times[0], times[1], times[1], layout),
+        Piece(str(path), 0, 64, 84, True, 3, 3, 0, times[1], times[2], times[2], layout),
     ]
 
 
@@ -232,9 +233,38 @@ def test_files_that_follow_each_other_are_counted_on(tmp_path: Path) -> None:
     pieces = plan(paths, 50)
     content, expected = pieced(pieces), whole(paths)
     assert content == expected
+    assert are_in_turn(pieces)
     assert [packet.ordinal for packet in content.packets] == [*range(1, 31 + 8 + 2)]
     assert [problem.capture for problem in content.problems] == [0, 1]
     assert sorted({piece.capture for piece in pieces}) == [0, 1, 2, 3]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@hypothesis_given(
+    files=st.lists(st.lists(st.integers(0, 3), max_size=5), min_size=1, max_size=4),
+    is_sorted=st.booleans(),
+    size=st.integers(20, 100),
+)
+def test_pieces_in_turn_are_the_whole_of_several_files(
+    tmp_path: Path, files: list[list[int]], is_sorted: bool, size: int
+) -> None:
+    """Times of packets by file, which come near each other, meet or overlap."""
+    paths = []
+    for index, seconds in enumerate(files):
+        base = index if is_sorted else 0
+        times = [START_NS + (base * 3 + second) * 10**9 for second in seconds]
+        paths.append(tmp_path / f"capture{index}")
+        paths[-1].write_bytes(make_pcap([Captured(b"%d" % index, time) for time in times]))
+    pieces = plan(paths, size)
+    content, expected = pieced(pieces), whole(paths)
+    assert sorted(packet[1:4] for packet in content.packets) == sorted(
+        packet[1:4] for packet in expected.packets
+    )
+    if are_in_turn(pieces):
+        assert content == expected
+    for piece in pieces:
+        seen = [packet.time_ns for packet in pieced([piece]).packets] or [-1]
+        assert (piece.earliest_ns, piece.latest_ns) == (min(seen), max(seen))
 
 
 def test_a_compressed_file_is_one_piece_and_ordinals_begin_again_behind_it(tmp_path: Path) -> None:
@@ -248,7 +278,10 @@ def test_a_compressed_file_is_one_piece_and_ordinals_begin_again_behind_it(tmp_p
         (1, 1, 4, 0),
         *[(2, 1, 1, 2), (2, 1, 1, 2), (2, 2, 2, 2), (2, 3, 3, 2)],
     ]
-    assert pieces[4] == Piece(str(packed), 1, 0, packed.stat().st_size, True, 1, 4, 0, -1, None)
+    assert pieces[4] == Piece(
+        str(packed), 1, 0, packed.stat().st_size, True, 1, 4, 0, -1, -1, -1, None
+    )
+    assert not are_in_turn(pieces)
     expected = whole([plain, packed, last])
     content = pieced(pieces)
     assert content.packets[:5] == expected.packets[:5]
@@ -269,7 +302,8 @@ def test_a_pipe_is_one_piece_that_is_not_read_to_plan_it(tmp_path: Path) -> None
     path = tmp_path / "pipe"
     os.mkfifo(path)
     (piece,) = plan([path], 50)
-    assert piece == Piece(str(path), 0, 0, -1, True, 1, 1, 0, -1, None)
+    assert are_in_turn([piece])
+    assert piece == Piece(str(path), 0, 0, -1, True, 1, 1, 0, -1, -1, -1, None)
     writer = threading.Thread(target=path.write_bytes, args=(make_pcap([b"a"] * 3),))
     writer.start()
     content = pieced([piece])
@@ -296,6 +330,8 @@ def test_a_file_that_is_empty_yet_costs_its_packets(tmp_path: Path, content: byt
     expected = whole([path, empty])
     assert [problem.kind for problem in expected.problems] == ["empty-file"]
     assert pieced(plan([path, empty], 20)) == expected
+    assert are_in_turn(plan([path, empty], 20))
+    assert not are_in_turn(plan([empty, path], 20))
     alone = outcome(lambda: whole(empty))
     assert isinstance(alone, tuple)
     assert outcome(lambda: pieced(plan([empty], 20))) == alone
