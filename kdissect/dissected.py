@@ -63,6 +63,8 @@ class DissectedExchange:
     def body(self, side: str) -> dict[str, Any] | None:
         """The body of `side` (request or response), decoded anew; None when there is none.
 
+        None too for a response without request that may be of several versions.
+
         Credentials are redacted; `records` fields are lists of batches with their records. Topics
         have the names learnt until now. Raises DecodeError.
         """
@@ -73,6 +75,8 @@ class DissectedExchange:
         is_response = side == "response"
         if self.dialect:
             return full_old_body(self.dialect, self.api_key, data, is_response, request)
+        if self.api_version is None:
+            return None
         names = topic_names(self.partitions, self._names)
         return full_body(
             self.api_key, self.api_version, data, is_response, request, names, self._protocol

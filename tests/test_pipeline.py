@@ -433,3 +433,17 @@ def test_the_balance_is_known_after_reading() -> None:
     reading.to_arrow()
     assert reading.balance is not None
     assert reading.balance.exchanges == 331
+
+
+def test_an_orphan_of_several_versions_has_no_body(tmp_path: Path) -> None:
+    talk = conversation(has_acks=False)
+    rows = [{"error_code": 0, "name": f"topic-{n}", "partitions": []} for n in range(3)]
+    for number in range(1, 4):
+        talk = talk.broker(response("Metadata", 7, number, topics=rows))
+    path = tmp_path / "alone.pcap"
+    path.write_bytes(talk.pcap())
+    found = list(kdissect.dissect(str(path)))
+    assert [(one.api, one.api_version, one.response) for one in found] == [
+        ("Metadata", None, None)
+    ] * 3
+    assert {one.candidates for one in found} == {"Metadata 3-7"}

@@ -5,6 +5,8 @@ import random
 import pytest
 
 from kdissect.exchanges.pairing import Exchanges
+from kdissect.exchanges.sniffing import first_of
+from kdissect.searching import Window
 from tests.conversation import Conversation, conversation
 from tests.exchange_builders import Found, found_in, request, response, sized
 from tests.test_delivery import packets_of, session
@@ -151,3 +153,10 @@ def test_a_response_that_reads_like_an_unknown_version_does_not_decide_the_sides
     talk = talk.broker(response("Heartbeat", 0, 15))
     found = found_in(talk.start_late(), Exchanges(ports=frozenset()))
     assert found.columns("api", "correlation_id", "outcome") == [("Heartbeat", 15, "answered")]
+
+
+def test_of_a_frame_with_a_hole_in_its_size_field_nothing_is_seen() -> None:
+    window = Window(bytes(40), 0, 40, False, False)
+    window.holes.append((2, 30))
+    assert first_of(window, 0, 20) == b""
+    assert first_of(window, 30, 4) == bytes(4)

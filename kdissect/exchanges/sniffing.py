@@ -179,8 +179,9 @@ def is_size(data: bytes, start: i64, end: i64) -> bool:
 
 def first_of(window: Window, start: i64, size: i64) -> bytes:
     """What is seen of the body of a frame that starts at `start`."""
-    seen = window.seen_from(start)
-    return window.data[start + 4 : min(start + 4 + size, seen)]
+    stop = min(start + 4 + size, window.seen_from(start))
+    # Compiled, a slice that ends before it starts is an error.
+    return window.data[start + 4 : stop] if stop > start + 4 else b""
 
 
 def is_start_07(window: Window, start: i64) -> bool:
