@@ -31,8 +31,9 @@ class Window:
 
     `starts` are the indices where captured segments start, `ends` where they end on the wire, both
     in order. `holes` are spans of missing bytes, in order; `times` say from which index on bytes
-    were captured at which time, in ns. `is_last` says that no more will come,
-    `is_full` that no more is held unless bytes at the start are let go.
+    were captured at which time, in ns; `position` is the stream position of the first byte.
+    `is_last` says that no more will come, `is_full` that no more is held unless bytes at the start
+    are let go.
 
     A probe that answers WAIT puts into `at` where the frame may start, and into `need` up to which
     index it wants to see before it is asked again. `preface` of the bytes that it passes over are
@@ -41,7 +42,7 @@ class Window:
 
     __slots__ = (
         "data", "start", "end", "starts", "ends", "holes", "times", "is_full", "is_last", "at",
-        "need", "preface",
+        "need", "preface", "position",
     )  # fmt: skip
 
     def __init__(self, data: bytes, start: i64, end: i64, is_full: bool, is_last: bool) -> None:
@@ -57,6 +58,7 @@ class Window:
         self.at: i64 = start
         self.need: i64 = end
         self.preface: i64 = 0
+        self.position: i64 = -1
 
     def time_at(self, index: i64) -> i64:
         """When the byte at `index` was captured."""
@@ -159,6 +161,7 @@ class Waiting:
         first = self.events[0]
         if len(self.events) == 1 and isinstance(first, Chunk):
             window = Window(first.data, first.start, first.end, is_full, is_last)
+            window.position = first.position
             if not self.is_cut:
                 window.starts.append(first.start)
             window.times.append((first.start, first.time_ns))
@@ -166,6 +169,7 @@ class Waiting:
             return window
         parts: list[bytes] = []
         window = Window(b"", 0, self.span, is_full, is_last)
+        window.position = first.position
         at: i64 = 0
         for event in self.events:
             if isinstance(event, Chunk):

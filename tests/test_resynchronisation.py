@@ -100,6 +100,17 @@ def test_packets_cut_short_still_tell_of_every_exchange(snaplen: int) -> None:
         assert found.columns(*names) == whole.columns(*names)
 
 
+@pytest.mark.parametrize("size", [12, 15, 20])
+def test_a_few_bytes_of_each_packet_are_enough_from_the_start_on(size: int) -> None:
+    talk = conversation(has_acks=False)
+    for number in range(1, 4):
+        talk = talk.client(produce(number, b"x" * 3000)).broker(produced(number))
+    found = found_in(talk.split(MSS).cut(size))
+    assert found.columns("api", "correlation_id", "outcome") == [
+        ("Produce", number, "answered") for number in range(1, 4)
+    ]
+
+
 def test_a_hole_of_known_length_does_not_lose_the_position() -> None:
     found = found_in(pipelined(3, 10_000).lose(5))
     assert answered(found) == [1, 2, 3]

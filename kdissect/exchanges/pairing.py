@@ -311,6 +311,9 @@ class Exchanges:
         data = frame.data
         if state.login.in_tokens:
             state.login.send_raw(data)
+        elif frame.missing and len(data) < FIXED_HEADER_SIZE:
+            # Too little was captured of it to say that it is none.
+            return
         elif not state.protocol and data[:1] == GSSAPI_TAG:
             # 0.9 clients start GSSAPI without a handshake.
             state.login.begin(GSSAPI, True)

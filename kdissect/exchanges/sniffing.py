@@ -58,7 +58,7 @@ class Sniffer(Probe):
 
         The first frame starts there, if only because it must start somewhere.
         """
-        has_hole = connection.counts[direction].missing_bytes > 0
+        has_hole = window.position != 0
         start = window.start
         if state.protocol == "" and not has_hole:
             start = behind_proxy_header(state, direction, window)
