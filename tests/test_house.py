@@ -62,7 +62,7 @@ def test_links_in_the_documents_lead_somewhere() -> None:
         for page in pages
         for link, _ in RELATIVE_LINK.findall(page.read_text())
         if not (page.parent / link).exists()
-        and not link.startswith("../kdissect")  # not there when the installed one is tested
+        and "../kdissect/" not in link  # not there when the installed one is tested
     ]
     assert dead == []
 
