@@ -120,6 +120,8 @@ class PcapngScanner(Scanner):
                 self._wanted = length
                 break
             if read_i32_be(data, at + 4) != read_i32_be(data, end - 4):
+                # A part of the file that ends before `end` would have waited for it.
+                self._examined = max(self._examined, self._origin + end)
                 self._lose(at, f"block of type {kind} with two different lengths")
                 break
             if kind in (ENHANCED_PACKET, OBSOLETE_PACKET):
@@ -127,6 +129,7 @@ class PcapngScanner(Scanner):
             else:
                 self._read_block(data, at, kind, length, packets)
                 if self._lost_at >= 0:
+                    self._examined = max(self._examined, self._origin + end)
                     break
             at = end
         return at
