@@ -5,11 +5,14 @@ PYTHON ?= python3
 TESTS ?= tests
 MINUTES ?= 10
 CASES ?= 10000
+MEGABYTES ?= 300
+RUNS ?= 5
+WORKLOADS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py $(shell find kdissect -type f -not -path '*/__pycache__/*')
 
-.PHONY: help demo setup check test test-plain test-compiled fuzz properties recovery tshark bench bench-recovery golden captures schema coverage-protocol docs clean
+.PHONY: help demo setup check test test-plain test-compiled fuzz properties recovery tshark bench bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -77,8 +80,14 @@ recovery: $(VENV)/.developer ## judge random faults of captures: make recovery C
 tshark: $(VENV)/.developer ## ask tshark 4.0 again what is in the captures, for the tests
 	$(BIN)/python -m tools.tshark
 
-bench: $(VENV)/.installed ## measure kdissect beside its peers (tshark must be there)
-	$(BIN)/python -m benchmarks.peers
+bench: $(VENV)/.installed ## measure kdissect beside its peers; writes docs/performance.md
+	$(BIN)/python -m benchmarks.peers --megabytes $(MEGABYTES) --runs $(RUNS) --workloads "$(WORKLOADS)" --page docs/performance.md
+
+bench-check: $(VENV)/.installed ## compare the instructions of the hot paths with the accepted ones (valgrind)
+	$(BIN)/python -m benchmarks.instructions --check
+
+bench-accept: $(VENV)/.installed ## accept the instructions that the hot paths need now
+	$(BIN)/python -m benchmarks.instructions --accept
 
 bench-recovery: $(VENV)/.developer ## count what is found in faulty captures, beside tshark; writes docs/limits.md
 	$(BIN)/python -m benchmarks.recovery
