@@ -19,6 +19,7 @@ from kdissect.proxy_header import (
     read_proxy_header,
 )
 from kdissect.streams.events import Chunk, Connection, End, Event, Gap
+from kdissect.tls.agreement import Masters
 from kdissect.tls.hellos import CLIENT_HELLO, MESSAGE_HEADER, SERVER_HELLO
 from kdissect.tls.keylog import KeyLog
 from kdissect.tls.records import (
@@ -31,7 +32,7 @@ from kdissect.tls.records import (
     is_header,
     size_of,
 )
-from kdissect.tls.session import Masters, Session, TlsFacts
+from kdissect.tls.session import Session, TlsFacts
 
 # Type and version of the first record.
 START_SIZE: Final = 3
@@ -177,9 +178,7 @@ class Tls:
         if session.held > self._max_held or self._held > self._max_held_in_all:
             self._held -= session.held
             session.limit(events[-1])
-        if session.problems:
-            self.problems += session.problems
-            session.problems = []
+        self.problems += session.take_problems()
         return out
 
     def _end(self, end: End) -> list[Event]:
@@ -190,7 +189,7 @@ class Tls:
         if session is not None:
             self._held -= session.held
             session.finish()
-            self.problems += session.problems
+            self.problems += session.take_problems()
             self._facts[connection] = session.facts
         return [*out, end]
 

@@ -1,0 +1,183 @@
+"""`Agreement`: what the two sides of a TLS session agreed on, and the keys that follow from it.
+
+Takes the handshake messages of both directions and gives `Epochs` for each. The keys of a direction
+need both hellos: the server's says version and cipher suite, the client's which secrets they are.
+"""
+
+from typing import Final
+
+from kdissect.tls import hellos
+from kdissect.tls.ciphers import make_opener
+from kdissect.tls.derivation import TLS_1_3, keys_of_master
+from kdissect.tls.epochs import Epochs, SessionKeys, TrafficKeys
+from kdissect.tls.hellos import Hello
+from kdissect.tls.keylog import (
+    CLIENT_HANDSHAKE,
+    CLIENT_TRAFFIC,
+    MASTER,
+    SERVER_HANDSHAKE,
+    SERVER_TRAFFIC,
+    KeyLog,
+)
+from kdissect.tls.reports import Reports
+from kdissect.tls.suites import Suite, suite_name, suite_of
+
+VERSIONS: Final = {
+    0x0300: "SSL 3.0", 0x0301: "TLS 1.0", 0x0302: "TLS 1.1", 0x0303: "TLS 1.2", 0x0304: "TLS 1.3",
+}  # fmt: skip
+DECRYPTED_VERSIONS: Final = range(0x0301, 0x0305)
+
+
+class Masters:
+    """Master secrets of sessions that may be resumed, by session id or ticket; TLS 1.2."""
+
+    LIMIT: Final = 10_000  # the oldest go first; a ticket is some 200 bytes
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, bytes] = {}
+
+    def find(self, name: bytes) -> bytes | None:
+        return self._known.get(name) if name else None
+
+    def add(self, name: bytes, master: bytes) -> None:
+        if name:
+            self._known[name] = master
+            if len(self._known) > self.LIMIT:
+                del self._known[next(iter(self._known))]
+
+
+class Agreement:
+    """Of one connection; `client` is the client's direction, -1 while that is not known."""
+
+    def __init__(self, keys: KeyLog, masters: Masters, reports: Reports) -> None:
+        self.client = -1
+        self.version = 0
+        self.suite_number = -1
+        self.alpn = ""
+        self.is_resumed: bool | None = None
+        self.has_early_data = False
+        self.hellos: list[Hello | None] = [None, None]
+        self._keys = keys
+        self._masters = masters
+        self._reports = reports
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether both hellos are known."""
+        return self.client >= 0 and all(hello is not None for hello in self.hellos)
+
+    @property
+    def server_name(self) -> str:
+        """What the client asked for, "" when that is not known."""
+        hello = self.hellos[self.client] if self.client >= 0 else None
+        return hello.server_name if hello is not None else ""
+
+    def take(self, direction: int, message: int, body: bytes) -> bool:
+        """A handshake message; whether it was one that says what the keys are."""
+        if message == hellos.CLIENT_HELLO:
+            hello = hellos.read_client_hello(body)
+            if hello is None:
+                return False
+            self.client = direction
+            self._note_early_data(hello)
+            self._hello(direction, hello)
+            return self.is_reached
+        if message == hellos.SERVER_HELLO:
+            hello = hellos.read_server_hello(body)
+            return hello is not None and self._server_hello(direction, hello)
+        if message == hellos.ENCRYPTED_EXTENSIONS and self.version == TLS_1_3:
+            self.alpn = hellos.alpn_of(hellos.read_extensions(body)) or self.alpn
+        elif message == hellos.NEW_SESSION_TICKET and self.version < TLS_1_3:
+            self._note_ticket(hellos.ticket_of(body))
+        return False
+
+    def make_epochs(self, direction: int) -> Epochs | None:
+        """The keys that come next in a direction; None when they are not known."""
+        client, server = self._pair()
+        suite = suite_of(server.suite)
+        if self.version not in DECRYPTED_VERSIONS or suite is None or server.compression:
+            self._note_unsupported(client, server)
+            return None
+        if self.version == TLS_1_3:
+            return self._traffic_keys(direction, suite, client.random)
+        master = self._master(client, server)
+        if master is None:
+            return None
+        keys = keys_of_master(self.version, suite, master, client.random, server.random)
+        mine = keys[0] if direction == self.client else keys[1]
+        is_mac_outside = hellos.ENCRYPT_THEN_MAC in server.extensions
+        return SessionKeys(make_opener(self.version, suite, mine, is_mac_outside))
+
+    # Hellos
+
+    def _server_hello(self, direction: int, hello: Hello) -> bool:
+        self.version = hello.negotiated_version
+        self.suite_number = hello.suite
+        if hello.is_retry:
+            # The keys wait for the second one, and version 1.3 is certain.
+            return False
+        if self.client < 0:
+            self.client = 1 - direction
+        self.alpn = hellos.alpn_of(hello.extensions) or self.alpn
+        self._hello(direction, hello)
+        return self.is_reached
+
+    def _hello(self, direction: int, hello: Hello) -> None:
+        self.hellos[direction] = hello
+        if not self.is_reached:
+            return
+        client, server = self._pair()
+        if self.version == TLS_1_3:
+            self.is_resumed = hellos.PRE_SHARED_KEY in server.extensions
+        elif direction != self.client:
+            self.is_resumed = bool(server.session_id) and server.session_id == client.session_id
+
+    def _pair(self) -> tuple[Hello, Hello]:
+        """The hellos of client and server, both known."""
+        client, server = self.hellos[self.client], self.hellos[1 - self.client]
+        assert client is not None and server is not None  # noqa: PT018, S101
+        return client, server
+
+    # Secrets
+
+    def _traffic_keys(self, direction: int, suite: Suite, client_random: bytes) -> Epochs | None:
+        is_client = direction == self.client
+        labels = (
+            (CLIENT_HANDSHAKE, CLIENT_TRAFFIC) if is_client else (SERVER_HANDSHAKE, SERVER_TRAFFIC)
+        )
+        handshake, traffic = (self._keys.find(label, client_random) for label in labels)
+        if handshake is None and traffic is None:
+            return None
+        return TrafficKeys(suite, (handshake, traffic))
+
+    def _master(self, client: Hello, server: Hello) -> bytes | None:
+        """The log's, or that of the session which is resumed."""
+        master = self._keys.find(MASTER, client.random)
+        if master is None and self.is_resumed:
+            master = self._masters.find(client.session_id) or self._masters.find(client.ticket)
+        if master is not None:
+            self._masters.add(server.session_id, master)
+        return master
+
+    def _note_ticket(self, ticket: bytes) -> None:
+        if self.is_reached:
+            client, server = self._pair()
+            master = self._master(client, server)
+            if master is not None:
+                self._masters.add(ticket, master)
+
+    # What is told
+
+    def _note_early_data(self, hello: Hello) -> None:
+        if hellos.EARLY_DATA in hello.extensions and not self.has_early_data:
+            self.has_early_data = True
+            text = "the client offers early data (0-RTT), which is not decrypted"
+            self._reports.tell("tls-early-data", text)
+
+    def _note_unsupported(self, client: Hello, server: Hello) -> None:
+        """Keys that are known, but of no use."""
+        if self._keys.has_any(client.random):
+            what = f"compression method {server.compression}" if server.compression else "this"
+            version = VERSIONS.get(self.version, f"version 0x{self.version:04x}")
+            text = f"{version} with {suite_name(server.suite)}: {what} is not decrypted"
+            self._reports.tell("tls-unsupported", text)

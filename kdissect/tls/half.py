@@ -1,0 +1,216 @@
+"""`Half`: one direction of a TLS session, from its records to its plaintext.
+
+A hole becomes one Gap: its plaintext's length is known when all records have the same overhead and
+their number is found by trying; else `Gap.is_exact` is false.
+"""
+
+from itertools import pairwise
+from typing import Final
+
+from kdissect.streams.events import Chunk, Connection, Event, Gap
+from kdissect.tls import hellos
+from kdissect.tls.epochs import Epochs, Opened, TrafficKeys
+from kdissect.tls.records import (
+    APPLICATION_DATA,
+    HEADER_SIZE,
+    Hole,
+    Mark,
+    Record,
+    RecordCutter,
+)
+
+# Records in a row that no key opens before a direction is given up. A server's handshake without
+# the handshake's secrets is some records more than its four messages.
+MAX_FAILURES: Final = 16
+
+
+class Half:
+    """One direction; without `is_start` its first bytes may be inside a record."""
+
+    def __init__(self, connection: Connection, direction: int, is_start: bool) -> None:
+        self.direction = direction
+        self.cutter = RecordCutter(is_start)
+        self.messages = hellos.Messages()
+        self.is_changed = False  # a ChangeCipherSpec was seen
+        self.epochs: Epochs | None = None
+        self.waiting: list[Record | Hole] = []
+        self.is_given_up = False
+        # A hole where the hello should be: it will not come.
+        self.is_hello_lost = not is_start
+        # Captured bytes that came in, that stayed encrypted; plaintext bytes that went out.
+        self.taken = 0
+        self.encrypted = 0
+        self.given = 0
+        # The last hole since the last plaintext, None for none.
+        self.hole: Hole | None = None
+        self._connection = connection
+        self._waiting_size = 0
+        self._failures = 0
+        # Plaintext position of the next byte.
+        self._position = 0
+        # What is missing since the last plaintext: stream bytes, how many records, whether that is
+        # known.
+        self._lost = 0
+        self._lost_records = 0
+        self._is_count_sure = True
+        self._is_padded = False  # a record had a padding, so others may
+
+    @property
+    def held(self) -> int:
+        """Bytes that are held."""
+        return self.cutter.held + self._waiting_size + self.messages.held
+
+    @property
+    def own(self) -> int:
+        """Bytes that are TLS's own: neither plaintext nor still encrypted."""
+        return self.taken - self.given - self.encrypted
+
+    def take(self, event: Chunk | Gap) -> list[Record | Hole]:
+        """The records and holes that an event completes; all bytes are counted here."""
+        if isinstance(event, Gap):
+            return [] if self.is_given_up else self.cutter.skip(event)
+        size = event.end - event.start
+        if self.taken == 0:
+            self._position = event.position
+        self.taken += size
+        if self.is_given_up:
+            self.encrypted += size
+            return []
+        return self.cutter.feed(event)
+
+    def wait(self, one: Record | Hole) -> None:
+        """Keep it until the keys are known."""
+        self.waiting.append(one)
+        self._waiting_size += captured_size(one)
+
+    def take_waiting(self) -> list[Record | Hole]:
+        """What waited."""
+        waiting, self.waiting = self.waiting, []
+        self._waiting_size = 0
+        return waiting
+
+    def give_up(self) -> None:
+        """From here on bytes are only counted."""
+        if not self.is_given_up:
+            self.is_given_up = True
+            self.encrypted += self.cutter.captured + self._waiting_size
+            self.cutter = RecordCutter(False)
+            self.messages.reset()
+            self.take_waiting()
+
+    def begin(self, epochs: Epochs) -> None:
+        """The keys of the records from here on."""
+        self.epochs = epochs
+        if self.hole is not None:
+            # The records before this one under the same keys may have been in the hole.
+            epochs.lose(self._lost, -1)
+
+    def open(self, record: Record) -> Opened | None:
+        """A record in clear; None when the keys do not open it."""
+        opened = None if self.epochs is None else self.epochs.open(record)
+        if opened is not None:
+            self._failures = 0
+            if not self._is_count_sure and opened.passed > 0:
+                self._lost_records += opened.passed
+                self._is_count_sure = True
+        return opened
+
+    def give(self, record: Record, opened: Opened, out: list[Event]) -> None:
+        """Application data becomes chunks, behind a gap when something was lost."""
+        content = opened.content
+        overhead = len(record.body) - len(content)
+        if isinstance(self.epochs, TrafficKeys) and overhead != self.epochs.overhead:
+            self._is_padded = True
+        if self.hole is not None:
+            self._give_gap(self.hole, out)
+        base = record.position + HEADER_SIZE + opened.prefix
+        for start, end, mark in spread(len(content), base, record.marks):
+            out.append(
+                Chunk(
+                    self._connection, self.direction, self._position + start, mark.time_ns,
+                    mark.packet, mark.ordinal, mark.capture, content, start, end,
+                )
+            )  # fmt: skip
+        self._position += len(content)
+        self.given += len(content)
+
+    def lose(self, hole: Hole) -> None:
+        """Records that are not whole."""
+        self.encrypted += hole.captured
+        self.messages.reset()
+        self.hole = hole
+        self._lost += hole.length
+        if self.epochs is not None:
+            self.epochs.lose(hole.length, hole.records)
+        if hole.records >= 0:
+            self._lost_records += hole.records
+        else:
+            self._is_count_sure = False
+
+    def fail(self, record: Record, is_early: bool) -> bool:
+        """A record that no key opens is lost like one in a hole; whether that are too many.
+
+        With `is_early` it may be early data, which is not decrypted.
+        """
+        size = captured_size(record)
+        self.encrypted += size
+        self.messages.reset()
+        if not is_early:
+            self._failures += 1
+        if self._failures >= MAX_FAILURES:
+            return True
+        is_handshake = isinstance(self.epochs, TrafficKeys) and not self.given and not is_early
+        if record.kind == APPLICATION_DATA and not is_handshake:
+            self.hole = Hole(record.position, size, size, 1, None, record.marks[-1])
+            self._lost += size
+            self._lost_records += 1
+            if self.epochs is not None and self.epochs.unsure:
+                self._is_count_sure = False
+        return False
+
+    def forget_loss(self) -> None:
+        """There was no application data in what was lost, or a gap told it."""
+        self.hole = None
+        self._lost = self._lost_records = 0
+        self._is_count_sure = True
+
+    def _give_gap(self, hole: Hole, out: list[Event]) -> None:
+        """One gap for all that was lost since the last plaintext."""
+        overhead = -1 if self.epochs is None else self.epochs.overhead
+        is_exact = self._is_count_sure and overhead >= 0 and self.given > 0 and not self._is_padded
+        length = self._lost - max(self._lost_records, 1) * (HEADER_SIZE + max(overhead, 0))
+        if length < 1:
+            is_exact = False
+            length = 1
+        gap, mark = hole.gap, hole.mark
+        out.append(
+            Gap(
+                self._connection, self.direction, self._position, mark.time_ns, mark.packet,
+                mark.ordinal, mark.capture, length, gap is not None and gap.is_acknowledged,
+                gap is not None and gap.is_cut, is_exact,
+            )
+        )  # fmt: skip
+        self._position += length
+        self.forget_loss()
+
+
+def captured_size(one: Record | Hole) -> int:
+    """Captured stream bytes of a record, header included, or in a hole."""
+    return one.captured if isinstance(one, Hole) else HEADER_SIZE + len(one.body)
+
+
+def spread(size: int, base: int, marks: list[Mark]) -> list[tuple[int, int, Mark]]:
+    """Which of `size` content bytes, the first at stream position `base`, came in which packet.
+
+    The last one came, as far as its reader can tell, with the packet that completed the record.
+    """
+    parts: list[tuple[int, int, Mark]] = []
+    at = 0
+    for mark, following in pairwise(marks):
+        stop = min(max(following.position - base, 0), size - 1)
+        if stop > at:
+            parts.append((at, stop, mark))
+            at = stop
+    if size > at:
+        parts.append((at, size, marks[-1]))
+    return parts

@@ -1,0 +1,73 @@
+"""`Reports`: the problems of one connection's TLS, each kind once."""
+
+from typing import Final
+
+from kdissect.errors import Problem
+from kdissect.streams.events import Connection
+from kdissect.tls.records import Mark
+
+WARNING: Final = 1
+CLOSE_NOTIFY: Final = 0
+USER_CANCELED: Final = 90
+ALERTS: Final = {
+    10: "unexpected_message", 20: "bad_record_mac", 22: "record_overflow", 40: "handshake_failure",
+    42: "bad_certificate", 43: "unsupported_certificate", 44: "certificate_revoked",
+    45: "certificate_expired", 46: "certificate_unknown", 47: "illegal_parameter",
+    48: "unknown_ca", 49: "access_denied", 50: "decode_error", 51: "decrypt_error",
+    70: "protocol_version", 71: "insufficient_security", 80: "internal_error",
+    86: "inappropriate_fallback", 100: "no_renegotiation", 109: "missing_extension",
+    110: "unsupported_extension", 112: "unrecognized_name", 116: "certificate_required",
+    120: "no_application_protocol",
+}  # fmt: skip
+
+
+class Reports:
+    """What went wrong; `problems` grows until the owner takes it away."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.problems: list[Problem] = []
+        self._connection = connection
+        self._told: set[str] = set()
+
+    def tell(self, kind: str, text: str, mark: Mark | None = None, size: int = 0) -> None:
+        """A problem, once of its kind; without `mark` it is of the connection's last packet."""
+        if kind in self._told:
+            return
+        self._told.add(kind)
+        connection = self._connection
+        time_ns, packet, capture = (
+            (connection.last_time_ns, -1, connection.capture)
+            if mark is None
+            else (mark.time_ns, mark.packet, mark.capture)
+        )
+        self.problems.append(
+            Problem("tls", kind, text, time_ns, packet, size, connection.id, -1, capture)
+        )
+
+    def tell_refusal(self, client: int) -> None:
+        """A hello without an answer, when the capture has all there was."""
+        connection = self._connection
+        if client < 0 or connection.closed_by not in ("fin", "rst"):
+            return
+        answered = connection.counts[1 - client]
+        if connection.syn_seen and answered.wire_bytes + answered.missing_bytes == 0:
+            text = "a TLS ClientHello was not answered: does the broker speak TLS on this port?"
+            self.tell("tls-refused", text)
+
+    def tell_alert(self, content: bytes, is_client: bool | None, is_new: bool, mark: Mark) -> None:
+        """An alert in clear or opened; `is_client` is None while no hello said who that is.
+
+        With `is_new` (TLS 1.3) no alert is a mere warning.
+        """
+        if len(content) != 2 or content[1] in (CLOSE_NOTIFY, USER_CANCELED):
+            return
+        if content[0] == WARNING and not is_new:
+            return
+        alert = f"{ALERTS.get(content[1], 'unknown alert')} ({content[1]})"
+        if is_client is not None:
+            side = "client" if is_client else "broker"
+            self.tell("tls-alert", f"the {side} ended TLS by the alert {alert}", mark)
+        elif self._connection.clear_directions:
+            # Without a hello or words in clear nobody knows what it is about.
+            text = f"a client that does not speak TLS was answered by the TLS alert {alert}"
+            self.tell("plain-client", text, mark)
