@@ -26,7 +26,7 @@ COMPILED = """
     messages/facts messages/headers messages/legacy_records messages/message_sets
     messages/old_recognition messages/records messages/varints
     exchanges/body_reader exchanges/exchange exchanges/fetches exchanges/fitting
-    exchanges/memory exchanges/merging exchanges/naming exchanges/pairing
+    exchanges/holding exchanges/memory exchanges/merging exchanges/naming exchanges/pairing
     exchanges/request_search exchanges/response_search exchanges/sasl exchanges/sides
     exchanges/sniffing exchanges/timing exchanges/weighing
     tables/rows tables/body_rows dissector

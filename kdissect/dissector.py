@@ -79,7 +79,7 @@ class Dissector:
     ) -> None:
         if limits is None:
             limits = Limits()
-        self.decoder = PacketDecoder(Fragments(maximum_bytes=limits.fragment_bytes))
+        self.decoder = PacketDecoder(Fragments(limits.fragmented_packets, limits.fragment_bytes))
         self.streams = Streams(
             max_connections=limits.connections,
             idle_ns=limits.idle_seconds * 1_000_000_000,

@@ -175,7 +175,7 @@ class Frames:
 
     __slots__ = (
         "problems", "_probe", "_max_frame_size", "_max_held", "_held", "_waiting", "_max_waiting",
-        "_from_opener", "_from_accepter", "_counts",
+        "_from_opener", "_from_accepter", "_counts", "_told",
     )  # fmt: skip
 
     def __init__(
@@ -193,6 +193,8 @@ class Frames:
         # Bytes that wait in all directions.
         self._waiting: i64 = 0
         self._max_waiting = max_waiting
+        # Connections of which it was told that too much waits.
+        self._told: set[Connection] = set()
         self._from_opener: dict[Connection, Cutting] = {}
         self._from_accepter: dict[Connection, Cutting] = {}
         self._counts: dict[Connection, tuple[tuple[int, int], tuple[int, int]]] = {}
@@ -425,13 +427,16 @@ class Frames:
         while waiting.span > 0 and (is_last or waiting.span >= waiting.need):
             self._waiting += waiting.size - cutting.waited
             cutting.waited = waiting.size
-            is_full = waiting.span >= WINDOW or self._waiting >= self._max_waiting
+            is_short = waiting.span < WINDOW and self._waiting >= self._max_waiting
+            is_full = waiting.span >= WINDOW or is_short
             window = waiting.window(is_full, is_last)
             found = self._probe.find_start(cutting.connection, cutting.direction, window)
             if window.preface > 0:
                 cutting.framed += window.preface
                 cutting.skipped -= window.preface
                 cutting.lost -= window.preface
+            if is_short and found < 0 and found != IGNORE and not is_last:
+                self._report_search(cutting)
             if found >= 0:
                 self._resume(cutting, found - window.start, frames)
             elif found == IGNORE:
@@ -491,6 +496,16 @@ class Frames:
         cutting.skipped += size
         cutting.lost += size
 
+    def _report_search(self, cutting: Cutting) -> None:
+        """Less is looked at than a frame may need to show itself; told once a connection."""
+        connection = cutting.connection
+        if connection in self._told or not self._probe.is_believed(connection):
+            return
+        self._told.add(connection)
+        held = cutting.waiting
+        text = f"{self._waiting} bytes wait in which no frame was found: fewer are looked at"
+        self._report("search-limit", text, held.size, held.events[0])
+
     def _report_resync(self, cutting: Cutting, chunk: Chunk) -> None:
         if cutting.was_found:
             text = f"{cutting.lost} bytes skipped until a frame was found again"
@@ -504,6 +519,7 @@ class Frames:
         connection = end.connection
         opener = self._from_opener.pop(connection, None)
         accepter = self._from_accepter.pop(connection, None)
+        self._told.discard(connection)
         framed = [0, 0]
         skipped = [0, 0]
         for cutting in (opener, accepter):

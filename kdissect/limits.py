@@ -27,25 +27,38 @@ class Limits(NamedTuple):
     unpacked_bytes: int = 100 * MIB
     name_wait_bytes: int = 32 * MIB
     fragment_bytes: int = 4 * MIB
+    fragmented_packets: int = 256
+    early_responses: int = 256
+    undecided_frames: int = 16
+    waiting_bytes_in_all: int = 64 * MIB
 
 
 LIMIT_MEANINGS: Final = {
     "connections": "connections open at once; the longest silent end (connection-limit)",
     "idle_seconds": "a connection silent for so long is over: its row says closed_by idle",
     "reassembly_bytes": "bytes of one direction behind a hole, which is then given up (held-limit)",
-    "reassembly_bytes_in_all": "the same of all connections together",
+    "reassembly_bytes_in_all": "the same of all connections together (held-limit)",
     "frame_bytes": "size of a frame; a larger one is no frame (bad-frame-size)",
     "frame_bytes_in_all": "bytes of frames that are not complete; of more, a frame keeps what it "
     "has (frame-held-limit)",
     "search_bytes_in_all": "bytes among which the first frame is looked for; of more, less is "
-    "looked at",
+    "looked at (search-limit)",
     "pending_requests": "requests of one connection without an answer; the oldest is let go "
     "(pending-limit)",
     "unpacked_bytes": "records of one message unpacked; those beyond are not read "
     "(corrupt-records)",
     "name_wait_bytes": "exchanges that wait for the name of a topic id; the oldest go without "
     "(late-topic-name)",
-    "fragment_bytes": "IP fragments that wait for the rest of their packet; the oldest are let go",
+    "fragment_bytes": "IP fragments that wait for the rest of their packet; the oldest packets go "
+    "with what is there of them (ip-fragment)",
+    "fragmented_packets": "IP packets that wait for the rest of their fragments; the same "
+    "(ip-fragment)",
+    "early_responses": "responses of one connection that wait for a request from behind a hole; "
+    "the oldest becomes an orphan (early-limit)",
+    "undecided_frames": "frames of one connection kept until it is known that they are Kafka's; "
+    "those after are lost (undecided-limit)",
+    "waiting_bytes_in_all": "bytes of such responses and frames of all connections; the connection "
+    "with the newest lets go (early-limit, undecided-limit)",
 }
 
 UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}

@@ -18,6 +18,7 @@ from kdissect.capture.files import Capture, Source, open_captures
 from kdissect.dissector import Dissector
 from kdissect.errors import KdissectError, Problem
 from kdissect.exchanges.decode_as import endpoint_bytes, parse_decode_as
+from kdissect.exchanges.holding import Holding
 from kdissect.exchanges.pairing import AUTO, Exchanges
 from kdissect.exchanges.sides import DEFAULT_PORTS
 from kdissect.limits import Limits
@@ -228,6 +229,7 @@ def make_dissector(
         dialect=dialect_of(options.protocol),
         rules=parse_decode_as(options.decode_as) if options.decode_as else None,
         pending_limit=options.limits.pending_requests,
+        holding=Holding(options.limits),
     )
     keys = make_keys(options.keylog)
     return Dissector(

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from kdissect.exchanges.exchange import NO_REQUEST
 from kdissect.exchanges.merging import merge_partitions
-from kdissect.exchanges.pairing import EARLY_LIMIT, Exchanges
+from kdissect.exchanges.pairing import Exchanges
+from kdissect.limits import Limits
 from kdissect.messages.facts import NO_ID, Partition
 from kdissect.protocol.readers import NULL
 from tests.conversation import STEP_NS, Conversation, conversation
@@ -250,11 +251,14 @@ def test_a_response_is_an_orphan_as_soon_as_a_later_request_is_there() -> None:
     assert outcomes(found_in(talk)) == [(8, "orphan"), (9, "answered"), (7, "orphan")]
 
 
+EARLY = Limits().early_responses
+
+
 def test_no_more_responses_wait_for_their_requests_than_the_limit() -> None:
-    talk = conversation(has_acks=False).broker(*map(beaten, range(EARLY_LIMIT + 2)))
+    talk = conversation(has_acks=False).broker(*map(beaten, range(EARLY + 2)))
     found = found_in(talk.client(heartbeat(0)))
     assert sorted(outcomes(found)) == [
-        (0, "orphan"), (0, "unanswered"), *((n, "orphan") for n in range(1, EARLY_LIMIT + 2)),
+        (0, "orphan"), (0, "unanswered"), *((n, "orphan") for n in range(1, EARLY + 2)),
     ]  # fmt: skip
 
 

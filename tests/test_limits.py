@@ -2,10 +2,12 @@
 
 import io
 import pickle
+import re
 import time
 import tracemalloc
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -15,47 +17,69 @@ from kdissect.limits import LIMIT_MEANINGS, parse_limits
 from kdissect.packets.segment import ACK, SYN, Segment
 from kdissect.pipeline import Balance
 from kdissect.streams.connections import Streams
-from tests.conversation import START_NS, Conversation, conversation
-from tests.exchange_builders import request, response
+from kdissect.tables.schemas import TABLES
+from tests.conversation import START_NS
+from tests.limit_cases import CASES, asked
 from tests.packets.builders import make_flow
 
 MIB = 1 << 20
-SECOND = 1_000_000_000
+MEMORY_PAGE = Path(__file__).parent.parent / "docs" / "memory.md"
 Row = dict[str, Any]
 
 
-def heartbeat(number: int) -> bytes:
-    return request("Heartbeat", 0, number, group_id="workers", member_id="m")
+class Told(NamedTuple):
+    """What a run found: outcomes of exchanges in order, kinds of problems, ends of connections."""
+
+    outcomes: list[str]
+    kinds: list[str]
+    closed_by: list[str]
+    balance: Balance
 
 
-def beaten(number: int) -> bytes:
-    return response("Heartbeat", 0, number)
-
-
-def run(talk: Conversation, limits: Limits) -> tuple[list[str], list[str], Balance]:
-    """Outcomes of the exchanges, kinds of problems, and the balance."""
-    tables = ("exchanges", "problems", "connections")
-    one_pass = Run(io.BytesIO(talk.pcap()), Options(tables=tables, limits=limits))
-    rows: dict[str, list[Row]] = {name: [] for name in tables}
+def run(capture: bytes, limits: Limits) -> Told:
+    """All tables of a capture; every byte is accounted for."""
+    one_pass = Run(io.BytesIO(capture), Options(tables=list(TABLES), limits=limits))
+    rows: dict[str, list[Row]] = {name: [] for name in TABLES}
     for name, batch in one_pass:
         rows[name] += batch.to_pylist()
     exchanges = sorted(rows["exchanges"], key=lambda row: row["exchange_id"])
-    kinds = [row["kind"] for row in rows["problems"]]
     balance = one_pass.balance
     told = balance.framed_bytes + balance.skipped_bytes + balance.duplicate_bytes
-    assert told == balance.payload_bytes
-    return [row["outcome"] for row in exchanges], kinds, balance
+    assert told + balance.tls_bytes + balance.encrypted_bytes == balance.payload_bytes
+    return Told(
+        [row["outcome"] for row in exchanges],
+        [row["kind"] for row in rows["problems"]],
+        [row["closed_by"] for row in rows["connections"]],
+        balance,
+    )
 
 
-def asked(*numbers: int) -> Conversation:
-    talk = conversation()
-    for number in numbers:
-        talk = talk.client(heartbeat(number)).broker(beaten(number))
-    return talk
+def kinds_of(name: str) -> set[str]:
+    """The kinds of problems that tell of a limit, as its meaning says."""
+    told = re.search(r"\(([a-z, -]+)\)$", LIMIT_MEANINGS[name])
+    return set(told.group(1).split(", ")) if told else set()
+
+
+@pytest.mark.parametrize("name", Limits._fields)
+def test_every_limit_is_reached_and_told_and_costs_no_more_than_it_must(name: str) -> None:
+    case = CASES[name]
+    roomy = run(case.capture, Limits())
+    small = run(case.capture, Limits()._replace(**{name: case.limit}))
+    assert (roomy.outcomes, small.outcomes) == (case.roomy, case.small)
+    assert small.kinds == case.kinds
+    if name == "idle_seconds":
+        assert (roomy.closed_by, small.closed_by) == (["capture-end"], ["idle", "capture-end"])
+    else:
+        assert kinds_of(name) & set(roomy.kinds) == set()
+        assert kinds_of(name) & set(small.kinds) != set()
+
+
+def test_every_limit_has_a_case_and_no_other_has() -> None:
+    assert set(CASES) == set(Limits._fields)
 
 
 def test_without_limits_in_reach_there_are_no_problems() -> None:
-    assert run(asked(1, 2, 3).close(), Limits())[:2] == (["answered"] * 3, [])
+    assert run(asked(1, 2, 3).close().pcap(), Limits())[:2] == (["answered"] * 3, [])
 
 
 def test_of_too_many_connections_the_longest_silent_ends() -> None:
@@ -67,57 +91,6 @@ def test_of_too_many_connections_the_longest_silent_ends() -> None:
     assert [connection.flow for connection in streams.connections] == flows[1:]
 
 
-def test_a_silent_connection_is_over_and_keeps_its_exchanges() -> None:
-    talk = asked(1).client(heartbeat(2), gap_ns=61 * SECOND).broker(beaten(2))
-    outcomes, kinds, balance = run(talk, Limits(idle_seconds=60))
-    assert (outcomes, balance.connections) == (["answered", "answered"], 2)
-    assert kinds == []
-    assert run(talk, Limits(idle_seconds=62))[2].connections == 1
-
-
-def holed(size: int) -> Conversation:
-    """Requests around one that was lost, with nothing acknowledged."""
-    talk = conversation(has_acks=False)
-    for number in range(1, 2 + size):
-        talk = talk.client(heartbeat(number))
-    return talk.lose(5).broker(beaten(1))
-
-
-@pytest.mark.parametrize("name", ["reassembly_bytes", "reassembly_bytes_in_all"])
-def test_a_hole_is_given_up_when_too_much_waits_behind_it(name: str) -> None:
-    outcomes, kinds, _ = run(holed(20), Limits(**{name: 1000}))
-    assert kinds == ["held-limit", "resync"]
-    assert outcomes == ["answered"] + ["unanswered"] * 19
-
-
-def test_a_frame_larger_than_the_limit_is_none_and_others_are_kept() -> None:
-    large = request("Heartbeat", 0, 2, group_id="x" * 3000, member_id="m")
-    talk = asked(1).client(large).broker(beaten(2)).client(heartbeat(3)).broker(beaten(3))
-    outcomes, kinds, _ = run(talk, Limits(frame_bytes=2000))
-    assert kinds[0] == "bad-frame-size"
-    assert outcomes[0] == "answered"
-    assert run(talk, Limits(frame_bytes=4000))[:2] == (["answered"] * 3, [])
-
-
-def test_of_frames_that_are_too_large_together_the_last_loses_its_end_only() -> None:
-    large = request("Heartbeat", 0, 2, group_id="x" * 9000, member_id="m")
-    talk = asked(1).client(large).broker(beaten(2)).client(heartbeat(3)).broker(beaten(3))
-    outcomes, kinds, _ = run(talk, Limits(frame_bytes_in_all=3000))
-    assert kinds == ["frame-held-limit"]
-    assert outcomes == ["answered"] * 3
-
-
-def test_of_too_many_requests_that_wait_the_oldest_is_let_go() -> None:
-    talk = conversation()
-    for number in range(1, 6):
-        talk = talk.client(heartbeat(number))
-    for number in range(4, 6):
-        talk = talk.broker(beaten(number))
-    outcomes, kinds, _ = run(talk, Limits(pending_requests=2))
-    assert kinds == ["pending-limit"]
-    assert outcomes == ["unanswered"] * 3 + ["answered"] * 2
-
-
 def test_limits_are_pickled_compared_and_changed_like_any_tuple() -> None:
     limits = Limits(connections=7)
     assert pickle.loads(pickle.dumps(limits)) == limits  # noqa: S301
@@ -125,8 +98,10 @@ def test_limits_are_pickled_compared_and_changed_like_any_tuple() -> None:
     assert kdissect.Limits is Limits
 
 
-def test_every_limit_has_a_meaning() -> None:
+def test_every_limit_has_a_meaning_which_the_documents_repeat() -> None:
     assert tuple(LIMIT_MEANINGS) == Limits._fields
+    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| (.+) \|$", MEMORY_PAGE.read_text(), re.M)
+    assert dict(rows) == LIMIT_MEANINGS
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kdissect.exchanges import old_conversations
-from kdissect.exchanges.old_conversations import EARLY_LIMIT
+from kdissect.exchanges.holding import FRAME_COST, Holding
 from kdissect.exchanges.pairing import Exchanges
+from kdissect.limits import Limits
 from kdissect.messages.old_protocols import KAFKA, KAFKA_07
 from kdissect.messages.old_recognition import is_request_07
 from kdissect.pipeline import Options, Run
@@ -289,10 +289,12 @@ def test_a_request_given_after_its_response_is_answered_by_it() -> None:
     assert found.column("topic", "partitions") == ["a", "late"]
 
 
-def test_responses_that_wait_take_limited_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(old_conversations, "EARLY_BYTES", 100)
+def test_responses_that_wait_take_limited_memory() -> None:
     talk = answered(asked(conversation(), fetch("a", 0)), fetched(SET))
-    found = found_in(answered(talk, *[fetched(SET)] * 6))
+    holding = Holding(Limits(waiting_bytes_in_all=2 * FRAME_COST + 100))
+    found = found_in(answered(talk, *[fetched(SET)] * 6), Exchanges(holding=holding))
+    assert holding.frame_bytes == 0
+    assert found.column("kind", "problems") == ["early-limit"]
     assert found.column("outcome") == ["answered"] + ["orphan"] * 6
     order = found.column("exchange_id")
     assert order == sorted(order)
@@ -300,8 +302,8 @@ def test_responses_that_wait_take_limited_memory(monkeypatch: pytest.MonkeyPatch
 
 def test_responses_that_no_request_comes_for_are_limited() -> None:
     talk = answered(asked(conversation(), fetch("a", 0)), fetched(SET))
-    found = found_in(answered(talk, *[fetched(SET)] * (EARLY_LIMIT + 5)))
-    assert found.column("outcome") == ["answered"] + ["orphan"] * (EARLY_LIMIT + 5)
+    found = found_in(answered(talk, *[fetched(SET)] * (Limits().early_responses + 5)))
+    assert found.column("outcome") == ["answered"] + ["orphan"] * (Limits().early_responses + 5)
 
 
 def test_more_requests_than_the_limit_are_let_go() -> None:

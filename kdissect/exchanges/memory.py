@@ -65,9 +65,9 @@ class ConnectionState:
         "connection", "request_direction", "broker_side_by", "protocol", "pending",
         "pending_head", "last_response_end", "exchange_count", "login",
         "software_name", "software_version", "positions", "session_id", "held", "probed", "early",
-        "early_bytes", "last_correlation_id", "last_client_id", "last_request_ns", "old",
-        "spoken_low", "spoken_high", "has_overflowed", "dialect", "is_told", "is_unproved",
-        "refused", "refusal", "has_proxy_header", "proxied_ip", "proxied_port",
+        "unheld", "last_correlation_id", "last_client_id", "last_request_ns", "old",
+        "spoken_low", "spoken_high", "has_overflowed", "has_let_go", "dialect", "is_told",
+        "is_unproved", "refused", "refusal", "has_proxy_header", "proxied_ip", "proxied_port",
     )  # fmt: skip
 
     def __init__(self, connection: Connection) -> None:
@@ -85,9 +85,10 @@ class ConnectionState:
         # Fetch offsets, for sessions that leave them out; `session_id` is 0 while there is none.
         self.positions: Positions = {}
         self.session_id: i64 = 0
+        # Frames that wait until it is known what is spoken, and how many there was no room for.
         self.held: list[Frame] = []
+        self.unheld: i64 = 0
         self.early: list[EarlyResponse] = []
-        self.early_bytes: i64 = 0
         # Of the newest request.
         self.last_correlation_id: i64 = NULL
         self.last_client_id: str | None = None
@@ -95,7 +96,9 @@ class ConnectionState:
         # API keys that were certainly spoken, as bits; those from BITS_EACH on in the second.
         self.spoken_low: i64 = 0
         self.spoken_high: i64 = 0
+        # A problem has told that requests, or early responses, were let go.
         self.has_overflowed: bool = False
+        self.has_let_go: bool = False
         self.old: OldConversation | None = None
         self.dialect: i64 = -1
         self.is_told: bool = False

@@ -18,6 +18,7 @@ from kdissect.exchanges.exchange import (
     UNKNOWN_API,
     Exchange,
 )
+from kdissect.exchanges.holding import Holding
 from kdissect.exchanges.memory import (
     ConnectionState,
     frame_problem,
@@ -45,9 +46,6 @@ from kdissect.messages.old_recognition import is_request_07
 from kdissect.protocol.readers import NULL
 
 MS: Final = 1_000_000
-# Responses that wait for a request behind a hole, of one connection: holes wait for 30 s at most.
-EARLY_LIMIT: Final = 256
-EARLY_BYTES: Final = 64 << 20
 _NOTHING: Final[list[Exchange]] = []
 
 
@@ -72,6 +70,7 @@ class OldConversation:
         sink: FactSink,
         keeps_frames: bool,
         pending_limit: int,
+        holding: Holding,
     ) -> None:
         self.protocol = protocol
         self.problems: list[Problem] = []
@@ -79,12 +78,12 @@ class OldConversation:
         self._sink = sink
         self._keeps_frames = keeps_frames
         self._pending_limit = pending_limit
+        self._holding = holding
         self._pending: list[Asked] = []
         self._early: list[Frame] = [early.frame for early in state.early]
         self._last_end: int = NULL
         self._gaps = 0
         state.early = []
-        state.early_bytes = 0
         state.protocol = CONNECTION_PROTOCOLS[protocol]
 
     def request(self, frame: Frame) -> list[Exchange]:
@@ -138,7 +137,9 @@ class OldConversation:
     def end(self) -> list[Exchange]:
         """The connection is over: what is left."""
         left = [self._let_go(asked) for asked in self._pending]
-        left += [self._orphan(frame) for frame in self._early]
+        for frame in self._early:
+            self._holding.remove(frame)
+            left.append(self._orphan(frame))
         self._pending, self._early = [], []
         return left
 
@@ -199,10 +200,17 @@ class OldConversation:
     def _keep_early(self, frame: Frame) -> list[Exchange]:
         """No request waits for this response: it was lost, or comes later from behind a hole."""
         self._early.append(frame)
-        held = sum(len(early.data) for early in self._early)
-        if len(self._early) <= EARLY_LIMIT and held <= EARLY_BYTES:
-            return []
-        return [self._orphan(self._early.pop(0))]
+        self._holding.add(frame)
+        done: list[Exchange] = []
+        while self._early and self._holding.has_too_many(len(self._early)):
+            oldest = self._early.pop(0)
+            self._holding.remove(oldest)
+            done.append(self._orphan(oldest))
+        if done and not self._state.has_let_go:
+            self._state.has_let_go = True
+            text = f"{len(self._early) + len(done)} responses wait for requests from behind holes"
+            self._problem(frame, "early-limit", f"{text}; the oldest are let go")
+        return done
 
     def _answers_id(self, asked: Asked, data: bytes) -> bool:
         """Whether a response of 2012 has the correlation id of a request."""
@@ -223,6 +231,8 @@ class OldConversation:
                 done += self.response(response)
             else:
                 self._early.append(response)
+                continue
+            self._holding.remove(response)
         return done
 
     def _let_go(self, asked: Asked) -> Exchange:
@@ -251,10 +261,15 @@ class OldConversation:
 
 
 def make_conversation(
-    state: ConnectionState, protocol: int, sink: FactSink, keeps_frames: bool, pending_limit: int
+    state: ConnectionState,
+    protocol: int,
+    sink: FactSink,
+    keeps_frames: bool,
+    pending_limit: int,
+    holding: Holding,
 ) -> OldConversation:
     """The memory of a connection that speaks an old protocol, put into its state."""
-    made = OldConversation(state, protocol, sink, keeps_frames, pending_limit)
+    made = OldConversation(state, protocol, sink, keeps_frames, pending_limit, holding)
     state.old = made
     return made
 

@@ -32,6 +32,7 @@ from kdissect.exchanges.exchange import (
     is_group_api,
 )
 from kdissect.exchanges.fitting import NOT, Fitting
+from kdissect.exchanges.holding import Holding
 from kdissect.exchanges.memory import (
     ConnectionState,
     EarlyResponse,
@@ -46,7 +47,7 @@ from kdissect.exchanges.old_conversations import OldConversation, fits_request, 
 from kdissect.exchanges.sasl import GSSAPI, GSSAPI_TAG, is_token, may_be_token
 from kdissect.exchanges.sides import DEFAULT_PORTS, decide_sides
 from kdissect.exchanges.timing import queue_ns
-from kdissect.exchanges.weighing import REFUSED_LIMIT, has_room, is_answered, is_proof
+from kdissect.exchanges.weighing import REFUSED_LIMIT, is_answered, is_proof
 from kdissect.frames import Frame
 from kdissect.messages.headers import (
     FIXED_HEADER_SIZE,
@@ -64,11 +65,7 @@ from kdissect.streams.events import Connection
 DEFAULT_PENDING_LIMIT: Final = (
     10_000  # requests waiting on one connection; clients allow 5 to 1 000
 )
-HELD_FRAMES_LIMIT: Final = 64  # frames kept while it is not known which side is the broker
 BITS: Final = (1 << VARIANT_SHIFT) - 1
-# Responses that wait for a request behind a hole, of one connection: holes wait for 30 s at most.
-EARLY_LIMIT: Final = 256
-EARLY_BYTES: Final = 64 << 20
 # Where ids count up, a request may be captured so long after its response.
 LATE_NS: Final = 1_000_000_000
 
@@ -100,6 +97,7 @@ class Exchanges:
         pending_limit: i64 = DEFAULT_PENDING_LIMIT,
         dialect: i64 = AUTO,
         rules: DecodeAs | None = None,
+        holding: Holding | None = None,
     ) -> None:
         self.ports = ports
         self.brokers = brokers
@@ -108,6 +106,7 @@ class Exchanges:
         self.pending_limit = pending_limit
         self.dialect = dialect
         self.rules = rules
+        self.holding = holding if holding is not None else Holding()
         self.names: dict[bytes, str] = {CLUSTER_METADATA_ID: CLUSTER_METADATA}
         self.bodies = BodyReader(self.names, keeps_batches, keeps_records)
         self.fitting = Fitting(self.bodies.plans)
@@ -140,8 +139,10 @@ class Exchanges:
         if state.protocol == "kafka" or (not state.protocol and to_broker == 0):
             for early in state.early:
                 left.append(self._orphan(state, early))
+        for early in state.early:
+            self.holding.remove(early.frame)
         state.early = []
-        state.held = []
+        self._take_held(state)
         if state.old is not None:
             left += state.old.end()
             self._take_problems(state.old)
@@ -194,16 +195,39 @@ class Exchanges:
         if self.is_convincing(frame.data, frame.size, state.dialect):
             state.request_direction = frame.direction
             state.broker_side_by = "content"
-            held = state.held
-            state.held = []
-            done: list[Exchange] = []
-            for earlier in held:
-                done += self._one(state, earlier)
-            done += self._one(state, frame)
-            return done
-        if len(state.held) < HELD_FRAMES_LIMIT:
-            state.held.append(frame)
+            return self._take_up(state, frame)
+        self._hold(state, frame)
         return _NOTHING
+
+    def _hold(self, state: ConnectionState, frame: Frame) -> None:
+        """Keep a frame until it is known what it is, when there is room."""
+        if self.holding.has_room(state.held, frame):
+            self.holding.add(frame)
+            state.held.append(frame)
+        else:
+            state.unheld += 1
+
+    def _take_held(self, state: ConnectionState) -> list[Frame]:
+        """The frames that were kept; none is any more."""
+        held = state.held
+        state.held = []
+        for frame in held:
+            self.holding.remove(frame)
+        return held
+
+    def _take_up(self, state: ConnectionState, frame: Frame | None) -> list[Exchange]:
+        """It is known what is spoken: take what was kept, and `frame`."""
+        frames = self._take_held(state)
+        if frame is not None:
+            frames.append(frame)
+        if state.unheld > 0:
+            text = f"{state.unheld} frames were not kept until it was known that they are Kafka's"
+            self._problem(frames[-1], "undecided-limit", text)
+            state.unheld = 0
+        done: list[Exchange] = []
+        for earlier in frames:
+            done += self._one(state, earlier)
+        return done
 
     def _one(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
         if frame.direction == state.request_direction:
@@ -242,7 +266,9 @@ class Exchanges:
         if dialect == KAFKA:
             return None
         sink = self.bodies.sink
-        return make_conversation(state, dialect, sink, self.keeps_frames, self.pending_limit)
+        return make_conversation(
+            state, dialect, sink, self.keeps_frames, self.pending_limit, self.holding
+        )
 
     def _take_problems(self, old: OldConversation) -> None:
         if old.problems:
@@ -322,7 +348,7 @@ class Exchanges:
         elif not state.protocol or state.protocol == "other":
             state.protocol = "other"
             state.refused += 1
-            state.held = []
+            self._take_held(state)
             if state.refusal is None:
                 text = f"the first frame, of {frame.size} bytes, is no request"
                 state.refusal = frame_problem(frame, "not-a-request", text, -1)
@@ -331,8 +357,7 @@ class Exchanges:
         """What may be a request, of a connection that has not proved to be Kafka."""
         if is_proof(self.fitting, frame):
             return self._believe(state, frame)
-        if has_room(state):
-            state.held.append(frame)
+        self._hold(state, frame)
         return _NOTHING
 
     def _believe(self, state: ConnectionState, frame: Frame | None) -> list[Exchange]:
@@ -340,14 +365,7 @@ class Exchanges:
         state.is_unproved = False
         if state.refusal is not None:
             self.bodies.problems.append(state.refusal)
-        held = state.held
-        state.held = []
-        done: list[Exchange] = []
-        for earlier in held:
-            done += self._one(state, earlier)
-        if frame is not None:
-            done += self._one(state, frame)
-        return done
+        return self._take_up(state, frame)
 
     def _overflow(self, state: ConnectionState, frame: Frame) -> Exchange:
         oldest = state.pending[state.pending_head]
@@ -368,8 +386,7 @@ class Exchanges:
         data = frame.data
         at = position_in_pending(state, data)
         if at < 0 and state.is_unproved and state.held:
-            if has_room(state):
-                state.held.append(frame)
+            self._hold(state, frame)
             return self._believe(state, None) if is_answered(state) else _NOTHING
         if at < 0 and state.old is not None:
             done = state.old.response(frame)
@@ -416,13 +433,21 @@ class Exchanges:
 
     def _keep_early(self, state: ConnectionState, early: EarlyResponse) -> list[Exchange]:
         """No request waits for this response: it was lost, or comes later from behind a hole."""
+        holding = self.holding
         state.early.append(early)
-        state.early_bytes += len(early.frame.data)
-        if len(state.early) <= EARLY_LIMIT and state.early_bytes <= EARLY_BYTES:
-            return _NOTHING
-        oldest = state.early.pop(0)
-        state.early_bytes -= len(oldest.frame.data)
-        return [self._orphan(state, oldest)]
+        holding.add(early.frame)
+        done: list[Exchange] = []
+        while state.early and holding.has_too_many(len(state.early)):
+            oldest = state.early.pop(0)
+            holding.remove(oldest.frame)
+            done.append(self._orphan(state, oldest))
+        # Where no request was captured none can come late.
+        is_asked = state.connection.counts[max(0, state.request_direction)].packets > 0
+        if done and is_asked and not state.has_let_go:
+            state.has_let_go = True
+            text = f"{len(state.early) + len(done)} responses wait for requests from behind holes"
+            self._problem(early.frame, "early-limit", f"{text}; the oldest are let go")
+        return done
 
     def _meet_early(self, state: ConnectionState, exchange: Exchange) -> list[Exchange]:
         """The newest request may be the one of an early response, or show that it is an orphan."""
@@ -450,7 +475,7 @@ class Exchanges:
             else:
                 left.append(early)
                 continue
-            state.early_bytes -= len(early.frame.data)
+            self.holding.remove(early.frame)
         state.early = left
         return done
 

@@ -16,8 +16,6 @@ from kdissect.exchanges.memory import ConnectionState
 from kdissect.frames import Frame
 
 REFUSED_LIMIT: Final = 3  # frames that cannot be requests, before it is not Kafka for good
-HELD_LIMIT: Final = 16
-HELD_BYTES: Final = 1 << 20
 SMALL_ID: Final = 0xFFFF  # counters, lengths and flags of other protocols are below
 MANY: Final = 3  # answers that repeat small ids
 
@@ -47,11 +45,3 @@ def is_answered(state: ConnectionState) -> bool:
             if one < 0 or one > SMALL_ID:
                 is_large = True
     return count >= MANY or is_large
-
-
-def has_room(state: ConnectionState) -> bool:
-    """Whether one more frame may be held."""
-    size: i64 = 0
-    for frame in state.held:
-        size += len(frame.data)
-    return len(state.held) < HELD_LIMIT and size < HELD_BYTES
