@@ -314,7 +314,7 @@ class PacketDecoder:
         skip_extensions(header, data, len(data))
         if header.verdict != WELL_FORMED or header.is_fragment:
             return self._count(MALFORMED_HEADER)
-        return self._transport(made, header, whole.ip_id, len(data), whole.layers + 1)
+        return self._transport(made, header, whole.ip_id, len(data), whole.layers)
 
     def _give_up(self, now: i64) -> None:
         """Put what there is of the IP packets that wait too long among the late segments."""

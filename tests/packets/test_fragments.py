@@ -142,6 +142,24 @@ def test_fragments_in_a_tunnel_are_put_together() -> None:
     assert said(segment) == WHOLE[4]
 
 
+def test_fragments_in_a_tunnel_of_which_only_some_are_in_fragments_again_are_one_packet() -> None:
+    """Full inner fragments are too large with a tunnel's headers, the last one is not."""
+    outer = IP(src="192.0.2.1", dst="192.0.2.2") / UDP(sport=1, dport=4789, chksum=0)
+    parts = [
+        fragment(IP(bytes(outer / VXLAN(flags=8) / Raw(inner))).copy(), 1480)
+        for inner in fragments_v4()
+    ]
+    assert [len(part) for part in parts] == [2, 2, 1]
+    frames = []
+    for number, packet in enumerate(parts):
+        for part in packet:
+            part.id = number
+            frames.append(bytes(FRAMES / part))
+    (segment,), decoder = decode_all(frames)
+    assert said(segment) == WHOLE[4]
+    assert decoder.problems == []
+
+
 def test_extension_headers_behind_the_fragment_header_are_skipped() -> None:
     tcp = make_tcp(PAYLOAD)
     whole = b"\x06\x00" + bytes(6) + tcp

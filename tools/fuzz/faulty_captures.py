@@ -8,6 +8,7 @@ The place is a packet, segment or block of the capture; what kind, where and val
 length, a jump of a sequence number, a lost or repeated packet, never only noise.
 """
 
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -115,9 +116,17 @@ def streams() -> tuple[tuple[Captured, ...], ...]:
         for _, time_ns, sent in talk()._timed()
     ]
     return tuple(
-        tuple(Captured(wrap(tcp, is_client), time_ns) for time_ns, tcp, is_client in inner)
+        tuple(
+            Captured(frame, time_ns)
+            for time_ns, tcp, is_client in inner
+            for frame in frames_of(wrap(tcp, is_client))
+        )
         for _, wrap in WRAPPINGS
     )
+
+
+def frames_of(wrapped: bytes | tuple[bytes, ...]) -> tuple[bytes, ...]:
+    return (wrapped,) if isinstance(wrapped, bytes) else wrapped
 
 
 def ipv4(tcp: bytes, is_client: bool) -> bytes:
@@ -180,7 +189,68 @@ def fragment(tcp: bytes, is_client: bool) -> bytes:
     return make_ethernet(make_ipv6(b"\x06\0\0\x01\0\0\0\x07" + tcp, *ends, protocol=44))
 
 
-WRAPPINGS: Final[tuple[tuple[int, Callable[[bytes, bool], bytes]], ...]] = (
+def fragments_v4(tcp: bytes, is_client: bool) -> tuple[bytes, ...]:
+    """Fragments of 48 bytes of an IPv4 packet; each packet has an identification of its own."""
+    ends = (CLIENT, BROKER) if is_client else (BROKER, CLIENT)
+    number = zlib.crc32(tcp) & 0xFFFF
+    return tuple(
+        make_ethernet(
+            make_ipv4(
+                tcp[at : at + 48],
+                *ends,
+                fragment=at // 8 | (0x2000 if at + 48 < len(tcp) else 0),
+                identification=number,
+            )
+        )
+        for at in range(0, len(tcp), 48)
+    )
+
+
+def fragments_v6(tcp: bytes, is_client: bool) -> tuple[bytes, ...]:
+    """The same of an IPv6 packet, with extension headers."""
+    ends = ("::1", "::9") if is_client else ("::9", "::1")
+    number = zlib.crc32(tcp).to_bytes(4, "big")
+    return tuple(
+        make_ethernet(
+            make_ipv6(
+                b"\x06\0"
+                + (at | (at + 48 < len(tcp))).to_bytes(2, "big")
+                + number
+                + tcp[at : at + 48],
+                *ends,
+                protocol=44,
+            )
+        )
+        for at in range(0, len(tcp), 48)
+    )
+
+
+def vxlan_fragments(tcp: bytes, is_client: bool) -> tuple[bytes, ...]:
+    """Fragments inside a tunnel whose packets are fragments too."""
+    return tuple(
+        frame
+        for inner in fragments_v4(tcp, is_client)
+        for frame in fragments_of_udp(udp(b"\x08\0\0\0\0\0\x07\0" + inner, 4789))
+    )
+
+
+def fragments_of_udp(content: bytes) -> tuple[bytes, ...]:
+    number = zlib.crc32(content) & 0xFFFF
+    return tuple(
+        make_ethernet(
+            make_ipv4(
+                content[at : at + 64],
+                protocol=17,
+                fragment=at // 8 | (0x2000 if at + 64 < len(content) else 0),
+                identification=number,
+            )
+        )
+        for at in range(0, len(content), 64)
+    )
+
+
+Wrap = Callable[[bytes, bool], bytes | tuple[bytes, ...]]
+WRAPPINGS: Final[tuple[tuple[int, Wrap], ...]] = (
     (1, lambda tcp, is_client: make_ethernet(ipv4(tcp, is_client))),
     (1, lambda tcp, is_client: make_ethernet(ipv6(tcp, is_client))),
     (1, lambda tcp, is_client: make_ethernet(ipv4(tcp, is_client), vlans=((0x8100, 7),))),
@@ -197,6 +267,9 @@ WRAPPINGS: Final[tuple[tuple[int, Callable[[bytes, bool], bytes]], ...]] = (
     (1, pppoe),
     (1, hop_by_hop),
     (1, fragment),
+    (1, fragments_v4),
+    (1, fragments_v6),
+    (1, vxlan_fragments),
 )
 
 
