@@ -1,7 +1,9 @@
 """Records sessions of `openssl s_client` and `s_server`: ``python -m tools.record_tls``.
 
 Writes tests/tls/openssl_talks.json: what Python's ssl cannot do, key updates of TLS 1.3 and
-renegotiation of TLS 1.2. A relay between the two notes who wrote what.
+renegotiation of TLS 1.2. A relay between the two notes who wrote what. And
+tests/tls/small_talks.json: a few exchanges by Python's ssl, so that what fuzzing finds in an edit
+of them is found again.
 """
 
 import json
@@ -10,11 +12,31 @@ import subprocess
 import tempfile
 import threading
 import time
+from dataclasses import asdict
 from pathlib import Path
 
-from tests.tls.talks import certificate
+from tests.exchange_builders import request, response
+from tests.tls.talks import Peers, Setup, certificate
 
-OUTPUT = Path(__file__).parent.parent / "tests" / "tls" / "openssl_talks.json"
+TALKS_PLACE = Path(__file__).parent.parent / "tests" / "tls"
+OUTPUT = TALKS_PLACE / "openssl_talks.json"
+SMALL_OUTPUT = TALKS_PLACE / "small_talks.json"
+# Each is had twice, the second time with the session of the first.
+SMALL_SETUPS = (
+    Setup("TLS 1.3"),
+    Setup("TLS 1.2", "ECDHE-ECDSA-AES128-GCM-SHA256"),
+    Setup("TLS 1.2", "ECDHE-ECDSA-CHACHA20-POLY1305", has_tickets=False),
+    Setup("TLS 1.2", "ECDHE-ECDSA-AES256-SHA384"),
+    Setup("TLS 1.2", "ECDHE-ECDSA-AES128-SHA", is_mac_outside=False),
+    Setup("TLS 1.0", "ECDHE-ECDSA-AES128-SHA"),
+)
+SMALL_TURNS = (
+    (True, request("ApiVersions", 3, 1, client_software_name="kio")),
+    (False, response("ApiVersions", 3, 1)),
+    (True, request("Heartbeat", 4, 2, group_id="g") + request("Heartbeat", 4, 3, group_id="g")),
+    (False, response("Heartbeat", 4, 2, error_code=25)),
+    (False, response("Heartbeat", 4, 3)),
+)
 PAUSE = 0.4  # seconds between what is typed; the programs answer within milliseconds
 # Typed at the client (c) and at the server (s); a letter alone is a command of the program:
 # K updates both directions' keys, k the own; R renegotiates.
@@ -107,6 +129,13 @@ def main() -> None:
     talks = {name: record(*asked) for name, asked in TALKS.items()}
     OUTPUT.write_text(json.dumps(talks, indent=1) + "\n")
     print(f"{OUTPUT}: {', '.join(talks)}")
+    small = []
+    for setup in SMALL_SETUPS:
+        peers = Peers(setup)
+        first, session = peers.meet(SMALL_TURNS)
+        small += [first, peers.meet(SMALL_TURNS, session)[0]]
+    SMALL_OUTPUT.write_text(json.dumps([asdict(talk) for talk in small], default=bytes.hex) + "\n")
+    print(f"{SMALL_OUTPUT}: {len(small)} talks")
 
 
 if __name__ == "__main__":

@@ -93,6 +93,8 @@ class CbcOpener(Opener):
         # TLS 1.0 goes on from the last block of the record before; b"" when that is not known.
         self._is_chained = version == TLS_1_0
         self._iv = keys.iv
+        # A MAC outside says nothing of that block: it is that of the record before this number.
+        self._iv_sequence = 0
         self.prefix = 0 if self._is_chained else BLOCK
 
     def open(self, kind: int, version: int, sequence: int, body: bytes) -> tuple[int, bytes] | None:
@@ -100,6 +102,9 @@ class CbcOpener(Opener):
         if self._is_mac_outside:
             sealed, tag = body[: -self._mac_size], body[-self._mac_size :]
             if not self._is_authentic(kind, version, sequence, sealed, tag):
+                return None
+            if self._is_chained and sequence != self._iv_sequence:
+                self._chain(sealed, sequence)
                 return None
         padded = self._decrypted(sealed)
         if padded is None:
@@ -116,13 +121,16 @@ class CbcOpener(Opener):
             if not self._is_authentic(kind, version, sequence, content, tag):
                 return None
         if self._is_chained:
-            self._iv = sealed[-BLOCK:]
+            self._chain(sealed, sequence)
         return kind, content
 
     def pass_over(self, body: bytes) -> None:
-        if self._is_chained:
-            sealed = body[: -self._mac_size] if self._is_mac_outside else body
-            self._iv = sealed[-BLOCK:] if len(sealed) >= BLOCK else b""
+        if self._is_chained and not self._is_mac_outside:
+            self._iv = body[-BLOCK:] if len(body) >= BLOCK else b""
+
+    def _chain(self, sealed: bytes, sequence: int) -> None:
+        self._iv = sealed[-BLOCK:]
+        self._iv_sequence = sequence + 1
 
     def _decrypted(self, sealed: bytes) -> bytes | None:
         """With MAC and padding; None when it is no whole number of blocks."""

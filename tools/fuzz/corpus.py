@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 CORPUS: Final = Path(__file__).parents[2] / "tests" / "fuzz" / "corpus.jsonl.xz"
-# Targets whose inputs are edits of a capture, see `faulty_captures`.
-EDITED: Final = ("segments", "packets", "blocks")
+# Targets whose inputs are edits of a capture, see `faulty_captures` and `faulty_tls`.
+EDITED: Final = ("segments", "packets", "blocks", "tls")
 
 
 def read_corpus() -> list[tuple[str, bytes]]:

@@ -14,6 +14,8 @@ from kdissect.errors import DecodeError
 from kdissect.messages.headers import read_request_header, response_body_offset
 from kdissect.protocol.apis import APIS, find_api
 from tools.fuzz.corpus import EDITED
+from tools.fuzz.faulty_captures import WRAPPINGS
+from tools.fuzz.faulty_tls import WAYS, talks
 from tools.golden import captures
 
 VECTORS: Final = Path(__file__).parents[2] / "tests" / "protocol" / "vectors.jsonl.xz"
@@ -22,6 +24,7 @@ CAPTURE_PACKETS: Final = 30
 PER_LAYOUT: Final = 2
 CONNECTIONS: Final = 400
 # Of `faulty_captures`: nothing, and each kind of edit.
+CHOICES: Final = {"packets": len(WRAPPINGS), "tls": WAYS * len(talks())}
 FIRST_EDITS: Final = ((), *((5 + 3 * kind, kind, 40 + kind, 200) for kind in range(12)))
 
 
@@ -52,7 +55,8 @@ def seeds(target: str) -> list[bytes]:
     if target == "connections":
         return [*spread(list(connections()), CONNECTIONS), *old_connections()]
     if target in EDITED:
-        return [bytes([choice]) + bytes(edit) for choice in range(16) for edit in FIRST_EDITS]
+        choices = CHOICES.get(target, 16)
+        return [bytes([choice]) + bytes(edit) for choice in range(choices) for edit in FIRST_EDITS]
     return spread(list(small_captures()), 100)
 
 

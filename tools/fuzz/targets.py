@@ -45,7 +45,7 @@ from kdissect.protocol.apis import APIS
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
 from tests.packets.builders import BROKER, CLIENT, make_tcp_packet
-from tools.fuzz import faulty_captures
+from tools.fuzz import faulty_captures, faulty_tls
 
 __all__ = ["TARGETS"]
 
@@ -383,6 +383,17 @@ def fuzz_segments(data: bytes) -> None:
     dissect(faulty_captures.edited_segments(data), new_dissector("auto"))
 
 
+def fuzz_tls(data: bytes) -> None:
+    """Edits of the records of a TLS session whose secrets are known, see `faulty_tls`."""
+    if not data:
+        return
+    said, talk, way = faulty_tls.edited_talk(data)
+    faulty_tls.check_plaintext(said, talk, way)
+    dissector = new_dissector("auto")
+    dissector.tls.keys.add(faulty_tls.keylog_of(talk, way), "log")
+    dissect(said.packets(), dissector)
+
+
 def dissect(packets: list[Packet], dissector: Dissector) -> None:
     """All tables of the packets, and the balance of their bytes."""
     dissector.feed(packets)
@@ -404,6 +415,7 @@ TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     "segments": fuzz_segments,
     "packets": fuzz_packets,
     "blocks": faulty_captures.fuzz_blocks,
+    "tls": fuzz_tls,
     "captures": fuzz_captures,
     "show": fuzz_show,
 }
