@@ -86,7 +86,9 @@ class Dissector:
             max_held=limits.reassembly_bytes,
             max_held_in_all=limits.reassembly_bytes_in_all,
         )
-        self.tls = Tls(keys if keys is not None else KeyLog())
+        self.tls = Tls(
+            keys if keys is not None else KeyLog(), limits.tls_bytes, limits.tls_bytes_in_all
+        )
         self.frames = Frames(
             Sniffer(exchanges),
             limits.frame_bytes,

@@ -31,6 +31,8 @@ class Limits(NamedTuple):
     early_responses: int = 256
     undecided_frames: int = 16
     waiting_bytes_in_all: int = 64 * MIB
+    tls_bytes: int = MIB
+    tls_bytes_in_all: int = 64 * MIB
 
 
 LIMIT_MEANINGS: Final = {
@@ -59,6 +61,10 @@ LIMIT_MEANINGS: Final = {
     "those after are lost (undecided-limit)",
     "waiting_bytes_in_all": "bytes of such responses and frames of all connections; the connection "
     "with the newest lets go (early-limit, undecided-limit)",
+    "tls_bytes": "TLS records of one connection that are not whole, or wait for a hello; of more, "
+    "the connection stays encrypted (tls-held-limit)",
+    "tls_bytes_in_all": "the same of all connections; the one that waits longest stays encrypted "
+    "(tls-held-limit)",
 }
 
 UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}

@@ -161,6 +161,15 @@ def silent() -> bytes:
     return asked(1).client(heartbeat(2), gap_ns=61 * SECOND).broker(beaten(2)).pcap()
 
 
+HELLO = bytes.fromhex("160301002d010000290303") + bytes(32) + bytes.fromhex("00000213010100")
+TLS_RECORD = b"\x17\x03\x03\x01\x00" + bytes(256)
+
+
+def waiting_tls() -> bytes:
+    """A ClientHello, and records that wait for a ServerHello which does not come."""
+    return conversation().client(HELLO, *[TLS_RECORD] * 20).pcap()
+
+
 ANSWERED = ["answered"]
 UNANSWERED = ["unanswered"]
 ORPHAN = ["orphan"]
@@ -208,4 +217,6 @@ CASES = {
     "waiting_bytes_in_all": Case(
         answered_early(), 600, ANSWERED * 4 + ORPHAN, SOME_EARLY, ["early-limit"]
     ),
+    "tls_bytes": Case(waiting_tls(), 4000, [], [], ["tls-held-limit"]),
+    "tls_bytes_in_all": Case(waiting_tls(), 4000, [], [], ["tls-held-limit"]),
 }  # fmt: skip

@@ -421,7 +421,7 @@ class ConnectionRows(Rows):
     def _add_tls(self, facts: TlsFacts | None) -> None:
         b = self.buffer
         if facts is None:
-            for _ in range(5):
+            for _ in range(6):
                 write_i64_le(b, NULL)
             return
         write_i64_le(b, self.column("tls_version").index_or_null(facts.version))
@@ -430,6 +430,7 @@ class ConnectionRows(Rows):
         write_i64_le(b, self.column("tls_cipher").index_or_null(facts.cipher))
         resumed = facts.is_resumed
         write_i64_le(b, NULL if resumed is None else 1 if resumed else 0)
+        write_i64_le(b, self.column("tls_undecrypted").index_or_null(facts.undecrypted))
 
 
 def retransmitted_bytes(counts: DirectionCounts) -> i64:

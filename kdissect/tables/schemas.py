@@ -162,6 +162,13 @@ CONNECTIONS = Table(
         Column("tls_alpn", TEXT, "", "protocol the server chose by ALPN"),
         Column("tls_cipher", TEXT, "", "cipher suite the server chose, by IANA's name"),
         Column("tls_resumed", BOOL, "", "the session goes on from an earlier handshake"),
+        Column(
+            "tls_undecrypted",
+            TEXT,
+            "",
+            "why nothing of TLS was decrypted: no hellos, no ClientHello, no ServerHello, "
+            "no secrets, wrong secrets, unsupported, limit, loss",
+        ),
         Column("sasl_mechanism", TEXT, "", "SASL mechanism"),
         Column("sasl_user", TEXT, "", "SASL user name, where it travels in clear"),
         Column(

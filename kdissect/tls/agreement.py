@@ -17,6 +17,7 @@ from kdissect.tls.keylog import (
     MASTER,
     SERVER_HANDSHAKE,
     SERVER_TRAFFIC,
+    SESSION,
     KeyLog,
 )
 from kdissect.tls.reports import Reports
@@ -26,6 +27,15 @@ VERSIONS: Final = {
     0x0300: "SSL 3.0", 0x0301: "TLS 1.0", 0x0302: "TLS 1.1", 0x0303: "TLS 1.2", 0x0304: "TLS 1.3",
 }  # fmt: skip
 DECRYPTED_VERSIONS: Final = range(0x0301, 0x0305)
+# Why a session stays encrypted.
+NO_HELLOS: Final = "no hellos"
+NO_CLIENT_HELLO: Final = "no ClientHello"
+NO_SERVER_HELLO: Final = "no ServerHello"
+NO_SECRETS: Final = "no secrets"
+WRONG_SECRETS: Final = "wrong secrets"
+UNSUPPORTED: Final = "unsupported"
+LIMIT: Final = "limit"
+LOSS: Final = "loss"
 
 
 class Masters:
@@ -57,6 +67,8 @@ class Agreement:
         self.is_resumed: bool | None = None
         self.has_early_data = False
         self.hellos: list[Hello | None] = [None, None]
+        # Why there are no keys although both hellos are known.
+        self.lack = ""
         self._keys = keys
         self._masters = masters
         self._reports = reports
@@ -102,11 +114,30 @@ class Agreement:
             return self._traffic_keys(direction, suite, client.random)
         master = self._master(client, server)
         if master is None:
+            self.lack = NO_SECRETS
             return None
         keys = keys_of_master(self.version, suite, master, client.random, server.random)
         mine = keys[0] if direction == self.client else keys[1]
         is_mac_outside = hellos.ENCRYPT_THEN_MAC in server.extensions
         return SessionKeys(make_opener(self.version, suite, mine, is_mac_outside))
+
+    @property
+    def missing_hello(self) -> str:
+        """Which hello is not known, "" when both are."""
+        if self.client < 0:
+            return NO_HELLOS
+        if self.hellos[self.client] is None:
+            return NO_CLIENT_HELLO
+        return NO_SERVER_HELLO if self.hellos[1 - self.client] is None else ""
+
+    def note_missing_hello(self) -> None:
+        """Tell of secrets that are of no use without the server's hello."""
+        client = self.hellos[self.client] if self.client >= 0 else None
+        if self.missing_hello != NO_SERVER_HELLO or client is None:
+            return
+        if self._keys.has_any(client.random):
+            text = "secrets are known, but not the cipher suite: the ServerHello is missing"
+            self._reports.tell("tls-undecryptable", text)
 
     # Hellos
 
@@ -147,12 +178,15 @@ class Agreement:
         )
         handshake, traffic = (self._keys.find(label, client_random) for label in labels)
         if handshake is None and traffic is None:
+            self.lack = NO_SECRETS
             return None
         return TrafficKeys(suite, (handshake, traffic))
 
     def _master(self, client: Hello, server: Hello) -> bytes | None:
         """The log's, or that of the session which is resumed."""
         master = self._keys.find(MASTER, client.random)
+        if master is None and server.session_id:
+            master = self._keys.find(SESSION, server.session_id)
         if master is None and self.is_resumed:
             master = self._masters.find(client.session_id) or self._masters.find(client.ticket)
         if master is not None:
@@ -176,7 +210,8 @@ class Agreement:
 
     def _note_unsupported(self, client: Hello, server: Hello) -> None:
         """Keys that are known, but of no use."""
-        if self._keys.has_any(client.random):
+        self.lack = UNSUPPORTED
+        if self._keys.has_any(client.random, server.session_id):
             what = f"compression method {server.compression}" if server.compression else "this"
             version = VERSIONS.get(self.version, f"version 0x{self.version:04x}")
             text = f"{version} with {suite_name(server.suite)}: {what} is not decrypted"

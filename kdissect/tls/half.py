@@ -22,6 +22,8 @@ from kdissect.tls.records import (
 # Records in a row that no key opens before a direction is given up. A server's handshake without
 # the handshake's secrets is some records more than its four messages.
 MAX_FAILURES: Final = 16
+# What a record that waits takes beside its bytes; an empty one has five.
+WAITING_COST: Final = 512
 
 
 class Half:
@@ -57,8 +59,9 @@ class Half:
 
     @property
     def held(self) -> int:
-        """Bytes that are held."""
-        return self.cutter.held + self._waiting_size + self.messages.held
+        """Memory that is taken by what is held."""
+        waiting = self._waiting_size + len(self.waiting) * WAITING_COST
+        return self.cutter.held + waiting + self.messages.held
 
     @property
     def own(self) -> int:
@@ -155,7 +158,8 @@ class Half:
         size = captured_size(record)
         self.encrypted += size
         self.messages.reset()
-        if not is_early:
+        # Where many numbers are tried, not even early data may fail for long.
+        if not is_early or (self.epochs is not None and self.epochs.unsure):
             self._failures += 1
         if self._failures >= MAX_FAILURES:
             return True

@@ -77,7 +77,7 @@ class Messages:
     """Puts handshake messages together from the contents of records."""
 
     def __init__(self) -> None:
-        self._buffer = b""
+        self._buffer = bytearray()
 
     @property
     def held(self) -> int:
@@ -99,14 +99,14 @@ class Messages:
             end = at + MESSAGE_HEADER + size
             if end > len(self._buffer):
                 break
-            found.append((self._buffer[at], self._buffer[at + MESSAGE_HEADER : end]))
+            found.append((self._buffer[at], bytes(self._buffer[at + MESSAGE_HEADER : end])))
             at = end
-        self._buffer = self._buffer[at:]
+        del self._buffer[:at]
         return found
 
     def reset(self) -> None:
         """What is held is not going on."""
-        self._buffer = b""
+        self._buffer.clear()
 
 
 class _Cursor:

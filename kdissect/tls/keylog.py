@@ -1,9 +1,11 @@
 """The NSS key log: secrets of TLS sessions, as clients and servers write them for debugging.
 
     line = label SP 64 hex digits client random SP hex digits secret        (or a # comment)
+         | "RSA Session-ID:" hex digits SP "Master-Key:" hex digits
 
-https://www.ietf.org/archive/id/draft-ietf-tls-keylogfile-05.html. No text that leaves this module
-has anything of a line in it but its number.
+https://www.ietf.org/archive/id/draft-ietf-tls-keylogfile-05.html; the second form is OpenSSL's and
+Wireshark's, for sessions of TLS 1.0 to 1.2 by the id that the server gave them. No text that leaves
+this module has anything of a line in it but its number.
 """
 
 from collections.abc import Callable
@@ -22,12 +24,16 @@ SERVER_TRAFFIC: Final = "SERVER_TRAFFIC_SECRET_0"
 USED: Final = frozenset(
     (MASTER, CLIENT_EARLY, CLIENT_HANDSHAKE, SERVER_HANDSHAKE, CLIENT_TRAFFIC, SERVER_TRAFFIC)
 )
-# Of exporters, of encrypted hellos, and of premaster secrets, which newer programs do not write.
+SESSION: Final = "RSA Session-ID"  # a master secret by session id instead of client random
+# Of exporters, of encrypted hellos, and premaster secrets: to make a master secret of one takes all
+# handshake messages where both sides can extended_master_secret, and newer programs write none.
 PASSED_OVER: Final = frozenset(
     ("EXPORTER_SECRET", "EARLY_EXPORTER_SECRET", "ECH_SECRET", "ECH_CONFIG", "RSA",
      "PMS_CLIENT_RANDOM")
 )  # fmt: skip
+SESSION_WORDS: Final = (b"RSA", b"Session-ID", b"Master-Key")
 RANDOM_SIZE: Final = 32
+LONGEST_SESSION_ID: Final = 32
 MASTER_SIZE: Final = 48
 SECRET_SIZES: Final = frozenset((MAC_SIZES["sha256"], MAC_SIZES["sha384"]))
 # Sessions of three lines of 180 bytes: a broker's log of a day, 100 MB here.
@@ -36,8 +42,9 @@ MAX_BAD_LINES: Final = 10  # told of one by one
 
 
 class KeyLog:
-    """Secrets by label and client random. `problems` grows until the owner takes it away.
+    """Secrets by label and client random, with the label SESSION by session id.
 
+    `problems` grows until the owner takes it away.
     `read_more` is called once, when a secret is asked for that is not there: who made the log may
     know where more of them are.
     """
@@ -53,18 +60,19 @@ class KeyLog:
     def __repr__(self) -> str:
         return f"<KeyLog of {len(self._secrets)} secrets>"
 
-    def find(self, label: str, client_random: bytes) -> bytes | None:
+    def find(self, label: str, name: bytes) -> bytes | None:
         """A secret, or None."""
-        found = self._secrets.get((label, client_random))
+        found = self._secrets.get((label, name))
         if found is None and self.read_more is not None:
             read_more, self.read_more = self.read_more, None
             read_more()
-            found = self._secrets.get((label, client_random))
+            found = self._secrets.get((label, name))
         return found
 
-    def has_any(self, client_random: bytes) -> bool:
+    def has_any(self, client_random: bytes, session_id: bytes = b"") -> bool:
         """Whether there is any secret of a session."""
-        return any((label, client_random) in self._secrets for label in USED)
+        known = any((label, client_random) in self._secrets for label in USED)
+        return known or (SESSION, session_id) in self._secrets
 
     def add(self, content: bytes, name: str) -> None:
         """Take the lines of a log; `name` is for problems."""
@@ -86,6 +94,8 @@ class KeyLog:
     def _add_line(self, words: list[bytes]) -> bool:
         """Whether it is a line of a key log."""
         label = words[0].decode("ascii", "replace")
+        if len(words) > 1 and words[1].startswith(SESSION_WORDS[1]):
+            return self._add_session(words)
         if label in PASSED_OVER:
             return True
         if label not in USED:
@@ -101,6 +111,21 @@ class KeyLog:
         if len(random) != RANDOM_SIZE or not is_sized:
             return False
         self._secrets[label, random] = secret
+        return True
+
+    def _add_session(self, words: list[bytes]) -> bool:
+        """Whether it is a line of OpenSSL's form."""
+        parts = [word.partition(b":") for word in words]
+        if tuple(part[0] for part in parts) != SESSION_WORDS:
+            return False
+        try:
+            name, secret = (bytes.fromhex(part[2].decode()) for part in parts[1:])
+        except ValueError:
+            return False
+        if len(name) > LONGEST_SESSION_ID or len(secret) != MASTER_SIZE:
+            return False
+        if name:  # a session without an id is one with a ticket, and cannot be told from others
+            self._secrets[SESSION, name] = secret
         return True
 
     def _report(self, kind: str, text: str) -> None:

@@ -25,6 +25,8 @@ MAJOR_VERSION: Final = 3
 LAST_MINOR_VERSION: Final = 4
 # 16 KiB of content and 2 KiB for compression and protection (RFC 5246, 6.2.3).
 MAX_RECORD_SIZE: Final = (16 << 10) + (2 << 10)
+# What a mark takes: one for each segment, which may have one byte.
+MARK_COST: Final = 200
 LIKELY_HEADER: Final = re.compile(rb"[\x14-\x17]\x03[\x00-\x04][\x00-\x48]", re.DOTALL)
 
 
@@ -82,8 +84,8 @@ class RecordCutter:
 
     @property
     def held(self) -> int:
-        """Bytes that wait for the rest of their record."""
-        return len(self._buffer)
+        """Memory that is taken by bytes that wait for the rest of their record."""
+        return len(self._buffer) + len(self._marks) * MARK_COST
 
     @property
     def captured(self) -> int:

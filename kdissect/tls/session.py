@@ -13,7 +13,14 @@ from typing import NamedTuple
 from kdissect.errors import Problem
 from kdissect.streams.events import Chunk, Connection, Event, Gap
 from kdissect.tls import hellos
-from kdissect.tls.agreement import VERSIONS, Agreement, Masters
+from kdissect.tls.agreement import (
+    LIMIT,
+    LOSS,
+    VERSIONS,
+    WRONG_SECRETS,
+    Agreement,
+    Masters,
+)
 from kdissect.tls.derivation import TLS_1_3
 from kdissect.tls.epochs import APPLICATION_EPOCH, TrafficKeys
 from kdissect.tls.half import MAX_FAILURES, Half, captured_size
@@ -35,7 +42,7 @@ class TlsFacts(NamedTuple):
     """What is known of a connection's TLS; "" and None are for what is not.
 
     `tls_bytes` and `encrypted_bytes` are by direction: with the plaintext that was given out they
-    are all bytes that came in.
+    are all bytes that came in. `undecrypted` says why there is no plaintext of encrypted bytes.
     """
 
     client_direction: int
@@ -47,6 +54,7 @@ class TlsFacts(NamedTuple):
     tls_bytes: tuple[int, int]
     encrypted_bytes: tuple[int, int]
     plaintext_bytes: int
+    undecrypted: str
 
 
 class Session:
@@ -55,13 +63,15 @@ class Session:
     def __init__(
         self, connection: Connection, keys: KeyLog, masters: Masters, is_start: tuple[bool, bool]
     ) -> None:
+        self.connection = connection
         self._reports = Reports(connection)
         self._agreement = Agreement(keys, masters, self._reports)
+        self._reason = ""  # why it was given up
         self._halves = (Half(connection, 0, is_start[0]), Half(connection, 1, is_start[1]))
 
     @property
     def held(self) -> int:
-        """Bytes that are held."""
+        """Memory that is taken by what is held."""
         return self._halves[0].held + self._halves[1].held
 
     @property
@@ -80,6 +90,7 @@ class Session:
             (one.own, other.own),
             (one.encrypted, other.encrypted),
             one.given + other.given,
+            self._undecrypted(),
         )
 
     def feed(self, event: Chunk | Gap) -> list[Event]:
@@ -97,19 +108,31 @@ class Session:
     def finish(self) -> None:
         """Nothing more comes."""
         self._give_up()
+        if self._undecrypted():
+            self._agreement.note_missing_hello()
         self._reports.tell_refusal(self._agreement.client)
 
     def limit(self, event: Event) -> None:
         """Too much is held: from here on bytes are only counted."""
-        text = f"{self.held} bytes of TLS wait for what comes before them: they are given up"
-        mark = Mark(-1, event.time_ns, event.packet, event.ordinal, event.capture)
-        self._reports.tell("tls-held-limit", text, mark, self.held)
+        self._reason = LIMIT
+        before = sum(half.encrypted for half in self._halves)
         self._give_up()
+        size = sum(half.encrypted for half in self._halves) - before
+        text = f"{size} bytes of TLS wait for what comes before them: they are given up"
+        mark = Mark(-1, event.time_ns, event.packet, event.ordinal, event.capture)
+        self._reports.tell("tls-held-limit", text, mark, size)
 
     def take_problems(self) -> list[Problem]:
         """The problems since the last time."""
         problems, self._reports.problems = self._reports.problems, []
         return problems
+
+    def _undecrypted(self) -> str:
+        one, other = self._halves
+        if one.given + other.given or not one.encrypted + other.encrypted:
+            return ""
+        agreed = self._agreement
+        return agreed.missing_hello or self._reason or agreed.lack or LOSS
 
     def _give_up(self) -> None:
         for half in self._halves:
@@ -161,6 +184,7 @@ class Session:
             text = f"{MAX_FAILURES} TLS records in a row that the keys do not open"
             size = captured_size(record)
             self._reports.tell("tls-undecryptable", text, record.marks[-1], size)
+            self._reason = WRONG_SECRETS
             half.give_up()
 
     def _clear(

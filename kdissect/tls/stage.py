@@ -13,6 +13,7 @@ completed the record.
 from typing import Final
 
 from kdissect.errors import Problem
+from kdissect.limits import Limits
 from kdissect.proxy_header import (
     INCOMPLETE,
     V2_FIXED,
@@ -39,9 +40,7 @@ START_SIZE: Final = 3
 LONGEST_HEADER: Final = V2_FIXED + 0xFFFF + START_SIZE
 # Chunks looked at in a direction whose start was not captured: half a megabyte of full segments.
 MAX_WATCHED: Final = 32
-# Records that are not whole, or wait for the other direction's hello; of one connection, of all.
-MAX_HELD: Final = 1 << 20
-MAX_HELD_IN_ALL: Final = 64 << 20
+DEFAULT_LIMITS: Final = Limits()
 
 
 class _Watch:
@@ -56,13 +55,17 @@ class _Watch:
 
 
 class Tls:
-    """The TLS of all connections; `problems` grows until the owner takes it away."""
+    """The TLS of all connections; `problems` grows until the owner takes it away.
+
+    Records that are not whole, or wait for the other direction's hello, take at most `max_held`
+    bytes of a connection, `max_held_in_all` of all together.
+    """
 
     def __init__(
         self,
         keys: KeyLog,
-        max_held: int = MAX_HELD,
-        max_held_in_all: int = MAX_HELD_IN_ALL,
+        max_held: int = DEFAULT_LIMITS.tls_bytes,
+        max_held_in_all: int = DEFAULT_LIMITS.tls_bytes_in_all,
     ) -> None:
         self.problems: list[Problem] = []
         self.keys = keys
@@ -70,13 +73,15 @@ class Tls:
         self._max_held = max_held
         self._max_held_in_all = max_held_in_all
         self._held = 0
+        # Sessions that hold bytes, the longest first.
+        self._holding: dict[Connection, Session] = {}
         self._watched: dict[Connection, _Watch] = {}
         self._sessions: dict[Connection, Session] = {}
         self._facts: dict[Connection, TlsFacts] = {}
 
     @property
     def held(self) -> int:
-        """Bytes that are held of all connections."""
+        """Memory that is taken by what is held of all connections."""
         return self._held
 
     def feed(self, event: Event) -> list[Event]:
@@ -120,14 +125,15 @@ class Tls:
         if header != INCOMPLETE:
             start += header
         if start == end:
-            watch.first[direction] = []
+            self._keep(watch, direction, [])
             watch.begin[direction] = chunk.position + header
             return [chunk]
         is_short = header == INCOMPLETE or (end - start < START_SIZE and data[start] in KINDS)
-        if is_short and end - chunk.start < LONGEST_HEADER:
-            watch.first[direction] = [chunk]
+        size = end - chunk.start
+        if is_short and size < LONGEST_HEADER and self._held + size <= self._max_held_in_all:
+            self._keep(watch, direction, [chunk])
             return []
-        watch.first[direction] = []
+        self._keep(watch, direction, [])
         if not is_start(data, start, end):
             self._clear(chunk.connection, direction)
             return [chunk]
@@ -147,10 +153,20 @@ class Tls:
             self._clear(chunk.connection, direction)
         return [chunk]
 
+    def _keep(self, watch: _Watch, direction: int, chunks: list[Chunk]) -> None:
+        """First bytes that are too few, in place of those before."""
+        old = watch.first[direction]
+        self._held += sum(one.end - one.start for one in chunks)
+        self._held -= sum(one.end - one.start for one in old)
+        watch.first[direction] = chunks
+
     def _take_first(self, watch: _Watch, direction: int) -> list[Event]:
         events: list[Event] = list(watch.first[direction])
-        watch.first[direction] = []
+        self._keep(watch, direction, [])
         return events
+
+    def _take_both(self, watch: _Watch) -> list[Event]:
+        return self._take_first(watch, 0) + self._take_first(watch, 1)
 
     def _clear(self, connection: Connection, direction: int) -> None:
         connection.clear_directions |= 1 << direction
@@ -165,7 +181,7 @@ class Tls:
         session = Session(connection, self.keys, self._masters, is_start)
         self._sessions[connection] = session
         watch = self._watched.pop(connection, None)
-        others: list[Event] = [] if watch is None else [*watch.first[0], *watch.first[1]]
+        others = [] if watch is None else self._take_both(watch)
         return self._feed_session(session, events + others)
 
     def _feed_session(self, session: Session, events: list[Event]) -> list[Event]:
@@ -174,21 +190,37 @@ class Tls:
         for event in events:
             if isinstance(event, Chunk | Gap):
                 out += session.feed(event)
-        self._held += session.held - before
-        if session.held > self._max_held or self._held > self._max_held_in_all:
-            self._held -= session.held
-            session.limit(events[-1])
+        self._note_held(session, before)
+        if session.held > self._max_held:
+            self._give_up(session, events[-1])
+        elif self._held > self._max_held_in_all and self._holding:
+            self._give_up(next(iter(self._holding.values())), events[-1])
         self.problems += session.take_problems()
         return out
+
+    def _note_held(self, session: Session, before: int) -> None:
+        held = session.held
+        self._held += held - before
+        if held:
+            self._holding.setdefault(session.connection, session)
+        elif before:
+            self._holding.pop(session.connection, None)
+
+    def _give_up(self, session: Session, event: Event) -> None:
+        before = session.held
+        session.limit(event)
+        self._note_held(session, before)
+        self.problems += session.take_problems()
 
     def _end(self, end: End) -> list[Event]:
         connection = end.connection
         watch = self._watched.pop(connection, None)
-        out: list[Event] = [] if watch is None else [*watch.first[0], *watch.first[1]]
+        out = [] if watch is None else self._take_both(watch)
         session = self._sessions.pop(connection, None)
         if session is not None:
-            self._held -= session.held
+            before = session.held
             session.finish()
+            self._note_held(session, before)
             self.problems += session.take_problems()
             self._facts[connection] = session.facts
         return [*out, end]

@@ -221,7 +221,7 @@ def connection_rows() -> Rows:
     rows = ConnectionRows()
     tls = TlsFacts(
         OPENER, "TLS 1.3", "b.example", "kafka", "TLS_AES_128_GCM_SHA256", False, (71, 72),
-        (81, 82), 103,
+        (81, 82), 103, "no secrets",
     )  # fmt: skip
     rows.add(state, (51, 52), (61, 62), tls)
     return rows
@@ -256,6 +256,7 @@ EXPECTED: dict[str, Row] = {
         "min_rtt_client_ns": 41, "exchanges": 17,
         "protocol": "kafka", "tls_version": "TLS 1.3", "tls_sni": "b.example",
         "tls_alpn": "kafka", "tls_cipher": "TLS_AES_128_GCM_SHA256", "tls_resumed": False,
+        "tls_undecrypted": "no secrets",
         "sasl_mechanism": "PLAIN", "sasl_user": "alice",
         "sasl_outcome": "ok", "sasl_logins": 2,
         "client_software_name": "librdkafka", "client_software_version": "2.4.0",

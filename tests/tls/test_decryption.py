@@ -1,5 +1,7 @@
 """What real OpenSSL sessions carry comes out, for every cipher suite and version."""
 
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -131,6 +133,49 @@ def test_a_resumed_session_of_tls_1_2_needs_only_the_first_secret(has_tickets: b
     plain = read_plain(first, then=again)
     assert plain.streams == again.sent
     assert plain.problems == []
+
+
+def session_lines(talk: Talk) -> bytes:
+    """The log of OpenSSL's form: by the id that the server gave the session, in its hello."""
+    (line,) = [line for line in talk.keylog.splitlines() if line.startswith(b"CLIENT_RANDOM")]
+    (hello,) = [data for is_client, data in talk.flights[:2] if not is_client]
+    name = hello[9 + 34 + 1 :][: hello[9 + 34]]
+    return b"RSA Session-ID:" + name.hex().encode() + b" Master-Key:" + line.split()[2] + b"\n"
+
+
+@pytest.mark.parametrize("version", ["TLS 1.0", "TLS 1.2"])
+def test_master_secrets_by_session_id_decrypt(version: str) -> None:
+    """The resumed session too, which has the same id."""
+    setup = Setup(version, "AES128-SHA" if version == "TLS 1.0" else "", has_tickets=False)
+    peers = Peers(setup)
+    first, session = peers.meet(TURNS)
+    again, _ = peers.meet(TURNS, session)
+    lines = session_lines(first)
+    assert session_lines(again) == lines
+    for talk in (first, again):
+        plain = read_plain(replace(talk, keylog=lines))
+        assert (plain.streams, plain.problems) == (talk.sent, [])
+        assert plain.facts is not None
+        assert plain.facts.undecrypted == ""
+
+
+def test_records_that_others_are_missing_before_are_not_given_with_a_wrong_block() -> None:
+    """TLS 1.0, the MAC behind the ciphertext: the last block of the record before is not in it."""
+    talk = make_talk(Setup("TLS 1.0", "ECDHE-ECDSA-AES128-SHA"), TURNS)
+    records = []
+    for is_client, data in talk.flights:
+        at = 0
+        while at < len(data):
+            end = at + 5 + int.from_bytes(data[at + 3 : at + 5], "big")
+            records.append((is_client, data[at:end]))
+            at = end
+    brokers = [at for at, (is_client, _) in enumerate(records) if not is_client]
+    for here, there in pairwise(brokers[4:]):
+        swapped = list(records)
+        swapped[here], swapped[there] = records[there], records[here]
+        plain = read_plain(replace(talk, flights=tuple(swapped)))
+        for chunk in plain.chunks:
+            assert chunk.data in talk.sent[chunk.direction]
 
 
 def test_the_exchanges_inside_tls_are_those_without_it(tmp_path: Path) -> None:

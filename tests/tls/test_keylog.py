@@ -14,7 +14,7 @@ import kdissect
 from kdissect.cli.program import run
 from kdissect.errors import CaptureError
 from kdissect.tables.schemas import TABLES
-from kdissect.tls.keylog import MASTER, MAX_BAD_LINES, KeyLog, read_keylog
+from kdissect.tls.keylog import MASTER, MAX_BAD_LINES, SESSION, KeyLog, read_keylog
 from tests.capture.writers import (
     make_enhanced_packet,
     make_interface_block,
@@ -61,9 +61,22 @@ def test_lines_of_a_key_log_are_read() -> None:
     assert log.problems == []
 
 
+def test_lines_by_session_id_are_read() -> None:
+    log = KeyLog()
+    secret = MASTER_SECRET.hex().encode()
+    log.add(b"RSA Session-ID:0011aa Master-Key:" + secret + b"\n", "log")
+    log.add(b"RSA Session-ID: Master-Key:" + secret + b"\nRSA 0011223344556677 " + secret, "log")
+    assert log.find(SESSION, bytes.fromhex("0011aa")) == MASTER_SECRET
+    assert log.has_any(RANDOM, bytes.fromhex("0011aa"))
+    assert not log.has_any(RANDOM)
+    assert (len(log), log.problems) == (1, [])
+
+
 @pytest.mark.parametrize(
     "line",
     [b"CLIENT_RANDOM", LINE[:-1], LINE[:-2], LINE + b" 00", b"hello", LINE.replace(b"1", b"x"),
+     b"RSA Session-ID:00", b"RSA Session-ID:0g Master-Key:" + LINE.split()[2],
+     b"RSA Session-ID:00 Master-Key:00", b"RSA Session-ID:" + b"00" * 33 + b" Master-Key:00",
      b"SERVER_TRAFFIC_SECRET_0 " + RANDOM.hex().encode() + b" 00", b"\xff\xfe C\0L\0"],
 )  # fmt: skip
 def test_a_bad_line_is_told_by_its_number_alone(line: bytes) -> None:

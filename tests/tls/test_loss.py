@@ -133,15 +133,19 @@ def test_a_gap_is_as_long_as_the_plaintext_that_is_missing(name: str) -> None:
 
 @pytest.mark.parametrize("name", SETUPS)
 def test_a_lost_hello_leaves_everything_encrypted(name: str) -> None:
+    """And it is told why; that there are secrets all the same is a problem."""
     talk = made(name)
-    for number in (4, 6):
+    for number, reason, kinds in (
+        (4, ("no ClientHello",), []), (6, ("no ServerHello",), ["tls-undecryptable"]),
+    ):  # fmt: skip
         plain = feed(Tls(key_log(talk.keylog)), talk.conversation().lose(number))
-        assert plain.problems == []
+        assert [problem.kind for problem in plain.problems] == kinds
         written = sum(len(data) for _, data in talk.flights)
         told = plain.facts
         if told is None:
             # Nothing of what is left begins with a record.
             continue
+        assert told.undecrypted in reason
         assert plain.streams == (b"", b"") or sum(map(len, plain.streams)) < written
         assert sum(told.encrypted_bytes) > written / 2
 
@@ -154,6 +158,7 @@ def test_the_capture_may_begin_anywhere() -> None:
         if count > 3:
             assert plain.facts is not None
             assert plain.facts.plaintext_bytes == 0
+            assert plain.facts.undecrypted == ("no ClientHello" if count < 6 else "no hellos")
         assert plain.problems == []
 
 
@@ -171,7 +176,7 @@ def test_packets_cut_by_a_snaplen_give_no_plaintext_and_no_problem() -> None:
         talk = made(name)
         for size in (40, 96, 600):
             plain = feed(Tls(key_log(talk.keylog)), talk.conversation().cut(size))
-            assert plain.problems == []
+            assert plain.facts is None or plain.facts.undecrypted != "no secrets"
             assert_true_parts(plain, talk)
 
 

@@ -2,13 +2,14 @@
 
 import pytest
 
+from kdissect.limits import Limits
 from kdissect.streams.connections import Streams
 from kdissect.streams.events import Chunk, Connection
 from kdissect.tls.keylog import KeyLog
-from kdissect.tls.stage import MAX_HELD, MAX_WATCHED, Tls
+from kdissect.tls.stage import MAX_WATCHED, Tls
 from tests.conversation import conversation
 from tests.exchange_builders import request, response, sized
-from tests.tls.reading import feed, key_log, run_tables
+from tests.tls.reading import Plain, feed, key_log, run_tables
 from tests.tls.talks import Setup, Talk, make_talk, say
 
 TURNS = (
@@ -17,6 +18,10 @@ TURNS = (
 )  # fmt: skip
 HELLO = bytes.fromhex("160301002d0100002903 03") + bytes(32) + bytes.fromhex("00000213010100")
 ALERT = bytes.fromhex("15030300020246")  # fatal, protocol_version
+
+
+def kinds_of(plain: Plain) -> list[str]:
+    return [problem.kind for problem in plain.problems]
 
 
 def kinds(tables: dict[str, list[dict[str, object]]]) -> list[object]:
@@ -37,6 +42,7 @@ def test_without_keys_a_connection_is_encrypted_and_no_problem(talk: Talk) -> No
     assert row["tls_version"] in ("TLS 1.0", "TLS 1.2", "TLS 1.3")
     assert row["tls_sni"] == "broker-1.example"
     assert row["tls_resumed"] is False
+    assert row["tls_undecrypted"] == "no secrets"
     assert (row["broker_side_by"], row["broker_port"]) == ("syn", 9092)
     assert row["framed_bytes_to_broker"] == row["skipped_bytes_to_broker"] == 0
     assert row["encrypted_bytes_to_broker"] > 0
@@ -49,6 +55,8 @@ def test_keys_of_other_sessions_are_no_keys(talk: Talk) -> None:
     other = make_talk(Setup("TLS 1.3"), TURNS)
     plain = feed(Tls(key_log(other.keylog)), talk.conversation())
     assert plain.streams == (b"", b"")
+    assert plain.facts is not None
+    assert plain.facts.undecrypted == "no secrets"
     assert plain.problems == []
 
 
@@ -60,6 +68,8 @@ def test_wrong_secrets_are_told_once_a_connection(talk: Talk) -> None:
     plain = feed(Tls(key_log(wrong)), talk.conversation())
     assert plain.streams == (b"", b"")
     assert {problem.kind for problem in plain.problems} <= {"tls-undecryptable"}
+    assert plain.facts is not None
+    assert plain.facts.undecrypted in ("wrong secrets", "loss")
 
 
 def test_a_capture_that_begins_inside_is_recognised(talk: Talk) -> None:
@@ -78,7 +88,8 @@ def test_one_direction_alone_is_recognised(talk: Talk) -> None:
         assert (plain.facts.server_name != "") is is_client
         assert (plain.facts.version != "") is not is_client
         assert plain.streams == (b"", b"")
-        assert plain.problems == []
+        assert plain.facts.undecrypted == ("no ServerHello" if is_client else "no ClientHello")
+        assert kinds_of(plain) == (["tls-undecryptable"] if is_client else [])
 
 
 def test_a_hello_without_an_answer_is_told() -> None:
@@ -171,15 +182,15 @@ def test_records_that_wait_for_a_hello_have_a_limit(talk: Talk) -> None:
     """The client goes on without end while the broker's hello does not come."""
     said = conversation().client(talk.flights[0][1])
     record = b"\x17\x03\x03\x40\x00" + bytes(1 << 14)
-    for _ in range(MAX_HELD // len(record) + 2):
+    for _ in range(Limits().tls_bytes // len(record) + 2):
         said = said.client(record)
     stage = Tls(key_log(talk.keylog))
     plain = feed(stage, said)
-    assert [problem.kind for problem in plain.problems] == ["tls-held-limit"]
+    assert [problem.kind for problem in plain.problems] == ["tls-held-limit", "tls-undecryptable"]
     assert stage.held == 0
     few = Tls(key_log(talk.keylog), max_held_in_all=20_000)
     plain = feed(few, say(conversation(), [talk.flights[0], (True, record * 2)]))
-    assert [problem.kind for problem in plain.problems] == ["tls-held-limit"]
+    assert [problem.kind for problem in plain.problems] == ["tls-held-limit", "tls-undecryptable"]
 
 
 def test_early_data_is_noticed() -> None:
