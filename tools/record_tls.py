@@ -1,7 +1,7 @@
 """Records sessions of `openssl s_client` and `s_server`: ``python -m tools.record_tls``.
 
-Writes tests/tls/openssl_talks.json: what Python's ssl cannot do, key updates of TLS 1.3 and
-renegotiation of TLS 1.2. A relay between the two notes who wrote what. And
+Writes tests/tls/openssl_talks.json: what Python's ssl cannot do, key updates and early data of TLS
+1.3, renegotiation of TLS 1.2. A relay between the two notes who wrote what. And
 tests/tls/small_talks.json: a few exchanges by Python's ssl, so that what fuzzing finds in an edit
 of them is found again.
 """
@@ -40,6 +40,7 @@ SMALL_TURNS = (
 PAUSE = 0.4  # seconds between what is typed; the programs answer within milliseconds
 # Typed at the client (c) and at the server (s); a letter alone is a command of the program:
 # K updates both directions' keys, k the own; R renegotiates.
+EARLY = b"early\n"
 TALKS = {
     "key-update": ("-tls1_3", [("c", "one"), ("s", "two"), ("c", "K"), ("c", "three"),
                                ("s", "four"), ("s", "k"), ("s", "five"), ("c", "six"),
@@ -125,8 +126,55 @@ def record(version: str, typed: list[tuple[str, str]]) -> dict[str, object]:
         }
 
 
+def record_early(is_accepted: bool) -> dict[str, object]:
+    """A session that goes on from one before with early data."""
+    port = free_port()
+    with tempfile.TemporaryDirectory() as directory:
+        keys, ticket, early = (Path(directory, name) for name in ("keys", "ticket", "early"))
+        early.write_bytes(EARLY)
+        option = ["-early_data"] if is_accepted else ["-max_early_data", "1000"]
+        server = subprocess.Popen(
+            ["openssl", "s_server", "-accept", str(port), "-cert", certificate(), "-tls1_3",
+             *option],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        time.sleep(PAUSE)
+        for options, typed in (
+            (["-sess_out", str(ticket)], [(server, b"hi\n")]),
+            (["-sess_in", str(ticket), "-early_data", str(early)],
+             [(None, b"one\n"), (server, b"two\n"), (None, b"three\n")]),
+        ):  # fmt: skip
+            relay = Relay(port)
+            relay.start()
+            client = subprocess.Popen(
+                ["openssl", "s_client", "-connect", f"127.0.0.1:{relay.port}", "-tls1_3",
+                 "-keylogfile", str(keys), *options],
+                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            time.sleep(2 * PAUSE)
+            for program, text in [*typed, (None, b"Q\n")]:
+                stdin = (program or client).stdin
+                assert stdin is not None
+                stdin.write(text)
+                stdin.flush()
+                time.sleep(PAUSE)
+            client.wait(5)
+            relay.join(5)
+        server.terminate()
+        server.wait(5)
+        return {
+            "flights": relay.flights,
+            "keylog": keys.read_bytes().hex(),
+            "cipher": "",
+            "is_resumed": True,
+            "sent": [((EARLY if is_accepted else b"") + b"one\nthree\n").hex(), b"two\n".hex()],
+        }
+
+
 def main() -> None:
     talks = {name: record(*asked) for name, asked in TALKS.items()}
+    talks["early-data"] = record_early(True)
+    talks["early-data-rejected"] = record_early(False)
     OUTPUT.write_text(json.dumps(talks, indent=1) + "\n")
     print(f"{OUTPUT}: {', '.join(talks)}")
     small = []

@@ -12,6 +12,7 @@ from kdissect.tls.derivation import TLS_1_3, keys_of_master
 from kdissect.tls.epochs import Epochs, SessionKeys, TrafficKeys
 from kdissect.tls.hellos import Hello
 from kdissect.tls.keylog import (
+    CLIENT_EARLY,
     CLIENT_HANDSHAKE,
     CLIENT_TRAFFIC,
     MASTER,
@@ -27,6 +28,12 @@ VERSIONS: Final = {
     0x0300: "SSL 3.0", 0x0301: "TLS 1.0", 0x0302: "TLS 1.1", 0x0303: "TLS 1.2", 0x0304: "TLS 1.3",
 }  # fmt: skip
 DECRYPTED_VERSIONS: Final = range(0x0301, 0x0305)
+# What became of early data: the server says it in EncryptedExtensions, which may be lost.
+NO_EARLY_DATA: Final = ""
+OFFERED: Final = "offered"
+ACCEPTED: Final = "accepted"
+REJECTED: Final = "rejected"
+UNKNOWN: Final = "unknown"
 # Why a session stays encrypted.
 NO_HELLOS: Final = "no hellos"
 NO_CLIENT_HELLO: Final = "no ClientHello"
@@ -65,7 +72,7 @@ class Agreement:
         self.suite_number = -1
         self.alpn = ""
         self.is_resumed: bool | None = None
-        self.has_early_data = False
+        self.early_data = NO_EARLY_DATA
         self.hellos: list[Hello | None] = [None, None]
         # Why there are no keys although both hellos are known.
         self.lack = ""
@@ -85,20 +92,25 @@ class Agreement:
         return hello.server_name if hello is not None else ""
 
     def take(self, direction: int, message: int, body: bytes) -> bool:
-        """A handshake message; whether it was one that says what the keys are."""
+        """A handshake message; whether what waits for keys can go on."""
         if message == hellos.CLIENT_HELLO:
             hello = hellos.read_client_hello(body)
             if hello is None:
                 return False
             self.client = direction
-            self._note_early_data(hello)
+            if hellos.EARLY_DATA in hello.extensions and self.early_data == NO_EARLY_DATA:
+                self.early_data = OFFERED
             self._hello(direction, hello)
             return self.is_reached
         if message == hellos.SERVER_HELLO:
             hello = hellos.read_server_hello(body)
             return hello is not None and self._server_hello(direction, hello)
         if message == hellos.ENCRYPTED_EXTENSIONS and self.version == TLS_1_3:
-            self.alpn = hellos.alpn_of(hellos.read_extensions(body)) or self.alpn
+            extensions = hellos.read_extensions(body)
+            self.alpn = hellos.alpn_of(extensions) or self.alpn
+            if self.early_data == OFFERED:
+                self.early_data = ACCEPTED if hellos.EARLY_DATA in extensions else REJECTED
+                return True
         elif message == hellos.NEW_SESSION_TICKET and self.version < TLS_1_3:
             self._note_ticket(hellos.ticket_of(body))
         return False
@@ -144,6 +156,9 @@ class Agreement:
     def _server_hello(self, direction: int, hello: Hello) -> bool:
         self.version = hello.negotiated_version
         self.suite_number = hello.suite
+        has_ticket = hellos.PRE_SHARED_KEY in hello.extensions
+        if self.early_data == OFFERED and (hello.is_retry or not has_ticket):
+            self.early_data = REJECTED
         if hello.is_retry:
             # The keys wait for the second one, and version 1.3 is certain.
             return False
@@ -180,7 +195,19 @@ class Agreement:
         if handshake is None and traffic is None:
             self.lack = NO_SECRETS
             return None
-        return TrafficKeys(suite, (handshake, traffic))
+        if not is_client or self.early_data == NO_EARLY_DATA:
+            return TrafficKeys(suite, (handshake, traffic))
+        early = self._keys.find(CLIENT_EARLY, client_random)
+        if self.early_data == ACCEPTED and early is not None:
+            return TrafficKeys(suite, (handshake, traffic), early)
+        if self.early_data != REJECTED:
+            text = "early data (0-RTT) is not decrypted: " + (
+                "CLIENT_EARLY_TRAFFIC_SECRET is not in the key log"
+                if early is None
+                else "the capture does not tell whether it was accepted"
+            )
+            self._reports.tell("tls-early-data", text)
+        return TrafficKeys(suite, (handshake, traffic), is_behind_early=True)
 
     def _master(self, client: Hello, server: Hello) -> bytes | None:
         """The log's, or that of the session which is resumed."""
@@ -201,12 +228,6 @@ class Agreement:
                 self._masters.add(ticket, master)
 
     # What is told
-
-    def _note_early_data(self, hello: Hello) -> None:
-        if hellos.EARLY_DATA in hello.extensions and not self.has_early_data:
-            self.has_early_data = True
-            text = "the client offers early data (0-RTT), which is not decrypted"
-            self._reports.tell("tls-early-data", text)
 
     def _note_unsupported(self, client: Hello, server: Hello) -> None:
         """Keys that are known, but of no use."""

@@ -4,7 +4,8 @@ Records are numbered from 0 under every key, and the number is not sent but auth
 a loss it is found by trying. An epoch is the time between two changes of keys:
 
     TLS 1.0 to 1.2   one from each ChangeCipherSpec to the next
-    TLS 1.3          handshake, then application data, then one more for each KeyUpdate
+    TLS 1.3          (early data, then) handshake, then application data, then one more for each
+                     KeyUpdate
 """
 
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ MAX_TRIES: Final = 1024
 SMALLEST_RECORD: Final = HEADER_SIZE + 1 + 16
 # KeyUpdates that a loss may have taken with it, and records under the newest keys.
 LOST_UPDATES: Final = 2
+EARLY_EPOCH: Final = -1
 HANDSHAKE_EPOCH: Final = 0
 APPLICATION_EPOCH: Final = 1
 
@@ -96,13 +98,25 @@ class SessionKeys(Epochs):
 
 
 class TrafficKeys(Epochs):
-    """The epochs of TLS 1.3; `secrets` are those of handshake and application data, or None."""
+    """The epochs of TLS 1.3; `secrets` are those of handshake and application data, or None.
 
-    def __init__(self, suite: Suite, secrets: tuple[bytes | None, bytes | None]) -> None:
+    `early` is that of early data, which then is the first epoch. With `is_behind_early` early data
+    comes that is not decrypted: until a record opens those that do not have no number.
+    """
+
+    def __init__(
+        self,
+        suite: Suite,
+        secrets: tuple[bytes | None, bytes | None],
+        early: bytes | None = None,
+        is_behind_early: bool = False,
+    ) -> None:
         super().__init__()
-        self.epoch = HANDSHAKE_EPOCH
+        self.epoch = HANDSHAKE_EPOCH if early is None else EARLY_EPOCH
         self._suite = suite
         self._secrets = list(secrets)
+        self._early = early
+        self._is_behind_early = is_behind_early
         self._openers: dict[int, Opener | None] = {}
 
     @property
@@ -124,8 +138,10 @@ class TrafficKeys(Epochs):
                 passed = number - self.sequence if epoch == self.epoch else -1
                 self._go(epoch, number + 1)
                 self.unsure = 0
+                self._is_behind_early = False
                 return Opened(found[0], found[1], opener.prefix, passed)
-        self._pass_over()
+        if not self._is_behind_early:
+            self._pass_over()
         return None
 
     def _numbers(self) -> Iterator[tuple[int, int]]:
@@ -146,13 +162,18 @@ class TrafficKeys(Epochs):
 
     def _opener(self, epoch: int) -> Opener | None:
         if epoch not in self._openers:
-            while len(self._secrets) <= epoch:
-                last = self._secrets[-1]
-                self._secrets.append(None if last is None else next_secret(self._suite, last))
-            secret = self._secrets[epoch]
+            secret = self._secret(epoch)
             self._openers[epoch] = (
                 None
                 if secret is None
                 else make_opener(TLS_1_3, self._suite, keys_of_secret(self._suite, secret))
             )
         return self._openers[epoch]
+
+    def _secret(self, epoch: int) -> bytes | None:
+        if epoch == EARLY_EPOCH:
+            return self._early
+        while len(self._secrets) <= epoch:
+            last = self._secrets[-1]
+            self._secrets.append(None if last is None else next_secret(self._suite, last))
+        return self._secrets[epoch]

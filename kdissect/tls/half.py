@@ -55,6 +55,7 @@ class Half:
         self._lost = 0
         self._lost_records = 0
         self._is_count_sure = True
+        self.has_early_data = False  # and the server accepted it, as far as is known
         self._is_padded = False  # a record had a padding, so others may
 
     @property
@@ -150,10 +151,11 @@ class Half:
         else:
             self._is_count_sure = False
 
-    def fail(self, record: Record, is_early: bool) -> bool:
+    def fail(self, record: Record, is_early: bool, is_rejected: bool) -> bool:
         """A record that no key opens is lost like one in a hole; whether that are too many.
 
-        With `is_early` it may be early data, which is not decrypted.
+        With `is_early` it may be early data, which is no loss when the server rejected it: the
+        client says it again.
         """
         size = captured_size(record)
         self.encrypted += size
@@ -163,6 +165,8 @@ class Half:
             self._failures += 1
         if self._failures >= MAX_FAILURES:
             return True
+        if is_early and is_rejected:
+            return False
         is_handshake = isinstance(self.epochs, TrafficKeys) and not self.given and not is_early
         if record.kind == APPLICATION_DATA and not is_handshake:
             self.hole = Hole(record.position, size, size, 1, None, record.marks[-1])
@@ -171,6 +175,13 @@ class Half:
             if self.epochs is not None and self.epochs.unsure:
                 self._is_count_sure = False
         return False
+
+    def end_handshake(self) -> None:
+        """What was lost before is no application data, unless early data was given or lost."""
+        if self.has_early_data:
+            self._is_count_sure = self.hole is None
+        else:
+            self.forget_loss()
 
     def forget_loss(self) -> None:
         """There was no application data in what was lost, or a gap told it."""

@@ -14,15 +14,20 @@ from kdissect.errors import Problem
 from kdissect.streams.events import Chunk, Connection, Event, Gap
 from kdissect.tls import hellos
 from kdissect.tls.agreement import (
+    ACCEPTED,
     LIMIT,
     LOSS,
+    NO_EARLY_DATA,
+    OFFERED,
+    REJECTED,
+    UNKNOWN,
     VERSIONS,
     WRONG_SECRETS,
     Agreement,
     Masters,
 )
 from kdissect.tls.derivation import TLS_1_3
-from kdissect.tls.epochs import APPLICATION_EPOCH, TrafficKeys
+from kdissect.tls.epochs import APPLICATION_EPOCH, EARLY_EPOCH, TrafficKeys
 from kdissect.tls.half import MAX_FAILURES, Half, captured_size
 from kdissect.tls.keylog import KeyLog
 from kdissect.tls.records import (
@@ -147,6 +152,7 @@ class Session:
             half.wait(one)
         elif isinstance(one, Hole):
             half.lose(one)
+            self._stop_early_data(half, out)
         elif self._is_protected(half, one):
             self._protected(half, one, out)
         else:
@@ -159,7 +165,7 @@ class Session:
 
     def _protected(self, half: Half, record: Record, out: list[Event]) -> None:
         if half.epochs is None:
-            if not self._agreement.is_reached:
+            if not self._agreement.is_reached or self._is_maybe_early(half):
                 half.wait(record)
                 self._stop_waiting()
                 return
@@ -167,11 +173,14 @@ class Session:
             if epochs is None:
                 half.give_up()
                 half.encrypted += captured_size(record)
+                self._stop_early_data(half, out)
                 return
+            half.has_early_data = is_client_early(half, self._agreement)
             half.begin(epochs)
         opened = half.open(record)
         if opened is None:
             self._fail(half, record)
+            self._stop_early_data(half, out)
         elif opened.kind == APPLICATION_DATA:
             half.give(record, opened, out)
         else:
@@ -179,8 +188,8 @@ class Session:
 
     def _fail(self, half: Half, record: Record) -> None:
         agreed = self._agreement
-        is_client = half.direction == agreed.client
-        if half.fail(record, agreed.has_early_data and is_client and not half.given):
+        is_early = agreed.early_data != NO_EARLY_DATA and half.direction == agreed.client
+        if half.fail(record, is_early and not half.given, agreed.early_data == REJECTED):
             text = f"{MAX_FAILURES} TLS records in a row that the keys do not open"
             size = captured_size(record)
             self._reports.tell("tls-undecryptable", text, record.marks[-1], size)
@@ -206,11 +215,12 @@ class Session:
         if self._agreement.take(half.direction, message, body):
             self._resume(out)
         elif isinstance(half.epochs, TrafficKeys):
-            if message == hellos.KEY_UPDATE:
+            is_end = message == hellos.END_OF_EARLY_DATA and half.epochs.epoch == EARLY_EPOCH
+            if message == hellos.KEY_UPDATE or is_end:
                 half.epochs.advance()
             elif message == hellos.FINISHED and half.epochs.epoch < APPLICATION_EPOCH:
                 half.epochs.advance()
-                half.forget_loss()
+                half.end_handshake()
 
     def _change(self, half: Half) -> None:
         """The next records of the direction are under new keys, if it is not TLS 1.3."""
@@ -228,6 +238,17 @@ class Session:
             for one in half.take_waiting():
                 self._take(half, one, out)
 
+    def _is_maybe_early(self, half: Half) -> bool:
+        """Whether it is early data of which the server has not said yet whether it takes it."""
+        return half.direction == self._agreement.client and self._agreement.early_data == OFFERED
+
+    def _stop_early_data(self, half: Half, out: list[Event]) -> None:
+        """The server's word on early data may be among what was lost: go on without it."""
+        agreed = self._agreement
+        if agreed.early_data == OFFERED and agreed.is_reached and half.direction != agreed.client:
+            agreed.early_data = UNKNOWN
+            self._resume(out)
+
     def _stop_waiting(self) -> None:
         """Give up what waits for a hello that will not come."""
         known = self._agreement.hellos
@@ -235,3 +256,8 @@ class Session:
             for half in self._halves:
                 if half.waiting:
                     half.give_up()
+
+
+def is_client_early(half: Half, agreed: Agreement) -> bool:
+    """Whether early data of the direction is, as far as is known, part of what was said."""
+    return half.direction == agreed.client and agreed.early_data in (ACCEPTED, UNKNOWN)

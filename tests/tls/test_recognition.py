@@ -191,12 +191,3 @@ def test_records_that_wait_for_a_hello_have_a_limit(talk: Talk) -> None:
     few = Tls(key_log(talk.keylog), max_held_in_all=20_000)
     plain = feed(few, say(conversation(), [talk.flights[0], (True, record * 2)]))
     assert [problem.kind for problem in plain.problems] == ["tls-held-limit", "tls-undecryptable"]
-
-
-def test_early_data_is_noticed() -> None:
-    extension = bytes.fromhex("002a0000")
-    body = HELLO[9:] + len(extension).to_bytes(2, "big") + extension
-    message = b"\x01" + len(body).to_bytes(3, "big") + body
-    hello = b"\x16\x03\x01" + len(message).to_bytes(2, "big") + message
-    plain = feed(Tls(KeyLog()), conversation().client(hello))
-    assert [problem.kind for problem in plain.problems] == ["tls-early-data"]
