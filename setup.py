@@ -31,6 +31,8 @@ COMPILED = """
     exchanges/sniffing exchanges/timing exchanges/weighing
     tables/rows tables/body_rows dissector
 """.split()  # noqa: SIM905  # a line a package
+# Nobody overrides a function of the library from outside, so calls inside it can be inlined.
+DIRECT_CALLS = ["-fvisibility=hidden", "-fno-semantic-interposition"] if os.name == "posix" else []
 MODE = os.environ.get("KDISSECT_COMPILE", "1")
 BUILDS = {"bdist_wheel", "build", "build_ext", "develop", "editable_wheel", "install"}
 
@@ -67,7 +69,10 @@ def compiled_modules() -> list[Extension]:
     print(f"kdissect: compiling {len(paths)} modules", file=sys.stderr)
     # The others are checked by `make check`, with their dependencies there.
     options = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent"]
-    return mypycify(options + paths, opt_level="3", group_name="kdissect")
+    modules = mypycify(options + paths, opt_level="3", group_name="kdissect")
+    for module in modules:
+        module.extra_compile_args += DIRECT_CALLS
+    return modules
 
 
 setup(ext_modules=compiled_modules())
