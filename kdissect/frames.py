@@ -49,7 +49,7 @@ IN_BODY: Final = 2
 IGNORED: Final = 3
 
 
-@mypyc_attr(acyclic=True)
+@mypyc_attr(acyclic=True, free_list_len=1)
 class Frame:
     """One frame of one direction of a connection.
 

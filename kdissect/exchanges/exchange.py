@@ -58,7 +58,7 @@ def is_group_api(key: i64) -> bool:
     return API_JOIN_GROUP <= key <= API_SYNC_GROUP or key in GROUP_HEARTBEATS
 
 
-@mypyc_attr(acyclic=True)
+@mypyc_attr(acyclic=True, free_list_len=1)
 class Exchange:
     """A request and what became of it; times in ns since 1970, NULL where there is none.
 

@@ -22,6 +22,12 @@ def mark_aborted(
 
     `producers` and `first_offsets` are the aborted transactions in any order, none for none.
     """
+    if not first_offsets:
+        # Nearly always: nothing is aborted.
+        for batch in batches:
+            if batch.is_transactional and not batch.is_control:
+                batch.aborted = 0
+        return
     order = sorted(zip(first_offsets, producers, strict=True))
     begun: i64 = 0
     open_producers: set[int] = set()

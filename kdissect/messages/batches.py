@@ -26,7 +26,7 @@ CONTROL_TYPES: Final = (
 )  # fmt: skip
 
 
-@mypyc_attr(acyclic=True)
+@mypyc_attr(acyclic=True, free_list_len=1)
 class Batch:
     """One entry of a records field, ``data[start:end]`` of what was scanned.
 
@@ -114,7 +114,7 @@ class Batch:
         return self.magic == 2 and (self.attributes & DELETE_HORIZON_MASK) != 0
 
 
-@mypyc_attr(acyclic=True)
+@mypyc_attr(acyclic=True, free_list_len=1)
 class BatchScan:
     """The batches of a records field, in order; every byte of it is accounted for.
 

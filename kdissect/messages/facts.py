@@ -108,7 +108,7 @@ class Interner:
         return text
 
 
-@mypyc_attr(acyclic=True)
+@mypyc_attr(acyclic=True, free_list_len=1)
 class Partition:
     """What one exchange says of one topic-partition; NULL, "" and NO_ID where it says nothing.
 

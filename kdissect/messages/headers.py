@@ -34,7 +34,7 @@ MAX_PLAUSIBLE_CLIENT_ID: Final = 255
 VENDOR_KEYS: Final = ((501, 520), (600, 602))
 
 
-@mypyc_attr(acyclic=True)
+@mypyc_attr(acyclic=True, free_list_len=1)
 class RequestHeader:
     """A request header; `client_id_size` is -1 for null and where the version has none.
 

@@ -11,7 +11,7 @@ PSH: Final = 0x08
 ACK: Final = 0x10
 
 
-@mypyc_attr(acyclic=True)
+@mypyc_attr(acyclic=True, free_list_len=1)
 class Segment:
     """One TCP segment: ``data[start:end]`` is its captured payload.
 

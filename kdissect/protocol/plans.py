@@ -83,13 +83,20 @@ class Plans:
         self.kind_of = kind_of
         self.role_count = role_count
         self.inherited = inherited
-        self.plans: dict[int, Plan] = {}
+        # By API key times two, plus one for responses, then by version; those not built are None.
+        self.plans: list[list[Plan | None]] = [[None] * count for count in _counts()]
         self.variants_known: dict[int, list[Plan]] = {}
 
     def get(self, key: i64, version: i64, is_response: bool) -> Plan:
         """The plan of one message; raises UnknownApi for keys and versions not known."""
-        plan = self.plans.get(key << 17 | version << 1 | (1 if is_response else 0))
-        return plan if plan is not None else self._build(key, version, is_response)
+        side: i64 = key * 2 + (1 if is_response else 0)
+        if 0 <= side < len(self.plans):
+            of_side = self.plans[side]
+            if 0 <= version < len(of_side):
+                plan = of_side[version]
+                if plan is not None:
+                    return plan
+        return self._build(key, version, is_response)
 
     def variants(self, key: i64, version: i64, is_response: bool) -> list[Plan]:
         """Plans of the other layouts that releases had under this version; mostly there is none.
@@ -123,5 +130,10 @@ class Plans:
             raise UnknownApi(f"no layout for {api_name(key)} v{version}")
         spec = api.definition().layouts["response" if is_response else "request"]
         plan = self._projection(spec, version, is_response)
-        self.plans[key << 17 | version << 1 | (1 if is_response else 0)] = plan
+        self.plans[key * 2 + (1 if is_response else 0)][version] = plan
         return plan
+
+
+def _counts() -> list[int]:
+    """How many versions each side of an API may have, for all keys in order."""
+    return [APIS[key].highest + 1 for key in sorted(APIS) for _ in range(2)]

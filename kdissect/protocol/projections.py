@@ -7,6 +7,7 @@ plain reader, whose `project` is its `skip`.
 from typing import Final
 
 from librt.strings import read_i16_be, read_i32_be, read_i64_be
+from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from kdissect.errors import DecodeError
@@ -16,7 +17,7 @@ from kdissect.protocol.primitives import (
     read_length32,
     read_unsigned_varint,
 )
-from kdissect.protocol.readers import NULL, Reader, Shape, Sink
+from kdissect.protocol.readers import NULL, Reader, Shape, Sink, packed
 from kdissect.protocol.structures import (
     ArrayReader,
     FixedRun,
@@ -49,24 +50,29 @@ class KeptRun(FixedRun):
 
     def __init__(self, names: list[str], sizes: list[int]) -> None:
         super().__init__(names, sizes)
-        self.places: list[int] = []
-        self.hows: list[int] = []
-        self.slots: list[int] = []
+        self.places = vec[i64]()
+        self.hows = vec[i64]()
+        self.slots = vec[i64]()
 
     def keep(self, place: int, how: int, slot: int) -> None:
         """Keep the field `place` bytes from the start in `slot`; `how` is one of the AS_."""
-        self.places.append(place)
-        self.hows.append(how)
-        self.slots.append(slot)
+        self.places = append(self.places, place)
+        self.hows = append(self.hows, how)
+        self.slots = append(self.slots, slot)
 
     def project(self, data: bytes, offset: i64, sink: Sink) -> i64:
         end = offset + self.fixed_size
         # After this no read below can leave the data, and offsets are never negative.
         if end > len(data):
             raise self.truncated(data, offset)
-        for index in range(len(self.slots)):
-            value = fixed_value(data, offset + self.places[index], self.hows[index])
-            sink.slots[self.slots[index]] = value
+        places = self.places
+        hows = self.hows
+        slots = self.slots
+        kept = sink.slots
+        index: i64 = 0
+        while index < len(slots):
+            kept[slots[index]] = fixed_value(data, offset + places[index], hows[index])
+            index += 1
         return end
 
 
@@ -207,7 +213,7 @@ class ProjectedStruct(Reader):
         self.is_flexible = plain.is_flexible
         self.tag_fields = tag_fields
         self.has_tag_fields = len(tag_fields) > 0
-        self.resets = resets
+        self.resets = packed(resets)
         self.shape = shape
 
     def read(self, data: bytes, offset: i64) -> tuple[object, i64]:

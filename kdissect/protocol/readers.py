@@ -11,7 +11,7 @@ the message. Errors get their path while they unwind. Arrays and structs are in 
 
 from typing import Final
 
-from librt.vecs import vec
+from librt.vecs import append, vec
 from mypy_extensions import i64, mypyc_attr
 
 from kdissect.protocol.primitives import (
@@ -53,8 +53,16 @@ class Shape:
     def __init__(self, kind: i64, path: str, slots: list[int], names: list[str]) -> None:
         self.kind = kind
         self.path = path
-        self.slots = slots
+        self.slots = packed(slots)
         self.names = names
+
+
+def packed(numbers: list[int]) -> vec[i64]:
+    """The numbers side by side, so that none has to be unboxed where it is used."""
+    result = vec[i64]()
+    for number in numbers:
+        result = append(result, number)
+    return result
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

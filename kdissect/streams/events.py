@@ -156,7 +156,7 @@ class Event:
         self.capture = capture
 
 
-@mypyc_attr(acyclic=True)
+@mypyc_attr(acyclic=True, free_list_len=1)
 class Chunk(Event):
     """Stream bytes ``data[start:end]``, the first at `position`, in order and given once."""
 
