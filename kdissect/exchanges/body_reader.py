@@ -65,6 +65,8 @@ class BodyReader:
         self.groups = GroupProtocols()
         self.sessions = FetchSessions()
         self.sink = FactSink(self.interner, names)
+        # Other sinks meet few bodies of many layouts, most of which do not fit.
+        self.sink.takes_short_ways = True
         self.sink.keeps_batches = keeps_batches
         self.sink.keeps_records = keeps_records
         self.plans: Plans = fact_plans()

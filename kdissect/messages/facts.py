@@ -177,7 +177,18 @@ class FactSink(Sink):
         self.entities: list[str] = []
         self.aborted_producers: list[int] = []
         self.aborted_offsets: list[int] = []
+        self._forget_rare_texts()
         self.begin()
+
+    def _forget_rare_texts(self) -> None:
+        """Those of a few APIs: one flag says that there are any."""
+        self.has_rare_texts: bool = False
+        self.software_name: str = ""
+        self.software_version: str = ""
+        self.mechanism: str = ""
+        self.auth_bytes: bytes = b""
+        self.protocol_type: str = ""
+        self.protocol_name: str = ""
 
     def begin(self) -> None:
         """Forget the facts of the body before."""
@@ -208,12 +219,8 @@ class FactSink(Sink):
         self.has_records: bool = False
         self.group: str = ""
         self.transactional_id: str = ""
-        self.software_name: str = ""
-        self.software_version: str = ""
-        self.mechanism: str = ""
-        self.auth_bytes: bytes = b""
-        self.protocol_type: str = ""
-        self.protocol_name: str = ""
+        if self.has_rare_texts:
+            self._forget_rare_texts()
         # Why entries of a records field were passed over; "" when all hold together.
         self.corrupt_records: str = ""
         # Topic of the partition rows that follow; spans differ per body, so compare spans first.
@@ -241,7 +248,8 @@ class FactSink(Sink):
         if kind & HAS_PARTITION:
             self._partition_row(shape, data)
         elif kind & HAS_TOPIC:
-            self._set_topic(shape, data)
+            slots = self.slots
+            self.set_topic(data, slots[shape.slots[TOPIC]], slots[shape.slots[TOPIC_ID]])
             self.topic_count += 1
         if kind & HAS_ERROR:
             self._error_row(shape, data, ERROR, ERROR_MESSAGE, kind)
@@ -263,21 +271,22 @@ class FactSink(Sink):
         return self.slots[shape.slots[role]]
 
     def _text(self, shape: Shape, data: bytes, role: i64) -> str:
-        span = self.slots[shape.slots[role]]
+        return self.span_text(data, self.slots[shape.slots[role]])
+
+    def span_text(self, data: bytes, span: i64) -> str:
+        """The text at a span, which must be within `data`; "" for NULL."""
         if span == NULL:
             return ""
         start = span >> 32
         return self.interner.text(data[start : start + (span & 0xFFFFFFFF)])
 
-    def _set_topic(self, shape: Shape, data: bytes) -> None:
-        """Make the shape's topic the current one, and learn its name when both are there."""
-        span = self.slots[shape.slots[TOPIC]]
-        id_span = self.slots[shape.slots[TOPIC_ID]]
+    def set_topic(self, data: bytes, span: i64, id_span: i64) -> None:
+        """Make a topic the current one, and learn its name when id and name are there."""
         if span == self.topic_span and id_span == self.topic_id_span:
             return
         self.topic_span = span
         self.topic_id_span = id_span
-        self.topic = self._text(shape, data, TOPIC)
+        self.topic = self.span_text(data, span)
         if id_span == NULL:
             self.topic_id = NO_ID
             return
@@ -290,33 +299,69 @@ class FactSink(Sink):
             self.topic = self.names.get(self.topic_id, "")
 
     def _partition_row(self, shape: Shape, data: bytes) -> None:
-        self._set_topic(shape, data)
         slots = self.slots
         at = shape.slots
-        row = Partition(self.topic, self.topic_id, slots[at[PARTITION]])
-        row.error_code = slots[at[ERROR]]
-        row.base_offset = slots[at[BASE_OFFSET]]
-        row.fetch_offset = slots[at[FETCH_OFFSET]]
-        row.committed_offset = slots[at[COMMITTED_OFFSET]]
-        row.high_watermark = slots[at[HIGH_WATERMARK]]
-        row.last_stable_offset = slots[at[LAST_STABLE_OFFSET]]
-        row.log_start_offset = slots[at[LOG_START_OFFSET]]
-        row.leader_epoch = slots[at[LEADER_EPOCH]]
-        row.preferred_read_replica = slots[at[PREFERRED_READ_REPLICA]]
+        self.set_topic(data, slots[at[TOPIC]], slots[at[TOPIC_ID]])
+        self.add_partition(
+            slots[at[PARTITION]],
+            slots[at[ERROR]],
+            slots[at[BASE_OFFSET]],
+            slots[at[FETCH_OFFSET]],
+            slots[at[COMMITTED_OFFSET]],
+            slots[at[HIGH_WATERMARK]],
+            slots[at[LAST_STABLE_OFFSET]],
+            slots[at[LOG_START_OFFSET]],
+            slots[at[LEADER_EPOCH]],
+            slots[at[PREFERRED_READ_REPLICA]],
+        )
         if at[RECORDS] != 0:
-            self.has_records = True
-            span = slots[at[RECORDS]]
-            if span != NULL and slots[at[POSITION]] <= 0:
-                self._records(row, data, span >> 32, span & 0xFFFFFFFF)
-                if slots[at[ABORTED_COUNT]] != NULL and row.batches is not None:
-                    mark_aborted(data, row.batches, self.aborted_producers, self.aborted_offsets)
-            elif span != NULL:
-                row.record_bytes = span & 0xFFFFFFFF
-                self.record_bytes += row.record_bytes
+            position = slots[at[POSITION]]
+            self.add_records(data, slots[at[RECORDS]], position, slots[at[ABORTED_COUNT]])
+
+    def add_partition(
+        self,
+        partition: i64,
+        error_code: i64,
+        base_offset: i64,
+        fetch_offset: i64,
+        committed_offset: i64,
+        high_watermark: i64,
+        last_stable_offset: i64,
+        log_start_offset: i64,
+        leader_epoch: i64,
+        preferred_read_replica: i64,
+    ) -> None:
+        """One more partition of the current topic; NULL for what is not said of it."""
+        row = Partition(self.topic, self.topic_id, partition)
+        row.error_code = error_code
+        row.base_offset = base_offset
+        row.fetch_offset = fetch_offset
+        row.committed_offset = committed_offset
+        row.high_watermark = high_watermark
+        row.last_stable_offset = last_stable_offset
+        row.log_start_offset = log_start_offset
+        row.leader_epoch = leader_epoch
+        row.preferred_read_replica = preferred_read_replica
+        self.partitions.append(row)
+
+    def add_records(self, data: bytes, span: i64, position: i64, aborted_count: i64) -> None:
+        """The records at a span, or none for NULL, are of the partition added last.
+
+        `position` is that in a snapshot of which they are a piece, `aborted_count` of how many
+        aborted transactions the response says that they touch, NULL when it does not.
+        """
+        self.has_records = True
+        row = self.partitions[-1]
+        if span != NULL and position <= 0:
+            self._records(row, data, span >> 32, span & 0xFFFFFFFF)
+            if aborted_count != NULL and row.batches is not None:
+                mark_aborted(data, row.batches, self.aborted_producers, self.aborted_offsets)
+        elif span != NULL:
+            row.record_bytes = span & 0xFFFFFFFF
+            self.record_bytes += row.record_bytes
         if self.aborted_producers:
             self.aborted_producers = []
             self.aborted_offsets = []
-        self.partitions.append(row)
 
     def _records(self, row: Partition, data: bytes, start: i64, size: i64) -> None:
         """Walk the batch headers of a records field and count what they say."""
@@ -415,17 +460,18 @@ class FactSink(Sink):
         self.session_epoch = slots[at[SESSION_EPOCH]]
         self.group = self._text(shape, data, GROUP) or self.group
         self.transactional_id = self._text(shape, data, TRANSACTIONAL_ID)
-        if at[SOFTWARE_NAME] != 0:
-            self.software_name = self._text(shape, data, SOFTWARE_NAME)
-            self.software_version = self._text(shape, data, SOFTWARE_VERSION)
-        if at[PROTOCOL_TYPE] != 0:
-            self.protocol_type = self._text(shape, data, PROTOCOL_TYPE)
-        if at[PROTOCOL_NAME] != 0:
-            self.protocol_name = self._text(shape, data, PROTOCOL_NAME)
-        if at[MECHANISM] != 0:
-            self.mechanism = self._text(shape, data, MECHANISM)
-        if at[AUTH_BYTES] != 0:
-            span = slots[at[AUTH_BYTES]]
-            if span != NULL:
-                start = span >> 32
-                self.auth_bytes = data[start : start + (span & 0xFFFFFFFF)]
+        rare = at[SOFTWARE_NAME] | at[PROTOCOL_TYPE] | at[PROTOCOL_NAME] | at[MECHANISM]
+        if rare | at[AUTH_BYTES] != 0:
+            self._rare_texts(shape, data)
+
+    def _rare_texts(self, shape: Shape, data: bytes) -> None:
+        self.has_rare_texts = True
+        self.software_name = self._text(shape, data, SOFTWARE_NAME)
+        self.software_version = self._text(shape, data, SOFTWARE_VERSION)
+        self.protocol_type = self._text(shape, data, PROTOCOL_TYPE)
+        self.protocol_name = self._text(shape, data, PROTOCOL_NAME)
+        self.mechanism = self._text(shape, data, MECHANISM)
+        span = self._value(shape, AUTH_BYTES)
+        if span != NULL:
+            start = span >> 32
+            self.auth_bytes = data[start : start + (span & 0xFFFFFFFF)]

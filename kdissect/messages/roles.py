@@ -3,6 +3,7 @@
 from typing import Final
 
 from kdissect.messages import facts
+from kdissect.messages.short_ways import short_way_of
 from kdissect.protocol.plans import Plans, Role
 from kdissect.protocol.specs import FieldSpec
 
@@ -121,7 +122,7 @@ def kind_of(roles: frozenset[int], is_body: bool) -> int:
 
 def fact_plans() -> Plans:
     """The projected decodes of all API messages, with the roles that `facts.FactSink` takes."""
-    return Plans(request_role, response_role, kind_of, facts.ROLE_COUNT, INHERITED)
+    return Plans(request_role, response_role, kind_of, facts.ROLE_COUNT, INHERITED, short_way_of)
 
 
 def _role(field: FieldSpec, fields: dict[str, int]) -> Role | None:

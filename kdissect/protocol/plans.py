@@ -13,6 +13,7 @@ from mypy_extensions import i64
 
 from kdissect.errors import UnknownApi
 from kdissect.protocol.apis import APIS, api_name, find_api
+from kdissect.protocol.generated import FAILED, Read, ShortWayOf, generate, is_worth_it
 from kdissect.protocol.layouts import build_reader
 from kdissect.protocol.primitives import check_offset
 from kdissect.protocol.projector import KindOf, Projector, Role, RoleOf, Scope
@@ -28,22 +29,38 @@ class Plan:
     """The projected decode of one layout; `shapes` are those of all its rows.
 
     `spec` and `version` say of what. A sink may be used with any number of plans in turn.
+    `generated` is the same as a Python function, where that is faster (see `generated`).
     """
 
     def __init__(
-        self, spec: MessageSpec, version: int, reader: Reader, shapes: list[Shape], slot_count: i64
+        self,
+        spec: MessageSpec,
+        version: int,
+        reader: Reader,
+        shapes: list[Shape],
+        slot_count: i64,
+        short_way_of: ShortWayOf | None,
     ) -> None:
         self.spec = spec
         self.version = version
         self.reader = reader
         self.shapes = shapes
         self.slot_count = slot_count
+        self.short_way_of = short_way_of if is_worth_it() else None
+        self.generated: Read | None = None
 
     def run(self, data: bytes, offset: i64, sink: Sink) -> i64:
         """Decode the body at `offset` into `sink`; the offset behind it. Raises DecodeError."""
         if len(sink.slots) < self.slot_count:
             sink.slots = vec[i64]([NULL] * self.slot_count)
         check_offset(data, offset, 0, "body")
+        if self.short_way_of is not None and sink.takes_short_ways:
+            if self.generated is None:
+                self.generated = generate(self.reader, self.short_way_of)
+            end: i64 = self.generated(data, offset, sink)
+            if end != FAILED:
+                return end
+            sink.begin()
         return self.reader.project(data, offset, sink)
 
 
@@ -54,6 +71,7 @@ def build_projection(
     kind_of: KindOf,
     role_count: int,
     inherited: frozenset[int] | None = None,
+    short_way_of: ShortWayOf | None = None,
 ) -> Plan:
     """The projected decode of one version; None in `inherited` means all roles.
 
@@ -64,7 +82,7 @@ def build_projection(
         raise UnknownApi(f"no layout for {spec.name} v{version}")
     projector = Projector(spec, version, role_of, kind_of, role_count, inherited)
     reader = projector.struct(spec.fields, (), "", Scope(None))
-    return Plan(spec, version, reader, projector.shapes, projector.slot_count)
+    return Plan(spec, version, reader, projector.shapes, projector.slot_count, short_way_of)
 
 
 class Plans:
@@ -77,12 +95,14 @@ class Plans:
         kind_of: KindOf,
         role_count: int,
         inherited: frozenset[int] | None = None,
+        short_way_of: ShortWayOf | None = None,
     ) -> None:
         self.request_roles = request_roles
         self.response_roles = response_roles
         self.kind_of = kind_of
         self.role_count = role_count
         self.inherited = inherited
+        self.short_way_of = short_way_of
         # By API key times two, plus one for responses, then by version; those not built are None.
         self.plans: list[list[Plan | None]] = [[None] * count for count in _counts()]
         self.variants_known: dict[int, list[Plan]] = {}
@@ -121,7 +141,13 @@ class Plans:
     def _projection(self, spec: MessageSpec, version: int, is_response: bool) -> Plan:
         role_of = self.response_roles if is_response else self.request_roles
         return build_projection(
-            spec, version, role_of, self.kind_of, self.role_count, self.inherited
+            spec,
+            version,
+            role_of,
+            self.kind_of,
+            self.role_count,
+            self.inherited,
+            self.short_way_of,
         )
 
     def _build(self, key: int, version: int, is_response: bool) -> Plan:

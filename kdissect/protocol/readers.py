@@ -71,11 +71,16 @@ class Sink:
 
     Slot 0 is always NULL. Integers and bools are stored as they are; strings, bytes and records as
     span ``offset << 32 | length``; uuid and float64 as their offset; counted arrays as their
-    count. Null is NULL.
+    count. Null is NULL. With `takes_short_ways` set, which only a sink for short ways may have, its
+    bodies are read by generated decodes where that is faster (see `generated`).
     """
 
     def __init__(self) -> None:
+        self.takes_short_ways: bool = False
         self.slots: vec[i64] = vec[i64]([NULL] * FIRST_SLOTS)
+
+    def begin(self) -> None:
+        """Forget what the body gave so far: it is read again. Nothing to forget here."""
 
     def row(self, shape: Shape, data: bytes) -> None:
         """The struct of `shape` has been read; its values are in the slots. Ignored here."""

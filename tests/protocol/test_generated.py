@@ -1,0 +1,111 @@
+"""Generated decodes give what the tree of readers gives, or leave the body to it."""
+
+from functools import cache
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kdissect.errors import DecodeError
+from kdissect.messages import facts
+from kdissect.messages.roles import INHERITED, kind_of, request_role, response_role
+from kdissect.messages.short_ways import short_way_of
+from kdissect.protocol.generated import FAILED, Read, generate
+from kdissect.protocol.plans import Plan, build_projection
+from kdissect.protocol.readers import Sink
+from tests.protocol.layouts import Rows
+from tests.protocol.test_vectors import Vector, read_vectors, spec_of
+
+VECTORS = [
+    vector
+    for vector in read_vectors()
+    if vector.name.endswith(("Request", "Response")) and not vector.name.startswith("Legacy")
+]
+SOME_VECTORS = VECTORS[:: len(VECTORS) // 400 + 1]
+
+
+@cache
+def plan_of(vector: tuple[str, int, str]) -> Plan:
+    name, version, releases = vector
+    role_of = request_role if name.endswith("Request") else response_role
+    spec = spec_of(name, releases)
+    return build_projection(spec, version, role_of, kind_of, facts.ROLE_COUNT, INHERITED)
+
+
+def key_of(vector: Vector) -> tuple[str, int, str]:
+    return vector.name, vector.version, vector.releases
+
+
+@cache
+def read_of(vector: tuple[str, int, str], is_short: bool) -> Read:
+    return generate(plan_of(vector).reader, short_way_of if is_short else None)
+
+
+def by_tree(plan: Plan, data: bytes, sink: Sink) -> int:
+    """The offset behind the body, or FAILED."""
+    try:
+        return int(plan.reader.project(data, 1, sink))
+    except DecodeError:
+        return FAILED
+
+
+def facts_of(sink: facts.FactSink) -> dict[str, object]:
+    """Everything that a sink says of a body."""
+    said: dict[str, object] = {
+        name: getattr(sink, name)
+        for name in (
+            "error_count", "topic_count", "top_error", "first_error", "throttle_ms", "acks",
+            "max_wait_ms", "min_bytes", "replica_id", "session_id", "session_epoch",
+            "record_count", "record_bytes", "has_records", "group", "transactional_id",
+            "software_name", "software_version", "mechanism", "auth_bytes", "protocol_type",
+            "protocol_name", "corrupt_records", "names",
+        )
+    }  # fmt: skip
+    said["partitions"] = [values_of(row) for row in sink.partitions]
+    said["errors"] = [values_of(error) for error in sink.errors]
+    return said
+
+
+def values_of(row: object) -> dict[str, object]:
+    """All that a row says; compiled classes have no `__slots__`."""
+    names = [name for name in dir(row) if not name.startswith("_")]
+    values = {name: getattr(row, name) for name in names if not callable(getattr(row, name))}
+    if values.get("batches"):
+        values["batches"] = [values_of(batch) for batch in values["batches"]]
+    return values
+
+
+def check(vector: Vector, data: bytes) -> int:
+    """Where the generated decodes end: the rows and facts up to there are those of the tree."""
+    key = key_of(vector)
+    plan, read, short = plan_of(key), read_of(key, False), read_of(key, True)
+    rows, tree_rows = Rows(), Rows()
+    assert len(rows.slots) >= plan.slot_count
+    end, tree_end = read(data, 1, rows), by_tree(plan, data, tree_rows)
+    interner = facts.Interner()
+    sink, tree_sink = facts.FactSink(interner, {}), facts.FactSink(interner, {})
+    assert short(data, 1, sink) == end
+    by_tree(plan, data, tree_sink)
+    if end != FAILED:
+        assert (end, rows.rows) == (tree_end, tree_rows.rows)
+        assert facts_of(sink) == facts_of(tree_sink)
+    return end
+
+
+def test_every_vector_is_read_as_by_the_tree_and_few_are_left_to_it() -> None:
+    left = [vector.name for vector in VECTORS if check(vector, b"\xee" + vector.raw) == FAILED]
+    assert len(left) < len(VECTORS) // 2
+
+
+def test_a_body_that_ends_anywhere_is_left_to_the_tree() -> None:
+    for vector in SOME_VECTORS:
+        for size in range(0, len(vector.raw), len(vector.raw) // 20 + 1):
+            assert check(vector, b"\xee" + vector.raw[:size]) == FAILED, key_of(vector)
+
+
+@given(st.data())
+def test_any_other_bytes_are_read_as_by_the_tree_or_left_to_it(data: st.DataObject) -> None:
+    vector = data.draw(st.sampled_from(VECTORS))
+    changed = bytearray(b"\xee" + vector.raw)
+    for _ in range(data.draw(st.integers(1, 3))):
+        changed[data.draw(st.integers(0, len(vector.raw)))] = data.draw(st.integers(0, 255))
+    check(vector, bytes(changed))
