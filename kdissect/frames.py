@@ -19,7 +19,7 @@ the hot loop beside the state it changes.
 
 from typing import Final
 
-from librt.strings import read_i32_be
+from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64, mypyc_attr
 
 from kdissect.errors import Problem
@@ -158,6 +158,21 @@ class Cutting:
         self.capture = chunk.capture
         self.troubles = self.connection.troubles
 
+    def whole(self, chunk: Chunk) -> Frame:
+        """The frame that the chunk holds, which has nothing else in it."""
+        self.index = self.index + 1 if self.ordinal == chunk.ordinal else 0
+        self.ordinal = chunk.ordinal
+        start = chunk.start + 4
+        size = chunk.end - start
+        time_ns = chunk.time_ns
+        packet = chunk.packet
+        troubles = chunk.connection.troubles
+        return Frame(
+            chunk.connection, chunk.direction, chunk.position, size, chunk.data[start : chunk.end],
+            0, time_ns, packet, chunk.ordinal, chunk.capture, self.index, time_ns, packet,
+            troubles, troubles,
+        )  # fmt: skip
+
     def frame(self, data: bytes, end_time_ns: i64, end_packet: i64) -> Frame:
         """The frame that was begun, with its body or what there is of it."""
         return Frame(
@@ -210,6 +225,16 @@ class Frames:
                 cutting.framed += length
                 self._keep(cutting, event.data[start : event.end], event)
                 return NOTHING
+            if (
+                cutting.state == AT_SIZE
+                and cutting.held == 0
+                and 8 <= length <= self._max_frame_size
+                and read_i64_be(event.data, start) >> 32 == length - 4
+            ):
+                # Exactly one frame.
+                cutting.framed += length
+                cutting.frames_since_found += 1
+                return [cutting.whole(event)]
             frames: list[Frame] = []
             self._cut(cutting, event, start, frames)
             return frames

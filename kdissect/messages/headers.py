@@ -11,7 +11,7 @@ Which version a frame has is told by the API key and version (`protocol.apis`).
 
 from typing import Final
 
-from librt.strings import read_i16_be, read_i32_be
+from librt.strings import read_i16_be, read_i64_be
 from mypy_extensions import i64, mypyc_attr
 
 from kdissect.errors import DecodeError
@@ -26,6 +26,11 @@ from kdissect.protocol.primitives import check_offset, read_length16, truncated
 from kdissect.protocol.structures import skip_tags
 
 FIXED_HEADER_SIZE: Final = 8
+# A field of fewer bits out of 64: exclusive or with its sign bit, minus that, extends the sign.
+U16: Final = 0xFFFF
+SIGN16: Final = 0x8000
+U32: Final = 0xFFFFFFFF
+SIGN32: Final = 0x80000000
 UNSUPPORTED_VERSION: Final = 35
 # A client's version may be newer than the newest known one.
 VERSION_SLACK: Final = 2
@@ -66,11 +71,17 @@ def read_request_header(data: bytes) -> RequestHeader:
     header = read_fixed_header(data)
     if header.header_version == 0:
         return header
-    try:
-        size, start = read_length16(data, FIXED_HEADER_SIZE)
-    except DecodeError as error:
-        error.within("client_id")
-        raise
+    start: i64 = FIXED_HEADER_SIZE + 2
+    size: i64 = -1
+    # Nearly always there is an id, and it is there.
+    if len(data) >= start:
+        size = data[FIXED_HEADER_SIZE] << 8 | data[FIXED_HEADER_SIZE + 1]
+    if size < 0 or start + size > len(data):
+        try:
+            size, start = read_length16(data, FIXED_HEADER_SIZE)
+        except DecodeError as error:
+            error.within("client_id")
+            raise
     header.client_id_start = start
     header.client_id_size = size
     header.body_offset = start if size < 0 else start + size
@@ -81,11 +92,11 @@ def read_request_header(data: bytes) -> RequestHeader:
 
 def read_fixed_header(data: bytes) -> RequestHeader:
     """What a request frame says whose capture ends inside its header: at least 8 bytes."""
-    key = i64(read_i16_be(data, 0))
-    version = i64(read_i16_be(data, 2))
-    return RequestHeader(
-        key, version, i64(read_i32_be(data, 4)), request_header_version(key, version)
-    )
+    fields = read_i64_be(data, 0)
+    key = fields >> 48
+    version = (fields >> 32 & U16 ^ SIGN16) - SIGN16
+    correlation_id = (fields & U32 ^ SIGN32) - SIGN32
+    return RequestHeader(key, version, correlation_id, request_header_version(key, version))
 
 
 def response_body_offset(key: i64, version: i64, data: bytes) -> i64:

@@ -18,7 +18,7 @@ Over 300 lines, because the fields that are read and the dicts that `show` gets 
 from typing import Final
 
 import google_crc32c
-from librt.strings import read_i16_be, read_i32_be, read_i64_be
+from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from kdissect.errors import CorruptRecords, DecompressionLimit
@@ -68,6 +68,8 @@ MAGIC_AT: Final = 16
 CRC_AT: Final = 17
 CRC_FROM: Final = 21  # what lies before it is the broker's to rewrite
 
+U32: Final = 0xFFFF_FFFF
+SIGN32: Final = 0x8000_0000  # exclusive or with it, minus it, extends the sign of 32 bits
 # Offsets that can be added to any 32-bit delta without wrapping.
 OFFSET_MAX: Final = 0x7FFF_FFFF_0000_0000
 INT64_MAX: Final = 0x7FFF_FFFF_FFFF_FFFF
@@ -132,9 +134,13 @@ def scan_batch(data: bytes, start: i64, end: i64, batches: list[Batch]) -> str:
     base_offset = read_i64_be(data, start)
     if base_offset > OFFSET_MAX or base_offset < -OFFSET_MAX:
         return f"base offset {base_offset}"
-    attributes = i64(read_i16_be(data, start + 21)) & 0xFFFF
+    # 8 bytes from a smaller field on, shifted right, are that field with its sign. Bytes 17-24 are
+    # checksum, attributes, half the last offset delta; 53-60 base sequence and record count.
+    marks = read_i64_be(data, start + CRC_AT)
+    attributes = marks >> 16 & 0xFFFF
     codec = attributes & CODEC_MASK
-    record_count: i64 = i64(read_i32_be(data, start + 57))
+    counts = read_i64_be(data, start + 53)
+    record_count = (counts & U32 ^ SIGN32) - SIGN32
     # Counts are added up before a record is read: what is plain has a byte for each at least.
     if record_count < 0 or (codec == 0 and record_count > packed_size):
         return f"{record_count} records in {packed_size} bytes"
@@ -156,15 +162,15 @@ def scan_batch(data: bytes, start: i64, end: i64, batches: list[Batch]) -> str:
             codec,
             1 if attributes & TIMESTAMP_TYPE_MASK else 0,
             base_offset,
-            base_offset + i64(read_i32_be(data, start + 23)),
+            base_offset + (read_i64_be(data, start + 23) >> 32),
             record_count,
             read_i64_be(data, start + 27),
             read_i64_be(data, start + 35),
             read_i64_be(data, start + 43),
-            i64(read_i16_be(data, start + 51)),
-            i64(read_i32_be(data, start + 53)),
-            i64(read_i32_be(data, start + 12)),
-            i64(read_i32_be(data, start + CRC_AT)) & 0xFFFF_FFFF,
+            read_i64_be(data, start + 51) >> 48,
+            counts >> 32,
+            read_i64_be(data, start + 12) >> 32,
+            marks >> 32 & U32,
         )
     )
     return ""

@@ -175,7 +175,14 @@ class Chunk(Event):
         start: i64,
         end: i64,
     ) -> None:
-        super().__init__(connection, direction, position, time_ns, packet, ordinal, capture)
+        # Without a call of the base: one chunk is made for every packet with payload.
+        self.connection = connection
+        self.direction = direction
+        self.position = position
+        self.time_ns = time_ns
+        self.packet = packet
+        self.ordinal = ordinal
+        self.capture = capture
         self.data = data
         self.start = start
         self.end = end
