@@ -29,7 +29,7 @@ COMPILED = """
     exchanges/holding exchanges/memory exchanges/merging exchanges/naming exchanges/pairing
     exchanges/request_search exchanges/response_search exchanges/sasl exchanges/sides
     exchanges/sniffing exchanges/timing exchanges/weighing
-    tables/rows tables/body_rows dissector
+    tables/rows tables/body_rows edges dissector
 """.split()  # noqa: SIM905  # a line a package
 # Nobody overrides a function of the library from outside, so calls inside it can be inlined.
 DIRECT_CALLS = ["-fvisibility=hidden", "-fno-semantic-interposition"] if os.name == "posix" else []

@@ -5,8 +5,9 @@ from typing import Final
 from mypy_extensions import i64
 
 from kdissect.capture.packet import Packet
+from kdissect.edges import Edges, Ended
 from kdissect.errors import CorruptRecords, DecodeError, Problem
-from kdissect.exchanges.exchange import API_HEARTBEAT, Exchange, is_group_api
+from kdissect.exchanges.exchange import ANSWERED, API_HEARTBEAT, Exchange, is_group_api
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.exchanges.naming import NameWait
 from kdissect.exchanges.pairing import Exchanges
@@ -33,9 +34,10 @@ from kdissect.messages.records import (
 )
 from kdissect.packets.decoder import PacketDecoder
 from kdissect.packets.fragments import Fragments
+from kdissect.packets.segment import Segment
 from kdissect.protocol.readers import NULL
 from kdissect.streams.connections import Streams
-from kdissect.streams.events import Connection, End, Event
+from kdissect.streams.events import INSIDE, JOINED, MET, Connection, End, Event
 from kdissect.tables.body_rows import BodyRows, MemberRows
 from kdissect.tables.rows import (
     BatchRows,
@@ -103,6 +105,8 @@ class Dissector:
         self.exchanges_done: list[Exchange] = []
         self.waiting = NameWait(exchanges.names, limits.name_wait_bytes)
         self.waits = waits
+        # Of a piece of a capture that is not its first, see `edges`.
+        self.edges: Edges | None = None
         # Kind → how many; and the first one, for callers that are strict.
         self.problem_counts: dict[str, int] = {}
         self.first_problem: Problem | None = None
@@ -140,6 +144,9 @@ class Dissector:
 
     def feed(self, packets: list[Packet]) -> None:
         """Take packets in the order of the capture."""
+        if self.edges is not None:
+            self._feed_at_edge(packets, self.edges)
+            return
         decoder = self.decoder
         streams = self.streams
         for packet in packets:
@@ -152,6 +159,44 @@ class Dissector:
             for event in streams.feed(segment):
                 self._event(event)
         self.packets += len(packets)
+        self._take_problems()
+
+    def _feed_at_edge(self, packets: list[Packet], edges: Edges) -> None:
+        """The same for a piece of a capture."""
+        for packet in packets:
+            self.captured_bytes += packet.end - packet.start
+            segment = self.decoder.decode(packet)
+            if segment is None:
+                continue
+            edges.before()
+            events = self.streams.feed(segment)
+            head = edges.note(segment)
+            for event in events:
+                self._event(event)
+            if head is not None and head.connection.edge == MET:
+                # What was said until now is muted.
+                self._take_problems()
+                edges.try_join(head)
+        # Fragments make pieces inseparable: nobody takes what is late.
+        self.decoder.late = []
+        self.packets += len(packets)
+        self._take_problems()
+
+    def replay(self, segment: Segment) -> None:
+        """Take a segment of a packet that is counted elsewhere."""
+        for event in self.streams.feed(segment):
+            self._event(event)
+        self._take_problems()
+
+    def take_waiting(self, exchange: Exchange) -> None:
+        """An exchange that waits for the names of its topics; it was counted elsewhere."""
+        for named in self.waiting.feed(exchange):
+            self._named(named)
+
+    def advance(self, now: i64) -> None:
+        """Time has come to `now` without segments."""
+        for event in self.streams.advance(now):
+            self._event(event)
         self._take_problems()
 
     def finish(self) -> None:
@@ -174,7 +219,10 @@ class Dissector:
 
     def add_problems(self, problems: list[Problem]) -> None:
         """Problems of the stage before, which this class does not see."""
+        edges = self.edges
         for problem in problems:
+            if edges is not None and not edges.count_problem(problem):
+                continue
             if self.first_problem is None:
                 self.first_problem = problem
             self.problem_counts[problem.kind] = self.problem_counts.get(problem.kind, 0) + 1
@@ -274,6 +322,22 @@ class Dissector:
     def _connection(self, state: ConnectionState, facts: TlsFacts | None) -> None:
         connection = state.connection
         framed, skipped = self.frames.take_counts(connection)
+        if connection.edge == INSIDE:
+            if self.edges is not None:
+                self.edges.end_inside(connection, facts is not None and not facts.plaintext_bytes)
+            self.add_connection(state, framed, skipped, facts)
+        elif connection.edge == JOINED and self.edges is not None:
+            self.edges.ended.append(Ended(state, framed, skipped))
+
+    def add_connection(
+        self,
+        state: ConnectionState,
+        framed: tuple[int, int],
+        skipped: tuple[int, int],
+        facts: TlsFacts | None,
+    ) -> None:
+        """Count a connection that is over; framed and skipped bytes are by direction."""
+        connection = state.connection
         for counts in connection.counts:
             self.payload_bytes += counts.payload_bytes
             self.duplicate_bytes += counts.duplicate_bytes
@@ -291,6 +355,10 @@ class Dissector:
             self.connection_rows.add(state, framed, skipped, facts)
 
     def _exchange(self, exchange: Exchange) -> None:
+        connection = exchange.connection
+        if connection.edge != INSIDE and not self._is_joined(exchange, connection):
+            return
+        connection.given += 1
         self.exchange_count += 1
         if self.collects or self.makes_bodies:
             if self.waits:
@@ -298,8 +366,33 @@ class Dissector:
                     self._named(named)
             else:
                 self._named(exchange)
+        if exchange.asks is not None and self.edges is not None:
+            self._detail(exchange)
+            self.edges.defer(exchange)
+            return
+        self.add_rows(exchange)
+        self._detail(exchange)
+
+    def _is_joined(self, exchange: Exchange, connection: Connection) -> bool:
+        """Whether an exchange of a connection from before the piece counts."""
+        if connection.edge != JOINED:
+            if exchange.outcome == ANSWERED:
+                connection.edge = MET
+            return False
+        if exchange.asks is None and self.edges is not None:
+            self.edges.step(exchange)
+        return True
+
+    def add_rows(self, exchange: Exchange) -> None:
+        """The rows of an exchange in which its fetch session has a say."""
         if self.makes_exchanges:
             self.exchange_rows.add(exchange)
+        if self.makes_partitions and exchange.partitions is not None:
+            for partition in exchange.partitions:
+                self.partition_rows.add(exchange, partition)
+
+    def _detail(self, exchange: Exchange) -> None:
+        """The rows of its errors, members, batches and records."""
         if self.makes_errors and exchange.errors is not None:
             self.error_rows.add(exchange)
         if self.makes_members and is_group_api(exchange.api_key):
@@ -307,9 +400,6 @@ class Dissector:
         partitions = exchange.partitions
         if partitions is None:
             return
-        if self.makes_partitions:
-            for partition in partitions:
-                self.partition_rows.add(exchange, partition)
         if self.makes_batches or self.makes_records:
             budget = make_budget(max(exchange.record_bytes, 0), self.unpacked_limit)
             for partition in partitions:

@@ -34,7 +34,7 @@ from kdissect.searching import (
     Window,
     part_of,
 )
-from kdissect.streams.events import OPENER, Chunk, Connection, End, Event, Gap
+from kdissect.streams.events import OPENER, OWN_PAST, Chunk, Connection, End, Event, Gap
 
 # socket.request.max.bytes is 100 MiB; a response may hold as much and a header.
 MAX_FRAME_SIZE: Final = (100 << 20) + (64 << 10)
@@ -270,6 +270,35 @@ class Frames:
         """Framed and skipped bytes of a connection that has ended, by direction; once."""
         return self._counts.pop(connection, ((0, 0), (0, 0)))
 
+    def cuttings(self, connection: Connection) -> tuple[Cutting | None, Cutting | None]:
+        """Where the cutting of a connection stands: the opener's direction, the accepter's."""
+        return self._from_opener.get(connection), self._from_accepter.get(connection)
+
+    def take_in(
+        self, connection: Connection, cuttings: tuple[Cutting | None, Cutting | None]
+    ) -> None:
+        """A connection that another `Frames` has brought forward."""
+        opener, accepter = cuttings
+        if opener is not None:
+            self._from_opener[connection] = opener
+        if accepter is not None:
+            self._from_accepter[connection] = accepter
+        for cutting in (opener, accepter):
+            if cutting is not None:
+                self._waiting += cutting.waited
+                if cutting.state == IN_BODY:
+                    self._held += cutting.held
+
+    def forget(self, connection: Connection) -> None:
+        """A connection that has been brought forward elsewhere."""
+        for cutting in self.cuttings(connection):
+            if cutting is not None:
+                self._waiting -= cutting.waited
+                if cutting.state == IN_BODY:
+                    self._held -= cutting.held
+        self._from_opener.pop(connection, None)
+        self._from_accepter.pop(connection, None)
+
     def _cutting(self, event: Event) -> Cutting:
         table = self._from_opener if event.direction == OPENER else self._from_accepter
         cutting = table.get(event.connection)
@@ -417,6 +446,7 @@ class Frames:
     def _lose(self, cutting: Cutting) -> None:
         """The position of the next size field is not known any more."""
         cutting.state = SEARCHING
+        cutting.connection.touched |= OWN_PAST
         if cutting.frames_since_found >= TRUSTED_FRAMES:
             cutting.failures = 0
         cutting.lost = 0

@@ -22,6 +22,7 @@ from kdissect.exchanges.exchange import (
     API_VERSIONS,
     DAMAGED,
     LEFTOVER,
+    NO_PROTOCOL,
     REQUEST_FAILED,
     RESPONSE_FAILED,
     UNKNOWN_API,
@@ -47,6 +48,7 @@ from kdissect.messages.roles import fact_plans
 from kdissect.protocol.apis import api_name, is_known
 from kdissect.protocol.plans import Plan, Plans
 from kdissect.protocol.readers import NULL
+from kdissect.streams.events import OWN_PAST, SHARED_PAST
 
 BITS: Final = (1 << VARIANT_SHIFT) - 1
 TELLING_SIZE: Final = 24  # of a response that fits one API: fewer bytes may fit by chance
@@ -100,13 +102,17 @@ class BodyReader:
             exchange.group_protocol = (sink.protocol_type, "")
         elif exchange.api_key == API_SYNC_GROUP:
             exchange.group_protocol = self.groups.find(exchange.group_id)
+            if exchange.group_protocol == NO_PROTOCOL:
+                frame.connection.touched |= SHARED_PAST
         elif exchange.api_key == API_VERSIONS and sink.software_name:
             state.software_name = sink.software_name
             state.software_version = sink.software_version
         elif exchange.api_key == API_SASL_HANDSHAKE:
+            frame.connection.touched |= OWN_PAST
             changed = state.login.begin(sink.mechanism, exchange.api_version == 0)
             self._login_changed(frame, exchange, changed)
         elif exchange.api_key == API_SASL_AUTHENTICATE:
+            frame.connection.touched |= OWN_PAST
             changed = state.login.send(sink.auth_bytes)
             sink.auth_bytes = b""
             self._login_changed(frame, exchange, changed)

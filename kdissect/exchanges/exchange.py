@@ -58,6 +58,22 @@ def is_group_api(key: i64) -> bool:
     return API_JOIN_GROUP <= key <= API_SYNC_GROUP or key in GROUP_HEARTBEATS
 
 
+@mypyc_attr(acyclic=True)
+class Asks:
+    """What a Fetch response holds of partitions whose positions are not known, see `fetches`.
+
+    `rows` are those partitions, `was_there`: one of the others had its data waiting.
+    `record_bytes` are of all partitions.
+    """
+
+    __slots__ = ("rows", "was_there", "record_bytes")
+
+    def __init__(self, rows: list[Partition], was_there: bool, record_bytes: i64) -> None:
+        self.rows = rows
+        self.was_there = was_there
+        self.record_bytes = record_bytes
+
+
 @mypyc_attr(acyclic=True, free_list_len=1)
 class Exchange:
     """A request and what became of it; times in ns since 1970, NULL where there is none.
@@ -67,7 +83,8 @@ class Exchange:
     `group_protocol` is the protocol type and name that the group of a JoinGroup or SyncGroup
     agreed on. `dialect` is 0, or which of `messages.old_protocols` API key, version and
     error codes are of. `candidates` is for orphans: what they may be, the likeliest first, and
-    `certainty` how likely that is, in percent; 100 where a request says it.
+    `certainty` how likely that is, in percent; 100 where a request says it. `asks` is what only the
+    past of a fetch session can say, in a piece of a capture that does not hold it.
     """
 
     __slots__ = (
@@ -79,7 +96,7 @@ class Exchange:
         "troubles_at_start", "request_packet",
         "response_packet", "status", "partitions", "errors", "max_wait_ms", "min_bytes",
         "request_frame", "response_frame", "connection", "request_direction", "group_protocol",
-        "dialect", "candidates", "certainty",
+        "dialect", "candidates", "certainty", "asks",
     )  # fmt: skip
 
     def __init__(
@@ -132,6 +149,7 @@ class Exchange:
         self.request_frame: Frame | None = None
         self.response_frame: Frame | None = None
         self.group_protocol: tuple[str, str] = NO_PROTOCOL
+        self.asks: Asks | None = None
 
     def note_troubles(self, troubles: i64) -> None:
         """Count what happened to the connection meanwhile; `troubles` are its at the end."""

@@ -10,7 +10,7 @@ from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.sasl import Login
 from kdissect.frames import Frame
 from kdissect.protocol.readers import NULL
-from kdissect.streams.events import Connection
+from kdissect.streams.events import INSIDE, Connection
 
 if TYPE_CHECKING:
     from kdissect.exchanges.old_conversations import OldConversation
@@ -22,8 +22,17 @@ BITS_EACH: Final = 60
 MIN_DROPPED: Final = 64  # requests that wait no longer, before the list of them is cut
 
 
+# In place of a high watermark or a topic: what is not here may have been said before the piece of
+# the capture that is looked at, see `fetches`.
+ASK: Final = NULL + 1
+PAST: Final = None
+
+
 class FetchPosition:
-    """Where a fetch session stands in one partition, and how far the broker said the log goes."""
+    """Where a fetch session stands in one partition, and how far the broker said the log goes.
+
+    The offset is NULL when no request named it yet; the high watermark NULL or ASK.
+    """
 
     __slots__ = ("offset", "high_watermark")
 
@@ -83,7 +92,7 @@ class ConnectionState:
         self.software_name = ""
         self.software_version = ""
         # Fetch offsets, for sessions that leave them out; `session_id` is 0 while there is none.
-        self.positions: Positions = {}
+        self.positions: Positions = {} if connection.edge == INSIDE else {PAST: {}}
         self.session_id: i64 = 0
         # Frames that wait until it is known what is spoken, and how many there was no room for.
         self.held: list[Frame] = []

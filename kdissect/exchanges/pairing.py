@@ -60,7 +60,7 @@ from kdissect.messages.old_protocols import KAFKA, KAFKA_07, PROTOCOLS
 from kdissect.messages.old_recognition import is_request_07
 from kdissect.protocol.readers import NULL
 from kdissect.streams.acknowledged import REORDER_NS
-from kdissect.streams.events import Connection
+from kdissect.streams.events import OWN_PAST, Connection
 
 DEFAULT_PENDING_LIMIT: Final = (
     10_000  # requests waiting on one connection; clients allow 5 to 1 000
@@ -154,6 +154,16 @@ class Exchanges:
         is_closed = connection.closed_by in ("fin", "rst")
         state.login.end(is_closed, state.protocol == "kafka")
         return left, state
+
+    def take_in(self, state: ConnectionState) -> None:
+        """The memory of a connection that another `Exchanges` has brought forward."""
+        self.states[state.connection.id] = state
+        self.current = None
+
+    def forget(self, connection: Connection) -> None:
+        """A connection that has been brought forward elsewhere."""
+        self.states.pop(connection.id, None)
+        self.current = None
 
     def take_problems(self) -> list[Problem]:
         """The problems since the last call."""
@@ -385,6 +395,8 @@ class Exchanges:
     def _response(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
         data = frame.data
         at = position_in_pending(state, data)
+        if at < 0:
+            frame.connection.touched |= OWN_PAST
         if at < 0 and state.is_unproved and state.held:
             self._hold(state, frame)
             return self._believe(state, None) if is_answered(state) else _NOTHING

@@ -122,12 +122,14 @@ class PacketDecoder:
     """
 
     __slots__ = (
-        "problems", "late", "_fragments", "_due_ns", "_reasons", "_unknown_link_types",
+        "problems", "late", "fragments", "_fragments", "_due_ns", "_reasons", "_unknown_link_types",
     )  # fmt: skip
 
     def __init__(self, fragments: Fragments | None = None) -> None:
         self.problems: list[Problem] = []
         self.late: list[Segment] = []
+        # IP fragments met so far, and whether some wait for others.
+        self.fragments: i64 = 0
         self._fragments = Fragments() if fragments is None else fragments
         self._due_ns: i64 = NEVER
         self._reasons: dict[str, int] = {}
@@ -201,6 +203,10 @@ class PacketDecoder:
             self._note_link_type(packet)
         wire_end = packet.start + packet.original_length
         return self._network(packet, kind, offset, packet.end, wire_end, 0)
+
+    def is_waiting(self) -> bool:
+        """Whether fragments wait for others."""
+        return self._fragments.cost > 0
 
     def finish(self) -> None:
         """The capture is over: the segments of packets that lack fragments become `late`."""
@@ -278,6 +284,7 @@ class PacketDecoder:
         self, packet: Packet, header: IpHeader, ip_id: i64, end: i64, layers: i64
     ) -> Segment | None:
         """The segment of the IP packet that this fragment completes."""
+        self.fragments += 1
         fragments = self._fragments
         addresses = header.addresses
         start = header.payload_start

@@ -41,6 +41,12 @@ class Acknowledged:
             self._mark(self.position, now)
         return min(self._settled_position, self.position)
 
+    def move(self, by: i64) -> None:
+        """Positions count from another place, `by` bytes before."""
+        self.position += by
+        self._marked_position += by
+        self._settled_position += by
+
     def _mark(self, position: i64, now: i64) -> None:
         self._marked_position = position
         self._marked_ns = now

@@ -62,12 +62,13 @@ class Streams:
     """All connections of a capture.
 
     The list that `feed` gives may be shared: do not change it. `problems` grows until the owner
-    takes it away.
+    takes it away; with `notes_opened`, so does `opened`.
     """
 
     __slots__ = (
-        "problems", "_receivers", "_recent", "_copies", "_allowance", "_max_connections",
-        "_idle_ns", "_max_held", "_sweep_ns", "_due_ns", "_lingering", "_nobody",
+        "problems", "_receivers", "recent", "copies", "_allowance", "_max_connections",
+        "_idle_ns", "_max_held", "_sweep_ns", "_due_ns", "_lingering", "_nobody", "notes_opened",
+        "opened",
     )  # fmt: skip
 
     def __init__(
@@ -80,8 +81,8 @@ class Streams:
     ) -> None:
         self.problems: list[Problem] = []
         self._receivers: dict[bytes, Receiver] = {}
-        self._recent = Recent()
-        self._copies = Copies()
+        self.recent = Recent()
+        self.copies = Copies()
         self._allowance = Allowance(max_held_in_all)
         self._max_connections = max_connections
         self._idle_ns = idle_ns
@@ -90,8 +91,10 @@ class Streams:
         self._due_ns: i64 = -1
         # Openers' receivers of closed connections, with the time to look at them again.
         self._lingering: deque[tuple[int, Receiver]] = deque()
+        self.notes_opened: bool = False
+        self.opened: list[Connection] = []
         # Stands in for the peer of a receiver that is over, so that no cycle is left behind.
-        self._nobody = Receiver(Connection(-1, 0, b"", 0, 0), OPENER, 0, Allowance(0), self._recent)
+        self._nobody = Receiver(Connection(-1, 0, b"", 0, 0), OPENER, 0, Allowance(0), self.recent)
 
     @property
     def connections(self) -> list[Connection]:
@@ -139,7 +142,7 @@ class Streams:
             # Perhaps a copy.
             return self._feed_with_care(segment)
 
-        self._copies.add(segment, receiver.stream)
+        self.copies.add(segment, receiver.stream)
         if silent > 0:
             connection.last_time_ns = now
         if 0 <= peer.timed_position <= peer.next_position + ahead:
@@ -163,8 +166,47 @@ class Streams:
             connection, receiver.direction, position, now, segment.number, segment.ordinal,
             segment.capture, segment.data, start, segment.end,
         )  # fmt: skip
-        self._recent.add(chunk)
+        self.recent.add(chunk)
         return [chunk]
+
+    def receiver_of(self, flow: bytes) -> Receiver | None:
+        """The open connection's receiver of a direction."""
+        return self._receivers.get(flow)
+
+    def openers(self) -> list[Receiver]:
+        """The openers' receivers of all open connections."""
+        return [one for one in self._receivers.values() if one.direction == OPENER]
+
+    def advance(self, now: i64) -> list[Event]:
+        """What ends because nothing came until `now`."""
+        events: list[Event] = []
+        if now >= self._due_ns:
+            self._evict(now, events)
+        return events
+
+    def take_in(self, opener: Receiver) -> None:
+        """A connection that another `Streams` has brought forward, in place of what is known."""
+        accepter = opener.peer
+        flow = opener.connection.flow
+        for receiver in (accepter, opener):
+            receiver.recent = self.recent
+            receiver.held.allowance = self._allowance
+            self._allowance.held += receiver.held.cost
+        self._receivers[reverse_flow(flow)] = accepter
+        self._receivers[flow] = opener
+        if opener.connection.closed_by:
+            due = opener.connection.last_time_ns + LINGER_NS
+            self._lingering.append((due, opener))
+            self._due_ns = min(self._due_ns, due)
+
+    def forget(self, opener: Receiver) -> None:
+        """A connection that has been brought forward elsewhere; it has no End."""
+        for receiver in (opener.peer, opener):
+            self._allowance.held -= receiver.held.cost
+            receiver.is_over = True
+            receiver.peer = self._nobody
+        self._receivers.pop(opener.connection.flow, None)
+        self._receivers.pop(reverse_flow(opener.connection.flow), None)
 
     def finish(self) -> list[Event]:
         """End all connections: the capture is over."""
@@ -184,12 +226,12 @@ class Streams:
         is_repeat = is_known and receiver.is_repeat(segment)
         if (
             is_repeat
-            and self._copies.has(segment, receiver.stream)
+            and self.copies.has(segment, receiver.stream)
             and not receiver.disagrees(segment)
         ):
             receiver.count_copy(segment)
             return events
-        self._copies.add(segment, receiver.stream)
+        self.copies.add(segment, receiver.stream)
         if is_repeat and segment.flags == ACK and segment.payload_length == 0:
             receiver.note_repeated_ack(segment)
         if segment.payload_length > 0 and receiver.is_far(segment):
@@ -204,7 +246,8 @@ class Streams:
         receiver = self._receivers.get(segment.flow)
         if receiver is not None:
             if segment.time_ns - receiver.connection.last_time_ns >= self._idle_ns:
-                self._end(receiver, CLOSED_BY_IDLE, segment, events)
+                # As when nothing had come: whether it was noticed before must not matter.
+                self._end(receiver, CLOSED_BY_IDLE, None, events)
             elif segment.flags & SYN and is_new_incarnation(receiver, segment):
                 self._end(receiver, CLOSED_BY_REUSE, segment, events)
             else:
@@ -224,13 +267,15 @@ class Streams:
         connection = Connection(
             segment.ordinal, segment.capture, there, segment.time_ns, segment.number
         )
-        opener = Receiver(connection, OPENER, self._max_held, self._allowance, self._recent)
-        accepter = Receiver(connection, ACCEPTER, self._max_held, self._allowance, self._recent)
+        opener = Receiver(connection, OPENER, self._max_held, self._allowance, self.recent)
+        accepter = Receiver(connection, ACCEPTER, self._max_held, self._allowance, self.recent)
         opener.peer = accepter
         accepter.peer = opener
         # A socket connected to itself has one flow for both directions; the opener's stays.
         self._receivers[back] = accepter
         self._receivers[there] = opener
+        if self.notes_opened:
+            self.opened.append(connection)
         return self._receivers[segment.flow]
 
     def _set_aside(self, receiver: Receiver, segment: Segment, events: list[Event]) -> None:

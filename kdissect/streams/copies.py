@@ -61,19 +61,28 @@ class Mark:
 class Copies:
     """A ring of marks of the last RECENT_SEGMENTS segments, of all connections.
 
-    `stream` is a number that only the segments of one direction of one connection have.
+    `stream` is a number that only the segments of one direction of one connection have; `count` is
+    of all segments that were added.
     """
 
-    __slots__ = ("_marks", "_next")
+    __slots__ = ("marks", "count")
 
     def __init__(self) -> None:
-        self._marks: list[Mark] = [Mark() for _ in range(RECENT_SEGMENTS)]
-        self._next: i64 = 0
+        self.marks: list[Mark] = [Mark() for _ in range(RECENT_SEGMENTS)]
+        self.count: i64 = 0
+
+    def jump(self, count: i64) -> None:
+        """Go on as if segments of no interest had been added, `count` with those before."""
+        while self.count < count:
+            if count - self.count > RECENT_SEGMENTS:
+                self.count = count - RECENT_SEGMENTS
+            self.marks[self.count & (RECENT_SEGMENTS - 1)].stream = -1
+            self.count += 1
 
     def add(self, segment: Segment, stream: i64) -> None:
         """Remember a segment in place of the oldest."""
-        mark = self._marks[self._next]
-        self._next = (self._next + 1) & (RECENT_SEGMENTS - 1)
+        mark = self.marks[self.count & (RECENT_SEGMENTS - 1)]
+        self.count += 1
         mark.stream = stream
         # The numbers have 32 bits, so the shift wraps around and loses nothing.
         mark.numbers = segment.sequence << 32 | segment.acknowledgment
@@ -90,10 +99,10 @@ class Copies:
         state = segment.flags << 16 | segment.window
         options = options_mark(segment)
         limit = same_ns(segment)
-        at = self._next
+        at = self.count
         for _ in range(RECENT_SEGMENTS):
-            at = (at - 1) & (RECENT_SEGMENTS - 1)
-            mark = self._marks[at]
+            at -= 1
+            mark = self.marks[at & (RECENT_SEGMENTS - 1)]
             if (
                 mark.numbers == numbers
                 and mark.stream == stream

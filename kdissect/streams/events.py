@@ -19,6 +19,15 @@ CLOSED_BY_IDLE: Final = "idle"
 CLOSED_BY_LIMIT: Final = "limit"
 CAPTURE_ENDED: Final = "capture-end"
 
+# `Connection.edge`: how a connection stands to the left edge of a piece of a capture (docs/seams.md).
+INSIDE: Final = 0  # began in the piece, or the piece is all there is
+MUTED: Final = 1  # what it gives is not known to be right: the whole gives it
+MET: Final = 2  # the same, and a request and its response were seen whole
+JOINED: Final = 3  # what it gives from here on is right when the whole comes to the same state
+# `Connection.touched`, bits: what asked for more of the past than a piece knows.
+OWN_PAST: Final = 1  # of the connection
+SHARED_PAST: Final = 2  # of others
+
 # What one segment adds to `Connection.troubles`: two counts in one number, so that a single
 # difference between two moments gives both.
 RETRANSMISSION: Final = 1
@@ -85,13 +94,13 @@ class Connection:
     `rtt_ns` is the smallest round trip known so far, both sides of the tap together, or of the one
     that is known; -1 while none is.
     `clear_directions` has a bit for each direction that holds no TLS; the stage that looks for it
-    sets them.
+    sets them. `edge` and `touched` are for pieces of captures, see above.
     """
 
     __slots__ = (
         "id", "capture", "flow", "first_time_ns", "last_time_ns", "first_packet", "syn_seen",
         "start_seen", "handshake_rtt_ns", "handshake_half_ns", "min_rtt_ns", "rtt_ns", "counts",
-        "troubles", "closed_by", "clear_directions",
+        "troubles", "closed_by", "clear_directions", "edge", "touched", "given",
     )  # fmt: skip
 
     def __init__(
@@ -117,6 +126,10 @@ class Connection:
         self.troubles: i64 = 0
         self.closed_by: str = ""
         self.clear_directions: i64 = 0
+        self.edge: i64 = INSIDE
+        self.touched: i64 = 0
+        # Exchanges that came out of it.
+        self.given: i64 = 0
 
     def refresh_rtt(self) -> None:
         """Set `rtt_ns`, after one of its parts got smaller or known."""

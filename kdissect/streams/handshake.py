@@ -5,7 +5,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from kdissect.packets.segment import ACK, SYN, Segment
-from kdissect.streams.events import ACCEPTER, OPENER, RETRANSMISSION
+from kdissect.streams.events import ACCEPTER, OPENER, OWN_PAST, RETRANSMISSION
 from kdissect.streams.receiver import Receiver
 from kdissect.streams.sequence import MASK, distance
 
@@ -45,6 +45,7 @@ def note_syn(receiver: Receiver, segment: Segment) -> None:
     """Take a SYN that belongs to the receiver's connection."""
     connection = receiver.connection
     peer = receiver.peer
+    connection.touched |= OWN_PAST
     is_again = receiver.syn_sequence >= 0
     if is_again:
         receiver.counts.retransmitted_segments += 1

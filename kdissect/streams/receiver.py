@@ -26,7 +26,7 @@ from mypy_extensions import i64
 from kdissect.errors import Problem
 from kdissect.packets.segment import ACK, Segment
 from kdissect.streams.acknowledged import Acknowledged
-from kdissect.streams.events import RETRANSMISSION, Chunk, Connection, Event, Gap
+from kdissect.streams.events import OWN_PAST, RETRANSMISSION, Chunk, Connection, Event, Gap
 from kdissect.streams.held import Allowance, Held, Piece
 from kdissect.streams.recent import Recent
 from kdissect.streams.sequence import advance, distance
@@ -366,6 +366,7 @@ class Receiver:
         return number >= 0 and self.position_of(number) >= position
 
     def _before_start(self, segment: Segment, problems: list[Problem]) -> None:
+        self.connection.touched |= OWN_PAST
         if segment.payload_length == 1 or self.warned_of_start:
             return
         self.warned_of_start = True

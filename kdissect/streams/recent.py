@@ -17,29 +17,37 @@ RECENT_CHUNKS: Final = 64  # a power of two
 
 
 class Recent:
-    """A ring of the last RECENT_CHUNKS chunks, of all connections."""
+    """A ring of the last RECENT_CHUNKS chunks, of all connections; `count` is of all added."""
 
-    __slots__ = ("_chunks", "_next")
+    __slots__ = ("chunks", "count")
 
     def __init__(self) -> None:
-        self._chunks: list[Chunk | None] = [None] * RECENT_CHUNKS
-        self._next: i64 = 0
+        self.chunks: list[Chunk | None] = [None] * RECENT_CHUNKS
+        self.count: i64 = 0
+
+    def jump(self, count: i64) -> None:
+        """Go on as if chunks of no interest had been added, `count` with those before."""
+        while self.count < count:
+            if count - self.count > RECENT_CHUNKS:
+                self.count = count - RECENT_CHUNKS
+            self.chunks[self.count & (RECENT_CHUNKS - 1)] = None
+            self.count += 1
 
     def add(self, chunk: Chunk) -> None:
         """Remember a chunk in place of the oldest."""
-        self._chunks[self._next] = chunk
-        self._next = (self._next + 1) & (RECENT_CHUNKS - 1)
+        self.chunks[self.count & (RECENT_CHUNKS - 1)] = chunk
+        self.count += 1
 
     def disagrees(
         self, connection: Connection, direction: i64, segment: Segment, position: i64
     ) -> bool:
         """Whether a segment at `position` has other bytes than were given out for that place."""
-        at = self._next
+        at = self.count
         for _ in range(RECENT_CHUNKS):
-            at = (at - 1) & (RECENT_CHUNKS - 1)
-            chunk = self._chunks[at]
+            at -= 1
+            chunk = self.chunks[at & (RECENT_CHUNKS - 1)]
             if chunk is None:
-                return False
+                continue
             if chunk.connection is not connection or chunk.direction != direction:
                 continue
             if differs(segment, position, chunk.data, chunk.start, chunk.end, chunk.position):

@@ -144,6 +144,39 @@ class BatchBuilder:
                 made = self._hold_assignments(made)
         return made.select(self.wanted)
 
+    def take(self, made: pa.RecordBatch) -> pa.RecordBatch:
+        """The same of a batch that another builder made of all the columns of `schema`.
+
+        Topics whose names only this builder knows get them.
+        """
+        made = made.select(self.schema.names)
+        if "topic" in self.wanted:
+            made = self._hold_nameless(self._with_topics(made))
+        elif "assignment" in self.wanted:
+            names = {topic_id_text(raw): name for raw, name in self.names.items()}
+            made = self._hold_assignments(self._named_assignments(made, names))
+        return made.select(self.wanted)
+
+    def _with_topics(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the names that are known of topics of which it has only the id."""
+        topics, ids = batch["topic"], batch["topic_id"]
+        if topics.null_count == 0 or ids.null_count == len(ids):
+            return batch
+        texts = topics.dictionary.to_pylist()
+        names = {topic_id_text(raw): name for raw, name in self.names.items()}
+        place = np.array(
+            [len(texts) + i if text in names else NULL
+             for i, text in enumerate(ids.dictionary.to_pylist())],
+            np.int64,
+        )  # fmt: skip
+        texts += [names.get(text, "") for text in ids.dictionary.to_pylist()]
+        here = topics.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        there = ids.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        by_id = np.where(there >= 0, place[there], NULL)
+        values = np.where(here >= 0, here, by_id)
+        index = batch.schema.get_field_index("topic")
+        return batch.set_column(index, self.schema.field("topic"), dictionary(values, texts))
+
     def finish(self) -> list[pa.RecordBatch]:
         """The rows that were held back, with the names that were learnt since."""
         held, self.held, self.held_rows = self.held, [], 0

@@ -43,7 +43,7 @@ MAX_WATCHED: Final = 32
 DEFAULT_LIMITS: Final = Limits()
 
 
-class _Watch:
+class Watch:
     """A connection of which it is not known whether it is TLS."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Tls:
         self._held = 0
         # Sessions that hold bytes, the longest first.
         self._holding: dict[Connection, Session] = {}
-        self._watched: dict[Connection, _Watch] = {}
+        self._watched: dict[Connection, Watch] = {}
         self._sessions: dict[Connection, Session] = {}
         self._facts: dict[Connection, TlsFacts] = {}
 
@@ -101,7 +101,7 @@ class Tls:
             return [event]
         watch = self._watched.get(connection)
         if watch is None:
-            watch = self._watched[connection] = _Watch()
+            watch = self._watched[connection] = Watch()
         if isinstance(event, Gap):
             return [*self._take_first(watch, direction), event]
         if is_first(event, watch.begin[direction]) or watch.first[direction]:
@@ -112,9 +112,22 @@ class Tls:
         """What was learnt of a connection that has ended, once; None when it was not TLS."""
         return self._facts.pop(connection, None)
 
+    def watch_of(self, connection: Connection) -> Watch | None:
+        """What was seen of a connection of which it is not known whether it is TLS."""
+        return self._watched.get(connection)
+
+    def has_session(self, connection: Connection) -> bool:
+        """Whether the connection is TLS."""
+        return connection in self._sessions
+
+    def take_in(self, connection: Connection, watch: Watch | None) -> None:
+        """A connection that another `Tls` has brought forward, and that is not known to be TLS."""
+        if watch is not None:
+            self._watched[connection] = watch
+
     # Recognition
 
-    def _decide(self, watch: _Watch, chunk: Chunk) -> list[Event]:
+    def _decide(self, watch: Watch, chunk: Chunk) -> list[Event]:
         """The first bytes of a direction say it all, or those behind a proxy's header."""
         direction = chunk.direction
         held = watch.first[direction]
@@ -141,7 +154,7 @@ class Tls:
         rest = part_of(chunk, start, end)
         return ahead + self._open(chunk.connection, [rest], (True, True))
 
-    def _look(self, watch: _Watch, chunk: Chunk) -> list[Event]:
+    def _look(self, watch: Watch, chunk: Chunk) -> list[Event]:
         """A chunk from somewhere in a stream."""
         direction = chunk.direction
         watch.seen[direction] += 1
@@ -153,19 +166,19 @@ class Tls:
             self._clear(chunk.connection, direction)
         return [chunk]
 
-    def _keep(self, watch: _Watch, direction: int, chunks: list[Chunk]) -> None:
+    def _keep(self, watch: Watch, direction: int, chunks: list[Chunk]) -> None:
         """First bytes that are too few, in place of those before."""
         old = watch.first[direction]
         self._held += sum(one.end - one.start for one in chunks)
         self._held -= sum(one.end - one.start for one in old)
         watch.first[direction] = chunks
 
-    def _take_first(self, watch: _Watch, direction: int) -> list[Event]:
+    def _take_first(self, watch: Watch, direction: int) -> list[Event]:
         events: list[Event] = list(watch.first[direction])
         self._keep(watch, direction, [])
         return events
 
-    def _take_both(self, watch: _Watch) -> list[Event]:
+    def _take_both(self, watch: Watch) -> list[Event]:
         return self._take_first(watch, 0) + self._take_first(watch, 1)
 
     def _clear(self, connection: Connection, direction: int) -> None:

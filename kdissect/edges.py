@@ -1,0 +1,261 @@
+"""The left edge of a piece of a capture: connections that were there before, and when to trust them.
+
+A piece is dissected alone. A connection that has no SYN in it was begun before, or lost its SYN;
+nobody can tell yet. It is muted: what comes out of it is thrown away, and its segments are kept, its
+`Head`, for `stitch`, who knows the past and dissects them again. The head ends, and the connection
+is joined, once what is known of it no longer depends on what came before it, as far as one can
+tell: both directions are cut into frames, a request seen whole was answered (so all before it were),
+no round trip is timed that began before. What was known then is kept too (`join_state`), and
+`stitch` compares it with what it has come to itself. Where the two differ, and where something later
+did ask for the past (`Connection.touched`), the piece's rows of the connection do not count.
+
+The first segments of a piece are all kept, those of new connections too: they may be copies of
+packets from before (see `streams.copies`).
+"""
+
+from typing import Any, Final
+
+from mypy_extensions import i64
+
+from kdissect.errors import Problem
+from kdissect.exchanges.exchange import Exchange
+from kdissect.exchanges.memory import ConnectionState
+from kdissect.exchanges.pairing import Exchanges
+from kdissect.frames import Frames
+from kdissect.join_state import Counted, counted, join_state
+from kdissect.packets.segment import ACK, SYN, Segment
+from kdissect.streams.connections import Streams, own_copy, reverse_flow
+from kdissect.streams.copies import RECENT_SEGMENTS
+from kdissect.streams.events import JOINED, MET, MUTED, SHARED_PAST, Connection
+from kdissect.streams.receiver import Receiver
+
+# Twice what `copies` remembers: then it holds what it holds in the whole.
+WARM_UP: Final = 2 * RECENT_SEGMENTS
+# Bytes of segments that one head may hold, and all of a piece.
+HEAD_BYTES: Final = 8 << 20
+HEAD_BYTES_IN_ALL: Final = 128 << 20
+SEGMENT_COST: Final = 300  # bytes that a kept segment takes beside its payload, about
+BOTH: Final = 3
+
+
+class Head:
+    """The first segments of one flow (both directions) in a piece, until it is joined.
+
+    `marks` are, for each segment, its place in the piece, and how many segments and chunks were
+    remembered before it (`copies`, `recent`). `is_cut`: there were too many to be kept. `ids` are of all connections on
+    the flow. Of the join: `state` is what was known (see `join_state`), `at` what was counted; `steps`
+    are ``(row, to opener, to accepter)``: from that exchange of the connection on its smallest
+    round trips were these.
+    """
+
+    __slots__ = (
+        "flow", "connection", "ids", "segments", "marks", "size", "is_cut", "quiet", "is_joined",
+        "joined", "joined_id", "state", "at", "steps", "rows",
+    )  # fmt: skip
+
+    def __init__(self, connection: Connection) -> None:
+        self.flow = connection.flow
+        self.connection = connection
+        self.ids: list[int] = [connection.id]
+        self.segments: list[Segment] = []
+        self.marks: list[tuple[int, int, int]] = []
+        self.size: i64 = 0
+        self.is_cut: bool = False
+        self.quiet: i64 = 0
+        self.is_joined: bool = False
+        # The connection that was joined, and its id in the piece.
+        self.joined = connection
+        self.joined_id: i64 = -1
+        self.state: tuple[Any, ...] = ()
+        self.at: Counted | None = None
+        self.steps: list[tuple[int, int, int]] = []
+        self.rows: i64 = 0
+
+
+class Ended:
+    """A joined connection that ended in the piece; framed and skipped bytes are by direction."""
+
+    __slots__ = ("state", "framed", "skipped")
+
+    def __init__(
+        self, state: ConnectionState, framed: tuple[int, int], skipped: tuple[int, int]
+    ) -> None:
+        self.state = state
+        self.framed = framed
+        self.skipped = skipped
+
+
+class Edges:
+    """The connections of a piece that may have been there before it."""
+
+    __slots__ = (
+        "streams", "frames", "exchanges", "is_first", "warm_up", "heads", "open", "count", "size", "muted",
+        "born_flows", "born_ids", "ended", "deferred", "touched_ids", "locked_ids", "inside_ended",
+        "problem_counts", "copies_before", "chunks_before",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        streams: Streams,
+        frames: Frames,
+        exchanges: Exchanges,
+        is_first: bool,
+        warm_up: i64 = WARM_UP,
+    ) -> None:
+        self.streams = streams
+        self.frames = frames
+        self.exchanges = exchanges
+        # There is nothing before it.
+        self.is_first = is_first
+        self.warm_up = warm_up
+        # By both flows of a connection.
+        self.heads: dict[bytes, Head] = {}
+        # Heads that go on growing.
+        self.open: i64 = 0
+        self.count: i64 = 0
+        self.size: i64 = 0
+        self.muted: set[int] = set()
+        # Connections whose first segment is a SYN behind the warm-up.
+        self.born_flows: list[bytes] = []
+        self.born_ids: list[int] = []
+        self.ended: list[Ended] = []
+        # Exchanges that only the past of a fetch session can complete, and their round trips.
+        self.deferred: list[tuple[Exchange, int, int]] = []
+        # Ended connections that asked for the past of others; TLS without keys; all that ended.
+        self.touched_ids: list[int] = []
+        self.locked_ids: list[int] = []
+        self.inside_ended: set[int] = set()
+        # By connection and kind.
+        self.problem_counts: dict[tuple[int, str], int] = {}
+        self.copies_before: i64 = 0
+        self.chunks_before: i64 = 0
+        streams.notes_opened = True
+
+    def before(self) -> None:
+        """To be called before a segment is fed to the streams."""
+        self.copies_before = self.streams.copies.count
+        self.chunks_before = self.streams.recent.count
+
+    def note(self, segment: Segment) -> Head | None:
+        """To be called when it was: the head that goes on growing by the segment, if any."""
+        self.count += 1
+        if self.streams.opened:
+            opened, self.streams.opened = self.streams.opened, []
+            for connection in opened:
+                self._opened(connection, segment)
+        if self.open == 0:
+            return None
+        head = self.heads.get(segment.flow)
+        if head is None or head.is_joined or head.is_cut:
+            return None
+        self._keep(head, segment)
+        return head
+
+    def try_join(self, head: Head) -> bool:
+        """Join the connection of the head, when its time has come."""
+        connection = head.connection
+        receiver = self.streams.receiver_of(connection.flow)
+        if receiver is None or receiver.connection is not connection or head.is_cut:
+            return False
+        peer = receiver.peer
+        head.quiet |= quiet_bit(receiver) | quiet_bit(peer)
+        if (
+            connection.edge != MET
+            or head.quiet != BOTH
+            or self.count < self.warm_up
+            or connection.clear_directions != BOTH
+            or connection.closed_by
+        ):
+            return False
+        state = self.exchanges.states.get(connection.id)
+        if state is None:
+            return False
+        cuttings = self.frames.cuttings(connection)
+        known = join_state(receiver, cuttings, state)
+        if known is None:
+            return False
+        head.state = known
+        head.at = counted(receiver, cuttings, state)
+        head.is_joined = True
+        head.joined = connection
+        head.joined_id = connection.id
+        self.open -= 1
+        self.muted.discard(connection.id)
+        connection.touched = 0
+        connection.edge = JOINED
+        return True
+
+    def step(self, exchange: Exchange) -> None:
+        """One more exchange of a joined connection gets its row."""
+        connection = exchange.connection
+        head = self.heads[connection.flow]
+        to_opener, to_accepter = connection.min_rtt_ns
+        if not head.steps or head.steps[-1][1:] != (to_opener, to_accepter):
+            head.steps.append((head.rows, to_opener, to_accepter))
+        head.rows += 1
+
+    def defer(self, exchange: Exchange) -> None:
+        """An exchange whose rows wait for the past of its fetch session."""
+        to_opener, to_accepter = exchange.connection.min_rtt_ns
+        exchange.request_frame = None
+        exchange.response_frame = None
+        self.deferred.append((exchange, to_opener, to_accepter))
+
+    def end_inside(self, connection: Connection, is_locked: bool) -> None:
+        """A connection that began in the piece is over; locked: TLS that could not be read."""
+        self.inside_ended.add(connection.id)
+        if connection.touched & SHARED_PAST:
+            self.touched_ids.append(connection.id)
+        if is_locked:
+            self.locked_ids.append(connection.id)
+
+    def count_problem(self, problem: Problem) -> bool:
+        """Whether a problem counts, which is counted then."""
+        if problem.connection_id in self.muted:
+            return False
+        key = (problem.connection_id, problem.kind)
+        self.problem_counts[key] = self.problem_counts.get(key, 0) + 1
+        return True
+
+    def _opened(self, connection: Connection, segment: Segment) -> None:
+        if self.is_first:
+            return
+        head = self.heads.get(connection.flow)
+        if head is not None:
+            head.ids.append(connection.id)
+            if not head.is_joined:
+                head.connection = connection
+                self._mute(connection)
+        elif self.count > self.warm_up and segment.flags & (SYN | ACK) == SYN:
+            self.born_flows.append(connection.flow)
+            self.born_ids.append(connection.id)
+        else:
+            head = Head(connection)
+            self.heads[connection.flow] = head
+            self.heads[reverse_flow(connection.flow)] = head
+            self.open += 1
+            self._mute(connection)
+
+    def _mute(self, connection: Connection) -> None:
+        connection.edge = MUTED
+        self.muted.add(connection.id)
+
+    def _keep(self, head: Head, segment: Segment) -> None:
+        size = SEGMENT_COST + segment.end - segment.header
+        if head.size + size > HEAD_BYTES or self.size + size > HEAD_BYTES_IN_ALL:
+            head.is_cut = True
+            self.open -= 1
+            return
+        head.size += size
+        self.size += size
+        head.segments.append(own_copy(segment))
+        head.marks.append((self.count, self.copies_before, self.chunks_before))
+
+
+def quiet_bit(receiver: Receiver) -> i64:
+    """The bit of a direction in which nothing waits for its acknowledgment."""
+    if receiver.timed_position >= 0 or receiver.next_sequence < 0:
+        return 0
+    if receiver.peer.latest_acknowledgment != receiver.next_sequence:
+        return 0
+    return 1 << receiver.direction

@@ -1,0 +1,1 @@
+"""Pieces of captures dissected alone, and put together so that nothing shows it (docs/seams.md)."""

@@ -1,0 +1,86 @@
+"""What a stitcher has to say of the rows of one piece, and rows with that done."""
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kdissect.protocol.readers import NULL
+from kdissect.tables.batches import numbers
+
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+
+CONNECTION_ID: Final = "connection_id"
+RTT: Final = "rtt_ns"
+
+
+class Correction(NamedTuple):
+    """Of one connection: its true id, and ``(row, ns)``: its smallest round trip from there on."""
+
+    connection_id: int
+    rtt_steps: list[tuple[int, int]]
+
+
+class Corrections:
+    """To be applied to all batches of a piece, in the order in which they were made.
+
+    `joined` are by connection id in the piece; rows of `dropped` ids do not count, or none at all
+    when `drops_all`. `dropped_exchanges` are among the counts.
+    """
+
+    def __init__(self) -> None:
+        self.drops_all = False
+        self.dropped: set[int] = set()
+        self.dropped_exchanges = 0
+        self.joined: dict[int, Correction] = {}
+        self._rows: dict[int, int] = {}
+
+    def apply(self, table: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a batch that count, as they are in the whole."""
+        if self.drops_all:
+            return batch.slice(0, 0)
+        if self.dropped:
+            wrong = pa.array(sorted(self.dropped), pa.int64())
+            ids = batch[CONNECTION_ID]
+            batch = batch.filter(pc.invert(pc.is_in(ids, value_set=wrong)))
+        if not self.joined or not batch.num_rows:
+            return batch
+        ids = batch[CONNECTION_ID].fill_null(-1).to_numpy(zero_copy_only=False)
+        if table == "exchanges" and RTT in batch.schema.names:
+            batch = self._with_rtt(batch, ids)
+        return self._with_ids(batch, ids)
+
+    def _with_ids(self, batch: pa.RecordBatch, ids: Ints) -> pa.RecordBatch:
+        wrong = np.array(sorted(self.joined), np.int64)
+        right = np.array([self.joined[one].connection_id for one in wrong.tolist()], np.int64)
+        place = np.minimum(np.searchsorted(wrong, ids), len(wrong) - 1)
+        found = wrong[place] == ids
+        if not found.any():
+            return batch
+        made = np.where(found, right[place], np.where(ids < 0, NULL, ids))
+        return replaced(batch, CONNECTION_ID, numbers(made, pa.int64()))
+
+    def _with_rtt(self, batch: pa.RecordBatch, ids: Ints) -> pa.RecordBatch:
+        rtt: Ints | None = None
+        for connection_id in np.unique(ids).tolist():
+            correction = self.joined.get(connection_id)
+            if correction is None:
+                continue
+            if rtt is None:
+                rtt = batch[RTT].fill_null(int(NULL)).to_numpy(zero_copy_only=False).copy()
+                answered = batch["response_start"].is_valid().to_numpy(zero_copy_only=False)
+            rows = np.flatnonzero(ids == connection_id)
+            first = self._rows.get(connection_id, 0)
+            self._rows[connection_id] = first + len(rows)
+            starts = np.array([row for row, _ in correction.rtt_steps], np.int64)
+            values = np.array([ns if ns >= 0 else NULL for _, ns in correction.rtt_steps], np.int64)
+            step = np.searchsorted(starts, np.arange(first, first + len(rows)), side="right") - 1
+            rtt[rows] = np.where(answered[rows], values[step], NULL)
+        return batch if rtt is None else replaced(batch, RTT, numbers(rtt, pa.int64()))
+
+
+def replaced(batch: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
+    """The batch with other values in a column."""
+    index = batch.schema.get_field_index(name)
+    return batch.set_column(index, batch.schema.field(index), values)

@@ -1,0 +1,181 @@
+"""One piece of a capture → rows that may have to be corrected, and a `Seam`."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from kdissect.capture.pieces import Piece, PieceReader, read_piece
+from kdissect.dissector import Dissector
+from kdissect.edges import WARM_UP, Edges
+from kdissect.pipeline import Options, PausedCollector, add_secrets, make_dissector
+from kdissect.seams.seam import Left, Open, Seam, Totals, empty_seam
+from kdissect.searching import own_copy
+from kdissect.streams.events import MET, MUTED
+from kdissect.tables.batches import BatchBuilder
+from kdissect.tables.schemas import TABLES
+
+
+class PieceRows(NamedTuple):
+    """Record batches of a piece's tables in order, to be corrected by a stitcher; and its seam."""
+
+    batches: list[tuple[str, pa.RecordBatch]]
+    seam: Seam
+
+
+class PieceRun:
+    """One pass over a piece: iterate over it for ``(table, record batch)``, then take `seam`.
+
+    `captures` are the names of the files, by `Piece.capture`; `names` topics' names that are known.
+    """
+
+    def __init__(
+        self,
+        piece: Piece,
+        options: Options,
+        captures: Sequence[str],
+        names: dict[bytes, str] | None = None,
+        warm_up: int = WARM_UP,
+    ) -> None:
+        self.piece = piece
+        self.options = options
+        self.reader: PieceReader = read_piece(piece)
+        self.dissector: Dissector = make_dissector(options, collects=False, keeps_frames=False)
+        self.is_first = piece.ordinal == 1
+        dissector = self.dissector
+        dissector.edges = Edges(
+            dissector.streams, dissector.frames, dissector.exchanges, self.is_first, warm_up
+        )
+        self.dissector.exchanges.names.update(names or {})
+        self.builders = {
+            name: BatchBuilder(
+                TABLES[name], captures, self.dissector.exchanges.names,
+                made_columns(options.columns.get(name)), held_limit=0,
+            )
+            for name in options.tables
+        }  # fmt: skip
+        self.latest_ns = -1
+        self._secrets = 0
+
+    def __iter__(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        dissector = self.dissector
+        keys = dissector.tls.keys
+        with PausedCollector():
+            for packets in self.reader:
+                add_secrets(keys, self.reader.secrets[self._secrets :])
+                self._secrets = len(self.reader.secrets)
+                dissector.feed(packets)
+                dissector.add_problems(self.reader.take_problems())
+                self.latest_ns = max(self.latest_ns, max(packet.time_ns for packet in packets))
+                yield from self._batches(self.options.batch_rows)
+            dissector.add_problems(self.reader.take_problems())
+            yield from self._batches(1)
+
+    def _batches(self, row_limit: int) -> Iterator[tuple[str, pa.RecordBatch]]:
+        for name in self.dissector.full_tables(row_limit):
+            batch = self.builders[name].batch(self.dissector.take_rows(name))
+            if batch.num_rows:
+                yield name, batch
+
+    @property
+    def seam(self) -> Seam:
+        """What is left open; to be asked for once, after all rows were taken."""
+        dissector = self.dissector
+        edges = dissector.edges
+        assert edges is not None
+        streams = dissector.streams
+        opened, flows = find_open(dissector)
+        is_whole = dissector.decoder.fragments > 0 or bool(dissector.waiting.given_up)
+        is_whole = is_whole or (not self.is_first and edges.count < edges.warm_up)
+        names = dissector.exchanges.names
+        bodies = dissector.exchanges.bodies
+        seam = empty_seam(self.piece, totals_of(dissector), self.latest_ns)
+        if is_whole:
+            return seam
+        return seam._replace(
+            is_whole=False,
+            heads=tuple(dict.fromkeys(edges.heads.values())),
+            born=tuple(zip(edges.born_flows, edges.born_ids, strict=True)),
+            open=tuple(opened),
+            left_open=tuple(flows),
+            ended=tuple(edges.ended),
+            deferred=tuple(edges.deferred),
+            touched=tuple(edges.touched_ids),
+            locked=tuple(edges.locked_ids),
+            inside_ended=frozenset(edges.inside_ended),
+            problem_counts=edges.problem_counts,
+            marks=tuple(streams.copies.marks),
+            chunks=tuple(
+                None if chunk is None else own_copy(chunk) for chunk in streams.recent.chunks
+            ),
+            remembered=(int(streams.copies.count), int(streams.recent.count)),
+            names=dict(names),
+            groups=bodies.groups.protocols,
+            sessions=bodies.sessions.by_number,
+            waiting=tuple(dissector.waiting.queue),
+        )
+
+
+def dissect_piece(
+    piece: Piece,
+    options: Options,
+    captures: Sequence[str],
+    names: dict[bytes, str] | None = None,
+    warm_up: int = WARM_UP,
+) -> PieceRows:
+    """The rows and the seam of a piece; raises CaptureError when it cannot be read."""
+    run = PieceRun(piece, replace(options, progress=None), captures, names, warm_up)
+    batches = list(run)
+    return PieceRows(batches, run.seam)
+
+
+def made_columns(wanted: Sequence[str] | None) -> list[str] | None:
+    """The columns that have to be made, so that rows can be corrected."""
+    if wanted is None:
+        return None
+    more = ["connection_id"]
+    if "topic" in wanted:
+        more.append("topic_id")
+    if "rtt_ns" in wanted:
+        more.append("response_start")
+    return [*wanted, *(name for name in more if name not in wanted)]
+
+
+def find_open(dissector: Dissector) -> tuple[list[Open], list[Left]]:
+    """The connections that others can go on with, and those that they cannot."""
+    opened: list[Open] = []
+    flows: list[Left] = []
+    for opener in dissector.streams.openers():
+        connection = opener.connection
+        if connection.edge in (MUTED, MET):
+            continue
+        state = dissector.exchanges.states.get(connection.id)
+        is_old = state is not None and state.old is not None
+        if is_old or dissector.tls.has_session(connection):
+            flows.append(Left(connection.flow, int(connection.id), int(connection.given)))
+            continue
+        cuttings = dissector.frames.cuttings(connection)
+        opened.append(Open(opener, *cuttings, state, dissector.tls.watch_of(connection)))
+    return opened, flows
+
+
+def totals_of(dissector: Dissector) -> Totals:
+    """The counts of a dissector."""
+    return Totals(
+        int(dissector.packets),
+        int(dissector.captured_bytes),
+        dissector.decoder.reasons(),
+        int(dissector.payload_bytes),
+        int(dissector.framed_bytes),
+        int(dissector.skipped_bytes),
+        int(dissector.duplicate_bytes),
+        int(dissector.missing_bytes),
+        int(dissector.tls_bytes),
+        int(dissector.encrypted_bytes),
+        int(dissector.encrypted_connections),
+        int(dissector.connection_count),
+        int(dissector.exchange_count),
+        dict(dissector.protocols),
+        dict(dissector.problem_counts),
+    )

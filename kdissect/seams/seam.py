@@ -1,0 +1,160 @@
+"""`Seam`: what a piece of a capture cannot know, or has left open, for `Stitcher` to put together.
+
+It holds no rows, but the stages' state of each connection that crosses an edge of the piece: at its
+left, the segments before the connection was joined (`edges.Head`); at its right, where the stages
+stand. Its size is that of what crosses, and not of the piece.
+"""
+
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from kdissect import stage_values
+from kdissect.capture.blocks import Secrets
+from kdissect.capture.layouts import InterfaceLayout, PcapLayout, SectionLayout
+from kdissect.capture.pieces import Piece
+from kdissect.edges import Ended, Head
+from kdissect.errors import KdissectError
+from kdissect.exchanges.exchange import Exchange
+from kdissect.exchanges.memory import ConnectionState, Positions
+from kdissect.frames import Cutting
+from kdissect.join_state import Counted
+from kdissect.streams.copies import Mark
+from kdissect.streams.events import Chunk
+from kdissect.streams.receiver import Receiver
+from kdissect.tls.stage import Watch
+
+VERSION: Final = 1
+ARROW: Final = pa.schema(
+    [
+        pa.field("version", pa.int32()),
+        pa.field("path", pa.string()),
+        pa.field("start", pa.int64()),
+        pa.field("ordinal", pa.int64()),
+        pa.field("connections", pa.int64()),
+        pa.field("content", pa.binary()),
+    ],
+    metadata={"kdissect.table": "seams"},
+)
+
+
+class Open(NamedTuple):
+    """A connection that is open at the end of a piece: where each stage stands with it."""
+
+    opener: Receiver
+    opener_cutting: Cutting | None
+    accepter_cutting: Cutting | None
+    state: ConnectionState | None
+    watch: Watch | None
+
+
+class Left(NamedTuple):
+    """A connection that nobody can go on with from here: TLS, protocols from before 0.8.
+
+    `given` exchanges came out of it in the piece.
+    """
+
+    flow: bytes
+    connection_id: int
+    given: int
+
+
+class Totals(NamedTuple):
+    """What a piece counted: of all its packets, and of the connections that it counted itself."""
+
+    packets: int
+    captured_bytes: int
+    packets_by_reason: dict[str, int]
+    payload_bytes: int
+    framed_bytes: int
+    skipped_bytes: int
+    duplicate_bytes: int
+    missing_bytes: int
+    tls_bytes: int
+    encrypted_bytes: int
+    encrypted_connections: int
+    connections: int
+    exchanges: int
+    protocols: dict[str, int]
+    problems: dict[str, int]
+
+
+class Seam(NamedTuple):
+    """See above. `is_whole`: the piece cannot be dissected alone, all of it is left open.
+
+    `heads` are of the flows that may have been there before. `born` are ``(flow, connection id)`` of
+    those that began in the piece. `left_open` are to be dissected again.
+    `touched` and `locked` are ids of connections that asked for the past of others, or are TLS
+    without keys; `inside_ended` of all that began and ended in the piece. Rings, names, group
+    protocols and fetch sessions are as the piece has left them. `latest_ns` is the time of the last
+    segment, -1 without any.
+    """
+
+    version: int
+    piece: Piece
+    is_whole: bool
+    heads: tuple[Head, ...]
+    born: tuple[tuple[bytes, int], ...]
+    open: tuple[Open, ...]
+    left_open: tuple[Left, ...]
+    ended: tuple[Ended, ...]
+    deferred: tuple[tuple[Exchange, int, int], ...]
+    touched: tuple[int, ...]
+    locked: tuple[int, ...]
+    inside_ended: frozenset[int]
+    problem_counts: dict[tuple[int, str], int]
+    marks: tuple[Mark, ...]
+    chunks: tuple[Chunk | None, ...]
+    remembered: tuple[int, int]
+    names: dict[bytes, str]
+    groups: dict[str, tuple[str, str]]
+    sessions: dict[tuple[bytes, int], Positions]
+    waiting: tuple[Exchange, ...]
+    totals: Totals
+    latest_ns: int
+
+    def to_bytes(self) -> bytes:
+        """For another process, machine or day; `from_bytes` reads it."""
+        return stage_values.dump(tuple(self))
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "Seam":
+        """Raises KdissectError for bytes that are no seam, or one of another version."""
+        value = stage_values.load(content)
+        if not isinstance(value, tuple) or not value or value[0] != VERSION:
+            raise KdissectError("no seam of this version of kdissect")
+        return cls(*value)
+
+    def to_arrow(self) -> pa.RecordBatch:
+        """One row; what is in `content` is for `from_arrow`."""
+        row: dict[str, Any] = {
+            "version": self.version,
+            "path": self.piece.path,
+            "start": self.piece.start,
+            "ordinal": self.piece.ordinal,
+            "connections": len(self.heads) + len(self.open),
+            "content": self.to_bytes(),
+        }
+        return pa.RecordBatch.from_pylist([row], ARROW)
+
+    @classmethod
+    def from_arrow(cls, batch: pa.RecordBatch) -> "Seam":
+        """The seam of a row that `to_arrow` made."""
+        return cls.from_bytes(batch["content"][0].as_py())
+
+
+def empty_seam(piece: Piece, totals: Totals, latest_ns: int) -> Seam:
+    """The seam of a piece all of which is left open."""
+    return Seam(
+        VERSION, piece, True, (), (), (), (), (), (), (), (), frozenset(), {}, (), (), (0, 0), {}, {},
+        {}, (), totals, latest_ns,
+    )  # fmt: skip
+
+
+stage_values.allow(
+    Piece, Open, Left, Totals, Counted, PcapLayout, InterfaceLayout, SectionLayout, Secrets
+)
+stage_values.allow_stage(Head, lambda: Head(stage_values.NO_CONNECTION))
+stage_values.allow_stage(
+    Ended, lambda: Ended(ConnectionState(stage_values.NO_CONNECTION), (0, 0), (0, 0))
+)

@@ -1,0 +1,393 @@
+"""Seams in the order of their pieces → what the pieces could not know: the rest of the rows.
+
+The `Stitcher` is all stages once more, with what is known of the whole. Of each piece it takes the
+segments of the heads, so that it comes by itself to where the piece's own connections were joined;
+where the two agree it takes over what the piece made of the connection, rows and state, and where
+they do not it reads that connection's packets in the piece again. So what comes out is always what
+one pass over everything gives; how much is read again decides only how long it takes.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final
+
+from kdissect.capture.packet import Packet
+from kdissect.capture.pieces import Piece, read_piece
+from kdissect.edges import Ended, Head
+from kdissect.exchanges.exchange import Exchange
+from kdissect.exchanges.fetches import settle_asks
+from kdissect.exchanges.memory import PAST, ConnectionState
+from kdissect.join_state import counted, join_state
+from kdissect.packets.decoder import PacketDecoder
+from kdissect.packets.segment import Segment
+from kdissect.pipeline import Balance, Options, make_balance, make_dissector
+from kdissect.seams.corrections import Correction, Corrections
+from kdissect.seams.joining import Joined, opened, turned_state
+from kdissect.seams.seam import Left, Open, Seam, Totals
+from kdissect.streams.connections import reverse_flow
+from kdissect.streams.copies import RECENT_SEGMENTS
+from kdissect.streams.events import INSIDE, SHARED_PAST, Chunk
+from kdissect.streams.receiver import Receiver
+from kdissect.streams.recent import RECENT_CHUNKS
+
+Reread = Callable[[Piece], Iterable[list[Packet]]]
+
+
+class Stitcher:
+    """Feed it the seams in order; what it gives itself are rows of its `dissector`.
+
+    `reread` gives the packets of a piece again, when they are needed.
+    """
+
+    def __init__(self, options: Options, reread: Reread = read_piece) -> None:
+        self.options = options
+        self.reread = reread
+        self.dissector = make_dissector(options, collects=False, keeps_frames=False)
+        # Keys for TLS: then what the pieces could not read is tried with all of them.
+        self.has_keys = bool(options.keylog)
+        self.totals: Counter[str] = Counter()
+        self.reasons: Counter[str] = Counter()
+        self.protocols: Counter[str] = Counter()
+        self.problems: Counter[str] = Counter()
+        # How much was read again: pieces, and segments of all kinds that were dissected twice.
+        self.read_again = 0
+        self.replayed = 0
+
+    def add(self, seam: Seam) -> Corrections:
+        """Put a piece behind those before it; what has to be corrected in its rows."""
+        if seam.is_whole or self.dissector.decoder.is_waiting():
+            return self._dissect_whole(seam)
+        step = _Step(self, seam)
+        corrections = step.run()
+        self._count(seam, corrections)
+        return corrections
+
+    def finish(self) -> None:
+        """No piece follows."""
+        self.dissector.finish()
+
+    @property
+    def balance(self) -> Balance:
+        """What became of the bytes of all pieces; complete after `finish`."""
+        own = make_balance(self.dissector)
+        added = {name: getattr(own, name) + self.totals[name] for name in NUMBERS}
+        return replace(
+            own,
+            **added,
+            packets_by_reason=dict(self.reasons + Counter(own.packets_by_reason)),
+            protocols=dict(self.protocols + Counter(own.protocols)),
+            problems=dict(self.problems + Counter(own.problems)),
+        )
+
+    def _dissect_whole(self, seam: Seam) -> Corrections:
+        """A piece that does not stand alone."""
+        dissector = self.dissector
+        self.read_again += 1
+        for packets in self._packets(seam.piece):
+            dissector.feed(packets)
+        corrections = Corrections()
+        corrections.drops_all = True
+        return corrections
+
+    def _packets(self, piece: Piece) -> Iterable[list[Packet]]:
+        reader = self.reread(piece)
+        for packets in reader:
+            yield packets
+
+    def _count(self, seam: Seam, corrections: Corrections) -> None:
+        """Add what the piece counted, without what does not count."""
+        totals = seam.totals
+        self.reasons.update(totals.packets_by_reason)
+        self.totals.update(packets=totals.packets, captured_bytes=totals.captured_bytes)
+        if corrections.drops_all:
+            return
+        self.protocols.update(totals.protocols)
+        self.problems.update(totals.problems)
+        for (connection_id, kind), count in seam.problem_counts.items():
+            if connection_id in corrections.dropped:
+                self.problems[kind] -= count
+        for name in COUNTED:
+            self.totals[name] += getattr(totals, name)
+        self.totals["exchanges"] -= corrections.dropped_exchanges
+
+
+# The plain numbers among the totals, and those of them that are of connections.
+NUMBERS: Final = tuple(
+    name for name in Totals._fields if name not in ("packets_by_reason", "protocols", "problems")
+)
+COUNTED: Final = tuple(name for name in NUMBERS if name not in ("packets", "captured_bytes"))
+
+
+class _Step:
+    """One seam while it is put behind those before it."""
+
+    def __init__(self, stitcher: Stitcher, seam: Seam) -> None:
+        self.stitcher = stitcher
+        self.seam = seam
+        self.dissector = stitcher.dissector
+        self.streams = stitcher.dissector.streams
+        # By connection id in the piece.
+        self.joined: dict[int, Joined] = {}
+        self.corrections = Corrections()
+        # Flows whose packets are read again, and the ordinal from which on, by both directions.
+        self.again: dict[bytes, int] = {}
+        self.is_all_again = False
+        self.fed: dict[bytes, int] = {}
+        # Positions of the connections that were taken over, by identity.
+        self.own_positions: set[int] = set()
+        self.joined_by_connection: dict[int, Joined] = {}
+        self.copies_before = int(self.streams.copies.count)
+        self.recent_before = int(self.streams.recent.count)
+
+    def run(self) -> Corrections:
+        self._check_born()
+        self._check_left()
+        self._replay_heads()
+        if self.again or self.is_all_again:
+            self._read_again()
+        if not self.is_all_again:
+            self._take_over()
+        self._take_rings()
+        if self.seam.latest_ns >= 0:
+            self.dissector.advance(self.seam.latest_ns)
+        self.corrections.drops_all = self.is_all_again
+        return self.corrections
+
+    # What does not count
+
+    def _check_born(self) -> None:
+        """Connections that began in the piece, unless they did not, or asked for the past."""
+        seam = self.seam
+        asked = set(seam.touched)
+        if self.stitcher.has_keys:
+            asked |= set(seam.locked)
+        for one in seam.open:
+            connection = one.opener.connection
+            if connection.edge == INSIDE and connection.touched & SHARED_PAST:
+                asked.add(int(connection.id))
+        for flow, connection_id in seam.born:
+            if connection_id in asked or self.streams.receiver_of(flow) is not None:
+                self._drop(flow, (connection_id,))
+
+    def _check_left(self) -> None:
+        for left in self.seam.left_open:
+            self._drop_left(left)
+
+    def _drop_left(self, left: Left) -> None:
+        self.corrections.dropped_exchanges += left.given
+        self._drop(left.flow, (left.connection_id,))
+
+    def _drop(self, flow: bytes, ids: Iterable[int]) -> None:
+        """Connections of a flow are dissected again."""
+        for connection_id in ids:
+            self.corrections.dropped.add(connection_id)
+            if connection_id in self.seam.inside_ended:
+                # What they counted is among the counts of all.
+                self.is_all_again = True
+        first = self.fed.get(flow, -1)
+        self.again[flow] = self.again[reverse_flow(flow)] = first
+
+    # Heads
+
+    def _replay_heads(self) -> None:
+        copies, recent = self.streams.copies, self.streams.recent
+        queue = sorted(
+            (mark, number, place)
+            for number, head in enumerate(self.seam.heads)
+            for place, mark in enumerate(head.marks)
+        )
+        for (_, more_copies, more_chunks), number, place in queue:
+            head = self.seam.heads[number]
+            copies.jump(self.copies_before + more_copies)
+            recent.jump(self.recent_before + more_chunks)
+            self._replay(head.segments[place])
+            if place == len(head.segments) - 1:
+                self._head_ended(head)
+        for head in self.seam.heads:
+            if not head.segments:
+                self._head_ended(head)
+
+    def _replay(self, segment: Segment) -> None:
+        self.stitcher.replayed += 1
+        self.dissector.replay(segment)
+
+    def _head_ended(self, head: Head) -> None:
+        if head.segments:
+            last = int(head.segments[-1].ordinal)
+            self.fed[head.flow] = self.fed[reverse_flow(head.flow)] = last
+        if head.is_joined:
+            joined = self._join(head)
+            if joined is not None:
+                self.joined[int(head.joined_id)] = joined
+                self.joined_by_connection[id(head.joined)] = joined
+                return
+            self.corrections.dropped_exchanges += int(head.joined.given)
+            self._drop(head.flow, head.ids[head.ids.index(head.joined_id) :])
+        elif head.is_cut:
+            self._drop(head.flow, ())
+
+    def _join(self, head: Head) -> Joined | None:
+        """What the whole knows, when it is what the piece believes."""
+        opener = self.streams.receiver_of(head.joined.flow)
+        if opener is None or head.joined.touched:
+            return None
+        is_turned = opener.connection.flow != head.joined.flow
+        if is_turned:
+            opener = opener.peer
+        connection = opener.connection
+        state = self.dissector.exchanges.states.get(connection.id)
+        if state is None or connection.clear_directions != 3 or connection.closed_by:
+            return None
+        cuttings = self.dissector.frames.cuttings(connection)
+        known = join_state(opener, cuttings, state)
+        expected = turned_state(head.state) if is_turned else head.state
+        if known != expected:
+            return None
+        return Joined(head, opener, state, counted(opener, cuttings, state), is_turned)
+
+    # Read again
+
+    def _read_again(self) -> None:
+        """Dissect the packets of flows, or of all, from where they were left."""
+        self.stitcher.read_again += 1
+        decoder = PacketDecoder()
+        for packets in self.stitcher._packets(self.seam.piece):
+            for packet in packets:
+                segment = decoder.decode(packet)
+                if segment is None:
+                    continue
+                flow = segment.flow
+                first = self.fed.get(flow, -1) if self.is_all_again else self.again.get(flow, -2)
+                if first != -2 and segment.ordinal > first:
+                    self._replay(segment)
+
+    # Taken over
+
+    def _take_over(self) -> None:
+        for deferred in self.seam.deferred:
+            self._take_deferred(*deferred)
+        waiting = [
+            exchange
+            for exchange in self.seam.waiting
+            if exchange.connection_id not in self.corrections.dropped
+        ]
+        for ended in self.seam.ended:
+            self._take_ended(ended)
+        for one in self.seam.open:
+            self._take_open(one)
+        self.dissector.exchanges.bodies.groups.protocols.update(self.seam.groups)
+        self.dissector.exchanges.names.update(self.seam.names)
+        self._take_sessions()
+        for exchange in waiting:
+            exchange.connection_id = exchange.connection.id
+            self.dissector.take_waiting(exchange)
+
+    def _take_deferred(self, exchange: Exchange, to_opener: int, to_accepter: int) -> None:
+        """An exchange that only lacks what its fetch session stood at before."""
+        joined = self.joined.get(int(exchange.connection_id))
+        if joined is None:
+            return
+        settle_asks(exchange, joined.positions)
+        exchange.connection_id = joined.connection.id
+        exchange.rtt_ns = joined.rtt_ns(to_opener, to_accepter)
+        self.dissector.add_rows(exchange)
+
+    def _take_ended(self, ended: Ended) -> None:
+        """A connection from before the piece that ended in it."""
+        joined = self.joined.get(int(ended.state.connection.id))
+        if joined is None:
+            return
+        self._note(joined)
+        before = joined.head.at
+        assert before is not None
+        joined.take(ended.state)
+        framed = joined.cut(ended.framed, before.framed, joined.at.framed)
+        skipped = joined.cut(ended.skipped, before.skipped, joined.at.skipped)
+        self._forget(joined.opener)
+        self._allow(ended.state)
+        self.dissector.add_connection(ended.state, framed, skipped, None)
+
+    def _take_open(self, one: Open) -> None:
+        connection = one.opener.connection
+        if connection.id in self.corrections.dropped:
+            return
+        joined = self.joined.get(int(connection.id))
+        if joined is not None:
+            self._note(joined)
+            self._forget(joined.opener)
+            one = opened(joined, one)
+        connection.edge = INSIDE
+        dissector = self.dissector
+        self.streams.take_in(one.opener)
+        dissector.frames.take_in(connection, (one.opener_cutting, one.accepter_cutting))
+        dissector.tls.take_in(connection, one.watch)
+        if one.state is not None:
+            dissector.exchanges.take_in(one.state)
+            self._allow(one.state)
+
+    def _note(self, joined: Joined) -> None:
+        """What has to be corrected in the rows of a joined connection."""
+        head = joined.head
+        steps = [(row, joined.rtt_ns(one, other)) for row, one, other in head.steps]
+        self.corrections.joined[int(head.joined_id)] = Correction(int(joined.connection.id), steps)
+
+    def _forget(self, opener: Receiver) -> None:
+        """What the stitcher had of a connection that the piece has brought forward."""
+        self.streams.forget(opener)
+        self.dissector.frames.forget(opener.connection)
+        self.dissector.exchanges.forget(opener.connection)
+
+    def _allow(self, state: ConnectionState) -> None:
+        self.own_positions.add(id(state.positions))
+
+    def _take_sessions(self) -> None:
+        """Fetch sessions of connections that were taken over, and of those that ended."""
+        sessions = self.dissector.exchanges.bodies.sessions
+        for session, positions in self.seam.sessions.items():
+            if id(positions) in self.own_positions or (
+                session not in sessions.by_number and PAST not in positions
+            ):
+                sessions.keep(session, positions)
+
+    # What was seen last
+
+    def _take_rings(self) -> None:
+        """The last segments and chunks of the piece, as the whole would have them."""
+        seam = self.seam
+        copies, recent = self.streams.copies, self.streams.recent
+        streams_by_piece = self._streams_by_piece()
+        count, chunks = seam.remembered
+        copies.jump(self.copies_before + count)
+        for age in range(1, min(count, RECENT_SEGMENTS) + 1):
+            mark = seam.marks[(count - age) % RECENT_SEGMENTS]
+            mark.stream = streams_by_piece.get(mark.stream, mark.stream)
+            copies.marks[(copies.count - age) % RECENT_SEGMENTS] = mark
+        recent.jump(self.recent_before + chunks)
+        for age in range(1, min(chunks, RECENT_CHUNKS) + 1):
+            chunk = seam.chunks[(chunks - age) % RECENT_CHUNKS]
+            if chunk is not None and self._place(chunk):
+                recent.chunks[(recent.count - age) % RECENT_CHUNKS] = chunk
+
+    def _streams_by_piece(self) -> dict[int, int]:
+        """The numbers of directions in the piece and in the whole, where they differ."""
+        found: dict[int, int] = {}
+        for head in self.seam.heads:
+            receiver = self.streams.receiver_of(head.flow)
+            if receiver is not None:
+                for connection_id in head.ids:
+                    found[connection_id << 1] = receiver.stream
+                    found[connection_id << 1 | 1] = receiver.peer.stream
+        return found
+
+    def _place(self, chunk: Chunk) -> bool:
+        """Whether the chunk is of a connection that was taken over; it is where it was there."""
+        receiver = self.streams.receiver_of(chunk.connection.flow)
+        if receiver is None or receiver.connection is not chunk.connection:
+            return False
+        joined = self.joined_by_connection.get(id(chunk.connection))
+        if joined is not None:
+            if joined.is_turned:
+                chunk.direction = 1 - chunk.direction
+            chunk.position += joined.moved()[chunk.direction]
+        return True

@@ -1,0 +1,143 @@
+"""The values between and inside the stages as bytes: for other processes, machines and days.
+
+Each class is written with a number, not with its name, and field by field, so that only these
+classes can come out of bytes: nothing in them is ever called. Both builds read each other's.
+"""
+
+import io
+import pickle
+from collections.abc import Callable, Hashable
+from functools import cache
+from typing import Any, Final
+
+from kdissect.errors import KdissectError, Problem
+from kdissect.exchanges.exchange import Asks, Exchange
+from kdissect.exchanges.memory import ConnectionState, EarlyResponse, FetchPosition
+from kdissect.exchanges.sasl import Login
+from kdissect.frames import Cutting, Frame
+from kdissect.messages.batches import Batch
+from kdissect.messages.facts import ErrorFact, Partition
+from kdissect.packets.segment import Segment
+from kdissect.searching import Waiting
+from kdissect.streams.acknowledged import Acknowledged
+from kdissect.streams.copies import Mark
+from kdissect.streams.events import Chunk, Connection, DirectionCounts, Event, Gap
+from kdissect.streams.held import Allowance, Held, Piece
+from kdissect.streams.receiver import Receiver
+from kdissect.streams.recent import Recent
+from kdissect.streams.symptoms import Symptoms
+from kdissect.tls.stage import Watch
+
+NO_CONNECTION: Final = Connection(-1, 0, b"", 0, 0)
+NO_ALLOWANCE: Final = Allowance(0)
+NO_RECENT: Final = Recent()
+NO_SEGMENT: Final = Segment(0, 0, 0, 0, b"", 0, 0, 0, 0, b"", 0, 0, 0, 0, 0)
+NO_FRAME: Final = Frame(NO_CONNECTION, 0, 0, 0, b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+
+# How to make one of each, whose fields are then set. The order is their number: add at the end.
+BLANKS: Final[list[tuple[type, Callable[[], Any]]]] = [
+    (Connection, lambda: Connection(-1, 0, b"", 0, 0)),
+    (DirectionCounts, DirectionCounts),
+    (Receiver, lambda: Receiver(NO_CONNECTION, 0, 0, NO_ALLOWANCE, NO_RECENT)),
+    (Symptoms, lambda: Symptoms(NO_CONNECTION, NO_CONNECTION.counts[0])),
+    (Acknowledged, Acknowledged),
+    (Held, lambda: Held(NO_ALLOWANCE)),
+    (Piece, lambda: Piece(0, 0, b"", NO_SEGMENT)),
+    (Segment, lambda: Segment(0, 0, 0, 0, b"", 0, 0, 0, 0, b"", 0, 0, 0, 0, 0)),
+    (Chunk, lambda: Chunk(NO_CONNECTION, 0, 0, 0, 0, 0, 0, b"", 0, 0)),
+    (Gap, lambda: Gap(NO_CONNECTION, 0, 0, 0, 0, 0, 0, 0, False, False)),
+    (Cutting, lambda: Cutting(NO_CONNECTION, 0)),
+    (Waiting, Waiting),
+    (Frame, lambda: Frame(NO_CONNECTION, 0, 0, 0, b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
+    (ConnectionState, lambda: ConnectionState(NO_CONNECTION)),
+    (FetchPosition, lambda: FetchPosition(0)),
+    (EarlyResponse, lambda: EarlyResponse(0, NO_FRAME, 0)),
+    (Login, Login),
+    (Exchange, lambda: Exchange(NO_CONNECTION, 0, 0, 0)),
+    (Asks, lambda: Asks([], False, 0)),
+    (Partition, lambda: Partition("", b"", 0)),
+    (ErrorFact, lambda: ErrorFact("", 0)),
+    (Batch, lambda: Batch(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
+    (Mark, Mark),
+    (Watch, Watch),
+]
+NUMBERS: Final = {kind: number for number, (kind, _) in enumerate(BLANKS)}
+# What belongs to the `Streams` that a receiver is in, and is put in its place there.
+PLACES: Final = {"recent": NO_RECENT, "allowance": NO_ALLOWANCE}
+
+
+@cache
+def fields_of(kind: Hashable) -> tuple[str, ...]:
+    """The fields of one of these classes; nothing for other classes."""
+    if not isinstance(kind, type) or kind not in NUMBERS:
+        return ()
+    names: list[str] = []
+    for one in (kind, Event) if issubclass(kind, Event) else (kind,):
+        own = getattr(one, "__slots__", ()) or getattr(one, "__mypyc_attrs__", ())
+        names += [name for name in own if name not in names]
+    if not names:
+        names += list(vars(blank(NUMBERS[kind])))
+    return tuple(sorted(names))
+
+
+def blank(number: int) -> Any:
+    """A value of a class, whose fields are to be set."""
+    return BLANKS[number][1]()
+
+
+def fill(value: Any, fields: tuple[Any, ...]) -> None:
+    """Set all fields of a value, in the order of `fields_of`."""
+    for name, field in zip(fields_of(type(value)), fields, strict=True):
+        setattr(value, name, PLACES[name] if name in PLACES else field)
+
+
+class _Writer(pickle.Pickler):
+    def reducer_override(self, value: Any) -> Any:
+        number = NUMBERS.get(type(value))
+        if number is None:
+            return NotImplemented
+        names = fields_of(type(value))
+        fields = tuple(None if name in PLACES else getattr(value, name) for name in names)
+        return blank, (number,), fields, None, None, fill
+
+
+class _Reader(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return ALLOWED[name]
+        except KeyError:
+            raise KdissectError(f"bytes that are no seam: they name {module}.{name}") from None
+
+
+# By name alone: where a class lives differs between builds.
+ALLOWED: Final[dict[str, Any]] = {"blank": blank, "fill": fill, "Problem": Problem}
+
+
+def allow(*kinds: type) -> None:
+    """Let these classes, of plain tuples or frozen values, come out of bytes too."""
+    for kind in kinds:
+        ALLOWED[kind.__name__] = kind
+
+
+def allow_stage(kind: type, make: Callable[[], Any]) -> None:
+    """Let a class with fields of its own come out of bytes too; `make` makes a blank one.
+
+    The order of these calls is part of the format.
+    """
+    NUMBERS[kind] = len(BLANKS)
+    BLANKS.append((kind, make))
+
+
+def dump(value: Any) -> bytes:
+    """A value made of these classes, tuples, lists, dicts, texts, bytes and numbers, as bytes."""
+    out = io.BytesIO()
+    _Writer(out, protocol=5).dump(value)
+    return out.getvalue()
+
+
+def load(content: bytes) -> Any:
+    """The value that `dump` wrote; raises KdissectError for anything else."""
+    try:
+        return _Reader(io.BytesIO(content)).load()
+    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError) as error:
+        raise KdissectError(f"bytes that are no seam: {error}") from error
