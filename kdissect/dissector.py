@@ -173,10 +173,10 @@ class Dissector:
             head = edges.note(segment)
             for event in events:
                 self._event(event)
-            if head is not None and head.connection.edge == MET:
+            if head is not None and edges.can_join(head):
                 # What was said until now is muted.
                 self._take_problems()
-                edges.try_join(head)
+                edges.join(head)
         # Fragments make pieces inseparable: nobody takes what is late.
         self.decoder.late = []
         self.packets += len(packets)

@@ -15,19 +15,21 @@ packets from before (see `streams.copies`).
 
 from typing import Any, Final
 
+from librt.strings import read_i32_be
 from mypy_extensions import i64
 
 from kdissect.errors import Problem
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.exchanges.pairing import Exchanges
-from kdissect.frames import Frames
-from kdissect.join_state import Counted, counted, join_state
+from kdissect.frames import IN_BODY, Frames
+from kdissect.join_state import Counted, Cuttings, counted, join_state
 from kdissect.packets.segment import ACK, SYN, Segment
 from kdissect.streams.connections import Streams, own_copy, reverse_flow
 from kdissect.streams.copies import RECENT_SEGMENTS
 from kdissect.streams.events import JOINED, MET, MUTED, SHARED_PAST, Connection
 from kdissect.streams.receiver import Receiver
+from kdissect.tls.stage import Tls
 
 # Twice what `copies` remembers: then it holds what it holds in the whole.
 WARM_UP: Final = 2 * RECENT_SEGMENTS
@@ -89,7 +91,7 @@ class Edges:
     """The connections of a piece that may have been there before it."""
 
     __slots__ = (
-        "streams", "frames", "exchanges", "is_first", "warm_up", "heads", "open", "count", "size", "muted",
+        "streams", "frames", "exchanges", "tls", "is_first", "warm_up", "heads", "open", "count", "size", "muted",
         "born_flows", "born_ids", "ended", "deferred", "touched_ids", "locked_ids", "inside_ended",
         "problem_counts", "copies_before", "chunks_before",
     )  # fmt: skip
@@ -99,12 +101,14 @@ class Edges:
         streams: Streams,
         frames: Frames,
         exchanges: Exchanges,
+        tls: Tls,
         is_first: bool,
         warm_up: i64 = WARM_UP,
     ) -> None:
         self.streams = streams
         self.frames = frames
         self.exchanges = exchanges
+        self.tls = tls
         # There is nothing before it.
         self.is_first = is_first
         self.warm_up = warm_up
@@ -151,19 +155,17 @@ class Edges:
         self._keep(head, segment)
         return head
 
-    def try_join(self, head: Head) -> bool:
-        """Join the connection of the head, when its time has come."""
+    def can_join(self, head: Head) -> bool:
+        """Whether the connection of the head no longer depends on its past, as far as one sees."""
         connection = head.connection
         receiver = self.streams.receiver_of(connection.flow)
-        if receiver is None or receiver.connection is not connection or head.is_cut:
+        if receiver is None or receiver.connection is not connection:
             return False
-        peer = receiver.peer
-        head.quiet |= quiet_bit(receiver) | quiet_bit(peer)
+        head.quiet |= quiet_bit(receiver) | quiet_bit(receiver.peer)
         if (
-            connection.edge != MET
-            or head.quiet != BOTH
+            head.quiet != BOTH
             or self.count < self.warm_up
-            or connection.clear_directions != BOTH
+            or self.tls.has_session(connection)
             or connection.closed_by
         ):
             return False
@@ -171,19 +173,29 @@ class Edges:
         if state is None:
             return False
         cuttings = self.frames.cuttings(connection)
+        if connection.edge != MET and not is_first_answered(state, cuttings):
+            return False
         known = join_state(receiver, cuttings, state)
         if known is None:
             return False
         head.state = known
         head.at = counted(receiver, cuttings, state)
+        return True
+
+    def join(self, head: Head) -> None:
+        """From here on what comes out of the connection counts; `can_join` has just said so."""
+        connection = head.connection
         head.is_joined = True
         head.joined = connection
         head.joined_id = connection.id
         self.open -= 1
         self.muted.discard(connection.id)
+        # What speaks Kafka is no TLS.
+        self.tls.set_clear(connection)
         connection.touched = 0
+        # Those measured since then are the whole's too.
+        connection.min_rtt_ns = [-1, -1]
         connection.edge = JOINED
-        return True
 
     def step(self, exchange: Exchange) -> None:
         """One more exchange of a joined connection gets its row."""
@@ -197,8 +209,6 @@ class Edges:
     def defer(self, exchange: Exchange) -> None:
         """An exchange whose rows wait for the past of its fetch session."""
         to_opener, to_accepter = exchange.connection.min_rtt_ns
-        exchange.request_frame = None
-        exchange.response_frame = None
         self.deferred.append((exchange, to_opener, to_accepter))
 
     def end_inside(self, connection: Connection, is_locked: bool) -> None:
@@ -250,6 +260,22 @@ class Edges:
         self.size += size
         head.segments.append(own_copy(segment))
         head.marks.append((self.count, self.copies_before, self.chunks_before))
+
+
+def is_first_answered(state: ConnectionState, cuttings: Cuttings) -> bool:
+    """Whether a response is coming in that answers the first of the requests that wait.
+
+    All before it were answered then.
+    """
+    if state.request_direction < 0 or state.pending_head >= len(state.pending):
+        return False
+    cutting = cuttings[1 - state.request_direction]
+    if cutting is None or cutting.state != IN_BODY or not cutting.parts:
+        return False
+    first = cutting.parts[0]
+    if len(first) < 4:
+        return False
+    return i64(read_i32_be(first, 0)) == state.pending[state.pending_head].correlation_id
 
 
 def quiet_bit(receiver: Receiver) -> i64:

@@ -10,8 +10,9 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from kdissect.exchanges.memory import ConnectionState
-from kdissect.frames import AT_SIZE, IN_BODY, TRUSTED_FRAMES, Cutting
+from kdissect.frames import AT_SIZE, IN_BODY, Cutting
 from kdissect.messages.facts import NO_ID, Partition
+from kdissect.protocol.readers import NULL
 from kdissect.stage_values import fields_of
 from kdissect.streams.events import DirectionCounts
 from kdissect.streams.receiver import Receiver
@@ -23,13 +24,14 @@ Cuttings = tuple[Cutting | None, Cutting | None]
 class Counted(NamedTuple):
     """What was counted of a connection up to a moment, by direction; see `Cutting`.
 
-    `positions` are those of the next bytes.
+    `positions` are those of the next bytes, `frames` counts since the cutting was lost last.
     """
 
     positions: tuple[int, int]
     counts: tuple[tuple[int, ...], tuple[int, ...]]
     framed: tuple[int, int]
     skipped: tuple[int, int]
+    frames: tuple[int, int]
     exchanges: int
 
 
@@ -42,6 +44,10 @@ def counted(receiver: Receiver, cuttings: Cuttings, state: ConnectionState) -> C
         (counts_of(connection.counts[0]), counts_of(connection.counts[1])),
         (opener.framed if opener else 0, accepter.framed if accepter else 0),
         (opener.skipped if opener else 0, accepter.skipped if accepter else 0),
+        (
+            opener.frames_since_found if opener else 0,
+            accepter.frames_since_found if accepter else 0,
+        ),
         int(state.exchange_count),
     )
 
@@ -101,13 +107,7 @@ def cutting_state(cutting: Cutting | None) -> tuple[Any, ...] | None:
             blake2b(b"".join(cutting.parts)).digest(), int(cutting.time_ns), int(cutting.packet),
             int(cutting.index), cutting.connection.troubles - cutting.troubles,
         )  # fmt: skip
-    return (
-        int(cutting.state),
-        place,
-        int(cutting.ordinal),
-        int(cutting.failures),
-        min(cutting.frames_since_found, TRUSTED_FRAMES),
-    )
+    return int(cutting.state), place, int(cutting.ordinal)
 
 
 def conversation_state(state: ConnectionState) -> tuple[Any, ...] | None:
@@ -125,9 +125,14 @@ def conversation_state(state: ConnectionState) -> tuple[Any, ...] | None:
     ):
         return None
     troubles = state.connection.troubles
+    pending = state.pending[state.pending_head :]
+    last_end = int(state.last_response_end)
+    if pending and last_end <= pending[0].request_end:
+        # The first request that waits has not been behind another: see `queue_ns`.
+        last_end = NULL
     return (
         int(state.request_direction),
-        int(state.last_response_end),
+        last_end,
         int(state.last_correlation_id),
         state.last_client_id,
         int(state.last_request_ns),
@@ -136,7 +141,7 @@ def conversation_state(state: ConnectionState) -> tuple[Any, ...] | None:
         state.is_told,
         int(state.refused),
         int(state.session_id),
-        [pending_state(one, troubles) for one in state.pending[state.pending_head :]],
+        [pending_state(one, troubles) for one in pending],
     )
 
 
@@ -159,7 +164,9 @@ def pending_state(value: Any, troubles: int) -> Any:
         return value
     is_by_id = isinstance(value, Partition) and value.topic_id != NO_ID
     left_out = LEFT_OUT_BY_ID if is_by_id else LEFT_OUT
-    plain = [pending_state(getattr(value, name), troubles) for name in names if name not in left_out]
+    plain = [
+        pending_state(getattr(value, name), troubles) for name in names if name not in left_out
+    ]
     if "troubles_at_start" in names:
         plain.append(troubles - value.troubles_at_start)
     return plain

@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from kdissect.capture.pieces import PIECE_SIZE, Piece, iter_pieces
+from kdissect.capture.pieces import Piece, iter_pieces
 from kdissect.errors import KdissectError
 from kdissect.pipeline import Options
 from kdissect.seams.piece import PieceRows, dissect_piece
@@ -19,6 +19,10 @@ from kdissect.seams.seam import Seam
 
 # Less than this is dissected before another process has begun.
 WORTHWHILE_BYTES: Final = 48 << 20
+# What is dissected twice at an edge is about a message of each connection, and the rows of pieces
+# wait for those before them.
+SMALLEST_PIECE: Final = 16 << 20
+LARGEST_PIECE: Final = 192 << 20
 # Pieces that are dissected or done and not put together yet, for each process.
 AHEAD: Final = 2
 
@@ -115,7 +119,7 @@ def unpacked(content: bytes) -> list[tuple[str, pa.RecordBatch]]:
 
 def piece_size(total: int, jobs: int) -> int:
     """Pieces so large that their edges cost little, and enough of them for all processes."""
-    return max(WORTHWHILE_BYTES // 4, min(PIECE_SIZE, total // (jobs * 4)))
+    return max(SMALLEST_PIECE, min(LARGEST_PIECE, total // (jobs * 2) + 1))
 
 
 def planned(paths: Sequence[str], jobs: int) -> Iterator[Piece]:

@@ -32,6 +32,7 @@ class Joined:
         head: Head,
         opener: Receiver,
         state: ConnectionState,
+        cuttings: list[Cutting],
         at: Counted,
         is_turned: bool,
     ) -> None:
@@ -40,6 +41,7 @@ class Joined:
         self.opener = opener
         self.connection = connection
         self.state = state
+        self.cuttings = cuttings
         self.at = at
         self.is_turned = is_turned
         # For those who ask for the past of its fetch session, which goes on.
@@ -148,6 +150,12 @@ class Joined:
             cutting.framed += self.at.framed[direction] - before.framed[of_piece]
             cutting.skipped += self.at.skipped[direction] - before.skipped[of_piece]
             cutting.position += self.moved()[direction]
+            # The position was not lost since, or the connection had been touched.
+            known = self.cuttings[direction]
+            cutting.frames_since_found += self.at.frames[direction] - before.frames[of_piece]
+            cutting.failures = known.failures
+            cutting.lost = known.lost
+            cutting.was_found = known.was_found
             for event in cutting.waiting.events:
                 event.direction = direction
                 event.position += self.moved()[direction]

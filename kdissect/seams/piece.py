@@ -45,7 +45,12 @@ class PieceRun:
         self.is_first = piece.ordinal == 1
         dissector = self.dissector
         dissector.edges = Edges(
-            dissector.streams, dissector.frames, dissector.exchanges, self.is_first, warm_up
+            dissector.streams,
+            dissector.frames,
+            dissector.exchanges,
+            dissector.tls,
+            self.is_first,
+            warm_up,
         )
         self.dissector.exchanges.names.update(names or {})
         self.builders = {

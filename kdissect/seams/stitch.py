@@ -8,10 +8,11 @@ one pass over everything gives; how much is read again decides only how long it 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from kdissect.capture.blocks import Secrets
 from kdissect.capture.packet import Packet
 from kdissect.capture.pieces import Piece, read_piece
 from kdissect.edges import Ended, Head
@@ -21,7 +22,7 @@ from kdissect.exchanges.memory import PAST, ConnectionState
 from kdissect.join_state import counted, join_state
 from kdissect.packets.decoder import PacketDecoder
 from kdissect.packets.segment import Segment
-from kdissect.pipeline import Balance, Options, make_balance, make_dissector
+from kdissect.pipeline import Balance, Options, add_secrets, make_balance, make_dissector
 from kdissect.seams.corrections import Correction, Corrections
 from kdissect.seams.joining import Joined, opened, turned_state
 from kdissect.seams.seam import Left, Open, Seam, Totals
@@ -32,20 +33,26 @@ from kdissect.streams.receiver import Receiver
 from kdissect.streams.recent import RECENT_CHUNKS
 
 Reread = Callable[[Piece], Iterable[list[Packet]]]
+FindSecrets = Callable[[], Sequence[Secrets]]
 
 
 class Stitcher:
     """Feed it the seams in order; what it gives itself are rows of its `dissector`.
 
-    `reread` gives the packets of a piece again, when they are needed.
+    `reread` gives the packets of a piece again, `find_secrets` all that the captures hold of keys
+    for TLS; both are called only when they are needed.
     """
 
-    def __init__(self, options: Options, reread: Reread = read_piece) -> None:
+    def __init__(
+        self,
+        options: Options,
+        reread: Reread = read_piece,
+        find_secrets: FindSecrets | None = None,
+    ) -> None:
         self.options = options
         self.reread = reread
         self.dissector = make_dissector(options, collects=False, keeps_frames=False)
-        # Keys for TLS: then what the pieces could not read is tried with all of them.
-        self.has_keys = bool(options.keylog)
+        self._find_secrets = find_secrets
         self.totals: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
         self.protocols: Counter[str] = Counter()
@@ -62,6 +69,14 @@ class Stitcher:
         corrections = step.run()
         self._count(seam, corrections)
         return corrections
+
+    def has_keys(self) -> bool:
+        """Whether there are keys for TLS; then what pieces could not read is tried with all."""
+        keys = self.dissector.tls.keys
+        if self._find_secrets is not None:
+            add_secrets(keys, self._find_secrets())
+            self._find_secrets = None
+        return len(keys) > 0
 
     def finish(self) -> None:
         """No piece follows."""
@@ -92,8 +107,7 @@ class Stitcher:
 
     def _packets(self, piece: Piece) -> Iterable[list[Packet]]:
         reader = self.reread(piece)
-        for packets in reader:
-            yield packets
+        yield from reader
 
     def _count(self, seam: Seam, corrections: Corrections) -> None:
         """Add what the piece counted, without what does not count."""
@@ -137,6 +151,12 @@ class _Step:
         # Positions of the connections that were taken over, by identity.
         self.own_positions: set[int] = set()
         self.joined_by_connection: dict[int, Joined] = {}
+        # Exchanges that came out of connections, apart from those that began and ended inside.
+        self.given: dict[int, int] = {left.connection_id: left.given for left in seam.left_open}
+        for one in seam.open:
+            self.given[int(one.opener.connection.id)] = int(one.opener.connection.given)
+        for ended in seam.ended:
+            self.given[int(ended.state.connection.id)] = int(ended.state.connection.given)
         self.copies_before = int(self.streams.copies.count)
         self.recent_before = int(self.streams.recent.count)
 
@@ -160,7 +180,7 @@ class _Step:
         """Connections that began in the piece, unless they did not, or asked for the past."""
         seam = self.seam
         asked = set(seam.touched)
-        if self.stitcher.has_keys:
+        if (seam.locked or seam.left_open) and self.stitcher.has_keys():
             asked |= set(seam.locked)
         for one in seam.open:
             connection = one.opener.connection
@@ -175,13 +195,13 @@ class _Step:
             self._drop_left(left)
 
     def _drop_left(self, left: Left) -> None:
-        self.corrections.dropped_exchanges += left.given
         self._drop(left.flow, (left.connection_id,))
 
     def _drop(self, flow: bytes, ids: Iterable[int]) -> None:
         """Connections of a flow are dissected again."""
         for connection_id in ids:
             self.corrections.dropped.add(connection_id)
+            self.corrections.dropped_exchanges += self.given.get(connection_id, 0)
             if connection_id in self.seam.inside_ended:
                 # What they counted is among the counts of all.
                 self.is_all_again = True
@@ -222,7 +242,6 @@ class _Step:
                 self.joined[int(head.joined_id)] = joined
                 self.joined_by_connection[id(head.joined)] = joined
                 return
-            self.corrections.dropped_exchanges += int(head.joined.given)
             self._drop(head.flow, head.ids[head.ids.index(head.joined_id) :])
         elif head.is_cut:
             self._drop(head.flow, ())
@@ -237,14 +256,16 @@ class _Step:
             opener = opener.peer
         connection = opener.connection
         state = self.dissector.exchanges.states.get(connection.id)
-        if state is None or connection.clear_directions != 3 or connection.closed_by:
+        is_tls = self.dissector.tls.has_session(connection)
+        if state is None or is_tls or connection.closed_by:
             return None
         cuttings = self.dissector.frames.cuttings(connection)
         known = join_state(opener, cuttings, state)
         expected = turned_state(head.state) if is_turned else head.state
         if known != expected:
             return None
-        return Joined(head, opener, state, counted(opener, cuttings, state), is_turned)
+        own = [cutting for cutting in cuttings if cutting is not None]
+        return Joined(head, opener, state, own, counted(opener, cuttings, state), is_turned)
 
     # Read again
 
@@ -302,6 +323,7 @@ class _Step:
         before = joined.head.at
         assert before is not None
         joined.take(ended.state)
+        ended.state.login.end(ended.state.connection.closed_by in ("fin", "rst"), True)
         framed = joined.cut(ended.framed, before.framed, joined.at.framed)
         skipped = joined.cut(ended.skipped, before.skipped, joined.at.skipped)
         self._forget(joined.opener)
@@ -335,6 +357,7 @@ class _Step:
     def _forget(self, opener: Receiver) -> None:
         """What the stitcher had of a connection that the piece has brought forward."""
         self.streams.forget(opener)
+        self.dissector.tls.set_clear(opener.connection)
         self.dissector.frames.forget(opener.connection)
         self.dissector.exchanges.forget(opener.connection)
 

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
+from kdissect.capture.pieces import read_piece
 from kdissect.pipeline import Balance, Options
 from kdissect.seams.corrections import Corrections
 from kdissect.seams.piece import PieceRows, made_columns
-from kdissect.seams.stitch import Reread, Stitcher, read_piece
+from kdissect.seams.stitch import FindSecrets, Reread, Stitcher
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
 
@@ -24,10 +25,11 @@ class Together:
         options: Options,
         captures: Sequence[str],
         reread: Reread = read_piece,
+        find_secrets: FindSecrets | None = None,
     ) -> None:
         self.pieces = pieces
         self.options = options
-        self.stitcher = Stitcher(options, reread)
+        self.stitcher = Stitcher(options, reread, find_secrets)
         names = self.stitcher.dissector.exchanges.names
         self.builders = {
             name: BatchBuilder(TABLES[name], captures, names, options.columns.get(name))

@@ -120,6 +120,11 @@ class Tls:
         """Whether the connection is TLS."""
         return connection in self._sessions
 
+    def set_clear(self, connection: Connection) -> None:
+        """The connection is known to be something else."""
+        connection.clear_directions = 3
+        self._watched.pop(connection, None)
+
     def take_in(self, connection: Connection, watch: Watch | None) -> None:
         """A connection that another `Tls` has brought forward, and that is not known to be TLS."""
         if watch is not None:
