@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from kdissect.messages.named import decode_message
     from kdissect.messages.old_bodies import decode_old
     from kdissect.messages.records import decode_records
-    from kdissect.pipeline import Balance, Options, Reading, Run, read, write
+    from kdissect.pipeline import Balance, Options, Reading, Run, read
+    from kdissect.writing import write
 
 __version__ = "0.1.0"
 
@@ -77,7 +78,7 @@ _LAZY = {
     "decode_old": "kdissect.messages.old_bodies",
     "dissect": "kdissect.dissected",
     "read": "kdissect.pipeline",
-    "write": "kdissect.pipeline",
+    "write": "kdissect.writing",
 }
 
 

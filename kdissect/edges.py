@@ -1,13 +1,13 @@
-"""The left edge of a piece of a capture: connections that were there before, and when to trust them.
+"""The left edge of a piece of a capture: connections from before it, and when to trust them.
 
 A piece is dissected alone. A connection that has no SYN in it was begun before, or lost its SYN;
-nobody can tell yet. It is muted: what comes out of it is thrown away, and its segments are kept, its
-`Head`, for `stitch`, who knows the past and dissects them again. The head ends, and the connection
-is joined, once what is known of it no longer depends on what came before it, as far as one can
-tell: both directions are cut into frames, a request seen whole was answered (so all before it were),
-no round trip is timed that began before. What was known then is kept too (`join_state`), and
-`stitch` compares it with what it has come to itself. Where the two differ, and where something later
-did ask for the past (`Connection.touched`), the piece's rows of the connection do not count.
+nobody can tell yet. It is muted: what comes out of it is thrown away, and its segments are kept,
+its `Head`, for `stitch`, who knows the past and dissects them again. The head ends, and the
+connection is joined, once what is known of it no longer depends on what came before it, as far as
+one can tell: both directions are cut into frames, a request seen whole is answered (so all before
+it are), no round trip is timed that began before. What was known then is kept too (`join_state`),
+and `stitch` compares it with what it has come to itself. Where the two differ, and where something
+later did ask for the past (`Connection.touched`), the piece's rows of the connection do not count.
 
 The first segments of a piece are all kept, those of new connections too: they may be copies of
 packets from before (see `streams.copies`).
@@ -23,7 +23,7 @@ from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.frames import IN_BODY, Frames
-from kdissect.join_state import Counted, Cuttings, counted, join_state
+from kdissect.join_state import NOTHING_COUNTED, Cuttings, counted, join_state
 from kdissect.packets.segment import ACK, SYN, Segment
 from kdissect.streams.connections import Streams, own_copy, reverse_flow
 from kdissect.streams.copies import RECENT_SEGMENTS
@@ -44,10 +44,10 @@ class Head:
     """The first segments of one flow (both directions) in a piece, until it is joined.
 
     `marks` are, for each segment, its place in the piece, and how many segments and chunks were
-    remembered before it (`copies`, `recent`). `is_cut`: there were too many to be kept. `ids` are of all connections on
-    the flow. Of the join: `state` is what was known (see `join_state`), `at` what was counted; `steps`
-    are ``(row, to opener, to accepter)``: from that exchange of the connection on its smallest
-    round trips were these.
+    remembered before it (`copies`, `recent`). `is_cut`: there were too many to be kept. `ids` are
+    of all connections on the flow. Of the join: `state` is what was known (see `join_state`), `at`
+    what was counted; `steps` are ``(row, to opener, to accepter)``: from that exchange of the
+    connection on its smallest round trips were these.
     """
 
     __slots__ = (
@@ -69,7 +69,7 @@ class Head:
         self.joined = connection
         self.joined_id: i64 = -1
         self.state: tuple[Any, ...] = ()
-        self.at: Counted | None = None
+        self.at = NOTHING_COUNTED
         self.steps: list[tuple[int, int, int]] = []
         self.rows: i64 = 0
 
@@ -91,9 +91,9 @@ class Edges:
     """The connections of a piece that may have been there before it."""
 
     __slots__ = (
-        "streams", "frames", "exchanges", "tls", "is_first", "warm_up", "heads", "open", "count", "size", "muted",
-        "born_flows", "born_ids", "ended", "deferred", "touched_ids", "locked_ids", "inside_ended",
-        "problem_counts", "copies_before", "chunks_before",
+        "streams", "frames", "exchanges", "tls", "is_first", "warm_up", "heads", "open", "count",
+        "size", "muted", "born_flows", "born_ids", "ended", "deferred", "touched_ids",
+        "locked_ids", "inside_ended", "problem_counts", "copies_before", "chunks_before",
     )  # fmt: skip
 
     def __init__(

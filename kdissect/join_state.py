@@ -35,6 +35,9 @@ class Counted(NamedTuple):
     exchanges: int
 
 
+NOTHING_COUNTED = Counted((0, 0), ((), ()), (0, 0), (0, 0), (0, 0), 0)
+
+
 def counted(receiver: Receiver, cuttings: Cuttings, state: ConnectionState) -> Counted:
     """The counts of a connection now; `receiver` is the opener's."""
     opener, accepter = cuttings

@@ -25,7 +25,6 @@ from kdissect.limits import Limits
 from kdissect.messages.old_protocols import PROTOCOLS
 from kdissect.tables.batches import BatchBuilder, arrow_schema
 from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
-from kdissect.tables.writers import ParquetDirectory
 from kdissect.tls.ciphers import MISSING, has_package
 from kdissect.tls.keylog import KeyLog, read_keylog
 
@@ -83,7 +82,8 @@ class Options:
     they force a protocol (one of `PROTOCOLS`, "tls") or exclude what is there ("none").
     `protocol` is what brokers and clients speak: "auto" for Kafka of any release, else one of
     `PROTOCOLS` for every connection. `keylog` is a TLS key log (NSS format) or several, beside the
-    secrets in pcapng files.
+    secrets in pcapng files. `jobs` processes share the work of `write` and `make_run` where that
+    is faster: 0 for as many as there are processors.
     """
 
     ports: Sequence[int] = ()
@@ -99,6 +99,7 @@ class Options:
     limits: Limits = DEFAULT_LIMITS
     batch_rows: int = BATCH_ROWS
     progress: Progress | None = None
+    jobs: int = 0
 
 
 class Run:
@@ -124,6 +125,13 @@ class Run:
             )
             for name in self.options.tables
         }
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the captures."""
+        self.capture.close()
 
     @property
     def schemas(self) -> dict[str, pa.Schema]:
@@ -402,23 +410,3 @@ def read(
     when it is reached. Other keywords are those of `Options`.
     """
     return Reading(source, table, columns, where, limit, options)
-
-
-def write(
-    source: Source | Sequence[Source],
-    directory: str | Path,
-    tables: Sequence[str] | None = None,
-    force: bool = False,
-    **options: Any,
-) -> tuple[dict[str, tuple[Path, int]], Balance]:
-    """Write tables of captures as ``directory/<table>.parquet``; gives their paths and row counts.
-
-    Refuses to overwrite without `force`; raises OutputError and leaves nothing half-written.
-    """
-    chosen = DEFAULT_TABLES if tables is None else tuple(tables)
-    run = Run(source, Options(tables=chosen, **options))
-    with run.capture, ParquetDirectory(Path(directory), run.schemas, force) as output:
-        for name, batch in run:
-            output.write(name, batch)
-    written = {name: (file.path, file.rows) for name, file in output.files.items()}
-    return written, run.balance

@@ -6,8 +6,7 @@ classes can come out of bytes: nothing in them is ever called. Both builds read 
 
 import io
 import pickle
-from collections.abc import Callable, Hashable
-from functools import cache
+from collections.abc import Callable
 from typing import Any, Final
 
 from kdissect.errors import KdissectError, Problem
@@ -62,14 +61,22 @@ BLANKS: Final[list[tuple[type, Callable[[], Any]]]] = [
     (Watch, Watch),
 ]
 NUMBERS: Final = {kind: number for number, (kind, _) in enumerate(BLANKS)}
+FIELDS: Final[dict[type, tuple[str, ...]]] = {}
 # What belongs to the `Streams` that a receiver is in, and is put in its place there.
 PLACES: Final = {"recent": NO_RECENT, "allowance": NO_ALLOWANCE}
 
 
-@cache
-def fields_of(kind: Hashable) -> tuple[str, ...]:
+def fields_of(kind: type) -> tuple[str, ...]:
     """The fields of one of these classes; nothing for other classes."""
-    if not isinstance(kind, type) or kind not in NUMBERS:
+    fields = FIELDS.get(kind)
+    if fields is None:
+        fields = FIELDS[kind] = find_fields(kind)
+    return fields
+
+
+def find_fields(kind: type) -> tuple[str, ...]:
+    """The same, not looked up."""
+    if kind not in NUMBERS:
         return ()
     names: list[str] = []
     for one in (kind, Event) if issubclass(kind, Event) else (kind,):
@@ -88,7 +95,7 @@ def blank(number: int) -> Any:
 def fill(value: Any, fields: tuple[Any, ...]) -> None:
     """Set all fields of a value, in the order of `fields_of`."""
     for name, field in zip(fields_of(type(value)), fields, strict=True):
-        setattr(value, name, PLACES[name] if name in PLACES else field)
+        setattr(value, name, PLACES.get(name, field))
 
 
 class _Writer(pickle.Pickler):

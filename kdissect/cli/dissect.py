@@ -42,6 +42,7 @@ from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
 @click.option("--payload", is_flag=True, help="With keys, values and headers of records.")
 @click.option("--bodies", is_flag=True, help="The table of bodies too: all in full, as JSON.")
 @options.verifying
+@options.sharing
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
 @options.reading
 def command(
@@ -52,6 +53,7 @@ def command(
     payload: bool,
     bodies: bool,
     verify_crc: bool,
+    jobs: int,
     force: bool,
     ports: tuple[int, ...],
     keylog: tuple[str, ...],
@@ -82,6 +84,7 @@ def command(
             directory,
             tables=tables,
             force=force,
+            jobs=jobs,
             payload=payload,
             verify_crc=verify_crc,
             ports=ports,

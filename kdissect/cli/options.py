@@ -25,6 +25,17 @@ def limits(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> Lim
         raise click.BadParameter(str(error)) from error
 
 
+def sharing(command: F) -> F:
+    """Add the option about several processes."""
+    return click.option(
+        "--jobs",
+        type=click.IntRange(min=1),
+        default=0,
+        metavar="N",
+        help="Processes that share the work on large files.  [default: the processors]",
+    )(command)
+
+
 def reading(command: F) -> F:
     """Add the options about reading captures."""
     for option in (

@@ -28,11 +28,13 @@ from kdissect.limits import Limits
 @click.option(
     "--format", "format_", type=click.Choice(("page", "json")), default="page", show_default=True
 )
+@options.sharing
 @options.reading
 def command(
     files: tuple[str, ...],
     top: int,
     format_: str,
+    jobs: int,
     ports: tuple[int, ...],
     keylog: tuple[str, ...],
     brokers: tuple[str, ...],
@@ -48,7 +50,8 @@ def command(
     problems, and where every captured byte went. Latencies are within 0.4 %.
     """
     from kdissect.analysis.summary import TABLES, Summariser
-    from kdissect.pipeline import Options, Run
+    from kdissect.pipeline import Options
+    from kdissect.seams.runs import make_run
 
     summariser = Summariser()
     is_interrupted = False
@@ -63,8 +66,9 @@ def command(
             protocol=protocol,
             strict=strict,
             progress=shown.report,
+            jobs=jobs,
         )
-        run = Run(list(files), settings)
+        run = make_run(list(files), settings)
         try:
             for table, batch in run:
                 summariser.add(table, batch)

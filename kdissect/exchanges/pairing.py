@@ -159,9 +159,11 @@ class Exchanges:
         """The memory of a connection that another `Exchanges` has brought forward."""
         self.states[state.connection.id] = state
         self.current = None
+        for frame in [*state.held, *[early.frame for early in state.early]]:
+            self.holding.add(frame)
 
     def forget(self, connection: Connection) -> None:
-        """A connection that has been brought forward elsewhere."""
+        """A connection that has been brought forward elsewhere; it held no frames."""
         self.states.pop(connection.id, None)
         self.current = None
 

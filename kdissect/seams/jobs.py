@@ -11,35 +11,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from kdissect.capture.pieces import Piece, iter_pieces
+from kdissect.capture.pieces import Piece
 from kdissect.errors import KdissectError
 from kdissect.pipeline import Options
 from kdissect.seams.piece import PieceRows, dissect_piece
 from kdissect.seams.seam import Seam
 
-# Less than this is dissected before another process has begun.
-WORTHWHILE_BYTES: Final = 48 << 20
-# What is dissected twice at an edge is about a message of each connection, and the rows of pieces
-# wait for those before them.
-SMALLEST_PIECE: Final = 16 << 20
-LARGEST_PIECE: Final = 192 << 20
 # Pieces that are dissected or done and not put together yet, for each process.
 AHEAD: Final = 2
-
-
-def usable_cores() -> int:
-    """The processors that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def is_worthwhile(paths: Sequence[str], jobs: int) -> bool:
-    """Whether several processes are faster than one: the captures are files, and large."""
-    if jobs < 2:
-        return False
-    try:
-        return sum(os.path.getsize(path) for path in paths) >= WORTHWHILE_BYTES
-    except OSError:
-        return False
 
 
 def pieces_in_processes(
@@ -115,14 +94,3 @@ def unpacked(content: bytes) -> list[tuple[str, pa.RecordBatch]]:
             batches.append((name, reader.read_next_batch()))
         at += length
     return batches
-
-
-def piece_size(total: int, jobs: int) -> int:
-    """Pieces so large that their edges cost little, and enough of them for all processes."""
-    return max(SMALLEST_PIECE, min(LARGEST_PIECE, total // (jobs * 2) + 1))
-
-
-def planned(paths: Sequence[str], jobs: int) -> Iterator[Piece]:
-    """The pieces of the captures for so many processes."""
-    total = sum(os.path.getsize(path) for path in paths)
-    return iter_pieces(paths, piece_size(total, jobs))

@@ -7,8 +7,6 @@ directions may have to change places.
 from typing import Any
 
 from kdissect.edges import Head
-from kdissect.exchanges.exchange import Exchange
-from kdissect.exchanges.fetches import broker_of
 from kdissect.exchanges.memory import ASK, PAST, ConnectionState, FetchPosition, Positions
 from kdissect.frames import Cutting
 from kdissect.join_state import Counted
@@ -18,10 +16,6 @@ from kdissect.stage_values import fields_of
 from kdissect.streams.connections import reverse_flow
 from kdissect.streams.events import INSIDE, Connection, DirectionCounts
 from kdissect.streams.receiver import Receiver
-
-# What is known of a joined connection, by places in `join_state`: two directions, two cuttings,
-# and then the direction of requests.
-REQUEST_DIRECTION = 4
 
 
 class Joined:
@@ -85,7 +79,6 @@ class Joined:
 
     def moved(self) -> tuple[int, int]:
         """How much further positions count than in the piece, by direction."""
-        assert self.head.at is not None
         here = self.head.at.positions
         if self.is_turned:
             here = (here[1], here[0])
@@ -93,7 +86,6 @@ class Joined:
 
     def _take_connection(self, connection: Connection) -> None:
         known = self.connection
-        assert self.head.at is not None
         before = self.head.at.counts
         if self.is_turned:
             before = (before[1], before[0])
@@ -114,7 +106,6 @@ class Joined:
 
     def _take_state(self, state: ConnectionState) -> None:
         known = self.state
-        assert self.head.at is not None
         state.exchange_count += self.at.exchanges - self.head.at.exchanges
         state.login = known.login
         state.software_name = state.software_name or known.software_name
@@ -140,7 +131,6 @@ class Joined:
 
     def take_cuttings(self, cuttings: list[Cutting]) -> list[Cutting]:
         """The same for where frames are cut."""
-        assert self.head.at is not None
         if self.is_turned:
             cuttings = cuttings[::-1]
         before = self.head.at
@@ -233,22 +223,11 @@ def complete(positions: Positions, past: Positions) -> None:
                 here.setdefault(partition, position)
 
 
-def opened(joined: Joined, one: Open) -> Open:
-    """An open connection of a piece as the whole has it."""
-    assert one.state is not None
+def opened(joined: Joined, one: Open, state: ConnectionState) -> Open:
+    """An open connection of a piece, with its state there, as the whole has it."""
     cuttings = [one.opener_cutting, one.accepter_cutting]
-    joined.take(one.state)
+    joined.take(state)
     joined.take_receivers(one.opener)
     made = joined.take_cuttings([cutting for cutting in cuttings if cutting is not None])
     opener = one.opener.peer if joined.is_turned else one.opener
-    return Open(opener, made[0], made[1], one.state, None)
-
-
-def session_of(state: ConnectionState) -> tuple[bytes, int]:
-    """What a connection's fetch session is known by."""
-    return broker_of(state), int(state.session_id)
-
-
-def belongs(exchange: Exchange) -> int:
-    """The connection of an exchange, after it may have been given another id."""
-    return int(exchange.connection.id)
+    return Open(opener, made[0], made[1], state, None)

@@ -44,7 +44,7 @@ class PieceRun:
         self.dissector: Dissector = make_dissector(options, collects=False, keeps_frames=False)
         self.is_first = piece.ordinal == 1
         dissector = self.dissector
-        dissector.edges = Edges(
+        self.edges = dissector.edges = Edges(
             dissector.streams,
             dissector.frames,
             dissector.exchanges,
@@ -87,8 +87,7 @@ class PieceRun:
     def seam(self) -> Seam:
         """What is left open; to be asked for once, after all rows were taken."""
         dissector = self.dissector
-        edges = dissector.edges
-        assert edges is not None
+        edges = self.edges
         streams = dissector.streams
         opened, flows = find_open(dissector)
         is_whole = dissector.decoder.fragments > 0 or bool(dissector.waiting.given_up)

@@ -82,12 +82,12 @@ class Totals(NamedTuple):
 class Seam(NamedTuple):
     """See above. `is_whole`: the piece cannot be dissected alone, all of it is left open.
 
-    `heads` are of the flows that may have been there before. `born` are ``(flow, connection id)`` of
-    those that began in the piece. `left_open` are to be dissected again.
-    `touched` and `locked` are ids of connections that asked for the past of others, or are TLS
-    without keys; `inside_ended` of all that began and ended in the piece. Rings, names, group
-    protocols and fetch sessions are as the piece has left them. `latest_ns` is the time of the last
-    segment, -1 without any.
+    `heads` are of the flows that may have been there before. `born` are ``(flow, connection id)``
+    of those that began in the piece. `left_open` are to be dissected again. `touched` and `locked`
+    are ids of connections that asked for the past of others, or are TLS without keys;
+    `inside_ended` of all that began and ended in the piece. Rings, names, group protocols and fetch
+    sessions are as the piece has left them. `latest_ns` is the time of the last segment, -1 without
+    any.
     """
 
     version: int
@@ -146,8 +146,8 @@ class Seam(NamedTuple):
 def empty_seam(piece: Piece, totals: Totals, latest_ns: int) -> Seam:
     """The seam of a piece all of which is left open."""
     return Seam(
-        VERSION, piece, True, (), (), (), (), (), (), (), (), frozenset(), {}, (), (), (0, 0), {}, {},
-        {}, (), totals, latest_ns,
+        VERSION, piece, True, (), (), (), (), (), (), (), (), frozenset(), {}, (), (), (0, 0),
+        {}, {}, {}, (), totals, latest_ns,
     )  # fmt: skip
 
 

@@ -57,7 +57,8 @@ class Stitcher:
         self.reasons: Counter[str] = Counter()
         self.protocols: Counter[str] = Counter()
         self.problems: Counter[str] = Counter()
-        # How much was read again: pieces, and segments of all kinds that were dissected twice.
+        # Connections taken over, pieces read again, and segments that were dissected twice.
+        self.joins = 0
         self.read_again = 0
         self.replayed = 0
 
@@ -239,6 +240,7 @@ class _Step:
         if head.is_joined:
             joined = self._join(head)
             if joined is not None:
+                self.stitcher.joins += 1
                 self.joined[int(head.joined_id)] = joined
                 self.joined_by_connection[id(head.joined)] = joined
                 return
@@ -321,7 +323,6 @@ class _Step:
             return
         self._note(joined)
         before = joined.head.at
-        assert before is not None
         joined.take(ended.state)
         ended.state.login.end(ended.state.connection.closed_by in ("fin", "rst"), True)
         framed = joined.cut(ended.framed, before.framed, joined.at.framed)
@@ -335,10 +336,10 @@ class _Step:
         if connection.id in self.corrections.dropped:
             return
         joined = self.joined.get(int(connection.id))
-        if joined is not None:
+        if joined is not None and one.state is not None:
             self._note(joined)
             self._forget(joined.opener)
-            one = opened(joined, one)
+            one = opened(joined, one, one.state)
         connection.edge = INSIDE
         dissector = self.dissector
         self.streams.take_in(one.opener)

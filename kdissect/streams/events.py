@@ -19,7 +19,7 @@ CLOSED_BY_IDLE: Final = "idle"
 CLOSED_BY_LIMIT: Final = "limit"
 CAPTURE_ENDED: Final = "capture-end"
 
-# `Connection.edge`: how a connection stands to the left edge of a piece of a capture (docs/seams.md).
+# `Connection.edge`: how a connection stands to the left edge of a piece (docs/seams.md).
 INSIDE: Final = 0  # began in the piece, or the piece is all there is
 MUTED: Final = 1  # what it gives is not known to be right: the whole gives it
 MET: Final = 2  # the same, and a request and its response were seen whole

@@ -1,0 +1,132 @@
+"""One pass over captures, in several processes where that is faster."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+import pyarrow as pa
+
+from kdissect.capture.blocks import Secrets
+from kdissect.capture.files import Source, open_captures
+from kdissect.capture.pieces import Piece, are_in_turn, iter_pieces, plan
+from kdissect.pipeline import Balance, Options, Run, check_columns
+from kdissect.seams.jobs import pieces_in_processes
+from kdissect.seams.together import Together
+from kdissect.tables.batches import arrow_schema
+from kdissect.tables.schemas import TABLES
+
+# Less than this is dissected before other processes have begun.
+WORTHWHILE_BYTES: Final = 64 << 20
+# What is dissected twice at an edge is about a message of each connection; the rows of a piece wait
+# in memory for those before them.
+SMALLEST_PIECE: Final = 16 << 20
+LARGEST_PIECE: Final = 128 << 20
+
+
+class JobsRun:
+    """As `Run`, of files whose pieces are dissected in `jobs` processes."""
+
+    def __init__(self, paths: Sequence[str], pieces: Iterator[Piece], options: Options) -> None:
+        self.options = options
+        for name in options.tables:
+            check_columns(name, options.columns.get(name, ()))
+        rows = pieces_in_processes(
+            self._noted(pieces), options, paths, options.jobs or usable_cores(), self._names
+        )
+        self.bytes_total = sum(Path(path).stat().st_size for path in paths)
+        self.bytes_done = 0
+        self.together = Together(rows, options, paths, find_secrets=lambda: find_secrets(paths))
+
+    def __enter__(self) -> "JobsRun":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Nothing is open but while it is iterated over."""
+
+    @property
+    def schemas(self) -> dict[str, pa.Schema]:
+        """The Arrow schema of every table of the run."""
+        return {
+            name: arrow_schema(TABLES[name], self.options.columns.get(name))
+            for name in self.options.tables
+        }
+
+    def __iter__(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        yield from self.together
+
+    @property
+    def balance(self) -> Balance:
+        """What became of the bytes of the pieces so far."""
+        return self.together.balance
+
+    def _names(self) -> dict[bytes, str]:
+        return self.together.stitcher.dissector.exchanges.names
+
+    def _noted(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
+        for piece in pieces:
+            yield piece
+            self.bytes_done += piece.end - piece.start
+            if self.options.progress is not None:
+                self.options.progress(self.bytes_done, self.bytes_total)
+
+
+def make_run(source: Source | Sequence[Source], options: Options) -> "Run | JobsRun":
+    """What reads the captures: in several processes where they are files, large and in turn."""
+    jobs = options.jobs or usable_cores()
+    if jobs < 2 or options.strict:
+        return Run(source, options)
+    paths = file_paths(source)
+    total = sum(Path(path).stat().st_size for path in paths)
+    if total < WORTHWHILE_BYTES:
+        return Run(source, options)
+    size = piece_size(total, jobs)
+    if len(paths) == 1:
+        pieces = iter_pieces(paths, size)
+        first = next(pieces)
+        if first.layout is None or first.is_last:
+            # Compressed: it can be read from its beginning only.
+            return Run(source, options)
+        return JobsRun(paths, behind(first, pieces), options)
+    planned = plan(paths, size)
+    if any(piece.layout is None and piece.end for piece in planned) or not are_in_turn(planned):
+        return Run(source, options)
+    return JobsRun(paths, iter(planned), options)
+
+
+def find_secrets(paths: Sequence[str]) -> list[Secrets]:
+    """All keys for TLS that the captures hold."""
+    with open_captures(list(paths)) as capture:
+        return capture.find_secrets()
+
+
+def file_paths(source: Source | Sequence[Source]) -> list[str]:
+    """The captures' paths in the order of their first packets; none when some have no path."""
+    given = [source] if isinstance(source, str | os.PathLike) or hasattr(source, "read") else source
+    if not all(isinstance(one, str | os.PathLike) for one in given):
+        return []
+    with open_captures(source) as capture:
+        names = capture.names
+    return names if all(Path(name).is_file() for name in names) else []
+
+
+def behind(first: Piece, pieces: Iterator[Piece]) -> Iterator[Piece]:
+    """All pieces again after the first was looked at."""
+    yield first
+    yield from pieces
+
+
+def usable_cores() -> int:
+    """The processors that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def piece_size(total: int, jobs: int) -> int:
+    """Pieces so large that their edges cost little, and enough of them for all processes."""
+    return max(SMALLEST_PIECE, min(LARGEST_PIECE, total // (jobs * 2) + 1))

@@ -1,0 +1,33 @@
+"""Tables of captures as Parquet files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kdissect.capture.files import Source
+from kdissect.pipeline import Balance, Options
+from kdissect.seams.runs import make_run
+from kdissect.tables.schemas import DEFAULT_TABLES
+from kdissect.tables.writers import ParquetDirectory
+
+
+def write(
+    source: Source | Sequence[Source],
+    directory: str | Path,
+    tables: Sequence[str] | None = None,
+    force: bool = False,
+    **options: Any,
+) -> tuple[dict[str, tuple[Path, int]], Balance]:
+    """Write tables of captures as ``directory/<table>.parquet``; gives their paths and row counts.
+
+    Large files are dissected in as many processes as there are processors (`Options.jobs`); their
+    rows are the same, their order need not be. Refuses to overwrite without `force`; raises
+    OutputError and leaves nothing half-written.
+    """
+    chosen = DEFAULT_TABLES if tables is None else tuple(tables)
+    run = make_run(source, Options(tables=chosen, **options))
+    with run, ParquetDirectory(Path(directory), run.schemas, force) as output:
+        for name, batch in run:
+            output.write(name, batch)
+    written = {name: (file.path, file.rows) for name, file in output.files.items()}
+    return written, run.balance

@@ -1,0 +1,105 @@
+"""The law of pieces and seams: however a capture is cut, its rows are those of the whole."""
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kdissect.capture.files import open_captures
+from kdissect.capture.packet import Packet
+from kdissect.capture.pcap import NANOSECONDS
+from kdissect.pipeline import Options
+from kdissect.tables.schemas import TABLES
+from tests.capture.writers import Captured, make_pcap
+from tests.recovery.cases import make_case
+from tests.recovery.faults import CLASSES
+from tests.recovery.talks import packets_of
+from tests.seams.law import CAPTURES, together, whole
+
+ALL = sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.glob("**/*.pcap*"))
+MANY = "cluster-3.9.1.pcapng"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_pieces_of_a_capture_give_the_rows_of_the_whole(name: str) -> None:
+    path = CAPTURES / name
+    source = random.Random(name)
+    expected = whole([str(path)])
+    size = max(256, path.stat().st_size // source.choice((2, 3, 4, 5, 7)))
+    warm_up = source.choice((0, 0, 1, 10, 60))
+    found, _ = together([str(path)], size, warm_up)
+    assert found == expected, f"pieces of {size} bytes, warm-up of {warm_up}"
+
+
+@settings(max_examples=12)
+@given(
+    name=st.sampled_from(("groups-4.3.1.pcapng", "sasl-4.3.1.pcapng")),
+    size=st.integers(15_000, 120_000),
+    warm_up=st.integers(0, 300),
+)
+def test_pieces_of_any_size_give_the_rows_of_the_whole(name: str, size: int, warm_up: int) -> None:
+    paths = [str(CAPTURES / name)]
+    assert together(paths, size, warm_up)[0] == whole(paths)
+
+
+@pytest.mark.parametrize("fault", sorted(CLASSES))
+def test_pieces_of_a_faulty_capture_give_the_rows_of_the_whole(fault: str, tmp_path: Path) -> None:
+    for number in range(2):
+        case = make_case(fault, 7_000 + number)
+        packets = packets_of(case.wires, case.broker_port)
+        written = [captured(packet) for packet in packets]
+        path = tmp_path / f"{number}.pcap"
+        path.write_bytes(make_pcap(written, magic=NANOSECONDS))
+        expected = whole([str(path)])
+        for count in (2, 5):
+            found, _ = together([str(path)], max(256, path.stat().st_size // count), number)
+            assert found == expected, f"{fault} {7_000 + number} in {count} pieces"
+
+
+def test_rotated_files_give_the_rows_of_all_of_them(tmp_path: Path) -> None:
+    with open_captures(CAPTURES / "groups-4.3.1.pcapng") as capture:
+        written = [captured(packet) for batch in capture for packet in batch]
+    names = []
+    for number in range(4):
+        part = tmp_path / f"ring.pcap{number}"
+        quarter = written[len(written) * number // 4 : len(written) * (number + 1) // 4]
+        part.write_bytes(make_pcap(quarter, magic=NANOSECONDS, link_type=1))
+        names.append(str(part))
+    expected = whole(names)
+    assert expected.balance.exchanges > 100
+    size = Path(names[0]).stat().st_size
+    assert together(names, 4 * size, 0)[0] == expected
+    assert together(names, size // 2, 5)[0] == expected
+
+
+def captured(packet: Packet) -> Captured:
+    return Captured(packet.data[packet.start : packet.end], packet.time_ns, packet.original_length)
+
+
+def test_only_asked_for_columns_are_made() -> None:
+    paths = [str(CAPTURES / MANY)]
+    options = Options(
+        tables=("exchanges", "partitions", "errors"),
+        columns={
+            "exchanges": ("api", "rtt_ns"), "partitions": ("topic",), "errors": ("code", "topic"),
+        },
+    )  # fmt: skip
+    assert together(paths, 60_000, 10, options)[0] == whole(paths, options)
+
+
+def test_connections_that_cross_an_edge_are_joined_and_not_dissected_twice() -> None:
+    path = CAPTURES / MANY
+    paths = [str(path)]
+    found, stitcher = together(paths, path.stat().st_size // 4, 20)
+    assert found == whole(paths)
+    segments = found.balance.packets
+    assert stitcher.read_again == 0
+    assert stitcher.joins >= 20
+    assert stitcher.replayed < segments / 4
+
+
+def test_every_table_is_compared() -> None:
+    found = whole([str(CAPTURES / MANY)]).tables
+    assert set(found) | {"problems"} == set(TABLES)
