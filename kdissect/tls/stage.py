@@ -123,12 +123,15 @@ class Tls:
     def set_clear(self, connection: Connection) -> None:
         """The connection is known to be something else."""
         connection.clear_directions = 3
-        self._watched.pop(connection, None)
+        watch = self._watched.pop(connection, None)
+        if watch is not None:
+            self._take_both(watch)
 
     def take_in(self, connection: Connection, watch: Watch | None) -> None:
         """A connection that another `Tls` has brought forward, and that is not known to be TLS."""
         if watch is not None:
             self._watched[connection] = watch
+            self._held += sum(one.end - one.start for held in watch.first for one in held)
 
     # Recognition
 
