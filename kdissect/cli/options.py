@@ -29,10 +29,10 @@ def sharing(command: F) -> F:
     """Add the option about several processes."""
     return click.option(
         "--jobs",
-        type=click.IntRange(min=1),
+        type=click.IntRange(min=0),
         default=0,
         metavar="N",
-        help="Processes that share the work on large files.  [default: the processors]",
+        help="Processes that share the work on large files.  [default: 0, one for each processor]",
     )(command)
 
 
