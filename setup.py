@@ -27,7 +27,8 @@ COMPILED = """
     messages/old_recognition messages/records messages/varints
     exchanges/body_reader exchanges/exchange exchanges/fetches exchanges/fitting
     exchanges/holding exchanges/memory exchanges/merging exchanges/naming exchanges/pairing
-    exchanges/request_search exchanges/response_search exchanges/sasl exchanges/sides
+    exchanges/request_search exchanges/response_search exchanges/sasl exchanges/shared_ids
+    exchanges/sides
     exchanges/sniffing exchanges/timing exchanges/weighing
     tables/rows tables/body_rows edges dissector
 """.split()  # noqa: SIM905  # a line a package

@@ -140,6 +140,8 @@ def conversation_state(state: ConnectionState) -> tuple[Any, ...] | None:
         state.last_client_id,
         int(state.last_request_ns),
         state.has_overflowed,
+        state.has_let_go,
+        state.repeats_ids,
         int(state.dialect),
         state.is_told,
         int(state.refused),

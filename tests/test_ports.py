@@ -18,7 +18,7 @@ from kdissect.exchanges.decode_as import DecodeAs, endpoint_bytes, parse_decode_
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.pipeline import Options
 from kdissect.proxy_header import INCOMPLETE, NO_HEADER, ProxyHeader, read_proxy_header
-from tests.conversation import BROKER_PORT, Conversation, conversation
+from tests.conversation import BROKER_PORT, CLIENT_PORT, Conversation, conversation
 from tests.exchange_builders import Found, found_in, request, response, sized
 from tests.test_foreign import SAID, zookeeper_connect, zookeeper_connected
 
@@ -442,3 +442,58 @@ def test_endpoints_are_addresses_and_ports() -> None:
 def test_options_with_rules_can_be_pickled() -> None:
     options = Options(ports=[9192], brokers=["10.0.0.9:9092"], decode_as=["9092=kafka"])
     assert pickle.loads(pickle.dumps(options)) == options  # noqa: S301  # our own bytes
+
+
+# A client whose port is one that brokers have
+
+
+NO_REQUEST_ROW = (None, None, None, None)
+
+
+def between_unknown_ports_but_for_the_clients() -> Exchanges:
+    return Exchanges(ports=frozenset([CLIENT_PORT]))
+
+
+def heartbeats(count: int) -> Conversation:
+    talk = conversation()
+    for number in range(1, count + 1):
+        talk = talk.client(request("Heartbeat", 4, number, group_id="workers"))
+        talk = talk.broker(response("Heartbeat", 4, number))
+    return talk
+
+
+@pytest.mark.parametrize("start", [3, 4, 5, 6])
+def test_requests_from_a_brokers_port_say_that_it_is_a_clients(start: int) -> None:
+    whole = found_in(heartbeats(8))
+    found = found_in(heartbeats(8).start_late(start), between_unknown_ports_but_for_the_clients())
+    names = ("broker_port", "client_port", "broker_side_by", "protocol")
+    assert found.columns(*names, table="connections") == [
+        (BROKER_PORT, CLIENT_PORT, "content", "kafka")
+    ]
+    names = ("api", "api_version", "correlation_id", "client_id", "outcome", "latency_ns")
+    answered = [row for row in found.columns(*names) if row[4] == "answered"]
+    assert answered == whole.columns(*names)[-len(answered) :]
+    assert len(answered) >= 7
+
+
+@pytest.mark.parametrize("lost", range(3, 12))
+def test_a_brokers_port_of_the_client_makes_no_exchange_that_is_none(lost: int) -> None:
+    talk = heartbeats(6).start_late(3)
+    names = ("api", "api_version", "client_id", "request_size")
+    (true,) = set(found_in(heartbeats(6)).columns(*names))
+    for cut in (talk, talk.cut(20), talk.split(9), talk.split(30).lose(lost), talk.lose(lost)):
+        found = found_in(cut, between_unknown_ports_but_for_the_clients())
+        assert {row for row in found.columns(*names) if row[0] != "Heartbeat"} <= {NO_REQUEST_ROW}
+        assert {row for row in found.columns(*names) if row[0] == "Heartbeat"} <= {true}
+
+
+def test_requests_inside_records_do_not_turn_a_broker_into_a_client() -> None:
+    inner = b"".join(request("Heartbeat", 4, number, group_id="inner") for number in range(9))
+    fetched = sized(bytes(4) + bytes(range(256)) * 3 + inner + bytes(700))
+    talk = conversation().broker(fetched).split(300).start_late(4)
+    for number in range(1, 4):
+        talk = talk.client(request("Heartbeat", 4, number, group_id="workers"))
+        talk = talk.broker(response("Heartbeat", 4, number))
+    found = found_in(talk)
+    assert found.column("broker_side_by", "connections") == ["port"]
+    assert found.columns("correlation_id", "outcome") == [(n, "answered") for n in range(1, 4)]

@@ -67,7 +67,8 @@ class ConnectionState:
     `dialect` is the one protocol that is spoken, or AUTO; `is_told`: the user says so.
     `is_unproved` while frames are cut from the stream's first byte on and none of them must be
     Kafka. `refused` client frames could not be requests, `refusal` tells of the first.
-    `proxied_ip` and `proxied_port` are the client's that a proxy told of.
+    `proxied_ip` and `proxied_port` are the client's that a proxy told of. `repeats_ids`: a request
+    had the correlation id of the one before it.
     """
 
     __slots__ = (
@@ -77,6 +78,7 @@ class ConnectionState:
         "unheld", "last_correlation_id", "last_client_id", "last_request_ns", "old",
         "spoken_low", "spoken_high", "has_overflowed", "has_let_go", "dialect", "is_told",
         "is_unproved", "refused", "refusal", "has_proxy_header", "proxied_ip", "proxied_port",
+        "repeats_ids",
     )  # fmt: skip
 
     def __init__(self, connection: Connection) -> None:
@@ -108,6 +110,7 @@ class ConnectionState:
         # A problem has told that requests, or early responses, were let go.
         self.has_overflowed: bool = False
         self.has_let_go: bool = False
+        self.repeats_ids: bool = False
         self.old: OldConversation | None = None
         self.dialect: i64 = -1
         self.is_told: bool = False

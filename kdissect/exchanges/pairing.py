@@ -45,6 +45,7 @@ from kdissect.exchanges.memory import (
 )
 from kdissect.exchanges.old_conversations import OldConversation, fits_request, make_conversation
 from kdissect.exchanges.sasl import GSSAPI, GSSAPI_TAG, is_token, may_be_token
+from kdissect.exchanges.shared_ids import has_shared_id, may_answer
 from kdissect.exchanges.sides import DEFAULT_PORTS, decide_sides
 from kdissect.exchanges.timing import queue_ns
 from kdissect.exchanges.weighing import REFUSED_LIMIT, is_answered, is_proof
@@ -60,7 +61,7 @@ from kdissect.messages.old_protocols import KAFKA, KAFKA_07, PROTOCOLS
 from kdissect.messages.old_recognition import is_request_07
 from kdissect.protocol.readers import NULL
 from kdissect.streams.acknowledged import REORDER_NS
-from kdissect.streams.events import OWN_PAST, Connection
+from kdissect.streams.events import INSIDE, OWN_PAST, Connection
 
 DEFAULT_PENDING_LIMIT: Final = (
     10_000  # requests waiting on one connection; clients allow 5 to 1 000
@@ -339,6 +340,8 @@ class Exchanges:
             return [exchange]
         state.pending.append(exchange)
         done = self._meet_early(state, exchange) if state.early else _NOTHING
+        if exchange.correlation_id == state.last_correlation_id:
+            state.repeats_ids = True
         state.last_correlation_id = exchange.correlation_id
         if len(state.pending) - state.pending_head > self.pending_limit:
             return [*done, self._overflow(state, frame)]
@@ -397,8 +400,11 @@ class Exchanges:
     def _response(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
         data = frame.data
         at = position_in_pending(state, data)
+        connection = frame.connection
+        if at >= 0 and (connection.counts[frame.direction].gaps > 0 or connection.edge != INSIDE):
+            at = self._behind_hole(state, at, frame)
         if at < 0:
-            frame.connection.touched |= OWN_PAST
+            connection.touched |= OWN_PAST
         if at < 0 and state.is_unproved and state.held:
             self._hold(state, frame)
             return self._believe(state, None) if is_answered(state) else _NOTHING
@@ -425,6 +431,26 @@ class Exchanges:
             return _NOTHING
         early = EarlyResponse(i64(read_i32_be(data, 0)), frame, previous_end)
         return self._keep_early(state, early)
+
+    def _behind_hole(self, state: ConnectionState, at: i64, frame: Frame) -> i64:
+        """Which request is answered, when answers before this one are lost.
+
+        ``pending[at]`` where ids tell; -1 for one that is lost, too.
+        """
+        pending = state.pending
+        correlation_id = pending[at].correlation_id
+        if not has_shared_id(state, pending[at]):
+            return at
+        state.connection.touched |= OWN_PAST
+        if state.connection.counts[frame.direction].gaps == 0:
+            return at
+        while at < len(pending):
+            exchange = pending[at]
+            is_meant = exchange.correlation_id == correlation_id
+            if is_meant and may_answer(self.fitting, exchange, frame):
+                return at
+            at += 1
+        return -1
 
     def _pair(
         self, state: ConnectionState, at: i64, frame: Frame, previous_end: i64
@@ -480,9 +506,17 @@ class Exchanges:
                 before_this = start - LATE_NS
             else:
                 before_this = before
+            if counts_up and early.correlation_id > exchange.correlation_id:
+                # Its request is sent later, whenever this one was sent again.
+                left.append(early)
+                continue
             if time_ns < before_this:
                 done.append(self._orphan(state, early))
-            elif not is_met and early.correlation_id == exchange.correlation_id:
+            elif (
+                not is_met
+                and early.correlation_id == exchange.correlation_id
+                and may_answer(self.fitting, exchange, early.frame)
+            ):
                 is_met = True
                 at = len(state.pending) - 1
                 done += self._pair(state, at, early.frame, early.previous_end)

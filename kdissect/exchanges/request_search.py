@@ -14,6 +14,10 @@ follow each other; one that cannot be refutes the guess. What speaks for it is c
 TRUST is enough, but only where a frame ends with its segment: those inside a record (Kafka traffic
 in Kafka) end anywhere. Where that cannot be seen, because no more comes or is held, the rest has to
 do; at a hole, only with the connection's client or at a segment's start.
+
+Where the sides are not known, a client id must be among it, or a frame with much in it that
+begins with its segment and decodes to its last byte: a response may look like less. Where only a
+port tells them, less is enough.
 """
 
 import re
@@ -37,6 +41,7 @@ MIN_SIZE: Final = 8
 MAX_SIZE: Final = 104_857_600  # socket.request.max.bytes, the broker's default
 LONG_CHAIN: Final = 16  # frames that decode in a row: nobody hides so many
 ID_STEP: Final = 1000  # requests that may be lost in a hole
+TELLING_SIZE: Final = 42  # without client id: 10 bytes of header, and 32 that hold together
 
 
 class RequestSearch:
@@ -82,7 +87,9 @@ class RequestSearch:
             score += 2
         is_aligned = False
         # Where the sides are not known, a response may look like a request without a client.
-        has_client = state.request_direction >= 0
+        is_hinted = is_told_by_port(state)
+        is_known_side = state.request_direction >= 0 and not is_hinted
+        has_client = is_known_side
         count: i64 = 0
         while at < window.end:
             seen = window.seen_from(at)
@@ -104,7 +111,7 @@ class RequestSearch:
             fit = self.fitting.request(body, size)
             if fit == NOT:
                 return NOT_HERE
-            if state.request_direction < 0 and self.fitting.may_be_response(body):
+            if not is_known_side and self.fitting.may_be_response(body):
                 return NOT_HERE
             if end <= seen or seen - at >= TOLD_SIZE:
                 score += fit
@@ -113,6 +120,11 @@ class RequestSearch:
             count += 1
             if not has_client and seen - at >= CLIENT_ID + 2:
                 has_client = i64(read_i16_be(data, at + CLIENT_ID)) > 0
+            if not has_client and fit == EXACT and at in window.starts:
+                # Small correlation ids of responses read as key 0 and a version.
+                is_keyed = i64(read_i16_be(data, at + 4)) > 0
+                is_large = size >= TELLING_SIZE
+                has_client = is_keyed or is_large if is_hinted else is_keyed and is_large
             at = end
             if end in window.ends:
                 if not is_aligned:
@@ -125,6 +137,11 @@ class RequestSearch:
         if window.can_wait(start):
             return window.wait(start, max(at, window.end + 1))
         return start if score >= TRUST and has_client else NOT_HERE
+
+
+def is_told_by_port(state: ConnectionState) -> bool:
+    """Whether a port alone says which side is the broker, and nothing said yet contradicts it."""
+    return state.broker_side_by == "port" and state.protocol == ""
 
 
 def continues(state: ConnectionState, data: bytes, at: i64, seen: i64) -> bool:

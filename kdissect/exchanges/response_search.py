@@ -97,8 +97,13 @@ class ResponseSearch:
                     return NOT_HERE
                 body = data[at + 4 : min(end, seen)]
                 fit = self.fitting.response(request.api_key, request.api_version, body, size)
-                if fit == NOT:
-                    return NOT_HERE
+                while fit == NOT:
+                    # Requests may have the same id.
+                    index = index_of(pending, request.correlation_id, index + 1)
+                    if index < 0:
+                        return NOT_HERE
+                    request = pending[index]
+                    fit = self.fitting.response(request.api_key, request.api_version, body, size)
                 if end <= seen:
                     trust = TRUST
                 if end <= seen or seen - at >= TOLD_SIZE:

@@ -11,7 +11,7 @@ from kdissect.exchanges.foreign import foreign_protocol
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.exchanges.old_conversations import OldConversation
 from kdissect.exchanges.pairing import AUTO, Exchanges
-from kdissect.exchanges.request_search import MAX_SIZE, RequestSearch
+from kdissect.exchanges.request_search import MAX_SIZE, RequestSearch, is_told_by_port
 from kdissect.exchanges.response_search import ResponseSearch
 from kdissect.exchanges.sides import decide_sides
 from kdissect.frames import MAX_FRAME_SIZE
@@ -49,6 +49,10 @@ class Sniffer(Probe):
             return self._find_any(state, connection, direction, window)
         if state.request_direction == direction:
             return self._find_request(state, window)
+        if is_told_by_port(state):
+            found = self._turn_around(state, direction, window)
+            if found >= 0:
+                return found
         return self._find_response(state, connection, direction, window)
 
     def _find_opening(
@@ -98,6 +102,23 @@ class Sniffer(Probe):
                 if is_start_07(window, start):
                     return start
         return found
+
+    def _turn_around(self, state: ConnectionState, direction: i64, window: Window) -> i64:
+        """A request where the port says that responses are, before any was found where it says
+        that requests are; NOT_HERE for none.
+
+        Clients may have a port that brokers have, too. A segment must begin with it: requests
+        inside records begin anywhere.
+        """
+        told = state.request_direction
+        state.request_direction = -1
+        found = self.requests.find(state, window)
+        if found >= 0 and found in window.starts:
+            state.request_direction = direction
+            state.broker_side_by = "content"
+            return found
+        state.request_direction = told
+        return NOT_HERE
 
     def _find_response(
         self, state: ConnectionState, connection: Connection, direction: i64, window: Window

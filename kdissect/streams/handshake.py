@@ -73,11 +73,12 @@ def note_handshake(receiver: Receiver, segment: Segment) -> None:
     peer = receiver.peer
     connection = receiver.connection
     if peer.next_sequence < 0 and receiver.syn_sequence >= 0:
-        # The peer's SYN was not captured, but this acknowledges it.
-        peer.start(segment.acknowledgment)
-        # Of a later segment the acknowledgment covers what the peer has sent meanwhile.
         is_first = segment.sequence == (receiver.syn_sequence + 1) & MASK
-        connection.start_seen[peer.direction] = is_first
+        # The peer's SYN was not captured, but this acknowledges it. What a later segment
+        # acknowledges the peer has sent meanwhile, and may be captured after it.
+        if is_first or segment.flags & SYN:
+            peer.start(segment.acknowledgment)
+            connection.start_seen[peer.direction] = is_first
     if receiver.direction != OPENER or segment.flags & SYN:
         return
     if peer.awaits_handshake:

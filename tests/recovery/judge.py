@@ -5,7 +5,8 @@ acknowledgment is old: nothing waits longer. A frame is *intact* when all its by
 a frame starts is *known* when the stream's SYN was captured and all size fields before it survive,
 or the frame before it is known or shows itself; a frame *shows itself* when it is intact and a
 request with a client id or a body of more than 8 bytes, or the response to a request that was
-found. The verdict has a finding for
+found. Of a connection whose requests neither have a client id nor show themselves nothing is due:
+it could be anything. The verdict has a finding for
 
 - phantom: an exchange that is not there, twice there, or made of two that are;
 - wrong: a value that the surviving bytes do not say;
@@ -45,6 +46,7 @@ PLACES = {
 SESSION_COLUMNS = {"fetch_offset", "fetch_class"}
 PARTS = ("framed", "skipped", "tls", "encrypted", "retransmitted", "duplicate_packet")
 REQUEST_HEADER = 8  # bytes: key, version, correlation id
+CLIENT_ID_END = 14  # bytes up to the length of the client id, size field included
 SMALL_BODY = 8  # bytes; what is smaller may look like a request by chance
 
 
@@ -172,6 +174,9 @@ class Due:
         asked, answered = self.asked, self.answered
         self.requests = known_frames(talk, CLIENT, asked, evident, asked.has_syn)
         self.responses = known_frames(talk, BROKER, answered, awaited, answered.has_syn)
+        if not is_proved(talk, asked):
+            self.requests.clear()
+            self.responses.clear()
 
     def is_intact(self, true: TrueExchange) -> bool:
         """Whether all bytes of request and response survive."""
@@ -208,6 +213,17 @@ class Due:
         if asked is None or answer is None or asked[0] < answer[0]:
             return -1
         return asked[1].time_ns - answer[1].time_ns
+
+
+def is_proved(talk: Talk, asked: Seen) -> bool:
+    """Whether the requests show that the connection speaks Kafka: one has a client id, or is whole
+    and evident."""
+    for true in talk.truth:
+        start = true.request.position
+        has_client = bool(true.row["client_id"]) and asked.survives(start, start + CLIENT_ID_END)
+        if has_client or (asked.is_intact(true.request) and is_evident(true)):
+            return True
+    return False
 
 
 def is_evident(true: TrueExchange) -> bool:

@@ -80,6 +80,14 @@ def test_bytes_before_the_syn_ack_is_seen_have_their_positions_by_the_handshakes
     assert read(talk).heard(1).gaps == [(0, 4, "lost")]
 
 
+def test_a_later_acknowledgment_does_not_say_where_a_stream_begins_whose_syn_is_lost() -> None:
+    # Without SYN-ACK and the first ACK; the last acknowledges bytes that are captured after it.
+    talk = conversation(has_acks=False).client(b"ask").broker(b"said").ack(is_client=True)
+    last = len(talk.segments())
+    reading = read(talk.delay(last - 1).lose(2, 3))
+    assert reading.both() == (b"ask", b"said")
+
+
 def test_data_in_the_syn_is_the_first_of_the_stream() -> None:
     segments = conversation().client(b"abc").segments()
     segments[0].data, segments[0].start, segments[0].end = b"early", 0, 5
