@@ -79,6 +79,7 @@ class ResponseSearch:
         trust: i64 = TRUST + 1
         is_aligned = False
         asked: i64 = 0
+        before: i64 = -1
         while at < window.end:
             seen = window.seen_from(at)
             if seen - at < 8 and seen < window.end:
@@ -90,7 +91,11 @@ class ResponseSearch:
             if size < 4 or size > MAX_SIZE:
                 return NOT_HERE
             end = at + 4 + size
-            index = index_of(pending, i64(read_i32_be(data, at + 4)), asked)
+            correlation_id: i64 = i64(read_i32_be(data, at + 4))
+            if correlation_id < before:
+                return NOT_HERE
+            before = correlation_id
+            index = index_of(pending, correlation_id, asked)
             if index >= 0:
                 request = pending[index]
                 if request.request_start > window.time_at(at) + REORDER_NS:
@@ -122,7 +127,8 @@ class ResponseSearch:
                 return start
         if window.can_wait(start):
             return window.wait(start, max(at, window.end + 1))
-        return start if score >= trust else NOT_HERE
+        # What ends where no segment does must be surer than that.
+        return start if score > trust else NOT_HERE
 
     def find_alone(self, window: Window) -> i64:
         """The same where there is no request at all."""
