@@ -137,7 +137,7 @@ class Traffic:
             exchanges=self.exchanges,
             with_errors=self.with_errors,
             unanswered=self.unanswered,
-            latency=_quantiles(self.latency),
+            latency=quantiles(self.latency),
             waited=self.waited_ns / self.latency.total if self.latency.total else 0.0,
             request_bytes=self.request_bytes,
             response_bytes=self.response_bytes,
@@ -148,7 +148,7 @@ class Traffic:
             name,
             self.exchanges,
             self.with_errors,
-            _quantiles(self.latency),
+            quantiles(self.latency),
             self.request_bytes,
             self.response_bytes,
         )
@@ -212,5 +212,6 @@ class ErrorCount:
         )
 
 
-def _quantiles(histogram: Histogram) -> Quantiles:
+def quantiles(histogram: Histogram) -> Quantiles:
+    """The four that are shown."""
     return Quantiles(*(histogram.quantile(q) for q in (0.5, 0.95, 0.99, 1.0)))

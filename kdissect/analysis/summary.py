@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
 from kdissect.analysis.columns import groups, integers, is_set, text_groups, texts, times
@@ -25,12 +24,16 @@ from kdissect.analysis.counters import (
     Traffic,
 )
 from kdissect.analysis.largest import Largest
+from kdissect.analysis.network import (
+    KAFKA,
+    Network,
+    NetworkCounters,
+    TroubledConnection,
+    both_ways,
+)
 
 # A client holds a histogram of up to 58 KB: 512 of them are 30 MB at the very most.
 KEPT: Final = 512
-TROUBLED_KEPT: Final = 10
-KAFKA: Final = "kafka"  # how the names of its protocols begin
-TLS: Final = "tls"
 TABLES: Final = ("connections", "exchanges", "partitions", "errors", "problems")
 
 
@@ -55,27 +58,6 @@ class ProtocolRow:
     protocol: str
     connections: int
     payload_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class TroubledConnection:
-    """One connection whose packets were lost, repeated or cut off; both directions added up.
-
-    Only Kafka's and encrypted ones: those of other protocols (health checks that reset, bytes
-    nobody frames) have no trouble that concerns Kafka.
-    """
-
-    connection_id: int
-    client: str
-    broker: str
-    protocol: str
-    payload_bytes: int
-    retransmitted_segments: int
-    gaps: int
-    missing_bytes: int
-    skipped_bytes: int
-    zero_windows: int
-    rst_by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +86,7 @@ class Summary:
     topics: list[TopicRow]
     topics_left_out: int
     errors: list[ErrorRow]
+    network: Network
     troubled: list[TroubledConnection]
     troubled_count: int
     problems: list[ProblemRow]
@@ -136,8 +119,7 @@ class Summariser:
         self._protocols: dict[str, int] = {}
         self._others: dict[str, ProtocolRow] = {}
         self._software: Largest[Count] = Largest(KEPT, Count)
-        self._troubled: list[TroubledConnection] = []
-        self._troubled_count = 0
+        self._network = NetworkCounters()
         self._problems: dict[tuple[str, str], ProblemRow] = {}
 
     def add(self, table: str, batch: pa.RecordBatch) -> None:
@@ -178,8 +160,9 @@ class Summariser:
             topics=[topic.row(name) for name, topic in self._topics.rows()],
             topics_left_out=self._topics.left_out,
             errors=[error.row() for error in errors],
-            troubled=self._troubled,
-            troubled_count=self._troubled_count,
+            network=self._network.network(),
+            troubled=self._network.troubled,
+            troubled_count=self._network.troubled_count,
             problems=problems,
             balance=dict(balance),
         )
@@ -202,7 +185,7 @@ class Summariser:
     def _add_connections(self, batch: pa.RecordBatch) -> None:
         self._connections += batch.num_rows
         self._add_times(times(batch, "first_time"), times(batch, "last_time"))
-        size = _both_ways(batch, "payload_bytes")
+        size = both_ways(batch, "payload_bytes")
         for protocol, some in text_groups(batch, "protocol"):
             word = protocol or "unknown"
             self._protocols[word] = self._protocols.get(word, 0) + len(some)
@@ -218,7 +201,7 @@ class Summariser:
             for version, some in groups(versions[rows]):
                 if name:
                     self._software.at(f"{name} {version or ''}".strip()).weight += len(some)
-        self._add_troubled(batch)
+        self._network.add(batch)
 
     def _add_times(self, first: Any, last: Any) -> None:
         if len(first):
@@ -227,27 +210,6 @@ class Summariser:
         if len(last):
             latest = int(last.max())
             self._last = latest if self._last is None else max(latest, self._last)
-
-    def _add_troubled(self, batch: pa.RecordBatch) -> None:
-        sums = {name: _both_ways(batch, name) for name in ("payload_bytes", *_TROUBLES)}
-        score = sum(sums[name] for name in _TROUBLES) + is_set(batch, "rst_by")
-        for protocol, some in text_groups(batch, "protocol"):
-            if protocol == TLS:
-                # Nobody can cut encrypted bytes into frames.
-                score[some] -= sums["skipped_bytes"][some]
-                sums["skipped_bytes"][some] = 0
-            elif protocol is None or not protocol.startswith(KAFKA):
-                score[some] = 0
-        rows = np.flatnonzero(score)
-        self._troubled_count += len(rows)
-        worst = rows[np.argsort(-score[rows], kind="stable")][:TROUBLED_KEPT]
-        # Without the times, whose Python values would need pandas (0.2 s to import).
-        found = batch.select(_NAMED).take(pa.array(worst)).to_pylist()
-        for row, record in zip(worst, found, strict=True):
-            counts = {name: int(column[row]) for name, column in sums.items()}
-            self._troubled.append(_troubled(record, counts))
-        self._troubled.sort(key=_trouble, reverse=True)
-        del self._troubled[TROUBLED_KEPT:]
 
     def _add_partitions(self, batch: pa.RecordBatch) -> None:
         size = integers(batch, "record_bytes", 0)
@@ -294,35 +256,8 @@ class Summariser:
                 )
 
 
-_NAMED: Final = [
-    "connection_id", "client_ip", "client_port", "broker_ip", "broker_port", "protocol", "rst_by",
-]  # fmt: skip
-_TROUBLES: Final = (
-    "retransmitted_segments", "gaps", "missing_bytes", "skipped_bytes", "zero_windows",
-)  # fmt: skip
-
-
-def _both_ways(batch: pa.RecordBatch, name: str) -> Any:
-    return integers(batch, f"{name}_to_broker", 0) + integers(batch, f"{name}_to_client", 0)
-
-
 def _concerns(row: dict[str, Any]) -> str:
     topic, partition = row.get("topic") or row.get("topic_id"), row.get("partition")
     if topic:
         return f"{topic}-{partition}" if partition is not None else str(topic)
     return str(row.get("group_id") or row.get("resource") or row.get("message") or "")
-
-
-def _troubled(record: dict[str, Any], counts: dict[str, int]) -> TroubledConnection:
-    return TroubledConnection(
-        connection_id=record["connection_id"],
-        client=f"{record['client_ip']}:{record['client_port']}",
-        broker=f"{record['broker_ip']}:{record['broker_port']}",
-        protocol=record["protocol"] or "unknown",
-        rst_by=record["rst_by"] or "",
-        **counts,
-    )
-
-
-def _trouble(row: TroubledConnection) -> int:
-    return sum(int(getattr(row, name)) for name in _TROUBLES) + bool(row.rst_by)

@@ -15,6 +15,15 @@ def count(number: int) -> str:
     return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
+def counted(number: int, noun: str) -> str:
+    """A count with its noun.
+
+    >>> counted(1, "segment"), counted(0, "segment")
+    ('1 segment', '0 segments')
+    """
+    return f"{count(number)} {noun}" if number == 1 else f"{count(number)} {noun}s"
+
+
 def size(number: float) -> str:
     """Bytes, in powers of 1000.
 

@@ -10,10 +10,11 @@ from rich.console import Console
 from rich.text import Text
 
 from kdissect.analysis.counters import ApiRow, ErrorRow, Quantiles
+from kdissect.analysis.network import Network
 from kdissect.analysis.summary import ProblemRow, ProtocolRow, Summary
 from kdissect.cli.escape import escaped
 from kdissect.cli.grid import Column, Grid
-from kdissect.cli.human import count, duration, share, size, time
+from kdissect.cli.human import count, counted, duration, share, size, time
 
 PIPE_WIDTH: Final = 110
 HEADER_LINES: Final = 2
@@ -116,7 +117,44 @@ def _heading(summary: Summary, files: Sequence[str]) -> list[str]:
     if summary.software:
         told = (f"{escaped(name)} ({count(number)})" for name, number in summary.software.items())
         lines.append(f"client software: {', '.join(list(told)[:6])}")
-    return lines
+    return lines + network_lines(summary.network)
+
+
+def network_lines(network: Network) -> list[str]:
+    """What the network did, and what the capture lost, each in a line when there is any of it."""
+    rtt, again = network.round_trip, network.retransmitted_segments
+    told = []
+    if rtt.p50_ns is not None:
+        told.append(f"round trip {duration(rtt.p50_ns)} p50, {duration(rtt.max_ns)} max")
+    if again:
+        kinds = {"fast": network.fast_retransmits, "spurious": network.spurious_retransmits}
+        parts = [share(again, network.packets)]
+        parts += [f"{count(number)} {kind}" for kind, number in kinds.items() if number]
+        parts.append(f"{size(network.network_lost_bytes)} lost")
+        told.append(f"{counted(again, 'segment')} sent again ({', '.join(parts)})")
+    if network.zero_windows:
+        closed = f" in {duration(network.zero_window_ns)}" if network.zero_window_ns else ""
+        told.append(f"{counted(network.zero_windows, 'zero window')}{closed}")
+    lines = [f"network: {'; '.join(told)}"] if told else []
+    lost = _capture_losses(network)
+    return [*lines, f"capture: {'; '.join(lost)}"] if lost else lines
+
+
+def _capture_losses(network: Network) -> list[str]:
+    missing, told = network.missing_bytes, []
+    if missing:
+        parts = {
+            "lost by the capture": network.capture_lost_bytes,
+            "cut off": network.cut_bytes,
+            "by it or by the network": missing - network.capture_lost_bytes - network.cut_bytes,
+        }
+        why = ", ".join(f"{size(part)} {name}" for name, part in parts.items() if part > 0)
+        told.append(
+            f"{size(missing)} missing ({share(missing, missing + network.payload_bytes)}): {why}"
+        )
+    if network.duplicate_packets:
+        told.append(f"{counted(network.duplicate_packets, 'packet')} captured twice")
+    return told
 
 
 def _exchange_lines(summary: Summary, span: float) -> list[str]:
@@ -198,14 +236,15 @@ def _others(rows: list[ProtocolRow]) -> Grid:
 def _troubled(summary: Summary) -> Grid:
     grid = Grid(
         Column("client", is_text=True), Column("broker", is_text=True), Column("payload", drop=2),
-        Column("repeated"), Column("gaps"), Column("missing"), Column("skipped"),
-        Column("window 0", drop=1), Column("reset by", is_text=True),
+        Column("rtt", drop=3), Column("repeated"), Column("missing"), Column("by capture", drop=4),
+        Column("skipped"), Column("window 0", drop=1), Column("reset by", is_text=True),
     )  # fmt: skip
     for row in summary.troubled:
         grid.add(
-            row.client, row.broker, size(row.payload_bytes), count(row.retransmitted_segments),
-            count(row.gaps), size(row.missing_bytes), size(row.skipped_bytes),
-            count(row.zero_windows), row.rst_by,
+            row.client, row.broker, size(row.payload_bytes), duration(row.round_trip_ns),
+            count(row.retransmitted_segments), size(row.missing_bytes),
+            size(row.capture_lost_bytes), size(row.skipped_bytes), count(row.zero_windows),
+            row.rst_by,
         )  # fmt: skip
     return grid
 

@@ -1,21 +1,24 @@
-from dataclasses import asdict
+import io
+import json
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from kdissect.analysis.columns import groups
 from kdissect.analysis.counters import ApiRow, ClientRow, ErrorRow, Quantiles, TopicRow
+from kdissect.analysis.network import Network, TroubledConnection
 from kdissect.analysis.summary import (
     KEPT,
     ProblemRow,
     ProtocolRow,
     Summary,
     Totals,
-    TroubledConnection,
     summarise,
 )
-from kdissect.cli.summary_page import balance_lines, print_page
+from kdissect.cli.summary_page import balance_lines, network_lines, print_json, print_page
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import BOOL, TABLES, TEXT
 
@@ -81,13 +84,16 @@ BATCHES = [
          "broker_port": 9092, "first_time": START - MS, "last_time": START + MS,
          "protocol": "kafka", "rst_by": "client", "payload_bytes_to_broker": 5,
          "payload_bytes_to_client": 6, "gaps_to_client": 2, "missing_bytes_to_client": 50,
+         "capture_lost_bytes_to_client": 40, "packets_to_broker": 3, "packets_to_client": 4,
+         "zero_windows_to_broker": 1, "zero_window_ns_to_broker": MS,
+         "handshake_rtt_broker_ns": 300, "min_rtt_broker_ns": 200, "min_rtt_client_ns": 50,
          "client_software_name": "java", "client_software_version": "4.0"},
         {"connection_id": 2, "protocol": "tls", "skipped_bytes_to_broker": 9,
          "payload_bytes_to_broker": 9},
         {"connection_id": 3, "protocol": "tls", "skipped_bytes_to_broker": 9, "gaps_to_broker": 1},
         {"connection_id": 4, "protocol": "none", "rst_by": "client"},
         {"connection_id": 5, "protocol": "http", "rst_by": "broker", "payload_bytes_to_client": 8,
-         "skipped_bytes_to_client": 8},
+         "skipped_bytes_to_client": 8, "min_rtt_broker_ns": 9, "duplicate_packets_to_client": 5},
         {"connection_id": 6, "rst_by": "broker"},
     ),
 ]  # fmt: skip
@@ -124,11 +130,25 @@ def test_a_summary_counts_everything() -> None:
         ],
         topics_left_out=0,
         errors=[ErrorRow("UNKNOWN", 3, 3, "b", "orders-1", 700_001)],
+        network=Network(
+            packets=7, payload_bytes=20, retransmitted_segments=0, fast_retransmits=0,
+            spurious_retransmits=0, network_lost_bytes=0, zero_windows=1, zero_window_ns=MS,
+            missing_bytes=50, capture_lost_bytes=40, cut_bytes=0, duplicate_packets=0,
+            round_trip=Quantiles(250, 250, 250, 250),
+        ),
         troubled=[
             TroubledConnection(
-                1, "10.0.0.1:5000", "10.0.0.2:9092", "kafka", 11, 0, 2, 50, 0, 0, "client"
+                connection_id=1, client="10.0.0.1:5000", broker="10.0.0.2:9092", protocol="kafka",
+                payload_bytes=11, round_trip_ns=250, retransmitted_segments=0,
+                network_lost_bytes=0, gaps=2, missing_bytes=50, capture_lost_bytes=40,
+                skipped_bytes=0, zero_windows=1, zero_window_ns=MS, rst_by="client",
             ),
-            TroubledConnection(3, "None:None", "None:None", "tls", 0, 0, 1, 0, 0, 0, ""),
+            TroubledConnection(
+                connection_id=3, client="None:None", broker="None:None", protocol="tls",
+                payload_bytes=0, round_trip_ns=None, retransmitted_segments=0,
+                network_lost_bytes=0, gaps=1, missing_bytes=0, capture_lost_bytes=0,
+                skipped_bytes=0, zero_windows=0, zero_window_ns=0, rst_by="",
+            ),
         ],
         troubled_count=2,
         problems=[ProblemRow("frames", "resync", 2, 10, 4, "first")],
@@ -182,3 +202,49 @@ def test_bytes_that_do_not_add_up_are_told() -> None:
         "missing from the capture: 7 bytes",
         "packets without TCP: 3 non-tcp",
     ]
+
+
+NETWORK = Network(
+    packets=1000, payload_bytes=900, retransmitted_segments=7, fast_retransmits=2,
+    spurious_retransmits=1, network_lost_bytes=2000, zero_windows=1, zero_window_ns=3 * MS,
+    missing_bytes=100, capture_lost_bytes=60, cut_bytes=30, duplicate_packets=1,
+    round_trip=Quantiles(1000, 2000, 3000, 4000),
+)  # fmt: skip
+CALM = Network(1000, 900, *[0] * 10, Quantiles(None, None, None, None))
+
+
+def test_the_network_and_the_capture_have_a_line_each() -> None:
+    assert network_lines(NETWORK) == [
+        "network: round trip 1 µs p50, 4 µs max; 7 segments sent again (0.7 %, 2 fast, 1 spurious, "
+        "2 kB lost); 1 zero window in 3 ms",
+        "capture: 100 B missing (10 %): 60 B lost by the capture, 30 B cut off, 10 B by it or by "
+        "the network; 1 packet captured twice",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("network", "lines"),
+    [
+        (CALM, []),
+        (
+            replace(CALM, retransmitted_segments=1),
+            ["network: 1 segment sent again (0.1 %, 0 B lost)"],
+        ),
+        (replace(CALM, zero_windows=2), ["network: 2 zero windows"]),
+        (replace(CALM, duplicate_packets=2), ["capture: 2 packets captured twice"]),
+        (
+            replace(CALM, missing_bytes=100, cut_bytes=100),
+            ["capture: 100 B missing (10 %): 100 B cut off"],
+        ),
+    ],
+)
+def test_the_network_is_told_only_where_there_is_something_to_say(
+    network: Network, lines: list[str]
+) -> None:
+    assert network_lines(network) == lines
+
+
+def test_json_has_the_network_too() -> None:
+    file = io.StringIO()
+    print_json(summarise(BATCHES), False, file)
+    assert json.loads(file.getvalue())["network"] == asdict(summarise(BATCHES).network)
