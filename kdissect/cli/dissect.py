@@ -9,7 +9,6 @@ from kdissect.cli import human, options
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
-from kdissect.limits import Limits
 from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
 
 
@@ -55,13 +54,7 @@ def command(
     verify_crc: bool,
     jobs: int,
     force: bool,
-    ports: tuple[int, ...],
-    keylog: tuple[str, ...],
-    brokers: tuple[str, ...],
-    decode_as: tuple[str, ...],
-    limits: Limits,
-    protocol: str,
-    strict: bool,
+    settings: options.Settings,
     progress: bool | None,
 ) -> int:
     """Write the tables of the captures FILE... as Parquet files.
@@ -87,13 +80,7 @@ def command(
             jobs=jobs,
             payload=payload,
             verify_crc=verify_crc,
-            ports=ports,
-            keylog=keylog,
-            brokers=brokers,
-            decode_as=decode_as,
-            limits=limits,
-            protocol=protocol,
-            strict=strict,
+            **settings,
             progress=shown.report,
         )
     width = max((len(name) for name in written), default=0)

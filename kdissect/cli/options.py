@@ -1,6 +1,7 @@
 """The options that commands share, and how they become the library's arguments."""
 
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,6 +11,8 @@ from kdissect.errors import KdissectError
 from kdissect.limits import Limits, parse_limits
 
 F = Callable[..., Any]
+Settings = dict[str, Any]
+SETTINGS: Final = ("ports", "brokers", "decode_as", "keylog", "limits", "protocol", "strict")
 FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet")
 PROTOCOLS: Final = ("auto", "kafka", "0.7", "proposal", "trunk-2012")
 MAX_PORT: Final = 65_535
@@ -37,7 +40,17 @@ def sharing(command: F) -> F:
 
 
 def reading(command: F) -> F:
-    """Add the options about reading captures."""
+    """Add the options about reading captures.
+
+    The command gets `progress`, and all others as `settings`: keywords of `kdissect.Options`.
+    """
+
+    @wraps(command)
+    def with_settings(**values: Any) -> Any:
+        settings: Settings = {name: values.pop(name) for name in SETTINGS}
+        return command(**values, settings=settings)
+
+    wrapped: F = with_settings
     for option in (
         click.option(
             "--progress/--no-progress",
@@ -94,8 +107,8 @@ def reading(command: F) -> F:
             f"There are: {', '.join(Limits._fields)}.",
         ),
     ):
-        command = option(command)
-    return command
+        wrapped = option(wrapped)
+    return wrapped
 
 
 def selecting(command: F) -> F:

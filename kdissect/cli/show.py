@@ -10,7 +10,6 @@ from kdissect.cli import options
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
-from kdissect.limits import Limits
 
 
 @click.command(
@@ -36,13 +35,7 @@ def command(
     limit: int | None,
     format_: str,
     payload: bool,
-    ports: tuple[int, ...],
-    keylog: tuple[str, ...],
-    brokers: tuple[str, ...],
-    decode_as: tuple[str, ...],
-    limits: Limits,
-    protocol: str,
-    strict: bool,
+    settings: options.Settings,
     progress: bool | None,
 ) -> int:
     """Show the exchanges of the captures FILE... in full: request, response, record batches.
@@ -60,13 +53,7 @@ def command(
             list(files),
             where,
             waits=format_ == "jsonl",
-            ports=ports,
-            keylog=keylog,
-            brokers=brokers,
-            decode_as=decode_as,
-            limits=limits,
-            protocol=protocol,
-            strict=strict,
+            **settings,
             progress=shown.report,
         )
         for exchange in dissection:

@@ -9,7 +9,6 @@ from kdissect.cli import options
 from kdissect.cli.program import FOUND, INTERRUPTED, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
-from kdissect.limits import Limits
 
 
 @click.command(
@@ -35,13 +34,7 @@ def command(
     top: int,
     format_: str,
     jobs: int,
-    ports: tuple[int, ...],
-    keylog: tuple[str, ...],
-    brokers: tuple[str, ...],
-    decode_as: tuple[str, ...],
-    limits: Limits,
-    protocol: str,
-    strict: bool,
+    settings: options.Settings,
     progress: bool | None,
 ) -> int:
     """Show the page an engineer reads first about the captures FILE... (`-` is stdin).
@@ -56,19 +49,8 @@ def command(
     summariser = Summariser()
     is_interrupted = False
     with Progress(progress) as shown:
-        settings = Options(
-            ports=ports,
-            keylog=keylog,
-            brokers=brokers,
-            decode_as=decode_as,
-            limits=limits,
-            tables=TABLES,
-            protocol=protocol,
-            strict=strict,
-            progress=shown.report,
-            jobs=jobs,
-        )
-        run = make_run(list(files), settings)
+        reading = Options(**settings, tables=TABLES, progress=shown.report, jobs=jobs)
+        run = make_run(list(files), reading)
         try:
             for table, batch in run:
                 summariser.add(table, batch)

@@ -10,7 +10,6 @@ from kdissect.cli.output import chosen_format, destination, make_writer
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
-from kdissect.limits import Limits
 from kdissect.tables.schemas import TABLES
 
 
@@ -41,13 +40,7 @@ def command(
     format_: str | None,
     path: Path | None,
     force: bool,
-    ports: tuple[int, ...],
-    keylog: tuple[str, ...],
-    brokers: tuple[str, ...],
-    decode_as: tuple[str, ...],
-    limits: Limits,
-    protocol: str,
-    strict: bool,
+    settings: options.Settings,
     progress: bool | None,
     payload: bool,
     verify_crc: bool,
@@ -68,13 +61,7 @@ def command(
             columns=columns,
             where=where,
             limit=limit,
-            ports=ports,
-            keylog=keylog,
-            brokers=brokers,
-            decode_as=decode_as,
-            limits=limits,
-            protocol=protocol,
-            strict=strict,
+            **settings,
             payload=payload,
             verify_crc=verify_crc,
             progress=shown.report,
