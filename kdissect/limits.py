@@ -33,6 +33,7 @@ class Limits(NamedTuple):
     waiting_bytes_in_all: int = 64 * MIB
     tls_bytes: int = MIB
     tls_bytes_in_all: int = 64 * MIB
+    pending_bytes_in_all: int = 128 * MIB
 
 
 LIMIT_MEANINGS: Final = {
@@ -65,6 +66,8 @@ LIMIT_MEANINGS: Final = {
     "the connection stays encrypted (tls-held-limit)",
     "tls_bytes_in_all": "the same of all connections; the one that waits longest stays encrypted "
     "(tls-held-limit)",
+    "pending_bytes_in_all": "requests without an answer of all connections; the oldest are let go "
+    "(pending-limit)",
 }
 
 UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}

@@ -157,6 +157,12 @@ def slow_broker() -> bytes:
     return talk.pcap()
 
 
+def slow_brokers() -> bytes:
+    """Two connections, each with two requests, of which the second is answered."""
+    talk = conversation().client(heartbeat(1)).client(heartbeat(2)).broker(beaten(2), gap_ns=SECOND)
+    return pcap([*talk.captured(), *of_client(50_001, talk, SECOND // 2)])
+
+
 def silent() -> bytes:
     return asked(1).client(heartbeat(2), gap_ns=61 * SECOND).broker(beaten(2)).pcap()
 
@@ -219,4 +225,8 @@ CASES = {
     ),
     "tls_bytes": Case(waiting_tls(), 4000, [], [], ["tls-held-limit"]),
     "tls_bytes_in_all": Case(waiting_tls(), 4000, [], [], ["tls-held-limit"]),
+    "pending_bytes_in_all": Case(
+        slow_brokers(), 3000, (UNANSWERED + ANSWERED) * 2, UNANSWERED * 3 + ANSWERED + ORPHAN,
+        ["pending-limit"] * 2,
+    ),
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 import struct
 
-from kdissect.exchanges.groups import GroupProtocols
+from kdissect.exchanges.groups import SIZE_LIMIT, GroupProtocols
 from kdissect.messages.full_bodies import full_body
 from tests.conversation import Conversation, conversation
 from tests.exchange_builders import Found, found_in, request, response, string16
@@ -96,3 +96,13 @@ def test_no_more_groups_are_kept_than_the_limit() -> None:
     assert [groups.find(name) for name in ("a", "b", "c")] == [
         ("", ""), ("", ""), ("consumer", "c"),
     ]  # fmt: skip
+
+
+def test_long_names_of_groups_are_forgotten_sooner() -> None:
+    groups = GroupProtocols()
+    for _ in range(3):
+        groups.learn("x" * (SIZE_LIMIT // 2), ("consumer", "range"))
+    assert len(groups.protocols) == 1
+    groups.learn("y" * (SIZE_LIMIT // 2), ("consumer", "range"))
+    assert [key[:1] for key in groups.protocols] == ["y"]
+    assert groups.size == SIZE_LIMIT // 2 + len("consumer" + "range")

@@ -6,26 +6,38 @@ from kdissect.exchanges.exchange import NO_PROTOCOL
 
 # Groups kept: a broker has thousands, each costs about 200 bytes.
 GROUP_LIMIT: Final = 100_000
+SIZE_LIMIT: Final = 16 << 20  # characters of all texts: hostile ones may be long
 
 
 class GroupProtocols:
-    """Protocol type and name by group id; forgets all when `limit` groups are known.
+    """Protocol type and name by group id; forgets all when `limit` groups are known, or long ones.
 
     Groups of the same name in two clusters share an entry: who synchronises has joined just before.
     """
 
-    __slots__ = ("limit", "protocols")
+    __slots__ = ("limit", "protocols", "size")
 
     def __init__(self, limit: int = GROUP_LIMIT) -> None:
         self.limit = limit
         self.protocols: dict[str, tuple[str, str]] = {}
+        self.size = 0
 
     def learn(self, group_id: str, protocol: tuple[str, str]) -> None:
         """The members of a group agreed on a protocol."""
-        if len(self.protocols) >= self.limit:
+        known = self.protocols.pop(group_id, None)
+        if known is not None:
+            self.size -= size_of(group_id, known)
+        self.size += size_of(group_id, protocol)
+        if len(self.protocols) >= self.limit or self.size > SIZE_LIMIT:
             self.protocols = {}
+            self.size = size_of(group_id, protocol)
         self.protocols[group_id] = protocol
 
     def find(self, group_id: str) -> tuple[str, str]:
         """What the group agreed on last; two empty texts when that was not seen."""
         return self.protocols.get(group_id, NO_PROTOCOL)
+
+
+def size_of(group_id: str, protocol: tuple[str, str]) -> int:
+    """Characters of what is known of a group."""
+    return len(group_id) + len(protocol[0]) + len(protocol[1])

@@ -32,7 +32,7 @@ from kdissect.exchanges.exchange import (
     is_group_api,
 )
 from kdissect.exchanges.fitting import NOT, Fitting
-from kdissect.exchanges.holding import Holding
+from kdissect.exchanges.holding import Holding, oldest_waiting
 from kdissect.exchanges.memory import (
     ConnectionState,
     EarlyResponse,
@@ -108,6 +108,7 @@ class Exchanges:
         self.dialect = dialect
         self.rules = rules
         self.holding = holding if holding is not None else Holding()
+        self.holding.keeps_records = keeps_records
         self.names: dict[bytes, str] = {CLUSTER_METADATA_ID: CLUSTER_METADATA}
         self.bodies = BodyReader(self.names, keeps_batches, keeps_records)
         self.fitting = Fitting(self.bodies.plans)
@@ -130,7 +131,7 @@ class Exchanges:
         self.current = None
         left = state.pending[state.pending_head :]
         for exchange in left:
-            self._set_unanswered(state, exchange)
+            self._let_go(state, exchange)
             exchange.note_troubles(connection.troubles)
         state.pending = []
         state.pending_head = 0
@@ -339,13 +340,14 @@ class Exchanges:
             exchange.note_troubles(frame.troubles_at_end)
             return [exchange]
         state.pending.append(exchange)
+        is_full = self.holding.add_request(exchange)
         done = self._meet_early(state, exchange) if state.early else _NOTHING
         if exchange.correlation_id == state.last_correlation_id:
             state.repeats_ids = True
         state.last_correlation_id = exchange.correlation_id
         if len(state.pending) - state.pending_head > self.pending_limit:
             return [*done, self._overflow(state, frame)]
-        return done
+        return [*done, *self._make_room(frame)] if is_full else done
 
     def _unknown_request(self, state: ConnectionState, frame: Frame) -> None:
         """A frame of the client that is no request: a raw SASL token, or not Kafka at all."""
@@ -382,10 +384,29 @@ class Exchanges:
             self.bodies.problems.append(state.refusal)
         return self._take_up(state, frame)
 
+    def _make_room(self, frame: Frame) -> list[Exchange]:
+        """The requests that wait on all connections take too much: the oldest are let go."""
+        done: list[Exchange] = []
+        while self.holding.has_too_many_requests():
+            for state, stays in oldest_waiting(list(self.states.values())):
+                for exchange in state.pending[state.pending_head : stays]:
+                    self._let_go(state, exchange)
+                    done.append(exchange)
+                drop_pending(state, stays)
+        if done:
+            text = f"too many requests wait on all connections: {len(done)} are let go"
+            self._problem(frame, "pending-limit", text)
+        return done
+
+    def _let_go(self, state: ConnectionState, exchange: Exchange) -> None:
+        """A request waits no longer, and has no answer."""
+        self.holding.remove_request(exchange)
+        self._set_unanswered(state, exchange)
+
     def _overflow(self, state: ConnectionState, frame: Frame) -> Exchange:
         oldest = state.pending[state.pending_head]
         drop_pending(state, state.pending_head + 1)
-        self._set_unanswered(state, oldest)
+        self._let_go(state, oldest)
         if state.has_overflowed:
             return oldest
         state.has_overflowed = True
@@ -462,11 +483,12 @@ class Exchanges:
         head = state.pending_head
         while head < at:
             earlier = pending[head]
-            self._set_unanswered(state, earlier)
+            self._let_go(state, earlier)
             earlier.note_troubles(frame.troubles_at_start)
             done.append(earlier)
             head += 1
         drop_pending(state, at + 1)
+        self.holding.remove_request(exchange)
         self._answer(state, exchange, frame, previous_end)
         done.append(exchange)
         return done

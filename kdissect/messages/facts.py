@@ -18,6 +18,7 @@ from kdissect.messages.metadata_topics import (
     CLUSTER_METADATA,
     CLUSTER_METADATA_ID,
     learn_topics,
+    remember_name,
 )
 from kdissect.messages.records import Batch, scan_batches
 from kdissect.protocol.enums import enum_words
@@ -87,22 +88,27 @@ CONFIG_RESOURCES: Final[dict[int, str]] = enum_words("config resource")
 class Interner:
     """Gives equal texts from the wire as one `str`; forgets all when `limit` texts are known.
 
-    Forgetting costs sharing, never correctness, so hostile captures cannot make it grow.
+    Or when they are of `size_limit` bytes. Forgetting costs sharing, never correctness, so hostile
+    captures cannot make it grow.
     """
 
-    __slots__ = ("texts", "limit")
+    __slots__ = ("texts", "limit", "size", "size_limit")
 
-    def __init__(self, limit: i64 = 100_000) -> None:
+    def __init__(self, limit: i64 = 100_000, size_limit: i64 = 16 << 20) -> None:
         self.texts: dict[bytes, str] = {}
         self.limit = limit
+        self.size: i64 = 0
+        self.size_limit = size_limit
 
     def text(self, raw: bytes) -> str:
         """`raw` as text; invalid UTF-8 is written with backslash escapes."""
         known = self.texts.get(raw)
         if known is not None:
             return known
-        if len(self.texts) >= self.limit:
+        self.size += len(raw)
+        if len(self.texts) >= self.limit or self.size > self.size_limit:
             self.texts = {}
+            self.size = len(raw)
         text = raw.decode("utf-8", "backslashreplace")
         self.texts[raw] = text
         return text
@@ -294,7 +300,8 @@ class FactSink(Sink):
         if self.topic_id == NO_ID:
             return
         if self.topic:
-            self.names[self.topic_id] = self.topic
+            if self.names.get(self.topic_id) is not self.topic:
+                remember_name(self.names, self.topic_id, self.topic)
         else:
             self.topic = self.names.get(self.topic_id, "")
 

@@ -19,6 +19,8 @@ NAME_AT: Final = 3
 PREVIEW_TOPIC_RECORD: Final = b"\x00\x02\x00"
 TOPIC_RECORD: Final = b"\x01\x02\x00"
 ID_SIZE: Final = 16
+LONGEST_NAME: Final = 249  # of a topic: Topic.MAX_NAME_LENGTH
+NAMES_LIMIT: Final = 200_000  # topics of all clusters; each takes about 250 bytes
 
 
 def learn_topics(data: bytes, batches: list[Batch], names: dict[bytes, str]) -> None:
@@ -48,4 +50,10 @@ def learn_topic(value: bytes, names: dict[bytes, str]) -> None:
         return
     topic_id = value[end : end + ID_SIZE]
     if name and len(topic_id) == ID_SIZE:
+        remember_name(names, topic_id, name)
+
+
+def remember_name(names: dict[bytes, str], topic_id: bytes, name: str) -> None:
+    """Put a topic into `names`, unless there are too many or no topic has such a name."""
+    if len(name) <= LONGEST_NAME and (len(names) < NAMES_LIMIT or topic_id in names):
         names[topic_id] = name

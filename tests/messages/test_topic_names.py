@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kdissect.messages.facts import FactSink, Interner
+from kdissect.messages.metadata_topics import NAMES_LIMIT, remember_name
 from kdissect.messages.roles import fact_plans
 from kdissect.protocol.apis import APIS, find_api
 from kdissect.protocol.specs import FieldSpec, snake_case
@@ -151,3 +152,25 @@ def test_a_name_is_put_on_rows_of_before_it_was_learnt_from_the_log() -> None:
     assert sorted(found, reverse=True) == [
         ("orders", "cjI4FDbRahK6PF_HbOOekA"), ("__cluster_metadata", "AAAAAAAAAAAAAAAAAAAAAQ"),
     ]  # fmt: skip
+
+
+def test_no_more_names_of_topics_are_remembered_than_the_limit_and_none_that_is_too_long() -> None:
+    names: dict[bytes, str] = {}
+    remember_name(names, bytes(16), "x" * 250)
+    assert names == {}
+    remember_name(names, bytes(16), "x" * 249)
+    names |= {number.to_bytes(16): "known" for number in range(1, NAMES_LIMIT)}
+    remember_name(names, b"another topic...", "too many")
+    remember_name(names, bytes(16), "renamed")
+    assert (len(names), names[bytes(16)]) == (NAMES_LIMIT, "renamed")
+
+
+def test_texts_are_shared_until_there_are_too_many_or_too_long_ones() -> None:
+    interner = Interner(limit=3, size_limit=100)
+    for raw in (b"a", b"b", b"c"):
+        assert interner.text(raw) is interner.text(raw)
+    assert sorted(interner.texts) == [b"a", b"b", b"c"]
+    interner.text(b"d")
+    assert (list(interner.texts), interner.size) == ([b"d"], 1)
+    interner.text(b"x" * 100)
+    assert (list(interner.texts), interner.size) == ([b"x" * 100], 100)
