@@ -163,11 +163,16 @@ class Exchanges:
         self.current = None
         for frame in [*state.held, *[early.frame for early in state.early]]:
             self.holding.add(frame)
+        for exchange in state.pending[state.pending_head :]:
+            self.holding.add_request(exchange)
 
     def forget(self, connection: Connection) -> None:
         """A connection that has been brought forward elsewhere; it held no frames."""
-        self.states.pop(connection.id, None)
+        state = self.states.pop(connection.id, None)
         self.current = None
+        if state is not None:
+            for exchange in state.pending[state.pending_head :]:
+                self.holding.remove_request(exchange)
 
     def take_problems(self) -> list[Problem]:
         """The problems since the last call."""

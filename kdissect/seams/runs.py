@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from kdissect.capture.blocks import Secrets
 from kdissect.capture.files import Source, open_captures
+from kdissect.capture.opened import STDIN
 from kdissect.capture.pieces import Piece, are_in_turn, iter_pieces, plan
 from kdissect.pipeline import Balance, Options, Run, check_columns
 from kdissect.seams.jobs import pieces_in_processes
@@ -109,11 +110,19 @@ def find_secrets(paths: Sequence[str]) -> list[Secrets]:
 def file_paths(source: Source | Sequence[Source]) -> list[str]:
     """The captures' paths in the order of their first packets; none when some have no path."""
     given = [source] if isinstance(source, str | os.PathLike) or hasattr(source, "read") else source
-    if not all(isinstance(one, str | os.PathLike) for one in given):
-        return []
+    for one in given:
+        # A pipe can be opened once only, and that is not here.
+        if not isinstance(one, str | os.PathLike) or os.fspath(one) == STDIN or is_pipe(one):
+            return []
     with open_captures(source) as capture:
         names = capture.names
     return names if all(Path(name).is_file() for name in names) else []
+
+
+def is_pipe(path: str | os.PathLike[str]) -> bool:
+    """Whether something is there that is no file and no directory."""
+    there = Path(path)
+    return there.exists() and not there.is_file() and not there.is_dir()
 
 
 def behind(first: Piece, pieces: Iterator[Piece]) -> Iterator[Piece]:

@@ -299,7 +299,8 @@ class _Step:
             self._take_ended(ended)
         for one in self.seam.open:
             self._take_open(one)
-        self.dissector.exchanges.bodies.groups.protocols.update(self.seam.groups)
+        for group, protocol in self.seam.groups.items():
+            self.dissector.exchanges.bodies.groups.learn(group, protocol)
         self.dissector.exchanges.names.update(self.seam.names)
         self._take_sessions()
         for exchange in waiting:
