@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tools.record.networks import Tap, inside
 
-BUFFER_KIB = 65536
+BUFFER_KIB = 524_288
 LOOPBACK = Tap()
 START_TIMEOUT_SECONDS = 10
 SETTLE_SECONDS = 2.0

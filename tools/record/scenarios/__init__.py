@@ -57,4 +57,6 @@ SCENARIOS = {
     "quorum": Scenario(quorum.play, quorum.PROPERTIES, quorum.LAYOUT),
     "bulk": Scenario(volume.play_bulk, volume.BROKER_PROPERTIES),
     "small": Scenario(volume.play_small, volume.BROKER_PROPERTIES),
+    "records": Scenario(volume.play_records, volume.BROKER_PROPERTIES),
+    "wide": Scenario(volume.play_wide, volume.BROKER_PROPERTIES),
 }
