@@ -5,14 +5,14 @@ PYTHON ?= python3
 TESTS ?= tests
 MINUTES ?= 10
 CASES ?= 10000
-MEGABYTES ?= 300
-RUNS ?= 5
+ROUNDS ?= 3
+RECORDINGS ?= benchmarks/captures
 WORKLOADS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py $(shell find kdissect -type f -not -path '*/__pycache__/*')
 
-.PHONY: help demo setup check test test-plain test-compiled fuzz properties recovery tshark bench bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs clean
+.PHONY: help demo setup check test test-plain test-compiled fuzz properties recovery tshark bench bench-scaling bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -80,14 +80,20 @@ recovery: $(VENV)/.developer ## judge random faults of captures: make recovery C
 tshark: $(VENV)/.developer ## ask tshark 4.0 again what is in the captures, for the tests
 	$(BIN)/python -m tools.tshark
 
-bench: $(VENV)/.installed ## measure kdissect beside its peers; writes docs/performance.md
-	$(BIN)/python -m benchmarks.peers --megabytes $(MEGABYTES) --runs $(RUNS) --workloads "$(WORKLOADS)" --page docs/performance.md
+# Seconds count here, so the machine should have nothing else to do. About 15 minutes, and 10.
+bench: $(VENV)/.installed $(VENV)/.developer ## measure kdissect beside its peers and print docs/performance.md
+	$(BIN)/python -m benchmarks.peers --rounds $(ROUNDS) --workloads "$(WORKLOADS)" --directory $(RECORDINGS)
+	$(BIN)/python -m benchmarks.profiles --workloads "$(WORKLOADS)" --directory $(RECORDINGS)
 
-bench-check: $(VENV)/.installed ## compare the instructions of the hot paths with the accepted ones (valgrind)
+bench-scaling: $(VENV)/.installed $(VENV)/.developer ## measure 100 MB to 10 GB, 10 to 100 000 connections
+	$(BIN)/python -m benchmarks.scaling --directory $(RECORDINGS)
+
+bench-check: $(VENV)/.installed $(VENV)/.developer ## compare the instructions of the hot paths with the accepted ones (valgrind)
 	$(BIN)/python -m benchmarks.instructions --check
 
-bench-accept: $(VENV)/.installed ## accept the instructions that the hot paths need now
+bench-accept: $(VENV)/.installed $(VENV)/.developer ## accept the instructions that the hot paths need now
 	$(BIN)/python -m benchmarks.instructions --accept
+	$(BIN)/python -m benchmarks.page
 
 bench-recovery: $(VENV)/.developer ## count what is found in faulty captures, beside tshark; writes docs/limits.md
 	$(BIN)/python -m benchmarks.recovery

@@ -1,17 +1,24 @@
 """Makes large captures out of recorded sessions: real messages, cut into new TCP segments.
 
     python -m benchmarks.generate SEED OUT.pcap --megabytes 200 [--mss 1448] [--connections 8]
-                                  [--apis Produce,Fetch] [--min-size 0]
+                                  [--apis Produce,Fetch] [--min-size 0] [--clients a,b]
+                                  [--exchanges-each 4 --connections 100000]
 
 Every connection of the seed capture is replayed over and over, each time as a new connection with
 its own client port; `--connections` of them are interleaved message by message. Requests and
 responses keep their order and their time distances. ACKs are written as a receiver with delayed
 ACK would send them: one for every second full segment, and one at the end of a message.
+
+With `--exchanges-each` there are exactly `--connections`, at most `OPEN_AT_ONCE` of them open at
+once, whatever size that is: each goes on where the one before it in the same seed connection ended,
+round and round, without a greeting.
 """
 
 import argparse
 import struct
 import sys
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -30,6 +37,7 @@ SECOND = 1_000_000_000
 FIN, SYN, PSH, ACK = 0x01, 0x02, 0x08, 0x10
 PACE_NS = 2_000  # between two segments of one message
 MICRO_WRITE = 4 << 20
+OPEN_AT_ONCE = 10_000
 
 
 class Message(NamedTuple):
@@ -38,6 +46,9 @@ class Message(NamedTuple):
     is_request: bool
     data: bytes
     pause_ns: int
+
+
+Timed = list[tuple[int, Message]]  # its one or two messages with their times, ns
 
 
 class Wire:
@@ -121,39 +132,71 @@ class Conversation:
         self.sequence[side] = (self.sequence[side] + consumed) & 0xFFFFFFFF
 
 
-def sessions(seed: Path, apis: frozenset[str], min_size: int) -> list[list[Message]]:
-    """The messages of every connection of the seed, in order; only exchanges that are wanted.
+class Wanted(NamedTuple):
+    """Which exchanges of the seed: all APIs and clients when there are none here."""
 
-    ApiVersions stays, as a client begins with it. An exchange is wanted when its API is in `apis`
-    (all when empty) and request and response have `min_size` bytes together.
-    """
-    found: dict[int, list[tuple[int, Message]]] = {}
+    apis: frozenset[str] = frozenset()
+    min_size: int = 0  # of request and response together, bytes
+    clients: frozenset[str] = frozenset()
+    has_greeting: bool = True  # ApiVersions stays, as a client begins with it
+
+    def has(self, exchange: kdissect.DissectedExchange, size: int) -> bool:
+        """Whether this one is wanted."""
+        if self.clients and exchange.client_id not in self.clients:
+            return False
+        if self.has_greeting and exchange.api == "ApiVersions":
+            return True
+        return size >= self.min_size and (not self.apis or exchange.api in self.apis)
+
+
+def seed_exchanges(seed: Path, wanted: Wanted) -> list[list[Timed]]:
+    """What is wanted of every connection of the seed that has more of it than a greeting."""
+    found: dict[int, list[Timed]] = {}
     for exchange in kdissect.dissect(str(seed)):
         frames = (
             (True, exchange.request_end, exchange.raw_frame("request")),
             (False, exchange.response_end, exchange.raw_frame("response")),
         )
-        size = sum(len(data) for _, _, data in frames)
-        if exchange.api != "ApiVersions" and (
-            (apis and exchange.api not in apis) or size < min_size
-        ):
-            continue
-        for is_request, time_ns, data in frames:
-            if data and time_ns is not None:
-                message = Message(is_request, len(data).to_bytes(4, "big") + data, 0)
-                found.setdefault(exchange.connection_id, []).append((time_ns, message))
-    return [timed(messages) for messages in found.values() if len(messages) > 2]
+        messages = [
+            (time_ns, Message(is_request, len(data).to_bytes(4, "big") + data, 0))
+            for is_request, time_ns, data in frames
+            if data and time_ns is not None
+        ]
+        if messages and wanted.has(exchange, sum(len(data) for _, _, data in frames)):
+            found.setdefault(exchange.connection_id, []).append(messages)
+    least = 3 if wanted.has_greeting else 1
+    return [session for session in found.values() if sum(len(one) for one in session) >= least]
 
 
-def timed(messages: list[tuple[int, Message]]) -> list[Message]:
+def sessions(seed: Path, wanted: Wanted) -> list[list[Message]]:
+    """The messages of every connection of the seed, in order."""
+    return [timed(session) for session in seed_exchanges(seed, wanted)]
+
+
+def timed(exchanges: list[Timed]) -> list[Message]:
     """Messages in time order with the pauses between them; at most 100 ms each."""
-    ordered = sorted(messages, key=lambda pair: pair[0])
+    ordered = sorted((pair for one in exchanges for pair in one), key=lambda pair: pair[0])
     before = ordered[0][0]
     result = []
     for time_ns, message in ordered:
         result.append(message._replace(pause_ns=min(time_ns - before, SECOND // 10)))
         before = time_ns
     return result
+
+
+def portions(found: list[list[Timed]], each: int, count: int) -> Iterator[list[Message]]:
+    """`count` connections of `each` exchanges: the seed's connections in turn, round and round."""
+    at = [0] * len(found)
+    for number in range(count):
+        which = number % len(found)
+        messages: list[Message] = []
+        left = each
+        while left:
+            part = found[which][at[which] : at[which] + left]
+            messages += timed(part)
+            left -= len(part)
+            at[which] = (at[which] + len(part)) % len(found[which])
+        yield messages
 
 
 def replay(wire: Wire, found: list[list[Message]], size: int, connections: int) -> int:
@@ -170,6 +213,19 @@ def replay(wire: Wire, found: list[list[Message]], size: int, connections: int) 
         )
     wire.flush()
     return started + 1
+
+
+def play_together(wire: Wire, conversations: Iterator[list[Message]]) -> None:
+    """Message by message in turn; one that ends makes room for the next."""
+    open_ones: list[Conversation] = []
+    numbered = enumerate(conversations)
+    while True:
+        for number, one in islice(numbered, OPEN_AT_ONCE - len(open_ones)):
+            open_ones.append(Conversation(wire, one, number))
+        if not open_ones:
+            break
+        open_ones = [one for one in open_ones if one.step()]
+    wire.flush()
 
 
 def closed(open_ones: list[Conversation]) -> list[Conversation]:
@@ -191,21 +247,31 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--connections", type=int, default=8)
     parser.add_argument("--apis", default="")
     parser.add_argument("--min-size", type=int, default=0)
+    parser.add_argument("--clients", default="")
+    parser.add_argument("--exchanges-each", type=int, default=0)
     return parser.parse_args()
 
 
 def main() -> None:
     options = arguments()
-    apis = frozenset(name for name in options.apis.split(",") if name)
-    found = sessions(options.seed, apis, options.min_size)
+    apis, clients = (
+        frozenset(name for name in names.split(",") if name)
+        for names in (options.apis, options.clients)
+    )
+    wanted = Wanted(apis, options.min_size, clients, not options.exchanges_each)
+    found = seed_exchanges(options.seed, wanted)
     if not found:
         sys.exit(f"{options.seed}: no connection with exchanges that are wanted")
     with options.out.open("wb") as file:
-        count = replay(
-            Wire(file, options.mss), found, options.megabytes * 1_000_000, options.connections
-        )
-    messages = sum(len(messages) for messages in found)
-    print(f"{options.out}: {count} connections out of {len(found)} with {messages} messages")
+        wire = Wire(file, options.mss)
+        if options.exchanges_each:
+            count = options.connections
+            play_together(wire, portions(found, options.exchanges_each, count))
+        else:
+            size = options.megabytes * 1_000_000
+            count = replay(wire, [timed(one) for one in found], size, options.connections)
+    exchanges = sum(len(session) for session in found)
+    print(f"{options.out}: {count} connections out of {len(found)} with {exchanges} exchanges")
 
 
 if __name__ == "__main__":

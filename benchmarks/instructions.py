@@ -1,54 +1,82 @@
 """Instructions of the hot paths, counted by callgrind: what a noisy machine cannot blur.
 
-    python -m benchmarks.instructions (--check | --accept) [--directory DIR] [--compiled DIR]
+    python -m benchmarks.instructions (--check | --accept) [--compiled DIR]
 
-Each workload is dissected at two sizes, and the difference is what counts: per packet (bulk), per
-exchange (small), per record (records). Start-up falls out. kdissect must be compiled; `--check`
-fails when a path needs over `TOLERANCE` more instructions than benchmarks/instructions.json says.
-Counts are of one Python and one compiler, so accept anew where those change.
+Captures are made of one that is in the tree. Each path is dissected with few and with many
+exchanges on the same connections, and the difference is what counts: per packet (bulk), per
+exchange (small), per record (records). Start-up and what a connection costs fall out. kdissect must
+be compiled; `--check` fails when a path needs over `TOLERANCE` more instructions than
+benchmarks/instructions.json says. Counts are of one Python, compiler and Arrow: where those differ
+`--check` says so, and they are accepted anew.
 """
 
 import argparse
 import json
-import os
+import platform
 import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import dpkt
+import pyarrow
 from pyarrow import parquet
 
-from benchmarks.workloads import ROOT, Workload, chosen, make
+from benchmarks import timing
+from benchmarks.workloads import ROOT, made
 
 ACCEPTED = ROOT / "benchmarks" / "instructions.json"
+SEED = ROOT / "captures" / "quickstart.pcapng"
 TOLERANCE = 0.03
-SIZES = (1, 20)  # megabytes, connection after connection, each played to its end
-UNITS = {"bulk": "packet", "small": "exchange", "records": "record"}
+COMPILER = re.compile(rb"(?:GCC: \([^)]*\) [\d.]+|clang version [\d.]+)")
 
 
-def environment(compiled: str) -> dict[str, str]:
-    """Of a run that is the same each time: no random hashes, one thread of Arrow."""
-    found = {**os.environ, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
-    found.pop("PYTHONPATH", None)
-    if compiled:
-        found["PYTHONPATH"] = compiled
-    return found
+class HotPath(NamedTuple):
+    """A hot path: what is dissected, and what is counted."""
+
+    name: str
+    unit: str  # packet, or a row of the table called so with an s
+    options: tuple[str, ...]  # of benchmarks.generate
+    tables: str
+    exchanges: tuple[int, int]  # of each connection: few, many
+
+
+CONNECTIONS = 8
+PATHS = (
+    HotPath(
+        "bulk",
+        "packet",
+        ("--apis", "Produce,Fetch", "--min-size", "4000"),
+        "exchanges",
+        (10, 200),
+    ),
+    HotPath(
+        "small",
+        "exchange",
+        ("--apis", "Produce,Fetch,Heartbeat,OffsetCommit,Metadata"),
+        "exchanges,partitions,errors",
+        (50, 1000),
+    ),
+    HotPath("records", "record", ("--apis", "Produce,Fetch"), "records", (50, 500)),
+)
 
 
 def counted(capture: Path, tables: str, compiled: str) -> tuple[int, dict[str, int]]:
     """Instructions of one dissection, and the rows of the tables it wrote."""
+    # The same each time: no random hashes, one thread of Arrow.
+    surroundings = timing.environment(compiled) | {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as out:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}/callgrind"]
-        command += [sys.executable, "-P", "-m", "kdissect", "dissect", str(capture)]
+        command += [*timing.KDISSECT, "dissect", str(capture)]
         command += ["-o", f"{out}/tables", "--tables", tables]
         done = subprocess.run(
-            command, check=True, capture_output=True, text=True, env=environment(compiled)
+            command, check=False, capture_output=True, text=True, env=surroundings, cwd=out
         )
         found = re.search(r"Collected\s*: (\d+)", done.stderr)
-        if found is None:
-            sys.exit(f"callgrind counted nothing:\n{done.stderr}")
+        if done.returncode or found is None:
+            sys.exit(f"callgrind counted nothing:\n{done.stderr[-2000:]}")
         files = Path(out, "tables").glob("*.parquet")
         rows = {file.stem: parquet.read_metadata(file).num_rows for file in files}
         return int(found[1]), rows
@@ -60,26 +88,76 @@ def packet_count(capture: Path) -> int:
         return sum(1 for _ in dpkt.pcap.Reader(file))
 
 
-def per_unit(workload: Workload, seeds: Path, compiled: str) -> float:
+def per_unit(path: HotPath, compiled: str) -> float:
     """Instructions for one more packet, exchange or record."""
     instructions, units = [], []
     with tempfile.TemporaryDirectory() as directory:
-        for megabytes in SIZES:
-            capture = make(workload, seeds, Path(directory), megabytes, connections=1)
-            count, rows = counted(capture, workload.tables, compiled)
-            unit = UNITS[workload.name]
+        for each in path.exchanges:
+            size = ("--connections", str(CONNECTIONS), "--exchanges-each", str(each))
+            capture = made(Path(directory, f"{each}.pcap"), SEED, (*path.options, *size))
+            count, rows = counted(capture, path.tables, compiled)
             instructions.append(count)
-            units.append(packet_count(capture) if unit == "packet" else rows[f"{unit}s"])
+            units.append(packet_count(capture) if path.unit == "packet" else rows[f"{path.unit}s"])
     return (instructions[1] - instructions[0]) / (units[1] - units[0])
 
 
-def compared(found: dict[str, float], accepted: dict[str, float]) -> list[str]:
-    """What needs more instructions than was accepted, in words."""
-    return [
-        f"{name}: {count:.0f} instructions, accepted are {accepted[name]:.0f}"
+def built_with(compiled: str) -> dict[str, str]:
+    """What a count depends on besides the code."""
+    place = Path(compiled) if compiled else Path(_installed())
+    libraries = [file for file in place.glob("*__mypyc*.so") if file.is_file()]
+    said = COMPILER.search(libraries[0].read_bytes()) if libraries else None
+    return {
+        "Python": platform.python_version(),
+        "compiler": said[0].decode() if said else "unknown",
+        "pyarrow": pyarrow.__version__,
+        "machine": platform.machine(),
+        "C library": " ".join(platform.libc_ver()),
+    }
+
+
+def _installed() -> str:
+    """The directory that holds the installed package."""
+    command = [sys.executable, "-P", "-c", "import kdissect; print(kdissect.__path__[0])"]
+    done = subprocess.run(
+        command,
+        check=True,
+        capture_output=True,
+        text=True,
+        env=timing.environment(""),
+        cwd=tempfile.gettempdir(),
+    )
+    return str(Path(done.stdout.strip()).parent)
+
+
+def compared(found: dict[str, int], accepted: dict[str, int]) -> list[str]:
+    """What needs more instructions than was accepted, or was never accepted, in words."""
+    unknown = [f"{name}: never accepted" for name in found if name not in accepted]
+    return unknown + [
+        f"{name}: {count} instructions, accepted are {accepted[name]}"
+        f" ({count / accepted[name] - 1:+.1%})"
         for name, count in found.items()
-        if count > accepted[name] * (1 + TOLERANCE)
+        if name in accepted and count > accepted[name] * (1 + TOLERANCE)
     ]
+
+
+def differences(here: dict[str, str], accepted: dict[str, str]) -> list[str]:
+    """What is not as it was when the counts were accepted, in words."""
+    return [
+        f"{name} is {here[name]}, the counts were accepted with {accepted[name]}"
+        for name in here
+        if accepted.get(name, here[name]) != here[name]
+    ]
+
+
+def check(found: dict[str, int], here: dict[str, str], accepted: dict[str, Any]) -> str:
+    """Why the counts are refused; "" when they are not."""
+    reasons = compared(found, accepted["counts"])
+    if not reasons:
+        return ""
+    others = differences(here, accepted["built_with"])
+    if others:
+        reasons += [*others, "that may be why: make bench-accept on the accepted revision first"]
+    return "\n".join(reasons)
 
 
 def main() -> None:
@@ -89,29 +167,27 @@ def main() -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--check", action="store_true")
     what.add_argument("--accept", action="store_true")
-    parser.add_argument("--workloads", default=",".join(UNITS))
-    parser.add_argument("--directory", type=Path, default=ROOT / "benchmarks" / "captures")
     parser.add_argument("--compiled", default="", help="default: what is installed")
     options = parser.parse_args()
-    version = [sys.executable, "-P", "-m", "kdissect", "--version"]
-    said = subprocess.run(
-        version, check=True, capture_output=True, text=True, env=environment(options.compiled)
-    )
-    if "(compiled)" not in said.stdout:
-        sys.exit(f"only compiled code is counted: {said.stdout.strip()}")
+    timing.compiled_version(options.compiled)
+    here = built_with(options.compiled)
+    accepted = json.loads(ACCEPTED.read_text(encoding="utf-8")) if ACCEPTED.exists() else None
+    if options.check and accepted is None:
+        sys.exit("no counts were accepted yet: make bench-accept")
+    for text in differences(here, accepted["built_with"]) if accepted else []:
+        print(f"note: {text}", flush=True)
     found = {}
-    for workload in chosen(options.workloads):
-        unit = UNITS[workload.name]
-        count = per_unit(workload, options.directory, options.compiled)
-        found[f"{workload.name}, per {unit}"] = round(count)
-        print(f"{workload.name}: {count:.0f} instructions per {unit}", flush=True)
-    before = json.loads(ACCEPTED.read_text(encoding="utf-8")) if ACCEPTED.exists() else {}
+    for path in PATHS:
+        name = f"{path.name}, per {path.unit}"
+        found[name] = round(per_unit(path, options.compiled))
+        before = accepted["counts"].get(name) if accepted else None
+        told = f"accepted: {before}" if before else "not accepted before"
+        print(f"{name}: {found[name]} instructions ({told})", flush=True)
     if options.accept:
-        ACCEPTED.write_text(json.dumps(before | found, indent=1) + "\n", encoding="utf-8")
-    elif unknown := found.keys() - before.keys():
-        sys.exit(f"never accepted: {', '.join(sorted(unknown))}; make bench-accept")
-    elif slower := compared(found, before):
-        sys.exit("\n".join(slower))
+        kept = {"built_with": here, "counts": found}
+        ACCEPTED.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    elif accepted and (reasons := check(found, here, accepted)):
+        sys.exit(reasons)
 
 
 if __name__ == "__main__":

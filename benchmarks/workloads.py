@@ -1,60 +1,130 @@
-"""What is measured: captures made of recorded sessions, and the tables asked of each."""
+"""What is measured: captures made of recorded sessions, and what is asked of each."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
+BATCHES = ("--apis", "Produce,Fetch", "--min-size", "16000")
+MEGABYTES = 300
+SUMMARY_MEGABYTES = 1000
 
 
 class Workload(NamedTuple):
-    """A capture to make, out of which seed, and the tables that are written."""
+    """A capture to make, out of which seed, and what kdissect makes of it."""
 
     name: str
     seed: str
-    options: tuple[str, ...]
-    tables: str
+    options: tuple[str, ...]  # of benchmarks.generate
+    tables: str  # that are written; none: the summary is printed
+    megabytes: int = MEGABYTES
+    peers: tuple[str, ...] = ("tshark", "dpkt", "plain", "compiled")
+    target: float = 0.0  # times tshark; 0: none is set
+    rate: tuple[str, str] = ("", "")  # the table whose rows a second are told, and the target
+
+
+def of_codec(codec: str, clients: str, rate_target: str = "") -> Workload:
+    """Only the batches of some clients, for the rate."""
+    return Workload(
+        f"records, {codec}",
+        "records",
+        ("--apis", "Produce,Fetch", "--clients", clients),
+        "records",
+        peers=("compiled",),
+        rate=("records", rate_target),
+    )
 
 
 WORKLOADS = (
     Workload(
         "bulk",
         "bulk",
-        ("--apis", "Produce,Fetch", "--min-size", "16000"),
+        BATCHES,
         "exchanges,partitions,batches",
+        target=40.0,
+        rate=("", "900 MB/s"),
     ),
-    Workload("small", "small", (), "exchanges,partitions,errors"),
-    Workload("records", "bulk", ("--apis", "Produce,Fetch", "--min-size", "16000"), "records"),
+    Workload(
+        "small",
+        "small",
+        (),
+        "exchanges,partitions,errors",
+        target=25.0,
+        rate=("exchanges", "300 000/s"),
+    ),
+    Workload(
+        "wide",
+        "wide",
+        ("--apis", "Fetch,Metadata", "--min-size", "30000"),
+        "partitions",
+        target=20.0,
+        rate=("partitions", ""),
+    ),
+    # tshark 4.0 takes only these apart: 16 and 18, the other clients', are too new for it.
+    Workload(
+        "wide, Fetch 11",
+        "wide",
+        ("--apis", "Fetch", "--clients", "wide-aiokafka"),
+        "partitions",
+        peers=("tshark", "compiled"),
+        target=20.0,
+        rate=("partitions", ""),
+    ),
+    Workload(
+        "records",
+        "records",
+        ("--apis", "Produce,Fetch"),
+        "records",
+        peers=("tshark", "dpkt", "compiled"),
+        target=20.0,
+        rate=("records", ""),
+    ),
+    of_codec("uncompressed", "records-java-none,reader-clicks", "5 000 000/s"),
+    of_codec("lz4", "records-rd-lz4,reader-moves"),
+    of_codec("zstd", "records-java-zstd,reader-sales"),
+    Workload(
+        "summary", "bulk", BATCHES, "", SUMMARY_MEGABYTES, ("tshark", "dpkt", "compiled"), 30.0
+    ),
 )
 
 
 def chosen(names: str) -> list[Workload]:
-    """The workloads of a list with commas; all when it is empty."""
-    wanted = names.split(",") if names else [one.name for one in WORKLOADS]
-    unknown = set(wanted) - {one.name for one in WORKLOADS}
-    if unknown:
+    """The workloads of a list with commas, `records` for all of those; all when it is empty."""
+    known = {one.name.split(",")[0] for one in WORKLOADS}
+    wanted = set(names.split(",")) if names else known
+    if unknown := wanted - known:
         sys.exit(f"no such workload: {', '.join(sorted(unknown))}")
-    return [one for one in WORKLOADS if one.name in wanted]
+    return [one for one in WORKLOADS if one.name.split(",")[0] in wanted]
 
 
-def make(
-    workload: Workload, seeds: Path, directory: Path, megabytes: int, connections: int = 8
-) -> Path:
-    """The capture of a workload, made if it is not there; its session is recorded if need be.
+def capture_of(workload: Workload, directory: Path, connections: int = 8) -> Path:
+    """The capture of a workload, made if it is not there.
 
     Connections are played to their end, so a capture may be larger than asked.
     """
-    capture = directory / f"{workload.seed}-{megabytes}-{connections}.pcap"
+    name = re.sub(r"\W+", "-", workload.name) if workload.tables else workload.seed
+    capture = directory / f"{name}-{workload.megabytes}-{connections}.pcap"
+    size = ("--megabytes", str(workload.megabytes), "--connections", str(connections))
+    return made(capture, recorded(workload.seed, directory), (*workload.options, *size))
+
+
+def recorded(name: str, directory: Path) -> Path:
+    """A recorded session, recorded if it is not there."""
+    seed = directory / f"{name}.pcapng"
+    if not seed.exists():
+        record = [sys.executable, "-m", "tools.record", name, "-o", str(seed)]
+        record += ["--heap-megabytes", "1024"]
+        subprocess.run(record, check=True, cwd=ROOT)
+    return seed
+
+
+def made(capture: Path, seed: Path, options: tuple[str, ...]) -> Path:
+    """A capture of `benchmarks.generate`, made if it is not there."""
     if capture.exists():
         return capture
-    seed = seeds / f"{workload.seed}.pcapng"
-    if not seed.exists():
-        record = [sys.executable, "-m", "tools.record", workload.seed, "-o", str(seed)]
-        subprocess.run(record, check=True, cwd=ROOT)
     part = capture.with_suffix(".part")
-    generate = [sys.executable, "-m", "benchmarks.generate", str(seed), str(part)]
-    generate += ["--megabytes", str(megabytes), *workload.options]
-    generate += ["--connections", str(connections)]
-    subprocess.run(generate, check=True, cwd=ROOT)
+    command = [sys.executable, "-m", "benchmarks.generate", str(seed), str(part), *options]
+    subprocess.run(command, check=True, cwd=ROOT)
     return part.rename(capture)

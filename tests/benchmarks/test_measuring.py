@@ -1,73 +1,87 @@
-import io
+import sys
 
 import pytest
 
-import kdissect
-from benchmarks import generate, instructions, peers
+from benchmarks import profiles, timing
+from benchmarks.timing import Program, Run
 from benchmarks.workloads import ROOT, WORKLOADS, chosen
 
-
-def test_generated_captures_have_the_exchanges_of_the_seed_over_and_over(tmp_path):
-    seed = ROOT / "captures" / "quickstart.pcapng"
-    found = generate.sessions(seed, frozenset(), 0)
-    target = tmp_path / "made.pcap"
-    with target.open("wb") as file:
-        count = generate.replay(generate.Wire(file, 200), found, 300, 2)
-    told = [
-        int.from_bytes(message.data[4:8], "big") if not message.is_request else None
-        for session in found[:count]
-        for message in session
-    ]
-    exchanges = list(kdissect.dissect(str(target)))
-    answered = [one.correlation_id for one in exchanges if one.outcome == "answered"]
-    assert count == 2
-    assert sorted(answered) == sorted(one for one in told if one is not None)
+KNOWN = profiles.modules()
+CAPTURE = ROOT / "captures" / "quickstart.pcapng"
 
 
 def test_workloads_are_chosen_by_name_and_others_are_refused():
     assert chosen("") == list(WORKLOADS)
     assert [one.name for one in chosen("small,bulk")] == ["bulk", "small"]
+    assert [one.name for one in chosen("records")] == [
+        "records", "records, uncompressed", "records, lz4", "records, zstd",
+    ]  # fmt: skip
     with pytest.raises(SystemExit, match="no such workload: large"):
         chosen("large")
 
 
-def test_the_table_gives_medians_ratios_and_the_highest_peak(capsys):
-    runs = {
-        "tshark": [peers.Run(4.0, 10_000_000)] * 3,
-        "kdissect": [peers.Run(seconds, 20_000_000) for seconds in (0.5, 0.25, 9.0)],
-    }
-    lines = [
-        "| bulk, 100 MB | tshark | 4.00 s | 4.00-4.00 s | 25 | 1.0 | 10 MB |",
-        "| bulk, 100 MB | kdissect | 0.50 s | 0.25-9.00 s | 200 | 8.0 | 20 MB |",
-    ]
-    assert peers.rows("bulk", 100_000_000, runs) == lines
-    assert capsys.readouterr().out.splitlines() == lines
+def test_figures_are_medians_extremes_and_the_highest_peak():
+    runs = [Run(seconds, seconds / 2, int(seconds * 10), {"t": 3}) for seconds in (5.0, 2.0, 9.0)]
+    assert timing.figures(runs) == {
+        "seconds": 5.0, "fastest": 2.0, "slowest": 9.0, "cpu_seconds": 2.5, "peak_bytes": 90,
+        "rows": {"t": 3}, "runs": 3,
+    }  # fmt: skip
 
 
-def test_only_the_text_between_the_marks_is_written_anew():
-    page = f"above\n{peers.START}\nold\n{peers.STOP}\nbelow\n"
-    new = peers.written(page, ["| row |"], 5)
-    assert new.startswith("above\n")
-    assert new.endswith("\nbelow\n")
-    assert "| row |" in new
-    assert "old" not in new
-    assert peers.written(new, ["| row |"], 5) == new
+def test_programs_take_turns():
+    calls = []
+
+    def noted(program, capture):
+        calls.append((program.name, capture))
+        return Run(1.0, 1.0, 1, {})
+
+    programs = [Program("a", ()), Program("b", ())]
+    found = timing.in_turn(programs, CAPTURE, 2, noted)
+    assert [name for name, _ in calls] == ["a", "b", "a", "b"]
+    assert found == {"a": [Run(1.0, 1.0, 1, {})] * 2, "b": [Run(1.0, 1.0, 1, {})] * 2}
 
 
-def test_more_instructions_than_tolerated_are_told():
-    accepted = {"small": 1000, "bulk": 1000}
-    assert instructions.compared({"small": 1030, "bulk": 900}, accepted) == []
-    assert instructions.compared({"small": 1031}, accepted) == [
-        "small: 1031 instructions, accepted are 1000"
-    ]
+def test_a_run_is_a_whole_process_with_its_rows_and_its_memory():
+    tables = ("dissect", "{}", "-o", "{out}", "--tables", "connections")
+    found = timing.run(Program("own", (*timing.KDISSECT, *tables), str(ROOT)), CAPTURE)
+    assert list(found.rows) == ["connections"]
+    assert found.rows["connections"] > 0
+    assert found.cpu_seconds > 0
+    assert found.seconds > 0
+    assert found.peak_bytes > 10_000_000
 
 
-def test_packets_of_a_generated_capture_are_counted(tmp_path):
-    file = io.BytesIO()
-    wire = generate.Wire(file, 100)
-    generate.Conversation(wire, [generate.Message(True, bytes(250), 0)], 0).step()
-    wire.flush()
-    target = tmp_path / "made.pcap"
-    target.write_bytes(file.getvalue())
-    # Three of the handshake, three segments, two ACKs.
-    assert instructions.packet_count(target) == 8
+def test_a_process_that_fails_ends_the_measurement_with_what_it_said():
+    failing = Program("own", (sys.executable, "-c", "raise SystemExit('no such thing')"))
+    with pytest.raises(SystemExit, match="ended with 1: no such thing"):
+        timing.run(failing, CAPTURE)
+
+
+@pytest.mark.parametrize(
+    ("library", "symbol", "stage"),
+    [
+        ("kdissect__mypyc.so", "CPyDef_facts___FactSink____text", "messages"),
+        ("kdissect__mypyc.so", "facts___Partition_dealloc", "messages"),
+        ("kdissect__mypyc.so", "CPyDef_pcapng___PcapngScanner____scan_records", "capture"),
+        ("kdissect__mypyc.so", "CPyDef_dissector___Dissector____event", "tables"),
+        ("kdissect__mypyc.so", "CPyDef_searching___probe", "frames"),
+        ("kdissect__mypyc.so", "CPyList_GetItem", profiles.PYTHON),
+        ("libpython3.11.so.1.0", "_PyObject_Malloc", profiles.PYTHON),
+        ("libparquet.so.2600", "x", "Arrow, Parquet"),
+        ("backend_c.cpython-311.so", "ZSTD_decompressBlock", profiles.PYTHON),
+        ("libc.so.6", "__memmove_avx", "C library: copies, memory"),
+        ("[kernel.kallsyms]", "copy_page", "kernel: reading, memory"),
+    ],
+)
+def test_a_sample_belongs_to_the_stage_whose_code_ran(library, symbol, stage):
+    assert profiles.stage_of(library, symbol, KNOWN) == stage
+
+
+def test_shares_of_a_report_are_added_up_by_stage():
+    report = """
+# Overhead  Shared Object     Symbol
+    40.10%  kdissect__mypyc.so  [.] CPyDef_tcp___read            -      -
+    10.20%  kdissect__mypyc.so  [.] CPyDef_ip___read             -      -
+     5.00%  [kernel.kallsyms]   [k] copy_page                    -      -
+"""
+    assert profiles.shares(report, KNOWN) == {"packets": 50.3, "kernel: reading, memory": 5.0}

@@ -1,0 +1,284 @@
+"""Prints what was measured into docs/performance.md, and the chart beside it.
+
+    python -m benchmarks.page
+
+What lies between ``<!-- NAME: start -->`` and ``<!-- NAME: stop -->`` is of benchmarks/results.json
+and benchmarks/instructions.json; the rest of the page is by hand. Ratios are of CPU time: every
+program runs on one core, and what else runs there does not count.
+"""
+
+import json
+from typing import Any
+
+from benchmarks import chart, results
+from benchmarks.chart import Panel
+from benchmarks.workloads import ROOT, WORKLOADS
+
+PAGE = ROOT / "docs" / "performance.md"
+CHART = ROOT / "docs" / "scaling.svg"
+INSTRUCTIONS = ROOT / "benchmarks" / "instructions.json"
+NAMES = {  # in the order they are told in
+    "tshark": "tshark",
+    "dpkt": "dpkt, packets only",
+    "plain": "kdissect, plain Python",
+    "compiled": "kdissect",
+}
+PLAIN_TARGET = 4.0  # times tshark, on bulk and small
+START_TARGETS_MS = {"--help": 150, "quickstart": 1000}
+PEAK_TARGET = 500_000_000
+LARGEST = 10_000_000_000
+BUSY = 0.7  # processes that ran or waited to run
+Kept = dict[str, Any]
+
+
+def targets(kept: Kept) -> list[str]:
+    """What was to be reached beside what is."""
+    lines = ["| what | to be reached | measured | |", "|---|---|---|---|"]
+    for name, workload in in_order(kept.get("workloads", {})):
+        programs = workload["programs"]
+        if workload["target"]:
+            lines.append(row(name, workload["target"], ratio(programs, "compiled"), "x tshark"))
+        if "plain" in programs and name in ("bulk", "small"):
+            found = ratio(programs, "plain")
+            lines.append(row(f"{name}, plain Python", PLAIN_TARGET, found, "x tshark"))
+        if workload["rate"][1]:
+            lines.append(
+                f"| {name}, for orientation | {workload['rate'][1]} | {rate(workload)} | |"
+            )
+    for name, milliseconds in START_TARGETS_MS.items():
+        if name in kept.get("start_up", {}):
+            found = kept["start_up"][name]["cpu_seconds"] * 1000
+            mark = verdict(found <= milliseconds)
+            told = f"under {milliseconds} ms | {found:.0f} ms"
+            lines.append(f"| start-up: `kdissect {name}` | {told} | {mark} |")
+    for point in kept.get("scaling", {}).get("size", []):
+        if point["bytes"] >= LARGEST:
+            peak = point["programs"]["compiled"]["peak_bytes"]
+            told = f"under {megabytes(PEAK_TARGET)} | {megabytes(peak)}"
+            lines.append(f"| peak memory, 10 GB of bulk | {told} | {verdict(peak < PEAK_TARGET)} |")
+    return lines
+
+
+def in_order(of_workloads: Kept) -> list[tuple[str, Any]]:
+    """What is kept of each workload, in the order they are listed in."""
+    return [
+        (workload.name, of_workloads[workload.name])
+        for workload in WORKLOADS
+        if workload.name in of_workloads
+    ]
+
+
+def row(name: str, target: float, found: float, unit: str) -> str:
+    """A line of the targets: more is better."""
+    return f"| {name} | {target:.0f}{unit} | {found:.1f}{unit} | {verdict(found >= target)} |"
+
+
+def verdict(reached: bool) -> str:
+    return "reached" if reached else "**missed**"
+
+
+def peers(kept: Kept) -> list[str]:
+    """Every program on every workload."""
+    lines = [
+        "| workload | program | CPU time | elapsed | MB/s | rows/s | times tshark | peak memory |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, workload in in_order(kept.get("workloads", {})):
+        title = f"{name}, {megabytes(workload['bytes'])}"
+        for program in (one for one in NAMES if one in workload["programs"]):
+            figures = workload["programs"][program]
+            cpu = figures["cpu_seconds"]
+            spread = f"{figures['fastest']:.2f}-{figures['slowest']:.2f} s"
+            rows = figures["rows"].get(workload["rate"][0])
+            of_rows = f"{thousands(rows / cpu)} {workload['rate'][0]}" if rows else ""
+            times = ratio(workload["programs"], program)
+            lines.append(
+                f"| {title} | {NAMES[program]} | {cpu:.2f} s | {spread} "
+                f"| {workload['bytes'] / 1e6 / cpu:.0f} | {of_rows} "
+                f"| {f'{times:.1f}' if times else ''} | {megabytes(figures['peak_bytes'])} |"
+            )
+            title = ""
+    return [*lines, "", *circumstances(kept.get("workloads", {}).values())]
+
+
+def scaling(kept: Kept) -> list[str]:
+    """The points of the chart."""
+    found = kept.get("scaling", {})
+    lines = [
+        "| bulk | kdissect, CPU time | a GB | peak memory | dpkt | tshark |",
+        "|---|---|---|---|---|---|",
+    ]
+    for point in found.get("size", []):
+        own = point["programs"]["compiled"]
+        a_gigabyte = own["cpu_seconds"] / point["bytes"] * 1e9
+        lines.append(
+            f"| {megabytes(point['bytes'])} | {own['cpu_seconds']:.2f} s | {a_gigabyte:.2f} s "
+            f"| {megabytes(own['peak_bytes'])} | {others(point)} |"
+        )
+    lines += [
+        "",
+        "| small, connections | kdissect, CPU time | an exchange | peak memory | dpkt | tshark |",
+        "|---|---|---|---|---|---|",
+    ]
+    for point in found.get("connections", []):
+        own = point["programs"]["compiled"]
+        an_exchange = own["cpu_seconds"] / own["rows"]["exchanges"] * 1e6
+        lines.append(
+            f"| {thousands(point['connections'])}, {megabytes(point['bytes'])} "
+            f"| {own['cpu_seconds']:.2f} s | {an_exchange:.1f} µs "
+            f"| {megabytes(own['peak_bytes'])} | {others(point)} |"
+        )
+    return [*lines, "", *circumstances([found] if found else [])]
+
+
+def others(point: Kept) -> str:
+    """The cells of the peers."""
+    programs = point["programs"]
+    times = [
+        f"{programs[name]['cpu_seconds']:.1f} s" if name in programs else ""
+        for name in ("dpkt", "tshark")
+    ]
+    return " | ".join(times)
+
+
+def profiles(kept: Kept) -> list[str]:
+    """Where the time goes, a column a workload, and the floor."""
+    found = dict(in_order(kept.get("profiles", {})))
+    stages: dict[str, float] = {}
+    for one in found.values():
+        for stage, share in one["shares"].items():
+            stages[stage] = stages.get(stage, 0.0) + share
+    lines = [f"| | {' | '.join(found)} |", f"|---|{'---|' * len(found)}"]
+    for stage in sorted(stages, key=lambda name: -stages[name]):
+        cells = [f"{one['shares'].get(stage, 0.0):.1f} %" for one in found.values()]
+        lines.append(f"| {stage} | {' | '.join(cells)} |")
+    cells = [f"{one['seconds']:.2f} s" for one in found.values()]
+    lines.append(f"| CPU time | {' | '.join(cells)} |")
+    cells = [f"{one['start_up']:.2f} s" for one in found.values()]
+    lines.append(f"| of it start-up | {' | '.join(cells)} |")
+    for part in ("reading", "copying", "unpacking"):
+        cells = [f"{one['floor'][part]:.2f} s" for one in found.values()]
+        lines.append(f"| floor: {part} | {' | '.join(cells)} |")
+    cells = [f"{one['seconds'] / sum(one['floor'].values()):.1f}" for one in found.values()]
+    lines.append(f"| times the floor | {' | '.join(cells)} |")
+    return [*lines, "", *circumstances(found.values())]
+
+
+def instructions() -> list[str]:
+    """The accepted counts."""
+    if not INSTRUCTIONS.exists():
+        return ["Not counted yet."]
+    accepted = json.loads(INSTRUCTIONS.read_text(encoding="utf-8"))
+    lines = ["| path | instructions |", "|---|---|"]
+    lines += [f"| {name} | {thousands(count)} |" for name, count in accepted["counts"].items()]
+    built = ", ".join(f"{name} {value}" for name, value in accepted["built_with"].items())
+    return [*lines, "", f"Counted with {built}."]
+
+
+def circumstances(measured: Any) -> list[str]:
+    """When and where, in a sentence for each that differs."""
+    sentences: list[str] = []
+    for one in measured:
+        at = one["circumstances"]
+        busy = (
+            f" **The machine was busy** (load {at['load']} before): the numbers are preliminary."
+            if at["load"] > BUSY
+            else ""
+        )
+        sentence = (
+            f"Measured on {at['date']}, revision {at['revision']}, Python {at['python']}, "
+            f"tshark {at['tshark']}; one core of {at['cores']}, {at['processor']}.{busy}"
+        )
+        if sentence not in sentences:
+            sentences.append(sentence)
+    return sentences or ["Not measured yet."]
+
+
+def ratio(programs: Kept, name: str) -> float:
+    """How many times less CPU time than tshark; 0 when tshark did not run."""
+    if "tshark" not in programs:
+        return 0.0
+    base, own = programs["tshark"]["cpu_seconds"], programs[name]["cpu_seconds"]
+    return float(base / own)
+
+
+def rate(workload: Kept) -> str:
+    """What the compiled one does in a second: rows of the table told, else megabytes."""
+    figures = workload["programs"]["compiled"]
+    table = workload["rate"][0]
+    if table:
+        return f"{thousands(figures['rows'][table] / figures['cpu_seconds'])}/s"
+    return f"{workload['bytes'] / 1e6 / figures['cpu_seconds']:.0f} MB/s"
+
+
+def megabytes(size: float) -> str:
+    return f"{thousands(size / 1e6)} MB"
+
+
+def thousands(number: float) -> str:
+    return f"{number:,.0f}".replace(",", " ")
+
+
+def panels(kept: Kept) -> list[Panel]:
+    """The two curves."""
+    found = kept["scaling"]
+    sides = (
+        ("size", "Over size (bulk)", "megabytes", lambda point: point["bytes"] / 1e6),
+        (
+            "connections",
+            "Over connections (400 000 small exchanges)",
+            "connections",
+            lambda point: point["connections"],
+        ),
+    )
+    return [
+        Panel(
+            title,
+            across,
+            "seconds of CPU",
+            {
+                NAMES[name]: [
+                    (place(point), point["programs"][name]["cpu_seconds"])
+                    for point in found[side]
+                    if name in point["programs"]
+                ]
+                for name in ("compiled", "dpkt", "tshark")
+            },
+        )
+        for side, title, across, place in sides
+        if side in found
+    ]
+
+
+def between(page: str, name: str, lines: list[str]) -> str:
+    """The page with new lines between the marks of a name."""
+    start, stop = f"<!-- {name}: start -->\n", f"<!-- {name}: stop -->"
+    before, rest = page.split(start)
+    _, after = rest.split(stop)
+    return before + start + "\n" + "\n".join(lines) + "\n\n" + stop + after
+
+
+def printed(page: str, kept: Kept) -> str:
+    """The page with all that was measured."""
+    parts = {
+        "targets": targets(kept),
+        "peers": peers(kept),
+        "scaling": scaling(kept),
+        "profiles": profiles(kept),
+        "instructions": instructions(),
+    }
+    for name, lines in parts.items():
+        page = between(page, name, lines)
+    return page
+
+
+def write(kept: Kept) -> None:
+    """Write page and chart."""
+    page = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(printed(page, kept), encoding="utf-8")
+    if "scaling" in kept:
+        CHART.write_text(chart.drawn(panels(kept)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(results.read())

@@ -1,0 +1,22 @@
+"""The numbers that were measured last: benchmarks/results.json."""
+
+import json
+from typing import Any
+
+from benchmarks.workloads import ROOT
+
+FILE = ROOT / "benchmarks" / "results.json"
+
+
+def read() -> dict[str, Any]:
+    """What is kept; empty when nothing was measured yet."""
+    found: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
+    return found
+
+
+def write(kept: dict[str, Any]) -> None:
+    """Keep it, and print the page and the chart of it."""
+    from benchmarks import page  # reads what is kept
+
+    FILE.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    page.write(kept)

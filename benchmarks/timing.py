@@ -1,0 +1,164 @@
+"""Whole processes, timed on one core, and what else was going on there."""
+
+import datetime
+import os
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pyarrow import parquet
+
+from benchmarks.workloads import ROOT
+
+# -P: the package that is meant, not the sources in this directory.
+KDISSECT = (sys.executable, "-P", "-m", "kdissect")
+
+
+class Program(NamedTuple):
+    """Something to time; ``{}`` in the command is the capture, ``{out}`` a new directory."""
+
+    name: str
+    command: tuple[str, ...]
+    path: str = ""  # PYTHONPATH
+
+
+class Run(NamedTuple):
+    """One whole process; `rows` of the Parquet files in ``{out}``."""
+
+    seconds: float
+    cpu_seconds: float
+    peak_bytes: int
+    rows: dict[str, int]
+
+
+def run(program: Program, capture: Path) -> Run:
+    """One run; a process that fails ends the measurement."""
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [
+            part.replace("{out}", f"{scratch}/out").replace("{}", str(capture))
+            for part in program.command
+        ]
+        with Path(scratch, "errors").open("wb") as errors:
+            started = time.perf_counter()
+            process = subprocess.Popen(
+                command,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                env=environment(program.path),
+                cwd=scratch,
+            )
+            _, status, usage = os.wait4(process.pid, 0)
+            seconds = time.perf_counter() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            said = Path(scratch, "errors").read_text(errors="replace")[-2000:]
+            sys.exit(f"{' '.join(command)}\nended with {process.returncode}: {said}")
+        rows = {
+            file.stem: parquet.read_metadata(file).num_rows
+            for file in Path(scratch, "out").glob("*.parquet")
+        }
+    # Linux counts KiB.
+    return Run(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, rows)
+
+
+def environment(path: str) -> dict[str, str]:
+    """Of a process that finds the package at `path`, or installed when there is none."""
+    found = dict(os.environ)
+    found.pop("PYTHONPATH", None)
+    return found | ({"PYTHONPATH": path} if path else {})
+
+
+def in_turn(
+    programs: list[Program], capture: Path, rounds: int, timed: Callable[[Program, Path], Run] = run
+) -> dict[str, list[Run]]:
+    """Every run of every program, one after the other in each round; the capture is read before."""
+    warm(capture)
+    found: dict[str, list[Run]] = {program.name: [] for program in programs}
+    for _ in range(rounds):
+        for program in programs:
+            found[program.name].append(timed(program, capture))
+    return found
+
+
+def warm(capture: Path) -> None:
+    """Read the file, so that it lies in the page cache."""
+    with capture.open("rb", buffering=0) as file:
+        while file.read(1 << 22):
+            pass
+
+
+def figures(runs: list[Run]) -> dict[str, Any]:
+    """Medians, the extremes and the highest peak, as they are kept."""
+    seconds = [one.seconds for one in runs]
+    return {
+        "seconds": round(statistics.median(seconds), 3),
+        "fastest": round(min(seconds), 3),
+        "slowest": round(max(seconds), 3),
+        "cpu_seconds": round(statistics.median(one.cpu_seconds for one in runs), 3),
+        "peak_bytes": max(one.peak_bytes for one in runs),
+        "rows": runs[0].rows,
+        "runs": len(runs),
+    }
+
+
+def stay_on_one_core() -> int:
+    """Bind this process and all it starts to the last core it may use; gives its number."""
+    core = max(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {core})
+    return core
+
+
+def compiled_version(path: str) -> str:
+    """What the compiled kdissect calls itself; ends the measurement when it is not compiled."""
+    said = subprocess.run(
+        [*KDISSECT, "--version"],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=environment(path),
+        cwd=tempfile.gettempdir(),
+    ).stdout.strip()
+    if "(compiled)" not in said:
+        sys.exit(f"this is not compiled: {said}")
+    return said
+
+
+def copy_sources(directory: Path) -> Path:
+    """The package as it is in the tree, without anything compiled."""
+    ignored = shutil.ignore_patterns("__pycache__", "*.so", "*.pyd")
+    shutil.copytree(ROOT / "kdissect", directory / "kdissect", ignore=ignored)
+    return directory
+
+
+def circumstances() -> dict[str, Any]:
+    """When and where: what a reader must know to believe a number."""
+    return {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "revision": _said(["git", "-C", str(ROOT), "describe", "--always", "--dirty"]),
+        "python": platform.python_version(),
+        "tshark": _said(["tshark", "--version"]).removeprefix("TShark (Wireshark) "),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 1),  # of the minute before
+    }
+
+
+def _said(command: list[str]) -> str:
+    """The first line a program prints; "" when it cannot."""
+    if shutil.which(command[0]) is None:
+        return ""
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    return done.stdout.splitlines()[0].strip(" .") if done.stdout else ""
+
+
+def _processor() -> str:
+    found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    return found[1] if found else platform.machine()
