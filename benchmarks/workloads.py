@@ -10,6 +10,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BATCHES = ("--apis", "Produce,Fetch", "--min-size", "16000")
 MEGABYTES = 300
 SUMMARY_MEGABYTES = 1000
+# A broker that is given the versions tshark 4.0 knows, or it would unpack no records.
+OLDER_BROKERS = {"records": "2.4.1"}
 
 
 class Workload(NamedTuple):
@@ -91,12 +93,19 @@ WORKLOADS = (
 
 
 def chosen(names: str) -> list[Workload]:
-    """The workloads of a list with commas, `records` for all of those; all when it is empty."""
-    known = {one.name.split(",")[0] for one in WORKLOADS}
-    wanted = set(names.split(",")) if names else known
-    if unknown := wanted - known:
-        sys.exit(f"no such workload: {', '.join(sorted(unknown))}")
-    return [one for one in WORKLOADS if one.name.split(",")[0] in wanted]
+    """Workloads of a list with commas, ``records`` and ``records-lz4``; all when it is empty."""
+    found = []
+    for name in names.split(",") if names else [""]:
+        those = [one for one in WORKLOADS if f"{file_name(one)}-".startswith(name and f"{name}-")]
+        if not those:
+            sys.exit(f"no such workload: {name}")
+        found += those
+    return [one for one in WORKLOADS if one in found]
+
+
+def file_name(workload: Workload) -> str:
+    """Its name without spaces and commas."""
+    return re.sub(r"\W+", "-", workload.name)
 
 
 def capture_of(workload: Workload, directory: Path, connections: int = 8) -> Path:
@@ -104,7 +113,7 @@ def capture_of(workload: Workload, directory: Path, connections: int = 8) -> Pat
 
     Connections are played to their end, so a capture may be larger than asked.
     """
-    name = re.sub(r"\W+", "-", workload.name) if workload.tables else workload.seed
+    name = file_name(workload) if workload.tables else workload.seed
     capture = directory / f"{name}-{workload.megabytes}-{connections}.pcap"
     size = ("--megabytes", str(workload.megabytes), "--connections", str(connections))
     return made(capture, recorded(workload.seed, directory), (*workload.options, *size))
@@ -116,6 +125,8 @@ def recorded(name: str, directory: Path) -> Path:
     if not seed.exists():
         record = [sys.executable, "-m", "tools.record", name, "-o", str(seed)]
         record += ["--heap-megabytes", "1024"]
+        if name in OLDER_BROKERS:
+            record += ["--kafka-version", OLDER_BROKERS[name]]
         subprocess.run(record, check=True, cwd=ROOT)
     return seed
 

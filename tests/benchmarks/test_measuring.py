@@ -16,6 +16,7 @@ def test_workloads_are_chosen_by_name_and_others_are_refused():
     assert [one.name for one in chosen("records")] == [
         "records", "records, uncompressed", "records, lz4", "records, zstd",
     ]  # fmt: skip
+    assert [one.name for one in chosen("records-lz4")] == ["records, lz4"]
     with pytest.raises(SystemExit, match="no such workload: large"):
         chosen("large")
 
