@@ -10,8 +10,8 @@ responses keep their order and their time distances. ACKs are written as a recei
 ACK would send them: one for every second full segment, and one at the end of a message.
 
 With `--exchanges-each` there are exactly `--connections`, at most `OPEN_AT_ONCE` of them open at
-once, whatever size that is: each goes on where the one before it in the same seed connection ended,
-round and round, without a greeting.
+once, whatever size that is: each goes on where the one before it ended, through all connections of
+the seed and round again, without a greeting. So the mix is the same for any number.
 """
 
 import argparse
@@ -185,17 +185,18 @@ def timed(exchanges: list[Timed]) -> list[Message]:
 
 
 def portions(found: list[list[Timed]], each: int, count: int) -> Iterator[list[Message]]:
-    """`count` connections of `each` exchanges: the seed's connections in turn, round and round."""
-    at = [0] * len(found)
-    for number in range(count):
-        which = number % len(found)
+    """`count` connections of `each` exchanges: one seed connection after the other, and anew."""
+    which = at = 0
+    for _ in range(count):
         messages: list[Message] = []
         left = each
         while left:
-            part = found[which][at[which] : at[which] + left]
+            part = found[which][at : at + left]
             messages += timed(part)
             left -= len(part)
-            at[which] = (at[which] + len(part)) % len(found[which])
+            at += len(part)
+            if at == len(found[which]):
+                which, at = (which + 1) % len(found), 0
         yield messages
 
 

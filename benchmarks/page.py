@@ -176,22 +176,21 @@ def instructions() -> list[str]:
 
 
 def circumstances(measured: Any) -> list[str]:
-    """When and where, in a sentence for each that differs."""
-    sentences: list[str] = []
+    """When and where, in a sentence for each that differs, with the highest load of them."""
+    loads: dict[str, float] = {}
     for one in measured:
         at = one["circumstances"]
-        busy = (
-            f" **The machine was busy** (load {at['load']} before): the numbers are preliminary."
-            if at["load"] > BUSY
-            else ""
-        )
         sentence = (
             f"Measured on {at['date']}, revision {at['revision']}, Python {at['python']}, "
-            f"tshark {at['tshark']}; one core of {at['cores']}, {at['processor']}.{busy}"
+            f"tshark {at['tshark']}; one core of {at['cores']}, {at['processor']}."
         )
-        if sentence not in sentences:
-            sentences.append(sentence)
-    return sentences or ["Not measured yet."]
+        loads[sentence] = max(at["load"], loads.get(sentence, 0.0))
+    return [
+        f"{sentence} **The machine was busy** (load {load}): the numbers are preliminary."
+        if load > BUSY
+        else sentence
+        for sentence, load in loads.items()
+    ] or ["Not measured yet."]
 
 
 def ratio(programs: Kept, name: str) -> float:

@@ -69,7 +69,7 @@ def test_a_process_that_fails_ends_the_measurement_with_what_it_said():
         ("kdissect__mypyc.so", "CPyList_GetItem", profiles.PYTHON),
         ("libpython3.11.so.1.0", "_PyObject_Malloc", profiles.PYTHON),
         ("libparquet.so.2600", "x", "Arrow, Parquet"),
-        ("backend_c.cpython-311.so", "ZSTD_decompressBlock", profiles.PYTHON),
+        ("backend_c.cpython-311.so", "ZSTD_decompressBlock", profiles.UNPACKING),
         ("libc.so.6", "__memmove_avx", "C library: copies, memory"),
         ("[kernel.kallsyms]", "copy_page", "kernel: reading, memory"),
     ],

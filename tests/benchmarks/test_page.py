@@ -64,7 +64,7 @@ def test_peers_are_told_with_rates_ratios_and_memory():
 
 def test_a_busy_machine_is_told():
     last = page.peers({"workloads": {"small": small(load=7.5)}})[-1]
-    told = " **The machine was busy** (load 7.5 before): the numbers are preliminary."
+    told = " **The machine was busy** (load 7.5): the numbers are preliminary."
     assert last.endswith(told)
 
 
