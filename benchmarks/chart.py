@@ -52,6 +52,8 @@ def _panel(panel: Panel) -> list[str]:
     parts.append(_text(WIDTH / 2, HEIGHT - 10, panel.across, "middle"))
     parts.append(_text(6, TOP - 12, panel.up, "start"))
     for colour, (name, line) in zip(COLOURS, panel.lines.items(), strict=False):
+        if not line:
+            continue
         places = [
             (
                 _scaled(x, across, LEFT, WIDTH - RIGHT),
