@@ -70,7 +70,7 @@ def counted(capture: Path, tables: str, compiled: str) -> tuple[int, dict[str, i
     with tempfile.TemporaryDirectory() as out:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}/callgrind"]
         command += [*timing.KDISSECT, "dissect", str(capture)]
-        command += ["-o", f"{out}/tables", "--tables", tables]
+        command += ["-o", f"{out}/tables", "--tables", tables, "--jobs", "1"]
         done = subprocess.run(
             command, check=False, capture_output=True, text=True, env=surroundings, cwd=out
         )

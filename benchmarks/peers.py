@@ -34,6 +34,7 @@ FIELDS = (
 )
 QUICKSTART = ROOT / "captures" / "quickstart.pcapng"
 START_ROUNDS = 9
+ONE_PROCESS = ("--jobs", "1")
 
 
 def tshark() -> Program:
@@ -51,8 +52,9 @@ def dpkt() -> Program:
 def kdissect(name: str, tables: str, path: str) -> Program:
     """Tables to Parquet; the summary when there are none."""
     if not tables:
-        return Program(name, (*KDISSECT, "summary", "{}"), path)
-    return Program(name, (*KDISSECT, "dissect", "{}", "-o", "{out}", "--tables", tables), path)
+        return Program(name, (*KDISSECT, "summary", "{}", *ONE_PROCESS), path)
+    command = (*KDISSECT, "dissect", "{}", "-o", "{out}", "--tables", tables, *ONE_PROCESS)
+    return Program(name, command, path)
 
 
 def programs(workload: Workload, plain: str, compiled: str) -> list[Program]:

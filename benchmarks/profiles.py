@@ -53,13 +53,14 @@ START_ROUNDS = 3
 
 
 def modules() -> dict[str, str]:
-    """The stage of each module of the package, by the module's last name."""
+    """The stage of each module, by its last name, and of each package, by its own."""
     found = {}
     for file in (ROOT / "kdissect").rglob("*.py"):
         package = file.parent.name
         stage = package if package in STAGES else file.stem
         found[file.stem] = IN_STAGE.get(stage, stage)
-    return found
+    # mypyc puts the package before a module's name when several are called the same.
+    return found | {stage: stage for stage in STAGES}
 
 
 def stage_of(library: str, symbol: str, known: dict[str, str]) -> str:

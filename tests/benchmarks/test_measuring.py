@@ -62,6 +62,8 @@ def test_a_process_that_fails_ends_the_measurement_with_what_it_said():
     ("library", "symbol", "stage"),
     [
         ("kdissect__mypyc.so", "CPyDef_facts___FactSink____text", "messages"),
+        ("kdissect__mypyc.so", "CPyDef_messages___records___scan_batch", "messages"),
+        ("kdissect__mypyc.so", "CPyDef_tls___records___read", "tls"),
         ("kdissect__mypyc.so", "facts___Partition_dealloc", "messages"),
         ("kdissect__mypyc.so", "CPyDef_pcapng___PcapngScanner____scan_records", "capture"),
         ("kdissect__mypyc.so", "CPyDef_dissector___Dissector____event", "tables"),
