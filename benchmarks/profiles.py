@@ -25,9 +25,10 @@ from benchmarks.workloads import ROOT, Workload, capture_of, chosen
 
 SAMPLES_A_SECOND = 1999
 STAGES = (
-    "capture", "packets", "streams", "tls", "frames", "exchanges", "messages", "protocol", "tables",
+    "capture", "packets", "streams", "tls", "frames", "exchanges", "messages", "protocol", "seams",
+    "tables",
 )  # fmt: skip
-IN_STAGE = {"searching": "frames", "dissector": "tables"}
+IN_STAGE = {"searching": "frames", "edges": "seams", "dissector": "tables"}
 UNPACKING = "unpacking"
 LIBRARIES = {
     "libarrow": "Arrow, Parquet",
@@ -53,12 +54,13 @@ START_ROUNDS = 3
 
 
 def modules() -> dict[str, str]:
-    """The stage of each module, by its last name, and of each package, by its own."""
+    """The stage of each compiled module, by its last name, and of each package, by its own."""
+    text = (ROOT / "setup.py").read_text(encoding="utf-8")
+    compiled = text.split('COMPILED = """')[1].split('"""')[0].split()
     found = {}
-    for file in (ROOT / "kdissect").rglob("*.py"):
-        package = file.parent.name
-        stage = package if package in STAGES else file.stem
-        found[file.stem] = IN_STAGE.get(stage, stage)
+    for place in compiled:
+        package, _, module = place.rpartition("/")
+        found[module] = IN_STAGE.get(module, package or module)
     # mypyc puts the package before a module's name when several are called the same.
     return found | {stage: stage for stage in STAGES}
 

@@ -63,6 +63,7 @@ def test_a_process_that_fails_ends_the_measurement_with_what_it_said():
     [
         ("kdissect__mypyc.so", "CPyDef_facts___FactSink____text", "messages"),
         ("kdissect__mypyc.so", "CPyDef_messages___records___scan_batch", "messages"),
+        ("kdissect__mypyc.so", "CPyDef_records___scan_batch", "messages"),
         ("kdissect__mypyc.so", "CPyDef_tls___records___read", "tls"),
         ("kdissect__mypyc.so", "facts___Partition_dealloc", "messages"),
         ("kdissect__mypyc.so", "CPyDef_pcapng___PcapngScanner____scan_records", "capture"),
