@@ -4,10 +4,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kdissect.protocol.readers import NULL
-from kdissect.tables.batches import numbers
+from kdissect.tables.batches import ints_of, numbers
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -41,12 +40,12 @@ class Corrections:
         if self.drops_all:
             return batch.slice(0, 0)
         if self.dropped:
-            wrong = pa.array(sorted(self.dropped), pa.int64())
-            ids = batch[CONNECTION_ID]
-            batch = batch.filter(pc.invert(pc.is_in(ids, value_set=wrong)))
+            wrong = np.array(sorted(self.dropped), np.int64)
+            kept = ~np.isin(ints_of(batch[CONNECTION_ID]), wrong)
+            batch = batch.take(numbers(np.flatnonzero(kept), pa.int64()))
         if not self.joined or not batch.num_rows:
             return batch
-        ids = batch[CONNECTION_ID].fill_null(-1).to_numpy(zero_copy_only=False)
+        ids = ints_of(batch[CONNECTION_ID])
         if table == "exchanges" and RTT in batch.schema.names:
             batch = self._with_rtt(batch, ids)
         return self._with_ids(batch, ids)
@@ -58,7 +57,7 @@ class Corrections:
         found = wrong[place] == ids
         if not found.any():
             return batch
-        made = np.where(found, right[place], np.where(ids < 0, NULL, ids))
+        made = np.where(found, right[place], ids)
         return replaced(batch, CONNECTION_ID, numbers(made, pa.int64()))
 
     def _with_rtt(self, batch: pa.RecordBatch, ids: Ints) -> pa.RecordBatch:
@@ -68,8 +67,8 @@ class Corrections:
             if correction is None:
                 continue
             if rtt is None:
-                rtt = batch[RTT].fill_null(int(NULL)).to_numpy(zero_copy_only=False).copy()
-                answered = batch["response_start"].is_valid().to_numpy(zero_copy_only=False)
+                rtt = ints_of(batch[RTT])
+                answered = ints_of(batch["response_start"]) != NULL
             rows = np.flatnonzero(ids == connection_id)
             first = self._rows.get(connection_id, 0)
             self._rows[connection_id] = first + len(rows)

@@ -170,10 +170,10 @@ class BatchBuilder:
             np.int64,
         )  # fmt: skip
         texts += [names.get(text, "") for text in ids.dictionary.to_pylist()]
-        here = topics.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        there = ids.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        by_id = np.where(there >= 0, place[there], NULL)
-        values = np.where(here >= 0, here, by_id)
+        here = ints_of(topics.indices)
+        there = ints_of(ids.indices)
+        by_id = np.where(there != NULL, place[np.maximum(there, 0)], NULL)
+        values = np.where(here != NULL, here, by_id)
         index = batch.schema.get_field_index("topic")
         return batch.set_column(index, self.schema.field("topic"), dictionary(values, texts))
 
@@ -315,6 +315,21 @@ def numbers(values: Ints, arrow_type: pa.DataType) -> pa.Array:
         return packed(np.packbits(values == 1, bitorder="little"), arrow_type, missing)
     width = arrow_type.bit_width // 8
     return packed(values.astype(f"<i{width}", copy=False), arrow_type, missing)
+
+
+def ints_of(array: pa.Array) -> Ints:
+    """The integers of an Arrow array, NULL where it has none: `numbers` the other way.
+
+    Not by `to_numpy`, which imports pandas too.
+    """
+    width = array.type.bit_width // 8
+    validity, content = array.buffers()
+    last = array.offset + len(array)
+    values = np.frombuffer(content, f"<i{width}", last)[array.offset :].astype(np.int64)
+    if array.null_count:
+        flags = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little", count=last)
+        values[flags[array.offset :] == 0] = NULL
+    return values
 
 
 def packed(values: np.ndarray[Any, Any], arrow_type: pa.DataType, missing: Flags) -> pa.Array:

@@ -90,3 +90,18 @@ def test_what_belongs_to_the_streams_stays_there() -> None:
     assert again.recent is stage_values.NO_RECENT
     assert again.connection is state.connection
     assert (again.connection.id, again.held_limit) == (7, 100)
+
+
+def test_what_is_made_at_once_has_all_its_fields() -> None:
+    for kind, make in stage_values.BLANKS:
+        names = stage_values.MADE_FIELDS.get(stage_values.NUMBERS[kind])
+        if names is not None:
+            assert sorted(names) == list(stage_values.fields_of(kind))
+            value = make()
+            for number, name in enumerate(names):
+                if isinstance(getattr(value, name), int):
+                    setattr(value, name, number + 7)
+            again = stage_values.load(stage_values.dump(value))
+            assert [getattr(again, name) for name in names] == [
+                getattr(value, name) for name in names
+            ]
