@@ -38,6 +38,7 @@ HEAD_BYTES: Final = 8 << 20
 HEAD_BYTES_IN_ALL: Final = 128 << 20
 SEGMENT_COST: Final = 300  # bytes that a kept segment takes beside its payload, about
 BOTH: Final = 3
+OF_PACKETS: Final = ("capture", "packets")
 
 
 class Head:
@@ -93,7 +94,8 @@ class Edges:
     __slots__ = (
         "streams", "frames", "exchanges", "tls", "is_first", "warm_up", "heads", "open", "count",
         "size", "muted", "born_flows", "born_ids", "ended", "deferred", "touched_ids",
-        "locked_ids", "inside_ended", "problem_counts", "copies_before", "chunks_before",
+        "locked_ids", "inside_ended", "problem_counts", "of_packets", "copies_before",
+        "chunks_before",
     )  # fmt: skip
 
     def __init__(
@@ -129,6 +131,8 @@ class Edges:
         self.touched_ids: list[int] = []
         self.locked_ids: list[int] = []
         self.inside_ended: set[int] = set()
+        # Those of the stages that know no connections, for the whole to tell.
+        self.of_packets: list[Problem] = []
         # By connection and kind.
         self.problem_counts: dict[tuple[int, str], int] = {}
         self.copies_before: i64 = 0
@@ -220,8 +224,11 @@ class Edges:
             self.locked_ids.append(connection.id)
 
     def count_problem(self, problem: Problem) -> bool:
-        """Whether a problem counts, which is counted then."""
+        """Whether a problem counts here, which is counted then."""
         if problem.connection_id in self.muted:
+            return False
+        if problem.stage in OF_PACKETS:
+            self.of_packets.append(problem)
             return False
         key = (problem.connection_id, problem.kind)
         self.problem_counts[key] = self.problem_counts.get(key, 0) + 1

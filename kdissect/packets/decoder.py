@@ -122,7 +122,7 @@ class PacketDecoder:
     """
 
     __slots__ = (
-        "problems", "late", "fragments", "_fragments", "_due_ns", "_reasons", "_unknown_link_types",
+        "problems", "late", "fragments", "_fragments", "_due_ns", "_reasons", "unknown_link_types",
     )  # fmt: skip
 
     def __init__(self, fragments: Fragments | None = None) -> None:
@@ -133,7 +133,7 @@ class PacketDecoder:
         self._fragments = Fragments() if fragments is None else fragments
         self._due_ns: i64 = NEVER
         self._reasons: dict[str, int] = {}
-        self._unknown_link_types: set[int] = set()
+        self.unknown_link_types: set[int] = set()
 
     def feed(self, packets: list[Packet]) -> list[Segment]:
         """The segments of the packets, in their order."""
@@ -379,8 +379,8 @@ class PacketDecoder:
 
     def _note_link_type(self, packet: Packet) -> None:
         link_type = packet.link_type
-        if link_type not in self._unknown_link_types:
-            self._unknown_link_types.add(link_type)
+        if link_type not in self.unknown_link_types:
+            self.unknown_link_types.add(link_type)
             message = f"packets of link type {link_type} are not looked into"
             self._report("unknown-link-type", message, packet)
 

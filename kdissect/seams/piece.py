@@ -52,7 +52,9 @@ class PieceRun:
             self.is_first,
             warm_up,
         )
-        self.dissector.exchanges.names.update(names or {})
+        # What is wrong with a key log is told once, by the whole.
+        dissector.tls.keys.problems.clear()
+        dissector.exchanges.names.update(names or {})
         self.builders = {
             name: BatchBuilder(
                 TABLES[name], captures, self.dissector.exchanges.names,
@@ -94,7 +96,8 @@ class PieceRun:
         is_whole = is_whole or (not self.is_first and edges.count < edges.warm_up)
         names = dissector.exchanges.names
         bodies = dissector.exchanges.bodies
-        seam = empty_seam(self.piece, totals_of(dissector), self.latest_ns)
+        problems = tuple(edges.of_packets)
+        seam = empty_seam(self.piece, problems, totals_of(dissector), self.latest_ns)
         if is_whole:
             return seam
         return seam._replace(
@@ -108,6 +111,7 @@ class PieceRun:
             touched=tuple(edges.touched_ids),
             locked=tuple(edges.locked_ids),
             inside_ended=frozenset(edges.inside_ended),
+            link_types=frozenset(dissector.decoder.unknown_link_types),
             problem_counts=edges.problem_counts,
             marks=tuple(streams.copies.marks),
             chunks=tuple(

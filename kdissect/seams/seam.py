@@ -14,7 +14,7 @@ from kdissect.capture.blocks import Secrets
 from kdissect.capture.layouts import InterfaceLayout, PcapLayout, SectionLayout
 from kdissect.capture.pieces import Piece
 from kdissect.edges import Ended, Head
-from kdissect.errors import KdissectError
+from kdissect.errors import KdissectError, Problem
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.memory import ConnectionState, Positions
 from kdissect.frames import Cutting
@@ -86,8 +86,9 @@ class Seam(NamedTuple):
     of those that began in the piece. `left_open` are to be dissected again. `touched` and `locked`
     are ids of connections that asked for the past of others, or are TLS without keys;
     `inside_ended` of all that began and ended in the piece. Rings, names, group protocols and fetch
-    sessions are as the piece has left them. `latest_ns` is the time of the last segment, -1 without
-    any.
+    sessions are as the piece has left them. `problems` are of reading and of packets, `link_types`
+    those of packets that are not looked into. `latest_ns` is the time of the last segment, -1
+    without any.
     """
 
     version: int
@@ -102,6 +103,8 @@ class Seam(NamedTuple):
     touched: tuple[int, ...]
     locked: tuple[int, ...]
     inside_ended: frozenset[int]
+    problems: tuple[Problem, ...]
+    link_types: frozenset[int]
     problem_counts: dict[tuple[int, str], int]
     marks: tuple[Mark, ...]
     chunks: tuple[Chunk | None, ...]
@@ -143,10 +146,11 @@ class Seam(NamedTuple):
         return cls.from_bytes(batch["content"][0].as_py())
 
 
-def empty_seam(piece: Piece, totals: Totals, latest_ns: int) -> Seam:
+def empty_seam(piece: Piece, problems: tuple[Problem, ...], totals: Totals, latest_ns: int) -> Seam:
     """The seam of a piece all of which is left open."""
     return Seam(
-        VERSION, piece, True, (), (), (), (), (), (), (), (), frozenset(), {}, (), (), (0, 0),
+        VERSION, piece, True, (), (), (), (), (), (), (), (), frozenset(), problems,
+        frozenset(), {}, (), (), (0, 0),
         {}, {}, {}, (), totals, latest_ns,
     )  # fmt: skip
 

@@ -16,6 +16,7 @@ from kdissect.capture.blocks import Secrets
 from kdissect.capture.packet import Packet
 from kdissect.capture.pieces import Piece, read_piece
 from kdissect.edges import Ended, Head
+from kdissect.errors import Problem
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.fetches import settle_asks
 from kdissect.exchanges.memory import PAST, ConnectionState
@@ -53,6 +54,7 @@ class Stitcher:
         self.reread = reread
         self.dissector = make_dissector(options, collects=False, keeps_frames=False)
         self._find_secrets = find_secrets
+        self._told: set[str] = set()
         self.totals: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
         self.protocols: Counter[str] = Counter()
@@ -66,6 +68,8 @@ class Stitcher:
         """Put a piece behind those before it; what has to be corrected in its rows."""
         if seam.is_whole or self.dissector.decoder.is_waiting():
             return self._dissect_whole(seam)
+        self._take_problems(seam.problems)
+        self.dissector.decoder.unknown_link_types |= seam.link_types
         step = _Step(self, seam)
         corrections = step.run()
         self._count(seam, corrections)
@@ -100,11 +104,21 @@ class Stitcher:
         """A piece that does not stand alone."""
         dissector = self.dissector
         self.read_again += 1
+        self._take_problems([one for one in seam.problems if one.stage == "capture"])
         for packets in self._packets(seam.piece):
             dissector.feed(packets)
         corrections = Corrections()
         corrections.drops_all = True
         return corrections
+
+    def _take_problems(self, problems: Iterable[Problem]) -> None:
+        """Problems of reading and of packets; of a link type the first packet is told of."""
+        for problem in problems:
+            if problem.kind == "unknown-link-type":
+                if problem.message in self._told:
+                    continue
+                self._told.add(problem.message)
+            self.dissector.add_problems([problem])
 
     def _packets(self, piece: Piece) -> Iterable[list[Packet]]:
         reader = self.reread(piece)

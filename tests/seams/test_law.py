@@ -103,3 +103,34 @@ def test_connections_that_cross_an_edge_are_joined_and_not_dissected_twice() -> 
 def test_every_table_is_compared() -> None:
     found = whole([str(CAPTURES / MANY)]).tables
     assert set(found) | {"problems"} == set(TABLES)
+
+
+def test_problems_of_reading_are_told_once(tmp_path: Path) -> None:
+    with open_captures(CAPTURES / "groups-4.3.1.pcapng") as capture:
+        written = [captured(packet) for batch in capture for packet in batch]
+    content = bytearray(make_pcap(written, magic=NANOSECONDS, link_type=1))
+    # A record in the middle says that it is larger than any.
+    at = 24
+    for _ in range(len(written) // 2):
+        at += 16 + int.from_bytes(content[at + 8 : at + 12], "little")
+    content[at + 8 : at + 12] = b"\xff\xff\xff\x7f"
+    path = tmp_path / "damaged.pcap"
+    path.write_bytes(content)
+    stranger = tmp_path / "stranger.pcap"
+    stranger.write_bytes(make_pcap(written, magic=NANOSECONDS, link_type=147))
+    for one in (path, stranger):
+        expected = whole([str(one)])
+        assert expected.balance.problems
+        for warm_up in (0, 10_000):
+            found, _ = together([str(one)], one.stat().st_size // 5, warm_up)
+            assert found == expected
+
+
+def test_what_is_wrong_with_a_key_log_is_told_once(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.log"
+    keys.write_text(f"CLIENT_RANDOM {'00' * 32} {'11' * 48}\nthis is no key\n")
+    options = Options(tables=("problems", "connections"), keylog=keys)
+    paths = [str(CAPTURES / "tls/tls13-4.3.1.pcapng")]
+    expected = whole(paths, options)
+    assert expected.balance.problems
+    assert together(paths, 50_000, 0, options)[0] == expected
