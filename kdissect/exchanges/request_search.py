@@ -41,6 +41,7 @@ MIN_SIZE: Final = 8
 MAX_SIZE: Final = 104_857_600  # socket.request.max.bytes, the broker's default
 LONG_CHAIN: Final = 16  # frames that decode in a row: nobody hides so many
 ID_STEP: Final = 1000  # requests that may be lost in a hole
+MAX_PRODUCE: Final = 0xFFFF  # key 0 and any version, as one number
 TELLING_SIZE: Final = 42  # without client id: 10 bytes of header, and 32 that hold together
 
 
@@ -91,6 +92,7 @@ class RequestSearch:
         is_known_side = state.request_direction >= 0 and not is_hinted
         has_client = is_known_side
         count: i64 = 0
+        kind_before: i64 = -1
         while at < window.end:
             seen = window.seen_from(at)
             if seen - at < JUDGED_SIZE:
@@ -118,8 +120,13 @@ class RequestSearch:
             if count > 0:
                 score += 1
             count += 1
+            kind: i64 = i64(read_i32_be(data, at + 4))
             if not has_client and seen - at >= CLIENT_ID + 2:
-                has_client = i64(read_i16_be(data, at + CLIENT_ID)) > 0
+                # A response's correlation id reads as key 0 and a version, which changes.
+                is_seen = end <= seen or fit > EXACT
+                is_request = is_seen or kind > MAX_PRODUCE or kind == kind_before
+                has_client = is_request and i64(read_i16_be(data, at + CLIENT_ID)) > 0
+            kind_before = kind
             if not has_client and fit == EXACT and at in window.starts:
                 # Small correlation ids of responses read as key 0 and a version.
                 is_keyed = i64(read_i16_be(data, at + 4)) > 0

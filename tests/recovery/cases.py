@@ -54,6 +54,8 @@ SHOWN: tuple[tuple[str, int, Sequence[str]], ...] = (
     ("combined, odd port", 98, QUICK),
     # A request that was sent again seconds later made orphans of responses to later ones.
     ("combined", 115447, ALL),
+    # A response that was cut short was read as a Produce request with a client id.
+    ("combined, odd port", 400_149, ALL),
     # A response was found in the middle of another one.
     ("combined", 130_448, ALL),
     # Responses before their requests, which have the same correlation id: no fault of kdissect.
