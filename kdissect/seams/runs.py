@@ -1,22 +1,17 @@
-"""One pass over captures, in several processes where that is faster."""
+"""Whether one process reads captures, or several share the work."""
 
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-
-from kdissect.capture.blocks import Secrets
 from kdissect.capture.files import Source, open_captures
 from kdissect.capture.opened import STDIN
 from kdissect.capture.pieces import Piece, are_in_turn, iter_pieces, plan
-from kdissect.pipeline import Balance, Options, Run, check_columns
-from kdissect.seams.jobs import pieces_in_processes
-from kdissect.seams.together import Together
-from kdissect.tables.batches import arrow_schema
-from kdissect.tables.schemas import TABLES
+from kdissect.pipeline import Options, Run
+
+if TYPE_CHECKING:
+    from kdissect.seams.jobs_run import JobsRun
 
 # Less than this is dissected before other processes have begun.
 WORTHWHILE_BYTES: Final = 64 << 20
@@ -24,58 +19,6 @@ WORTHWHILE_BYTES: Final = 64 << 20
 # in memory for those before them.
 SMALLEST_PIECE: Final = 16 << 20
 LARGEST_PIECE: Final = 128 << 20
-
-
-class JobsRun:
-    """As `Run`, of files whose pieces are dissected in `jobs` processes."""
-
-    def __init__(self, paths: Sequence[str], pieces: Iterator[Piece], options: Options) -> None:
-        self.options = options
-        for name in options.tables:
-            check_columns(name, options.columns.get(name, ()))
-        rows = pieces_in_processes(
-            self._noted(pieces), options, paths, options.jobs or usable_cores(), self._names
-        )
-        self.bytes_total = sum(Path(path).stat().st_size for path in paths)
-        self.bytes_done = 0
-        self.together = Together(rows, options, paths, find_secrets=lambda: find_secrets(paths))
-
-    def __enter__(self) -> "JobsRun":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Nothing is open but while it is iterated over."""
-
-    @property
-    def schemas(self) -> dict[str, pa.Schema]:
-        """The Arrow schema of every table of the run."""
-        return {
-            name: arrow_schema(TABLES[name], self.options.columns.get(name))
-            for name in self.options.tables
-        }
-
-    def __iter__(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        yield from self.together
-
-    @property
-    def balance(self) -> Balance:
-        """What became of the bytes of the pieces so far."""
-        return self.together.balance
-
-    def _names(self) -> dict[bytes, str]:
-        return self.together.stitcher.dissector.exchanges.names
-
-    def _noted(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
-        for piece in pieces:
-            yield piece
-            self.bytes_done += piece.end - piece.start
-            if self.options.progress is not None:
-                self.options.progress(self.bytes_done, self.bytes_total)
 
 
 def make_run(source: Source | Sequence[Source], options: Options) -> "Run | JobsRun":
@@ -87,6 +30,9 @@ def make_run(source: Source | Sequence[Source], options: Options) -> "Run | Jobs
     total = sum(Path(path).stat().st_size for path in paths)
     if total < WORTHWHILE_BYTES:
         return Run(source, options)
+    # What several processes need would take one a tenth of its start-up.
+    from kdissect.seams.jobs_run import JobsRun
+
     size = piece_size(total, jobs)
     if len(paths) == 1:
         pieces = iter_pieces(paths, size)
@@ -94,17 +40,11 @@ def make_run(source: Source | Sequence[Source], options: Options) -> "Run | Jobs
         if first.layout is None or first.is_last:
             # Compressed: it can be read from its beginning only.
             return Run(source, options)
-        return JobsRun(paths, behind(first, pieces), options)
+        return JobsRun(paths, behind(first, pieces), options, jobs)
     planned = plan(paths, size)
     if any(piece.layout is None and piece.end for piece in planned) or not are_in_turn(planned):
         return Run(source, options)
-    return JobsRun(paths, iter(planned), options)
-
-
-def find_secrets(paths: Sequence[str]) -> list[Secrets]:
-    """All keys for TLS that the captures hold."""
-    with open_captures(list(paths)) as capture:
-        return capture.find_secrets()
+    return JobsRun(paths, iter(planned), options, jobs)
 
 
 def file_paths(source: Source | Sequence[Source]) -> list[str]:

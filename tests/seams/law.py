@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from kdissect.capture.pieces import plan
 from kdissect.pipeline import Balance, Options, Run
+from kdissect.seams.jobs_run import find_secrets
 from kdissect.seams.piece import PieceRows, dissect_piece
-from kdissect.seams.runs import find_secrets
 from kdissect.seams.seam import Seam
 from kdissect.seams.stitch import Stitcher
 from kdissect.seams.together import Together

@@ -11,7 +11,8 @@ from kdissect.errors import CaptureError, KdissectError
 from kdissect.pipeline import Options, Run
 from kdissect.seams import jobs, runs
 from kdissect.seams.jobs import packed, pieces_in_processes, unpacked
-from kdissect.seams.runs import JobsRun, make_run, piece_size
+from kdissect.seams.jobs_run import JobsRun
+from kdissect.seams.runs import make_run, piece_size
 from kdissect.seams.together import Together
 from kdissect.writing import write
 from tests.seams.law import CAPTURES, OPTIONS, sorted_rows, whole

@@ -1,0 +1,74 @@
+"""One pass over captures whose pieces are dissected in several processes."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+
+from kdissect.capture.blocks import Secrets
+from kdissect.capture.files import open_captures
+from kdissect.capture.pieces import Piece
+from kdissect.pipeline import Balance, Options, check_columns
+from kdissect.seams.jobs import pieces_in_processes
+from kdissect.seams.together import Together
+from kdissect.tables.batches import arrow_schema
+from kdissect.tables.schemas import TABLES
+
+
+class JobsRun:
+    """As `Run`, of files whose pieces are dissected in `jobs` processes."""
+
+    def __init__(
+        self, paths: Sequence[str], pieces: Iterator[Piece], options: Options, jobs: int
+    ) -> None:
+        self.options = options
+        for name in options.tables:
+            check_columns(name, options.columns.get(name, ()))
+        rows = pieces_in_processes(self._noted(pieces), options, paths, jobs, self._names)
+        self.bytes_total = sum(Path(path).stat().st_size for path in paths)
+        self.bytes_done = 0
+        self.together = Together(rows, options, paths, find_secrets=lambda: find_secrets(paths))
+
+    def __enter__(self) -> "JobsRun":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Nothing is open but while it is iterated over."""
+
+    @property
+    def schemas(self) -> dict[str, pa.Schema]:
+        """The Arrow schema of every table of the run."""
+        return {
+            name: arrow_schema(TABLES[name], self.options.columns.get(name))
+            for name in self.options.tables
+        }
+
+    def __iter__(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        yield from self.together
+
+    @property
+    def balance(self) -> Balance:
+        """What became of the bytes of the pieces so far."""
+        return self.together.balance
+
+    def _names(self) -> dict[bytes, str]:
+        return self.together.stitcher.dissector.exchanges.names
+
+    def _noted(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
+        for piece in pieces:
+            yield piece
+            self.bytes_done += piece.end - piece.start
+            if self.options.progress is not None:
+                self.options.progress(self.bytes_done, self.bytes_total)
+
+
+def find_secrets(paths: Sequence[str]) -> list[Secrets]:
+    """All keys for TLS that the captures hold."""
+    with open_captures(list(paths)) as capture:
+        return capture.find_secrets()
