@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -37,7 +38,7 @@ def pieces_in_processes(
         context.set_forkserver_preload(["kdissect.seams.jobs"])
     plain = replace(options, progress=None)
     waiting: deque[Future[tuple[bytes, bytes]]] = deque()
-    with ProcessPoolExecutor(jobs, context) as pool:
+    with ProcessPoolExecutor(jobs, context, ignore_interrupts) as pool:
         try:
             for piece in pieces:
                 known = dict(names())
@@ -51,6 +52,11 @@ def pieces_in_processes(
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def ignore_interrupts() -> None:
+    """Leave Ctrl-C to the process that asked; it lets no more pieces be begun."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _dissect(

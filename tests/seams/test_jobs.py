@@ -1,6 +1,8 @@
+import multiprocessing
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -104,6 +106,13 @@ def test_a_process_that_is_killed_is_an_error(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(jobs, "_dissect", kill_self)
     with pytest.raises(KdissectError, match="killed"):
         list(run_of(iter(plan([LARGE], 100_000))))
+
+
+def test_ctrl_c_is_left_to_the_process_that_asked() -> None:
+    context = multiprocessing.get_context("forkserver")
+    with ProcessPoolExecutor(1, context, jobs.ignore_interrupts) as pool:
+        handler = pool.submit(signal.getsignal, signal.SIGINT).result()
+    assert handler == signal.SIG_IGN
 
 
 def test_batches_of_several_tables_travel_in_one_buffer() -> None:
