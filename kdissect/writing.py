@@ -20,8 +20,8 @@ def write(
 ) -> tuple[dict[str, tuple[Path, int]], Balance]:
     """Write tables of captures as ``directory/<table>.parquet``; gives their paths and row counts.
 
-    Large files are dissected in as many processes as there are processors (`Options.jobs`); their
-    rows are the same, their order need not be. Refuses to overwrite without `force`; raises
+    Large files are dissected in several processes (`Options.jobs`); their rows are the same, their
+    order need not be. Refuses to overwrite without `force`; raises
     OutputError and leaves nothing half-written.
     """
     chosen = DEFAULT_TABLES if tables is None else tuple(tables)

@@ -67,6 +67,10 @@ def test_small_files_pipes_and_strict_runs_are_read_by_one_process(
     with Path(LARGE).open("rb") as file:
         assert kind_of(file, Options(jobs=2)) is Run
     assert kind_of([LARGE], Options(jobs=2)) is JobsRun
+    monkeypatch.setattr(runs, "usable_cores", lambda: 2)
+    assert kind_of(LARGE, Options()) is Run
+    monkeypatch.setattr(runs, "ALWAYS_BYTES", 1)
+    assert kind_of(LARGE, Options()) is JobsRun
 
 
 def kind_of(source: Source | list[Source], options: Options) -> type:
