@@ -144,6 +144,11 @@ class _Reader(pickle.Unpickler):
             raise KdissectError(f"bytes that are no seam: they name {module}.{name}") from None
 
 
+# What unpickling raises of bytes that are not whole: sizes and indices in them may be anything.
+DAMAGE: Final = (
+    pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, LookupError,
+    OverflowError, MemoryError,
+)  # fmt: skip
 # By name alone: where a class lives differs between builds.
 ALLOWED: Final[dict[str, Any]] = {
     "blank": blank,
@@ -180,5 +185,5 @@ def load(content: bytes) -> Any:
     """The value that `dump` wrote; raises KdissectError for anything else."""
     try:
         return _Reader(io.BytesIO(content)).load()
-    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError) as error:
+    except DAMAGE as error:
         raise KdissectError(f"bytes that are no seam: {error}") from error

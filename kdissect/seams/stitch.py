@@ -26,7 +26,7 @@ from kdissect.packets.segment import Segment
 from kdissect.pipeline import Balance, Options, add_secrets, make_balance, make_dissector
 from kdissect.seams.corrections import Correction, Corrections
 from kdissect.seams.joining import Joined, opened, turned_state
-from kdissect.seams.seam import Left, Open, Seam, Totals
+from kdissect.seams.seam import Open, Seam, Totals
 from kdissect.streams.connections import reverse_flow
 from kdissect.streams.copies import RECENT_SEGMENTS
 from kdissect.streams.events import INSIDE, SHARED_PAST, Chunk
@@ -105,7 +105,7 @@ class Stitcher:
         dissector = self.dissector
         self.read_again += 1
         self._take_problems([one for one in seam.problems if one.stage == "capture"])
-        for packets in self._packets(seam.piece):
+        for packets in self.reread(seam.piece):
             dissector.feed(packets)
         corrections = Corrections()
         corrections.drops_all = True
@@ -119,10 +119,6 @@ class Stitcher:
                     continue
                 self._told.add(problem.message)
             self.dissector.add_problems([problem])
-
-    def _packets(self, piece: Piece) -> Iterable[list[Packet]]:
-        reader = self.reread(piece)
-        yield from reader
 
     def _count(self, seam: Seam, corrections: Corrections) -> None:
         """Add what the piece counted, without what does not count."""
@@ -204,13 +200,14 @@ class _Step:
         for flow, connection_id in seam.born:
             if connection_id in asked or self.streams.receiver_of(flow) is not None:
                 self._drop(flow, (connection_id,))
+        for head in seam.heads:
+            # Of a later connection on the flow.
+            if not asked.isdisjoint(head.ids):
+                self._drop(head.flow, ())
 
     def _check_left(self) -> None:
         for left in self.seam.left_open:
-            self._drop_left(left)
-
-    def _drop_left(self, left: Left) -> None:
-        self._drop(left.flow, (left.connection_id,))
+            self._drop(left.flow, (left.connection_id,))
 
     def _drop(self, flow: bytes, ids: Iterable[int]) -> None:
         """Connections of a flow are dissected again."""
@@ -259,13 +256,13 @@ class _Step:
                 self.joined_by_connection[id(head.joined)] = joined
                 return
             self._drop(head.flow, head.ids[head.ids.index(head.joined_id) :])
-        elif head.is_cut:
+        elif head.is_cut or head.flow in self.again:
             self._drop(head.flow, ())
 
     def _join(self, head: Head) -> Joined | None:
         """What the whole knows, when it is what the piece believes."""
         opener = self.streams.receiver_of(head.joined.flow)
-        if opener is None or head.joined.touched:
+        if opener is None or head.joined.touched or head.flow in self.again:
             return None
         is_turned = opener.connection.flow != head.joined.flow
         if is_turned:
@@ -289,7 +286,7 @@ class _Step:
         """Dissect the packets of flows, or of all, from where they were left."""
         self.stitcher.read_again += 1
         decoder = PacketDecoder()
-        for packets in self.stitcher._packets(self.seam.piece):
+        for packets in self.stitcher.reread(self.seam.piece):
             for packet in packets:
                 segment = decoder.decode(packet)
                 if segment is None:

@@ -2,7 +2,7 @@ import pickle
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kdissect import stage_values
@@ -68,6 +68,7 @@ def test_bytes_that_call_something_are_refused() -> None:
 
 
 @given(st.binary(max_size=200))
+@example(b"K\x00r\x00\x00\x00_")
 def test_any_bytes_are_a_seam_or_an_error(content: bytes) -> None:
     with pytest.raises(KdissectError):
         Seam.from_bytes(content)
