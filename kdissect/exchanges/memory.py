@@ -24,7 +24,7 @@ MIN_DROPPED: Final = 64  # requests that wait no longer, before the list of them
 
 # In place of a high watermark or a topic: what is not here may have been said before the piece of
 # the capture that is looked at, see `fetches`.
-ASK: Final = NULL + 1
+ASK: Final[i64] = -(1 << 62) + 1
 PAST: Final = None
 
 

@@ -34,8 +34,8 @@ from kdissect.protocol.primitives import (
     read_uuid,
 )
 
-# The smallest integer that compiled code keeps unboxed: a smaller one is converted at each use.
-NULL: Final = -(1 << 62)
+# Without the type, compiled code would make an object of it where it stands beside an i64.
+NULL: Final[i64] = -(1 << 62)
 VARIABLE: Final = -1  # fixed_size of what has none
 FIRST_SLOTS: Final = 64
 

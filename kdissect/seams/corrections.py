@@ -75,7 +75,7 @@ class Corrections:
             starts = np.array([row for row, _ in correction.rtt_steps], np.int64)
             values = np.array([ns if ns >= 0 else NULL for _, ns in correction.rtt_steps], np.int64)
             step = np.searchsorted(starts, np.arange(first, first + len(rows)), side="right") - 1
-            rtt[rows] = np.where(answered[rows], values[step], NULL)
+            rtt[rows] = np.where(answered[rows], values[step], int(NULL))
         return batch if rtt is None else replaced(batch, RTT, numbers(rtt, pa.int64()))
 
 

@@ -172,7 +172,7 @@ class BatchBuilder:
         texts += [names.get(text, "") for text in ids.dictionary.to_pylist()]
         here = ints_of(topics.indices)
         there = ints_of(ids.indices)
-        by_id = np.where(there != NULL, place[np.maximum(there, 0)], NULL)
+        by_id = np.where(there != NULL, place[np.maximum(there, 0)], int(NULL))
         values = np.where(here != NULL, here, by_id)
         index = batch.schema.get_field_index("topic")
         return batch.set_column(index, self.schema.field("topic"), dictionary(values, texts))
