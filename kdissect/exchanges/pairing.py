@@ -527,13 +527,14 @@ class Exchanges:
         if exchange.correlation_id != state.last_correlation_id:
             before -= REORDER_NS
         counts_up = NULL < state.last_correlation_id < exchange.correlation_id
+        may_count_up = counts_up or state.last_correlation_id == NULL
         for early in state.early:
             time_ns = early.frame.start_time_ns
             if counts_up and early.correlation_id >= exchange.correlation_id:
                 before_this = start - LATE_NS
             else:
                 before_this = before
-            if counts_up and early.correlation_id > exchange.correlation_id:
+            if may_count_up and early.correlation_id > exchange.correlation_id:
                 # Its request is sent later, whenever this one was sent again.
                 left.append(early)
                 continue

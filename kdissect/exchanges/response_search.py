@@ -1,9 +1,10 @@
 """Where among bytes of a broker a response starts, when nothing before them says so.
 
 A guess is a size field before the correlation id of a request that waits. From there on frames must
-follow each other, none may be what its request cannot be answered with, and ids must not go back.
-What speaks for a guess is counted as in `request_search`, with 1 for the answer to the request that
-has waited longest; where no frame was captured whole, 1 more is asked for.
+follow each other, none may be what its request cannot be answered with, and ids must not go back
+where those of the requests do not. What speaks for a guess is counted as in `request_search`, with
+1 for the answer to the request that has waited longest; where no frame was captured whole, 1 more
+is asked for.
 
 Without any request (nothing was captured of that direction) CHAIN frames are believed that begin
 with their segment and follow each other with ids that go up, when each may be a response and one
@@ -92,10 +93,11 @@ class ResponseSearch:
                 return NOT_HERE
             end = at + 4 + size
             correlation_id: i64 = i64(read_i32_be(data, at + 4))
-            if correlation_id < before:
+            index = index_of(pending, correlation_id, asked)
+            # Ids may go back where requests wait in that order: some clients count some APIs apart.
+            if correlation_id < before and index < 0:
                 return NOT_HERE
             before = correlation_id
-            index = index_of(pending, correlation_id, asked)
             if index >= 0:
                 request = pending[index]
                 if request.request_start > window.time_at(at) + REORDER_NS:
