@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kdissect.analysis.columns import integers, texts
+from kdissect.analysis.columns import groups, integers, texts
 from kdissect.analysis.histogram import Histogram
 
 
@@ -114,7 +114,8 @@ class Traffic:
         self.request_bytes += int(columns.request[rows].sum())
         self.response_bytes += int(columns.response[rows].sum())
         if self.key >= 0:
-            self.versions.update(np.unique(columns.version[rows]).tolist())
+            # Not by np.unique, which imports numpy.ma.
+            self.versions.update(version for version, _ in groups(columns.version[rows]))
         latency = columns.latency[rows]
         measured = latency >= 0
         self.latency.add(latency[measured])

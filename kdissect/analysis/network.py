@@ -104,9 +104,10 @@ class NetworkCounters:
         self.troubled_count += len(rows)
         worst = rows[np.argsort(-score[rows], kind="stable")][:TROUBLED_KEPT]
         # Without the times, whose Python values would need pandas (0.2 s to import).
-        found = batch.select(NAMED).take(pa.array(worst)).to_pylist()
-        for row, record in zip(worst, found, strict=True):
+        named = batch.select(NAMED)
+        for row in worst.tolist():
             counts = {name: int(column[row]) for name, column in columns.items()}
+            record = named.slice(row, 1).to_pylist()[0]
             self.troubled.append(_troubled(record, counts, int(round_trips[row])))
         self.troubled.sort(key=_trouble, reverse=True)
         del self.troubled[TROUBLED_KEPT:]

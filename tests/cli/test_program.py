@@ -11,6 +11,7 @@ from kdissect.cli.program import COMMANDS, run
 
 PIPE_CAPACITY = 65_536
 HEAVY = ("numpy", "pyarrow", "pandas", "duckdb", "rich", "dpkt", "zstandard", "lz4")
+SLOW = ("pandas", "pyarrow.compute", "numpy.ma", "duckdb")
 
 
 def kdissect(*arguments: str, **options: object) -> "subprocess.CompletedProcess[str]":
@@ -171,6 +172,30 @@ def test_a_summary_does_not_wait_for_duckdb(quickstart: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_neither_summary_nor_dissect_imports_what_takes_long(
+    quickstart: str, tmp_path: Path
+) -> None:
+    arguments = [quickstart], ["dissect", quickstart, "-o", str(tmp_path / "tables")]
+    code = (
+        "import sys; from kdissect.cli.program import run;"
+        f"run(sys.argv[1:]); print([name for name in {SLOW} if name in sys.modules])"
+    )
+    for words in arguments:
+        command = [sys.executable, "-c", code, *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_library_leaves_the_cycle_collector_as_it_is() -> None:
+    code = (
+        "import gc; before = gc.get_threshold(), gc.isenabled(), gc.get_freeze_count();"
+        "import kdissect; kdissect.write, kdissect.read, kdissect.dissect;"
+        "print(before == (gc.get_threshold(), gc.isenabled(), gc.get_freeze_count()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
 
 
 @pytest.mark.parametrize("command", ["summary", "table", "show", "dissect"])
