@@ -24,7 +24,8 @@ COMPILED = """
     protocol/structures
     messages/aborted messages/batches messages/compressed_frames messages/compression
     messages/facts messages/headers messages/legacy_records messages/message_sets
-    messages/old_recognition messages/records messages/varints
+    messages/old_recognition messages/record_columns messages/record_headers messages/records
+    messages/varints
     exchanges/body_reader exchanges/exchange exchanges/fetches exchanges/fitting
     exchanges/holding exchanges/memory exchanges/merging exchanges/naming exchanges/pairing
     exchanges/request_search exchanges/response_search exchanges/sasl exchanges/shared_ids

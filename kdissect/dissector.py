@@ -30,6 +30,7 @@ from kdissect.messages.records import (
     check_read_crc,
     has_inner_crc,
     make_budget,
+    pack_within,
     read_within,
 )
 from kdissect.packets.decoder import PacketDecoder
@@ -477,10 +478,10 @@ class Dissector:
             return
         for batch in batches:
             scan = NO_RECORDS
-            if self.makes_records or (self.verifies_crc and has_inner_crc(batch)):
-                scan = self._read(exchange, partition, batch, budget)
             if self.makes_records:
-                self._records(exchange, partition, batch, scan, budget)
+                scan = self._records(exchange, partition, batch, budget)
+            elif self.verifies_crc and has_inner_crc(batch):
+                scan = self._read(exchange, partition, batch, budget)
             if self.makes_batches:
                 crc_ok: i64 = NULL
                 if self.verifies_crc:
@@ -495,26 +496,39 @@ class Dissector:
         return read_within(partition.records, batch, budget, self.unpacked_limit)
 
     def _records(
-        self,
-        exchange: Exchange,
-        partition: Partition,
-        batch: Batch,
-        scan: RecordScan,
-        budget: Budget,
-    ) -> None:
-        # Credentials are among the records of the metadata log; opened bodies have them redacted.
-        is_secret = partition.topic_id == CLUSTER_METADATA_ID or partition.topic == CLUSTER_METADATA
-        aborted = aborted_or_null(batch)
+        self, exchange: Exchange, partition: Partition, batch: Batch, budget: Budget
+    ) -> RecordScan:
+        """The rows of the records of a batch."""
         rows = self.record_rows
-        count = rows.count
-        for record in scan.records:
-            if not budget.take(1 + record.header_count if self.has_payload else 1):
-                scan.fail(CorruptRecords(TOO_MANY), len(scan.records) - (rows.count - count))
-                break
-            rows.add(exchange, partition, record, self.has_payload, is_secret, aborted)
+        if self.has_payload or exchange.dialect:
+            scan = self._read(exchange, partition, batch, budget)
+        else:
+            limit = self.unpacked_limit
+            scan = pack_within(partition.records, batch, budget, rows.columns, limit)
+        count = scan.packed_count
+        if scan.records:
+            count += self._add_records(partition, scan, budget)
+        rows.add_run(exchange, partition, count, aborted_or_null(batch))
         if scan.error is not None:
             text = f"{scan.lost_count} records lost: {scan.error}"
             self._corrupt(exchange, partition, text)
+        return scan
+
+    def _add_records(self, partition: Partition, scan: RecordScan, budget: Budget) -> i64:
+        """Add the records that were read one by one; gives their number."""
+        # Credentials are among the records of the metadata log; opened bodies have them redacted.
+        is_secret = partition.topic_id == CLUSTER_METADATA_ID or partition.topic == CLUSTER_METADATA
+        rows = self.record_rows
+        count: i64 = 0
+        for record in scan.records:
+            if not budget.take(1 + record.header_count if self.has_payload else 1):
+                scan.fail(CorruptRecords(TOO_MANY), len(scan.records) - count)
+                break
+            rows.add(record)
+            if self.has_payload:
+                rows.add_payload(record, is_secret)
+            count += 1
+        return count
 
     def _corrupt(self, exchange: Exchange, partition: Partition, text: str) -> None:
         self._problem(

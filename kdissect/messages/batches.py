@@ -209,13 +209,15 @@ class RecordScan:
     """The records of one batch, in order.
 
     `lost_count` records that the batch declares are not among them; `error` says why the first
-    was lost, or why all were. Records before and after a damaged one are given.
+    was lost, or why all were. Records before and after a damaged one are given. `packed_count` of
+    them are not here, but in packed columns.
     """
 
-    __slots__ = ("records", "lost_count", "error")
+    __slots__ = ("records", "packed_count", "lost_count", "error")
 
     def __init__(self) -> None:
         self.records: list[Record] = []
+        self.packed_count: i64 = 0
         self.lost_count: i64 = 0
         self.error: CorruptRecords | None = None
 

@@ -41,6 +41,8 @@ from kdissect.messages.legacy_records import (
     read_messages,
     scan_message,
 )
+from kdissect.messages.record_columns import RecordColumns, pack_records
+from kdissect.messages.record_headers import check_size, skip_headers
 from kdissect.messages.varints import read_varint, read_varlong
 
 __all__ = [
@@ -54,6 +56,7 @@ __all__ = [
     "decode_records",
     "has_inner_crc",
     "make_budget",
+    "pack_within",
     "read_records",
     "read_within",
     "scan_batches",
@@ -62,7 +65,6 @@ __all__ = [
 PREFIX_SIZE: Final = 12  # offset and size, which the size does not count
 ENTRY_MIN: Final = 26  # the smallest message, magic 0 with neither key nor value
 HEADER_SIZE: Final = 61
-HEADER_MIN: Final = 2  # two sizes of one byte
 
 MAGIC_AT: Final = 16
 CRC_AT: Final = 17
@@ -213,11 +215,45 @@ def read_within(
     """
     limit = min(limit, budget.size)
     scan = read_records(data, batch, limit, min(RECORD_LIMIT, max(budget.count, 0)))
+    charge(budget, batch, scan, limit)
+    return scan
+
+
+def pack_within(
+    data: bytes,
+    batch: Batch,
+    budget: Budget,
+    columns: RecordColumns,
+    limit: i64 = DECOMPRESSED_LIMIT,
+) -> RecordScan:
+    """As `read_within`, but the records of a sound magic-2 batch go into `columns`.
+
+    They are taken from the budget, and `packed_count` of the scan is their number.
+    """
+    if batch.magic != 2:
+        return read_within(data, batch, budget, limit)
+    limit = min(limit, budget.size)
+    record_limit = min(RECORD_LIMIT, max(budget.count, 0))
+    scan = RecordScan()
+    try:
+        payload, start, end = unpacked(data, batch, limit)
+        if batch.record_count <= record_limit and pack_records(payload, start, end, batch, columns):
+            scan.packed_count = batch.record_count
+            budget.count -= batch.record_count
+        else:
+            walk_records(payload, start, end, batch, record_limit, scan)
+    except CorruptRecords as error:
+        scan.fail(error, max(batch.record_count - len(scan.records) - scan.lost_count, 0))
+    charge(budget, batch, scan, limit)
+    return scan
+
+
+def charge(budget: Budget, batch: Batch, scan: RecordScan, limit: i64) -> None:
+    """Take what was unpacked from the budget, of which `limit` was there."""
     if isinstance(scan.error, DecompressionLimit):
         budget.size -= limit
     elif batch.codec != 0:
         budget.size -= min(limit, max(batch.uncompressed_size, 0))
-    return scan
 
 
 def read_records(
@@ -244,12 +280,17 @@ def read_records(
 
 def read_batch(data: bytes, batch: Batch, limit: i64, record_limit: i64, scan: RecordScan) -> None:
     """The records of a magic-2 batch, into `scan`; CorruptRecords when the rest is lost."""
+    payload, start, end = unpacked(data, batch, limit)
+    walk_records(payload, start, end, batch, record_limit, scan)
+
+
+def unpacked(data: bytes, batch: Batch, limit: i64) -> tuple[bytes, i64, i64]:
+    """Where the records of a magic-2 batch are, decompressed: in what, from where to where."""
     if batch.codec == 0:
-        walk_records(data, batch.records_start, batch.end, batch, record_limit, scan)
-        return
+        return data, batch.records_start, batch.end
     payload = decompress(batch.codec, data[batch.records_start : batch.end], limit, 2)
     batch.uncompressed_size = len(payload)
-    walk_records(payload, 0, len(payload), batch, record_limit, scan)
+    return payload, 0, len(payload)
 
 
 def walk_records(
@@ -308,28 +349,6 @@ def find_time(batch: Batch, time_delta: i64) -> i64:
     if base > INT64_MAX - time_delta if time_delta >= 0 else base < INT64_MIN - time_delta:
         raise CorruptRecords(f"time {base} + {time_delta} is past the end of time")
     return base + time_delta
-
-
-def check_size(payload: bytes, start: i64, end: i64, size: i64) -> i64:
-    """The bytes that a key or value of `size` takes: 0 for null."""
-    if size < -1 or size > end - start:
-        raise CorruptRecords(f"{size} bytes, {end - start} left", offset=start, data=payload)
-    return max(size, 0)
-
-
-def skip_headers(payload: bytes, start: i64, end: i64, count: i64) -> i64:
-    """The position after `count` headers."""
-    if count < 0 or count * HEADER_MIN > end - start:
-        raise CorruptRecords(f"{count} headers in {end - start} bytes", offset=start, data=payload)
-    position = start
-    for _ in range(count):
-        name_size, position = read_varint(payload, position, end)
-        if name_size < 0:
-            raise CorruptRecords("header without a name", offset=position, data=payload)
-        position += check_size(payload, position, end, name_size)
-        value_size, position = read_varint(payload, position, end)
-        position += check_size(payload, position, end, value_size)
-    return position
 
 
 def shown_budget(size: i64, limit: i64 = DECOMPRESSED_LIMIT) -> Budget:

@@ -134,9 +134,7 @@ class BatchBuilder:
 
     def batch(self, rows: Rows) -> pa.RecordBatch:
         """One record batch of the rows in the buffer, without those held back."""
-        matrix = np.frombuffer(rows.buffer.getvalue(), np.int64)
-        by_row = matrix.reshape(rows.count, len(self.position))
-        made = Columns(self, rows, turned(by_row)).record_batch()
+        made = columns_of(self, rows).record_batch()
         if self.held_rows < self.held_limit:
             if "topic" in self.wanted:
                 made = self._hold_nameless(made)
@@ -225,12 +223,25 @@ class BatchBuilder:
 
 
 class Columns:
-    """The columns of one batch while it is made."""
+    """The columns of one batch while it is made.
 
-    def __init__(self, builder: BatchBuilder, rows: Rows, by_column: Ints) -> None:
+    A row of the buffer stands for one row of the table, or for as many as `repeats` says; what
+    differs between those is in `single`.
+    """
+
+    def __init__(
+        self,
+        builder: BatchBuilder,
+        rows: Rows,
+        by_name: dict[str, Ints],
+        single: dict[str, Ints] | None = None,
+        repeats: Ints | None = None,
+    ) -> None:
         self.builder = builder
         self.rows = rows
-        self.by_column = by_column
+        self.by_name = by_name
+        self.single = {} if single is None else single
+        self.repeats = repeats
 
     def record_batch(self) -> pa.RecordBatch:
         """Make the columns that the builder's schema names."""
@@ -240,24 +251,26 @@ class Columns:
 
     def ints(self, name: str) -> Ints:
         """The raw integers of a stored column."""
-        column: Ints = self.by_column[self.builder.position[name]]
-        return column
+        return self.by_name[name]
 
     def _array(self, column: Column) -> pa.Array:
         if not column.stored:
             return DERIVED[column.name](self)
+        if column.name in self.single:
+            return narrow(self.single[column.name], ARROW_TYPES[column.type])
         values = self.ints(column.name)
         if column.type == schemas.TEXT:
             return self._text(column.name, values)
-        return numbers(values, ARROW_TYPES[column.type])
+        return numbers(values, ARROW_TYPES[column.type], self.repeats)
 
     def _text(self, name: str, values: Ints) -> pa.Array:
         if name == "capture":
-            return dictionary(values, self.builder.captures)
+            return dictionary(values, self.builder.captures, self.repeats)
         if name == "topic":
             return self._topics(values)
         if name == "topic_id":
-            return dictionary(values, [topic_id_text(raw) for raw in self.rows.topic_ids.indices])
+            texts = [topic_id_text(raw) for raw in self.rows.topic_ids.indices]
+            return dictionary(values, texts, self.repeats)
         if name == "decode_status":
             statuses, inverse = distinct(values)
             return dictionary(inverse, [status_text(status) for status in statuses])
@@ -284,7 +297,35 @@ class Columns:
                     texts.append(name)
             values = values.copy()
             values[nameless] = place[ids[nameless]]
-        return dictionary(values, texts)
+        return dictionary(values, texts, self.repeats)
+
+
+def columns_of(builder: BatchBuilder, rows: Rows) -> Columns:
+    """The packed rows as columns of integers."""
+    names = list(builder.position)
+    packed_rows = np.frombuffer(rows.buffer.getvalue(), np.int64)
+    if not isinstance(rows, RecordRows):
+        by_column = turned(packed_rows.reshape(rows.count, len(names)))
+        return Columns(builder, rows, dict(zip(names, by_column, strict=True)))
+    single = record_columns(rows)
+    names = [name for name in names if name not in single]
+    runs = turned(packed_rows.reshape(-1, len(names) + 1))
+    return Columns(builder, rows, dict(zip(names, runs, strict=False)), single, runs[-1])
+
+
+def record_columns(rows: RecordRows) -> dict[str, Ints]:
+    """The columns in which the records of a batch differ, as wide as they are packed."""
+    columns = rows.columns
+    wide = {"offset": columns.offsets, "time": columns.times}
+    sizes = {
+        "key_size": columns.key_sizes,
+        "value_size": columns.value_sizes,
+        "header_count": columns.header_counts,
+    }
+    found = {name: np.frombuffer(packed.getvalue(), np.int64) for name, packed in wide.items()}
+    return found | {
+        name: np.frombuffer(packed.getvalue(), np.int32) for name, packed in sizes.items()
+    }
 
 
 def with_names(assignment: str, by_id: Mapping[str, str]) -> str:
@@ -308,13 +349,28 @@ def turned(by_row: Ints) -> Ints:
     return by_column
 
 
-def numbers(values: Ints, arrow_type: pa.DataType) -> pa.Array:
-    """Integers as an Arrow array; NULL becomes null. Widths were proven when they were decoded."""
+def numbers(values: Ints, arrow_type: pa.DataType, repeats: Ints | None = None) -> pa.Array:
+    """Integers as an Arrow array, each `repeats` times; NULL becomes null.
+
+    Widths were proven when they were decoded.
+    """
     missing = values == NULL
     if pa.types.is_boolean(arrow_type):
-        return packed(np.packbits(values == 1, bitorder="little"), arrow_type, missing)
+        flags = expanded(values == 1, repeats)
+        return packed(np.packbits(flags, bitorder="little"), arrow_type, expanded(missing, repeats))
     width = arrow_type.bit_width // 8
-    return packed(values.astype(f"<i{width}", copy=False), arrow_type, missing)
+    narrowed = expanded(values.astype(f"<i{width}", copy=False), repeats)
+    return packed(narrowed, arrow_type, expanded(missing, repeats))
+
+
+def narrow(values: Ints, arrow_type: pa.DataType) -> pa.Array:
+    """As `numbers`, of integers that are as wide as the column; of 32 bits, -1 becomes null."""
+    return packed(values, arrow_type, values == (NULL if values.itemsize == 8 else -1))
+
+
+def expanded(values: np.ndarray[Any, Any], repeats: Ints | None) -> np.ndarray[Any, Any]:
+    """Each value as often as `repeats` says; once when that is None."""
+    return values if repeats is None else np.repeat(values, repeats)
 
 
 def ints_of(array: pa.Array) -> Ints:
@@ -343,14 +399,17 @@ def packed(values: np.ndarray[Any, Any], arrow_type: pa.DataType, missing: Flags
     return pa.Array.from_buffers(arrow_type, len(missing), [validity, pa.py_buffer(values)])
 
 
-def dictionary(values: Ints, texts: Sequence[str]) -> pa.Array:
-    """Indices into `texts` as a dictionary array; NULL becomes null, equal texts become one."""
+def dictionary(values: Ints, texts: Sequence[str], repeats: Ints | None = None) -> pa.Array:
+    """Indices into `texts` as a dictionary array, each `repeats` times.
+
+    NULL becomes null, equal texts become one.
+    """
     missing = values == NULL
     indices = np.where(missing, 0, values).astype("<i4")
     unique = {text: place for place, text in enumerate(dict.fromkeys(texts))}
     if len(unique) < len(texts):
         indices = np.array([unique[text] for text in texts], "<i4")[indices]
-    index_array = packed(indices, pa.int32(), missing)
+    index_array = packed(expanded(indices, repeats), pa.int32(), expanded(missing, repeats))
     return pa.DictionaryArray.from_arrays(index_array, strings(unique))
 
 

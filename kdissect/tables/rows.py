@@ -17,6 +17,7 @@ from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.messages.facts import NO_ID, Partition
 from kdissect.messages.old_protocols import CODE_MASK, PROTOCOL_SHIFT
+from kdissect.messages.record_columns import RecordColumns, ns_of_ms
 from kdissect.messages.records import Batch, Record
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import OPENER, DirectionCounts
@@ -26,8 +27,6 @@ from kdissect.tls.session import TlsFacts
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", "codec-7", "mixed")
 MIXED_CODEC: Final = 8
 TIMESTAMP_TYPES: Final = ("create", "append")
-MAX_MS: Final = 9_223_372_036_854  # the last ms that fits into a 64-bit count of ns
-MS: Final = 1_000_000
 
 
 class Texts:
@@ -231,25 +230,24 @@ def aborted_or_null(batch: Batch) -> i64:
 
 
 class RecordRows(Rows):
-    """Rows of `records`; keys, values and headers beside them when payload is asked for."""
+    """Rows of `records`: `columns`, and in the buffer what many of them have in common.
+
+    A run is of one batch: its columns in the order of the table, and the number of its records.
+    Keys, values and headers are beside them when payload is asked for.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.topics = self.column("topic")
+        self.columns = RecordColumns()
         self.keys: list[bytes | None] = []
         self.values: list[bytes | None] = []
         self.headers: list[list[tuple[bytes, bytes | None]]] = []
 
-    def add(
-        self,
-        x: Exchange,
-        p: Partition,
-        record: Record,
-        has_payload: bool,
-        is_secret: bool = False,
-        aborted: i64 = NULL,
-    ) -> None:
-        """Append one record; of a secret one the payload is null. `aborted`: 1, 0 or NULL."""
+    def add_run(self, x: Exchange, p: Partition, count: i64, aborted: i64 = NULL) -> None:
+        """The last `count` records that went into the columns; `aborted`: 1, 0 or NULL."""
+        if count == 0:
+            return
         b = self.buffer
         write_i64_le(b, x.capture)
         write_i64_le(b, x.connection_id)
@@ -257,22 +255,27 @@ class RecordRows(Rows):
         write_i64_le(b, self.topics.index_or_null(p.topic))
         write_i64_le(b, self.topic_ids.index_or_null(p.topic_id))
         write_i64_le(b, p.partition)
-        write_i64_le(b, record.offset)
-        write_i64_le(b, ns_of_ms(record.time_ms))
-        write_i64_le(b, record.key_size if record.key_size >= 0 else NULL)
-        write_i64_le(b, record.value_size if record.value_size >= 0 else NULL)
-        write_i64_le(b, record.header_count)
         write_i64_le(b, aborted)
-        self.count += 1
-        if has_payload and is_secret:
+        write_i64_le(b, count)
+        self.count += count
+
+    def add(self, record: Record) -> None:
+        """Append one record to the columns; `add_run` says of which batch."""
+        self.columns.add(
+            record.offset, record.time_ms, record.key_size, record.value_size, record.header_count
+        )
+
+    def add_payload(self, record: Record, is_secret: bool = False) -> None:
+        """Key, value and headers of the record; of a secret one they are null."""
+        if is_secret:
             self.keys.append(None)
             self.values.append(None)
             self.headers.append([])
-        elif has_payload:
-            self.keys.append(record.key())
-            self.values.append(record.value())
-            self.headers.append(record.headers())
-            self.text_size += record.end - record.start
+            return
+        self.keys.append(record.key())
+        self.values.append(record.value())
+        self.headers.append(record.headers())
+        self.text_size += record.end - record.start
 
 
 class ErrorRows(Rows):
@@ -457,11 +460,6 @@ def write_pair(b: BytesWriter, to_broker: i64, to_client: i64) -> None:
 def or_null(value: i64) -> i64:
     """`value`, or NULL for the -1 that means "none" in a count, time or number."""
     return NULL if value == -1 else value
-
-
-def ns_of_ms(ms: i64) -> i64:
-    """A record timestamp in ns; NULL for none (negative) and for what does not fit."""
-    return NULL if ms < 0 or ms > MAX_MS else ms * MS
 
 
 def codec_of(batches: list[Batch]) -> i64:

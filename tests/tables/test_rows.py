@@ -14,12 +14,12 @@ from kdissect.exchanges.memory import ConnectionState
 from kdissect.messages.batches import Batch, Record
 from kdissect.messages.facts import ErrorFact, Partition
 from kdissect.messages.memberships import Membership
+from kdissect.messages.record_columns import MAX_MS, ns_of_ms
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import OPENER, Connection
 from kdissect.tables.batches import ARROW_TYPES, BatchBuilder, arrow_schema
 from kdissect.tables.body_rows import BodyRows, MemberRows
 from kdissect.tables.rows import (
-    MAX_MS,
     BatchRows,
     ConnectionRows,
     ErrorRows,
@@ -29,7 +29,6 @@ from kdissect.tables.rows import (
     RecordRows,
     Rows,
     address_text,
-    ns_of_ms,
     topic_id_text,
 )
 from kdissect.tables.schemas import BINARY, INT8, INT16, INT32, INT64, TABLES, TEXT, TIME, Table
@@ -168,7 +167,9 @@ def batch_rows() -> Rows:
 
 def record_rows() -> Rows:
     rows = RecordRows()
-    rows.add(make_exchange(), make_partition(), make_a_record(), has_payload=True, aborted=0)
+    rows.add(make_a_record())
+    rows.add_payload(make_a_record())
+    rows.add_run(make_exchange(), make_partition(), 1, aborted=0)
     return rows
 
 
@@ -330,7 +331,16 @@ def test_the_columns_are_those_of_the_schema_in_their_order(table: str) -> None:
 @pytest.mark.parametrize("table", TABLES)
 def test_a_row_is_one_integer_a_stored_column(table: str) -> None:
     rows = MADE[table]()
-    assert len(rows.buffer.getvalue()) == 8 * len(TABLES[table].stored)
+    count = len(rows.buffer.getvalue()) // 8
+    if isinstance(rows, RecordRows):
+        # Five columns are of the record, the others and the number of records of the batch.
+        columns = rows.columns
+        sizes = (columns.key_sizes, columns.value_sizes, columns.header_counts)
+        assert [len(column) for column in (columns.offsets, columns.times, *sizes)] == [
+            8, 8, 4, 4, 4,
+        ]  # fmt: skip
+        count += 5 - 1
+    assert count == len(TABLES[table].stored)
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -378,7 +388,9 @@ def empty_rows() -> dict[str, Rows]:
     PartitionRows.add(rows["partitions"], exchange, partition)
     BatchRows.add(rows["batches"], exchange, partition, nothing, NULL)
     record = Record(b"", 0, 0, 0, -1, 0, -1, 0, -1, 0, 0)
-    RecordRows.add(rows["records"], exchange, partition, record, has_payload=True)
+    RecordRows.add(rows["records"], record)
+    RecordRows.add_payload(rows["records"], record)
+    RecordRows.add_run(rows["records"], exchange, partition, 1)
     exchange.errors = [ErrorFact("error_code", 3)]
     ErrorRows.add(rows["errors"], exchange)
     MemberRows.add(rows["members"], exchange, Membership("leave", "", ""))
@@ -428,13 +440,16 @@ def test_record_headers_are_json_with_what_is_not_text_escaped() -> None:
     payload = b"\x02a\x04\xff!\x04b\xc3\x01"  # ("a", ff 21), ("b" c3, null)
     record = Record(payload, 0, len(payload), 0, 0, 0, -1, 0, -1, 2, 0)
     rows = RecordRows()
-    rows.add(make_exchange(), make_partition(), record, has_payload=True)
+    rows.add(record)
+    rows.add_payload(record)
+    rows.add_run(make_exchange(), make_partition(), 1)
     assert made("records", rows)[0]["headers"] == b'[["a", "\\\\xff!"], ["b\\\\xc3", null]]'
 
 
 def test_without_payload_keys_and_values_are_null() -> None:
     rows = RecordRows()
-    rows.add(make_exchange(), make_partition(), make_a_record(), has_payload=False)
+    rows.add(make_a_record())
+    rows.add_run(make_exchange(), make_partition(), 1)
     (row,) = made("records", rows)
     assert (row["key_size"], row["value_size"]) == (3, 4)
     assert row["key"] is row["value"] is row["headers"] is None
