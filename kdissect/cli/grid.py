@@ -83,6 +83,27 @@ def aligned(cell: str, width: int, is_text: bool) -> str:
     return cell + " " * (width - cell_len(cell)) if is_text else cell.rjust(width)
 
 
+def folded(line: str, width: int) -> list[str]:
+    """A line in pieces that are no wider; cut between words, except words that are too wide.
+
+    >>> folded("a page of seven columns", 7)
+    ['a page', 'of', 'seven', 'columns']
+    """
+    pieces = [""]
+    for word in line.split(" "):
+        longer = f"{pieces[-1]} {word}" if pieces[-1] else word
+        if cell_len(longer) <= width:
+            pieces[-1] = longer
+            continue
+        if pieces[-1]:
+            pieces.append("")
+        for character in word:
+            if cell_len(pieces[-1] + character) > width and pieces[-1]:
+                pieces.append("")
+            pieces[-1] += character
+    return pieces
+
+
 def total(widths: Iterable[int]) -> int:
     """Width of a line of columns; those of width 0 are not there."""
     shown: Sequence[int] = [width for width in widths if width]

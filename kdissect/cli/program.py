@@ -4,7 +4,6 @@ Exit codes: 0 found, 1 nothing found, 2 error, 130 interrupted. A reader of stdo
 (`| head`) is success.
 """
 
-import difflib
 import importlib
 import sys
 from pathlib import Path
@@ -54,8 +53,12 @@ class Program(click.Group):
 
 
 def _explain_misspelling(word: str) -> None:
+    if Path(word).exists():
+        return
+    import difflib  # only for those who mistype
+
     near = difflib.get_close_matches(word, COMMANDS, n=1)
-    if near and not Path(word).exists():
+    if near:
         raise click.UsageError(f"no command or file {word!r}. Did you mean {near[0]!r}?")
 
 

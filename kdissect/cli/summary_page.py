@@ -1,19 +1,20 @@
 """A `Summary` as a page for people, and as JSON."""
 
 import json
+import os
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import IO, Any, Final
 
-from rich.console import Console
-from rich.text import Text
+import click
 
 from kdissect.analysis.counters import ApiRow, ErrorRow, Quantiles
 from kdissect.analysis.network import Network
 from kdissect.analysis.summary import ProblemRow, ProtocolRow, Summary
 from kdissect.cli.escape import escaped
-from kdissect.cli.grid import Column, Grid
+from kdissect.cli.grid import Column, Grid, folded
 from kdissect.cli.human import count, counted, duration, share, size, time
 
 PIPE_WIDTH: Final = 110
@@ -37,12 +38,10 @@ def print_page(
     summary: Summary, files: Sequence[str], top: int, is_interrupted: bool = False
 ) -> None:
     """Print the page on stdout, as wide as the terminal."""
-    width = None if sys.stdout.isatty() else PIPE_WIDTH
-    console = Console(width=width, highlight=False, markup=False, emoji=False)
-    for line in _heading(summary, files):
-        console.print(Text(line, overflow="fold"))
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_WIDTH
+    _print_lines(_heading(summary, files), width)
     if is_interrupted:
-        console.print(Text("interrupted: this is what had been read", style="bold"))
+        _print("interrupted: this is what had been read", bold=True)
     sections = (
         ("APIs", _apis(summary.apis)),
         (_titled("Clients", len(summary.clients), top), _clients(summary, top)),
@@ -54,18 +53,26 @@ def print_page(
     )
     for title, grid in sections:
         if grid.rows:
-            console.print()
-            console.print(Text(title, style="bold"))
-            _print_grid(console, grid)
-    console.print()
-    for line in balance_lines(summary.balance):
-        console.print(Text(line, overflow="fold"))
+            _print("")
+            _print(title, bold=True)
+            for number, line in enumerate(grid.lines(width)):
+                _print(line, dim=number < HEADER_LINES)
+    _print("")
+    _print_lines(balance_lines(summary.balance), width)
 
 
-def _print_grid(console: Console, grid: Grid) -> None:
-    for number, line in enumerate(grid.lines(console.width)):
-        text = Text(line, style="dim" if number < HEADER_LINES else "", no_wrap=True)
-        console.print(text, overflow="ignore", crop=False)
+def _print_lines(lines: Sequence[str], width: int) -> None:
+    for line in lines:
+        for piece in folded(line, width):
+            _print(piece)
+
+
+def _print(line: str, bold: bool = False, dim: bool = False) -> None:
+    """Print a line; on a terminal that has styles, in its style."""
+    is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    if bold or dim:
+        line = click.style(line, bold=bold or None, dim=dim or None)
+    click.echo(line, color=False if is_plain else None)
 
 
 def balance_lines(balance: dict[str, Any]) -> list[str]:

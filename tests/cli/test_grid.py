@@ -1,7 +1,9 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from kdissect.cli.grid import Column, Grid
+from kdissect.cli.grid import Column, Grid, folded
 
 
 def grid() -> Grid:
@@ -39,3 +41,17 @@ def test_text_from_the_wire_is_escaped() -> None:
     made = Grid(Column("client", is_text=True))
     made.add("\x1b[31m")
     assert list(made.lines(80))[2] == "\\e[31m"
+
+
+@given(st.text("ab注 ", max_size=60), st.integers(2, 20))
+def test_a_folded_line_fits_and_has_all_its_words(line: str, width: int) -> None:
+    pieces = folded(line, width)
+    assert all(cell_len(piece) <= width for piece in pieces)
+    assert "".join(pieces).replace(" ", "") == line.replace(" ", "")
+
+
+def test_lines_are_folded_between_words_and_inside_those_that_are_too_wide() -> None:
+    assert folded("client software: 注文注文注 (11)", 8) == [
+        "client", "software", ":", "注文注文", "注 (11)",
+    ]  # fmt: skip
+    assert folded("", 8) == [""]

@@ -188,6 +188,31 @@ def test_neither_summary_nor_dissect_imports_what_takes_long(
         assert done.stdout.splitlines()[-1] == "[]"
 
 
+ENDING = """
+import atexit, sys
+{before}
+from kdissect.cli import main
+code = main()
+atexit.register(print, "after")
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [("", ["after"]), ("atexit.register(print, 'before')", ["after", "before"])],
+)
+def test_the_process_ends_after_all_exit_handlers_and_with_all_output(
+    before: str, told: list[str], quickstart: str
+) -> None:
+    program = [sys.executable, "-c", ENDING.format(before=before)]
+    for words, code in (([quickstart], 0), (["missing.pcap"], 2)):
+        done = subprocess.run([*program, *words], capture_output=True, text=True, check=False)
+        assert done.returncode == code
+        assert done.stdout.splitlines()[-len(told) :] == told
+        assert len(done.stdout.splitlines()) > len(told) or code
+
+
 def test_the_library_leaves_the_cycle_collector_as_it_is() -> None:
     code = (
         "import gc; before = gc.get_threshold(), gc.isenabled(), gc.get_freeze_count();"
