@@ -8,6 +8,9 @@ CASES ?= 10000
 ROUNDS ?= 3
 RECORDINGS ?= benchmarks/captures
 WORKLOADS ?=
+MEGABYTES ?=
+SIZES ?=
+CONNECTIONS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py $(shell find kdissect -type f -not -path '*/__pycache__/*')
@@ -80,13 +83,13 @@ recovery: $(VENV)/.developer ## judge random faults of captures: make recovery C
 tshark: $(VENV)/.developer ## ask tshark 4.0 again what is in the captures, for the tests
 	$(BIN)/python -m tools.tshark
 
-# Seconds count here, so the machine should have nothing else to do. About 15 minutes, and 10.
+# Seconds count here, so the machine should have nothing else to do: 2 cores, 8 GB of memory for
+# tshark, 4 GB of disk. About 21 minutes, and 10.
 bench: $(VENV)/.installed $(VENV)/.developer ## measure kdissect beside its peers and print docs/performance.md
-	$(BIN)/python -m benchmarks.peers --rounds $(ROUNDS) --workloads "$(WORKLOADS)" --directory $(RECORDINGS)
-	$(BIN)/python -m benchmarks.profiles --workloads "$(WORKLOADS)" --directory $(RECORDINGS)
+	$(BIN)/python -m benchmarks.bench --rounds $(ROUNDS) --workloads "$(WORKLOADS)" --directory $(RECORDINGS) $(if $(MEGABYTES),--megabytes $(MEGABYTES))
 
 bench-scaling: $(VENV)/.installed $(VENV)/.developer ## measure 100 MB to 10 GB, 10 to 100 000 connections
-	$(BIN)/python -m benchmarks.scaling --directory $(RECORDINGS)
+	$(BIN)/python -m benchmarks.scaling --directory $(RECORDINGS) $(if $(SIZES),--sizes $(SIZES)) $(if $(CONNECTIONS),--connections $(CONNECTIONS))
 
 bench-check: $(VENV)/.installed $(VENV)/.developer ## compare the instructions of the hot paths with the accepted ones (valgrind)
 	$(BIN)/python -m benchmarks.instructions --check

@@ -25,6 +25,7 @@ NAMES = {  # in the order they are told in
 }
 PLAIN_TARGET = 4.0  # times tshark, on bulk and small
 START_TARGETS_MS = {"--help": 150, "quickstart": 1000}
+JOBS_TOLERANCE = 0.03  # two runs of the same differ by that
 PEAK_TARGET = 500_000_000
 LARGEST = 10_000_000_000
 BUSY = 0.7  # processes that ran or waited to run
@@ -45,6 +46,11 @@ def targets(kept: Kept) -> list[str]:
             lines.append(
                 f"| {name}, for orientation | {workload['rate'][1]} | {rate(workload)} | |"
             )
+    for name, of_one in in_order(kept.get("jobs", {})):
+        found = faster(of_one["programs"])
+        mark = verdict(found >= of_one["target"] * (1 - JOBS_TOLERANCE))
+        told = f"{of_one['target']:.1f}x `--jobs 1` | {found:.2f}x"
+        lines.append(f"| {name}, `--jobs 2`, elapsed | {told} | {mark} |")
     for name, milliseconds in START_TARGETS_MS.items():
         if name in kept.get("start_up", {}):
             found = kept["start_up"][name]["cpu_seconds"] * 1000
@@ -80,25 +86,59 @@ def verdict(reached: bool) -> str:
 def peers(kept: Kept) -> list[str]:
     """Every program on every workload."""
     lines = [
-        "| workload | program | CPU time | elapsed | MB/s | rows/s | times tshark | peak memory |",
-        "|---|---|---|---|---|---|---|---|",
+        "| workload | program | CPU time | of it start-up | MB/s | without start-up | rows/s "
+        "| times tshark | elapsed | peak memory |",
+        f"|{'---|' * 10}",
     ]
     for name, workload in in_order(kept.get("workloads", {})):
         title = f"{name}, {megabytes(workload['bytes'])}"
         for program in (one for one in NAMES if one in workload["programs"]):
-            figures = workload["programs"][program]
-            cpu = figures["cpu_seconds"]
-            spread = f"{figures['fastest']:.2f}-{figures['slowest']:.2f} s"
-            rows = figures["rows"].get(workload["rate"][0])
-            of_rows = f"{thousands(rows / cpu)} {workload['rate'][0]}" if rows else ""
-            times = ratio(workload["programs"], program)
-            lines.append(
-                f"| {title} | {NAMES[program]} | {cpu:.2f} s | {spread} "
-                f"| {workload['bytes'] / 1e6 / cpu:.0f} | {of_rows} "
-                f"| {f'{times:.1f}' if times else ''} | {megabytes(figures['peak_bytes'])} |"
-            )
+            cells = peer(workload, program)
+            lines.append(f"| {title} | {NAMES[program]} | {' | '.join(cells)} |")
             title = ""
     return [*lines, "", *circumstances(kept.get("workloads", {}).values())]
+
+
+def peer(workload: Kept, program: str) -> list[str]:
+    """The cells of one program on one workload."""
+    figures, size = workload["programs"][program], workload["bytes"] / 1e6
+    cpu, start_up = figures["cpu_seconds"], figures.get("start_up")
+    rows = figures["rows"].get(workload["rate"][0])
+    times = ratio(workload["programs"], program)
+    return [
+        f"{cpu:.2f} s",
+        f"{start_up:.2f} s" if start_up else "",
+        f"{size / cpu:.0f}",
+        f"{size / (cpu - start_up):.0f}" if start_up and cpu > start_up else "",
+        f"{thousands(rows / cpu)} {workload['rate'][0]}" if rows else "",
+        f"{times:.1f}" if times else "",
+        f"{figures['fastest']:.2f}-{figures['slowest']:.2f} s",
+        megabytes(figures["peak_bytes"]),
+    ]
+
+
+def jobs(kept: Kept) -> list[str]:
+    """One process beside two, by the clock."""
+    found = kept.get("jobs", {})
+    lines = [
+        "| capture | `--jobs 1`, elapsed | `--jobs 2`, elapsed | times as fast | CPU time of both "
+        "| peak memory of both |",
+        f"|{'---|' * 6}",
+    ]
+    for name, one in in_order(found):
+        alone, together = (one["programs"][number] for number in ("1", "2"))
+        lines.append(
+            f"| {name}, {megabytes(one['bytes'])} | {alone['seconds']:.2f} s "
+            f"| {together['seconds']:.2f} s | {faster(one['programs']):.2f} "
+            f"| {alone['cpu_seconds']:.2f} s, {together['cpu_seconds']:.2f} s "
+            f"| {megabytes(alone['peak_bytes'])}, {megabytes(together['peak_bytes'])} |"
+        )
+    return [*lines, "", *circumstances(found.values(), "all cores")]
+
+
+def faster(programs: Kept) -> float:
+    """How many times less time passes with two processes."""
+    return float(programs["1"]["seconds"] / programs["2"]["seconds"])
 
 
 def scaling(kept: Kept) -> list[str]:
@@ -159,8 +199,11 @@ def profiles(kept: Kept) -> list[str]:
     for part in ("reading", "copying", "unpacking"):
         cells = [f"{one['floor'][part]:.2f} s" for one in found.values()]
         lines.append(f"| floor: {part} | {' | '.join(cells)} |")
-    cells = [f"{one['seconds'] / sum(one['floor'].values()):.1f}" for one in found.values()]
-    lines.append(f"| times the floor | {' | '.join(cells)} |")
+    cells = [
+        f"{(one['seconds'] - one['start_up']) / sum(one['floor'].values()):.1f}"
+        for one in found.values()
+    ]
+    lines.append(f"| times the floor, without start-up | {' | '.join(cells)} |")
     return [*lines, "", *circumstances(found.values())]
 
 
@@ -175,14 +218,14 @@ def instructions() -> list[str]:
     return [*lines, "", f"Counted with {built}."]
 
 
-def circumstances(measured: Any) -> list[str]:
+def circumstances(measured: Any, where: str = "one core") -> list[str]:
     """When and where, in a sentence for each that differs, with the highest load of them."""
     loads: dict[str, float] = {}
     for one in measured:
         at = one["circumstances"]
         sentence = (
             f"Measured on {at['date']}, revision {at['revision']}, Python {at['python']}, "
-            f"tshark {at['tshark']}; one core of {at['cores']}, {at['processor']}."
+            f"tshark {at['tshark']}; {where} of {at['cores']}, {at['processor']}."
         )
         loads[sentence] = max(at["load"], loads.get(sentence, 0.0))
     return [
@@ -262,6 +305,7 @@ def printed(page: str, kept: Kept) -> str:
     parts = {
         "targets": targets(kept),
         "peers": peers(kept),
+        "jobs": jobs(kept),
         "scaling": scaling(kept),
         "profiles": profiles(kept),
         "instructions": instructions(),

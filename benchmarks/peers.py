@@ -1,29 +1,22 @@
-"""kdissect beside its peers on the same captures, in the same run; writes docs/performance.md.
+"""kdissect beside its peers on the same captures, in the same run; `benchmarks.bench` runs it.
 
-    python -m benchmarks.peers [--rounds 3] [--workloads bulk,small] [--directory DIR]
-                               [--compiled DIR]
-
-Captures of `benchmarks.workloads`, and whole processes in turn, their output thrown away:
+Whole processes in turn on one core, their output thrown away:
 
 - tshark -T fields with API key, API version, correlation id, client id and error code
-- a bare loop of dpkt over the packets, for scale
-- kdissect compiled and as plain Python: the tables of the workload, written to Parquet
+- a bare loop of dpkt over the packets, for scale, once
+- kdissect compiled and, once, as plain Python: the tables of the workload, written to Parquet
 
-The plain one is a copy of the sources; the compiled one is what is installed, or `--compiled`, a
-directory that has the package. The numbers go to benchmarks/results.json, the page is printed of
-them. All programs run on one core.
+and each of them on the first packets of the capture, which is its start-up.
 """
 
-import argparse
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks import results, timing
+from benchmarks import timing
 from benchmarks.timing import KDISSECT, Program
-from benchmarks.workloads import ROOT, Workload, capture_of, chosen
+from benchmarks.workloads import ROOT, Workload
 
 FIELDS = (
     "kafka.api_key",
@@ -34,7 +27,9 @@ FIELDS = (
 )
 QUICKSTART = ROOT / "captures" / "quickstart.pcapng"
 START_ROUNDS = 9
+BEGINNING_ROUNDS = 3
 ONE_PROCESS = ("--jobs", "1")
+ONCE = ("dpkt", "plain")  # those that nothing is compared with, or that take minutes
 
 
 def tshark() -> Program:
@@ -68,20 +63,33 @@ def programs(workload: Workload, plain: str, compiled: str) -> list[Program]:
     return [one for one in every if one.name in workload.peers]
 
 
-def measured(workload: Workload, options: argparse.Namespace, plain: str) -> dict[str, Any]:
+def measured(
+    workload: Workload, capture: Path, plain: str, compiled: str, rounds: int
+) -> dict[str, Any]:
     """What is kept of one workload."""
-    capture = capture_of(workload, options.directory)
-    runs = timing.in_turn(programs(workload, plain, options.compiled), capture, options.rounds)
-    found = {name: timing.figures(of_one) for name, of_one in runs.items()}
-    for name, figures in found.items():
-        print(f"{workload.name:22} {name:9} {figures['seconds']:8.2f} s", flush=True)
+    found = programs(workload, plain, compiled)
+    starts = beginnings(found, capture)
+    runs = timing.in_turn(found, capture, rounds, once=ONCE)
+    figures = {
+        name: timing.figures(of_one) | {"start_up": starts[name]} for name, of_one in runs.items()
+    }
+    for name, one in figures.items():
+        print(f"{workload.name:22} {name:9} {one['seconds']:8.2f} s", flush=True)
     return {
         "bytes": capture.stat().st_size,
         "tables": workload.tables,
         "target": workload.target,
         "rate": list(workload.rate),
-        "programs": found,
+        "programs": figures,
     }
+
+
+def beginnings(found: list[Program], capture: Path) -> dict[str, float]:
+    """CPU seconds of each program on the first packets of a capture; the first run is not told."""
+    with tempfile.TemporaryDirectory() as scratch:
+        first = timing.beginning(capture, Path(scratch, "first.pcap"))
+        runs = timing.in_turn(found, first, BEGINNING_ROUNDS + 1)
+    return {name: timing.figures(of_one[1:])["cpu_seconds"] for name, of_one in runs.items()}
 
 
 def start_up(compiled: str) -> dict[str, Any]:
@@ -94,37 +102,3 @@ def start_up(compiled: str) -> dict[str, Any]:
         found[name] = timing.figures(runs)
         print(f"kdissect {name:13} {found[name]['seconds'] * 1000:8.0f} ms", flush=True)
     return found
-
-
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--workloads", default="", help="names with commas (default: all)")
-    parser.add_argument("--directory", type=Path, default=ROOT / "benchmarks" / "captures")
-    parser.add_argument("--compiled", default="", help="default: what is installed")
-    return parser.parse_args()
-
-
-def main() -> None:
-    options = arguments()
-    if shutil.which("tshark") is None:
-        sys.exit("tshark is not installed; it is the peer to measure against")
-    version = timing.compiled_version(options.compiled)
-    options.directory.mkdir(parents=True, exist_ok=True)
-    timing.stay_on_one_core()
-    kept = results.read()
-    where = timing.circumstances() | {"kdissect": version}
-    with tempfile.TemporaryDirectory() as copy:
-        plain = str(timing.copy_sources(Path(copy)))
-        for workload in chosen(options.workloads):
-            found = measured(workload, options, plain)
-            kept.setdefault("workloads", {})[workload.name] = found | {"circumstances": where}
-            results.write(kept)
-    kept["start_up"] = start_up(options.compiled) | {"circumstances": where}
-    results.write(kept)
-
-
-if __name__ == "__main__":
-    main()

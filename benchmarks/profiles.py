@@ -1,27 +1,22 @@
-"""Where the time of each workload goes, and what no program could save.
-
-    python -m benchmarks.profiles [--workloads bulk,small] [--directory DIR] [--compiled DIR]
+"""Where the time of each workload goes, and what no program could save; for `benchmarks.bench`.
 
 `perf record` samples the compiled kdissect by the CPU clock; a sample belongs to the stage whose
 code ran, known by the symbol (mypyc's are called after the module) or the library. The floor is
-what must be done whatever the program is like: the file read, its bytes copied once, its records
-unpacked. Start-up is the same command on a capture that is next to nothing. Numbers go to
-benchmarks/results.json.
+what must be done whatever the program is like: the file read into one buffer, its bytes copied once
+from buffer to buffer, its records unpacked by the libraries. Start-up is not in the floor; it is
+the same command on the first packets of the capture.
 """
 
-import argparse
 import re
-import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from benchmarks import peers, results, timing
-from benchmarks.workloads import ROOT, Workload, capture_of, chosen
+from benchmarks import peers, timing
+from benchmarks.workloads import ROOT, Workload
 
 SAMPLES_A_SECOND = 1999
 STAGES = (
@@ -47,10 +42,8 @@ LIBRARIES = {
 }
 PYTHON = "Python: interpreter, objects, start-up"
 SAMPLE = re.compile(r"^\s*(?P<share>[\d.]+)%\s+(?P<library>\S+)\s+\[.\]\s+(?P<symbol>\S+)")
-BUFFER_SIZE = 1 << 20
-BLOCK_SIZE = 1 << 27
-FLOOR_ROUNDS = 5
-START_ROUNDS = 3
+BUFFER_SIZE = 1 << 20  # what kdissect reads at once
+FLOOR_ROUNDS = 3
 
 
 def modules() -> dict[str, str]:
@@ -113,22 +106,23 @@ def reading_seconds(capture: Path) -> float:
 
 
 def copying_seconds(size: int) -> float:
-    """CPU time of copying as many bytes from one block into another, larger than any cache."""
-    source, target = bytes(BLOCK_SIZE), bytearray(b"\1") * BLOCK_SIZE
+    """CPU time of copying as many bytes from buffer to buffer; both were written to before."""
+    # Views, as a bytearray would copy what it is given once more.
+    source, target = (memoryview(bytearray(fill) * BUFFER_SIZE) for fill in (b"\1", b"\2"))
     started = time.process_time()
-    for start in range(0, size, BLOCK_SIZE):
-        target[: size - start] = source[: size - start]
+    for start in range(0, size, BUFFER_SIZE):
+        part = min(BUFFER_SIZE, size - start)
+        target[:part] = source[:part]
     return time.process_time() - started
 
 
-def measured(workload: Workload, options: argparse.Namespace) -> dict[str, Any]:
+def measured(workload: Workload, capture: Path, compiled: str) -> dict[str, Any]:
     """What is kept of one workload."""
-    capture = capture_of(workload, options.directory)
     timing.warm(capture)
     size = capture.stat().st_size
-    seconds, found = profiled(workload, capture, options.compiled)
-    program = peers.kdissect("compiled", workload.tables, options.compiled)
-    starts = timing.in_turn([program], peers.QUICKSTART, START_ROUNDS)["compiled"]
+    program = peers.kdissect("compiled", workload.tables, compiled)
+    start_up = peers.beginnings([program], capture)["compiled"]
+    seconds, found = profiled(workload, capture, compiled)
     floor = {
         "reading": min(reading_seconds(capture) for _ in range(FLOOR_ROUNDS)),
         "copying": min(copying_seconds(size) for _ in range(FLOOR_ROUNDS)),
@@ -139,31 +133,7 @@ def measured(workload: Workload, options: argparse.Namespace) -> dict[str, Any]:
     return {
         "bytes": size,
         "seconds": round(seconds, 3),
-        "start_up": timing.figures(starts)["cpu_seconds"],
+        "start_up": start_up,
         "shares": found,
         "floor": {name: round(value, 3) for name, value in floor.items()},
     }
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--workloads", default="", help="names with commas (default: all)")
-    parser.add_argument("--directory", type=Path, default=ROOT / "benchmarks" / "captures")
-    parser.add_argument("--compiled", default="", help="default: what is installed")
-    options = parser.parse_args()
-    if shutil.which("perf") is None:
-        sys.exit("perf is not installed; it takes the samples")
-    version = timing.compiled_version(options.compiled)
-    timing.stay_on_one_core()
-    where = timing.circumstances() | {"kdissect": version}
-    kept = results.read()
-    profiles = kept.setdefault("profiles", {})
-    for workload in chosen(options.workloads):
-        profiles[workload.name] = measured(workload, options) | {"circumstances": where}
-        results.write(kept)
-
-
-if __name__ == "__main__":
-    main()

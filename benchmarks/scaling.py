@@ -92,9 +92,11 @@ def main() -> None:
     parser.add_argument("--compiled", default="", help="default: what is installed")
     options = parser.parse_args()
     version = timing.compiled_version(options.compiled)
-    timing.stay_on_one_core()
     where = timing.circumstances() | {"kdissect": version}
-    with tempfile.TemporaryDirectory(prefix="kdissect-scaling-") as scratch:
+    with (
+        tempfile.TemporaryDirectory(prefix="kdissect-scaling-") as scratch,
+        timing.on_one_core(),
+    ):
         options.scratch = options.scratch or Path(scratch)
         options.scratch.mkdir(parents=True, exist_ok=True)
         scaling = results.read().get("scaling", {}) | {"circumstances": where}

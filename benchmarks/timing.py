@@ -1,5 +1,6 @@
 """Whole processes, timed on one core, and what else was going on there."""
 
+import compileall
 import datetime
 import os
 import platform
@@ -10,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +22,8 @@ from benchmarks.workloads import ROOT
 
 # -P: the package that is meant, not the sources in this directory.
 KDISSECT = (sys.executable, "-P", "-m", "kdissect")
+BEGINNING_SIZE = 1 << 16
+PCAP_HEADER_SIZE, RECORD_HEADER_SIZE = 24, 16
 
 
 class Program(NamedTuple):
@@ -70,22 +74,44 @@ def run(program: Program, capture: Path) -> Run:
 
 
 def environment(path: str) -> dict[str, str]:
-    """Of a process that finds the package at `path`, or installed when there is none."""
-    found = dict(os.environ)
-    found.pop("PYTHONPATH", None)
+    """Of a process that finds the package at `path`, or installed when there is none.
+
+    Without what else the caller told Python, like to keep no compiled sources.
+    """
+    found = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return found | ({"PYTHONPATH": path} if path else {})
 
 
 def in_turn(
-    programs: list[Program], capture: Path, rounds: int, timed: Callable[[Program, Path], Run] = run
+    programs: list[Program],
+    capture: Path,
+    rounds: int,
+    timed: Callable[[Program, Path], Run] = run,
+    once: Collection[str] = (),
 ) -> dict[str, list[Run]]:
-    """Every run of every program, one after the other in each round; the capture is read before."""
+    """Every run of every program, one after the other in each round; the capture is read before.
+
+    Those named `once` run in the first round only.
+    """
     warm(capture)
     found: dict[str, list[Run]] = {program.name: [] for program in programs}
-    for _ in range(rounds):
+    for number in range(rounds):
         for program in programs:
-            found[program.name].append(timed(program, capture))
+            if not number or program.name not in once:
+                found[program.name].append(timed(program, capture))
     return found
+
+
+def beginning(capture: Path, target: Path) -> Path:
+    """The first packets of a capture of `benchmarks.generate` as a capture of their own."""
+    with capture.open("rb") as file:
+        found = file.read(BEGINNING_SIZE)
+    end = after = PCAP_HEADER_SIZE
+    while after <= len(found):
+        end = after
+        after = end + RECORD_HEADER_SIZE + int.from_bytes(found[end + 8 : end + 12], "little")
+    target.write_bytes(found[:end])
+    return target
 
 
 def warm(capture: Path) -> None:
@@ -109,11 +135,15 @@ def figures(runs: list[Run]) -> dict[str, Any]:
     }
 
 
-def stay_on_one_core() -> int:
-    """Bind this process and all it starts to the last core it may use; gives its number."""
-    core = max(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {core})
-    return core
+@contextmanager
+def on_one_core() -> Iterator[None]:
+    """Bind this process and all it starts to the last core it may use, meanwhile."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 def compiled_version(path: str) -> str:
@@ -132,9 +162,10 @@ def compiled_version(path: str) -> str:
 
 
 def copy_sources(directory: Path) -> Path:
-    """The package as it is in the tree, without anything compiled."""
+    """The package as it is in the tree, and as pip installs it where nothing is compiled to C."""
     ignored = shutil.ignore_patterns("__pycache__", "*.so", "*.pyd")
     shutil.copytree(ROOT / "kdissect", directory / "kdissect", ignore=ignored)
+    compileall.compile_dir(directory / "kdissect", quiet=2)
     return directory
 
 

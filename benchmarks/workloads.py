@@ -3,13 +3,20 @@
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 BATCHES = ("--apis", "Produce,Fetch", "--min-size", "16000")
-MEGABYTES = 300
+# So large that start-up does not hide the rate, and so small that tshark is done: it does 50 MB/s
+# of bulk, 9 of small, 18 of records, and takes 1.7 GB of memory for each GB.
+BULK_MEGABYTES = 3000
+MEGABYTES = 600
+CODEC_MEGABYTES = 300
 SUMMARY_MEGABYTES = 1000
+FEW_MEGABYTES = 20
 # A broker that is given the versions tshark 4.0 knows, or it would unpack no records.
 OLDER_BROKERS = {"records": "2.4.1"}
 
@@ -25,6 +32,7 @@ class Workload(NamedTuple):
     peers: tuple[str, ...] = ("tshark", "dpkt", "plain", "compiled")
     target: float = 0.0  # times tshark; 0: none is set
     rate: tuple[str, str] = ("", "")  # the table whose rows a second are told, and the target
+    jobs_target: float = 0.0  # times as fast with two processes; 0: not measured
 
 
 def of_codec(codec: str, clients: str, rate_target: str = "") -> Workload:
@@ -34,6 +42,7 @@ def of_codec(codec: str, clients: str, rate_target: str = "") -> Workload:
         "records",
         ("--apis", "Produce,Fetch", "--clients", clients),
         "records",
+        CODEC_MEGABYTES,
         peers=("compiled",),
         rate=("records", rate_target),
     )
@@ -45,8 +54,10 @@ WORKLOADS = (
         "bulk",
         BATCHES,
         "exchanges,partitions,batches",
+        BULK_MEGABYTES,
         target=40.0,
         rate=("", "900 MB/s"),
+        jobs_target=1.8,
     ),
     Workload(
         "small",
@@ -55,12 +66,23 @@ WORKLOADS = (
         "exchanges,partitions,errors",
         target=25.0,
         rate=("exchanges", "300 000/s"),
+        jobs_target=1.8,
+    ),
+    Workload(
+        "small, a little",
+        "small",
+        (),
+        "exchanges,partitions,errors",
+        FEW_MEGABYTES,
+        peers=(),
+        jobs_target=1.0,
     ),
     Workload(
         "wide",
         "wide",
         ("--apis", "Fetch,Metadata", "--min-size", "30000"),
         "partitions",
+        peers=("tshark", "dpkt", "compiled"),
         target=20.0,
         rate=("partitions", ""),
     ),
@@ -117,6 +139,18 @@ def capture_of(workload: Workload, directory: Path, connections: int = 8) -> Pat
     capture = directory / f"{name}-{workload.megabytes}-{connections}.pcap"
     size = ("--megabytes", str(workload.megabytes), "--connections", str(connections))
     return made(capture, recorded(workload.seed, directory), (*workload.options, *size))
+
+
+@contextmanager
+def lent(workload: Workload, directory: Path) -> Iterator[Path]:
+    """The capture of a workload; removed afterwards, unless it was there before."""
+    before = set(directory.iterdir())
+    capture = capture_of(workload, directory)
+    try:
+        yield capture
+    finally:
+        if capture not in before:
+            capture.unlink()
 
 
 def recorded(name: str, directory: Path) -> Path:

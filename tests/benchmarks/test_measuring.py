@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from benchmarks import profiles, timing
+from benchmarks import generate, profiles, timing, workloads
 from benchmarks.timing import Program, Run
 from benchmarks.workloads import ROOT, WORKLOADS, chosen
 
@@ -12,7 +12,7 @@ CAPTURE = ROOT / "captures" / "quickstart.pcapng"
 
 def test_workloads_are_chosen_by_name_and_others_are_refused():
     assert chosen("") == list(WORKLOADS)
-    assert [one.name for one in chosen("small,bulk")] == ["bulk", "small"]
+    assert [one.name for one in chosen("small,bulk")] == ["bulk", "small", "small, a little"]
     assert [one.name for one in chosen("records")] == [
         "records", "records, uncompressed", "records, lz4", "records, zstd",
     ]  # fmt: skip
@@ -56,6 +56,37 @@ def test_a_process_that_fails_ends_the_measurement_with_what_it_said():
     failing = Program("own", (sys.executable, "-c", "raise SystemExit('no such thing')"))
     with pytest.raises(SystemExit, match="ended with 1: no such thing"):
         timing.run(failing, CAPTURE)
+
+
+def test_some_programs_run_in_the_first_round_only():
+    programs = [Program("a", ()), Program("b", ())]
+    found = timing.in_turn(programs, CAPTURE, 3, lambda *_: Run(1.0, 1.0, 1, {}), once=("b",))
+    assert {name: len(runs) for name, runs in found.items()} == {"a": 3, "b": 1}
+
+
+@pytest.mark.parametrize(("size", "whole"), [(24, 0), (119, 0), (120, 1), (1 << 16, 2)])
+def test_the_beginning_of_a_capture_has_whole_packets(tmp_path, monkeypatch, size, whole):
+    monkeypatch.setattr(timing, "BEGINNING_SIZE", size)
+    capture = tmp_path / "made.pcap"
+    with capture.open("wb") as file:
+        wire = generate.Wire(file, 1448)
+        for length in (26, 100):
+            wire.packet(bytes(54), bytes(length))
+        wire.flush()
+    first = timing.beginning(capture, tmp_path / "first.pcap")
+    assert first.read_bytes() == capture.read_bytes()[: 24 + (0, 96, 266)[whole]]
+
+
+def test_a_capture_is_lent_and_removed_unless_it_was_there_before(tmp_path, monkeypatch):
+    monkeypatch.setattr(workloads, "recorded", lambda *_: CAPTURE)
+    small = chosen("small")[0]._replace(megabytes=1)
+    with workloads.lent(small, tmp_path) as capture:
+        assert capture.stat().st_size >= 1_000_000
+    assert list(tmp_path.iterdir()) == []
+    kept = workloads.capture_of(small, tmp_path)
+    with workloads.lent(small, tmp_path) as capture:
+        assert capture == kept
+    assert list(tmp_path.iterdir()) == [kept]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def small(load=0.1):
         "rate": ["exchanges", "300 000/s"], "circumstances": WHERE | {"load": load},
         "programs": {
             "tshark": figures(30.0), "plain": figures(10.0),
-            "compiled": figures(1.0, {"exchanges": 350_000}),
+            "compiled": figures(1.0, {"exchanges": 350_000}) | {"start_up": 0.25},
         },
     }  # fmt: skip
 
@@ -53,12 +53,35 @@ def test_targets_stand_beside_what_is_reached_and_what_is_missed():
 
 def test_peers_are_told_with_rates_ratios_and_memory():
     assert page.peers({"workloads": {"small": small()}})[2:] == [
-        "| small, 300 MB | tshark | 30.00 s | 30.00-31.00 s | 10 |  | 1.0 | 90 MB |",
-        "|  | kdissect, plain Python | 10.00 s | 10.00-11.00 s | 30 |  | 3.0 | 90 MB |",
-        "|  | kdissect | 1.00 s | 1.00-2.00 s | 300 | 350 000 exchanges | 30.0 | 90 MB |",
+        "| small, 300 MB | tshark | 30.00 s |  | 10 |  |  | 1.0 | 30.00-31.00 s | 90 MB |",
+        "|  | kdissect, plain Python | 10.00 s |  | 30 |  |  | 3.0 | 10.00-11.00 s | 90 MB |",
+        "|  | kdissect | 1.00 s | 0.25 s | 300 | 400 | 350 000 exchanges | 30.0 | 1.00-2.00 s "
+        "| 90 MB |",
         "",
         "Measured on 2026-11-21, revision abc, Python 3.11.7, tshark 4.0.17; "
         "one core of 2, a processor.",
+    ]
+
+
+def test_two_processes_stand_beside_one_by_the_clock():
+    bulk, little = (
+        {
+            "bytes": size, "target": target, "circumstances": WHERE,
+            "programs": {"1": figures(2.0), "2": figures(seconds)},
+        }
+        for size, target, seconds in ((3_000_000_000, 1.8, 1.25), (20_000_000, 1.0, 2.2))
+    )  # fmt: skip
+    kept = {"jobs": {"small, a little": little, "bulk": bulk}}
+    assert page.targets(kept)[2:] == [
+        "| bulk, `--jobs 2`, elapsed | 1.8x `--jobs 1` | 1.60x | **missed** |",
+        "| small, a little, `--jobs 2`, elapsed | 1.0x `--jobs 1` | 0.91x | **missed** |",
+    ]
+    assert page.jobs(kept)[2:] == [
+        "| bulk, 3 000 MB | 2.00 s | 1.25 s | 1.60 | 2.00 s, 1.25 s | 90 MB, 90 MB |",
+        "| small, a little, 20 MB | 2.00 s | 2.20 s | 0.91 | 2.00 s, 2.20 s | 90 MB, 90 MB |",
+        "",
+        "Measured on 2026-11-21, revision abc, Python 3.11.7, tshark 4.0.17; "
+        "all cores of 2, a processor.",
     ]
 
 
@@ -78,7 +101,7 @@ def test_profiles_say_what_the_floor_is_and_how_far_it_is():
         "| | bulk |", "|---|---|", "| packets | 60.0 % |", "| tables | 40.0 % |",
         "| CPU time | 2.00 s |", "| of it start-up | 0.50 s |",
         "| floor: reading | 0.30 s |", "| floor: copying | 0.10 s |",
-        "| floor: unpacking | 0.10 s |", "| times the floor | 4.0 |",
+        "| floor: unpacking | 0.10 s |", "| times the floor, without start-up | 3.0 |",
     ]  # fmt: skip
 
 
