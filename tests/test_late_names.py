@@ -1,6 +1,8 @@
 """Bodies are the same wherever in the capture a topic id gets its name."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +153,27 @@ def test_exchanges_of_the_library_and_json_wait_and_text_does_not(
     dissection = kdissect.dissected.Dissection(path, waits=False)
     first = next(iter(dissection))
     assert first.api == "Fetch"
+
+
+HELD = """
+import sys
+from kdissect.dissector import Dissector
+from kdissect.exchanges.pairing import Exchanges
+from kdissect.tables.batches import BatchBuilder
+from kdissect.tables.schemas import TABLES
+from tests.test_late_names import fetch, named, talk_of
+
+dissector = Dissector(Exchanges(), frozenset({"partitions"}))
+dissector.feed(list(talk_of(fetch(1), fetch(2), named(3)).packets()))
+dissector.finish()
+builder = BatchBuilder(TABLES["partitions"], ["talk.pcap"], {})
+made = builder.batch(dissector.take_rows("partitions"))
+builder.names = dissector.exchanges.names
+held = builder.finish()
+print(made.num_rows, [batch["topic"].to_pylist() for batch in held], "pandas" in sys.modules)
+"""
+
+
+def test_rows_that_wait_for_a_name_do_not_wait_for_pandas() -> None:
+    done = subprocess.run([sys.executable, "-c", HELD], capture_output=True, text=True, check=True)
+    assert done.stdout == "0 [['__consumer_offsets', '__consumer_offsets']] False\n"

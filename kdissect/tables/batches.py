@@ -201,15 +201,19 @@ class BatchBuilder:
         if not is_nameless.any():
             return batch
         # Only here, as they import pyarrow.compute, which is 30 ms of a start-up of 150.
-        held = batch.filter(pa.array(is_nameless))
+        held = batch.filter(mask(is_nameless))
         self.held.append(held)
         self.held_rows += held.num_rows
-        return batch.filter(pa.array(~is_nameless))
+        return batch.filter(mask(~is_nameless))
 
     def _named(self, batch: pa.RecordBatch, names: dict[str, str]) -> pa.RecordBatch:
         ids = batch["topic_id"]
-        by_id = pa.array([names.get(text) for text in ids.dictionary.to_pylist()], pa.string())
-        topics = by_id.take(ids.indices).dictionary_encode()
+        known = [names.get(text) for text in ids.dictionary.to_pylist()]
+        # The last place is of rows without an id.
+        place = np.array([NULL if name is None else i for i, name in enumerate([*known, None])])
+        indices = ints_of(ids.indices)
+        values = place[np.where(indices == NULL, -1, indices)]
+        topics = dictionary(values, [name or "" for name in known])
         return batch.set_column(
             batch.schema.get_field_index("topic"), self.schema.field("topic"), topics
         )
@@ -217,7 +221,7 @@ class BatchBuilder:
     def _named_assignments(self, batch: pa.RecordBatch, names: dict[str, str]) -> pa.RecordBatch:
         column = batch["assignment"]
         texts = [with_names(text, names) for text in column.dictionary.to_pylist()]
-        assignments = pa.array(texts, pa.string()).take(column.indices).dictionary_encode()
+        assignments = dictionary(ints_of(column.indices), texts)
         index = batch.schema.get_field_index("assignment")
         return batch.set_column(index, self.schema.field("assignment"), assignments)
 
@@ -397,6 +401,11 @@ def packed(values: np.ndarray[Any, Any], arrow_type: pa.DataType, missing: Flags
     if missing.any():
         validity = pa.py_buffer(np.packbits(~missing, bitorder="little"))
     return pa.Array.from_buffers(arrow_type, len(missing), [validity, pa.py_buffer(values)])
+
+
+def mask(flags: Flags) -> pa.Array:
+    """Flags as an Arrow array; not by `pa.array`, see `packed`."""
+    return packed(np.packbits(flags, bitorder="little"), pa.bool_(), np.zeros(len(flags), bool))
 
 
 def dictionary(values: Ints, texts: Sequence[str], repeats: Ints | None = None) -> pa.Array:
