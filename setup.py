@@ -19,7 +19,7 @@ COMPILED = """
     packets/tunnels packets/wireless
     streams/acknowledged streams/connections streams/copies streams/events streams/handshake
     streams/held streams/receiver streams/recent streams/sequence streams/symptoms
-    frames searching
+    frames kept_segments searching
     protocol/apis protocol/plans protocol/primitives protocol/projections protocol/readers
     protocol/structures
     messages/aborted messages/batches messages/compressed_frames messages/compression

@@ -14,6 +14,12 @@ from kdissect.exchanges.exchange import Asks, Exchange
 from kdissect.exchanges.memory import ConnectionState, EarlyResponse, FetchPosition
 from kdissect.exchanges.sasl import Login
 from kdissect.frames import Cutting, Frame
+from kdissect.kept_segments import (
+    packed_marks,
+    packed_segments,
+    unpacked_marks,
+    unpacked_segments,
+)
 from kdissect.messages.batches import Batch
 from kdissect.messages.facts import ErrorFact, Partition
 from kdissect.packets.segment import Segment
@@ -64,6 +70,11 @@ NUMBERS: Final = {kind: number for number, (kind, _) in enumerate(BLANKS)}
 FIELDS: Final[dict[type, tuple[str, ...]]] = {}
 # What belongs to the `Streams` that a receiver is in, and is put in its place there.
 PLACES: Final = {"recent": NO_RECENT, "allowance": NO_ALLOWANCE}
+# Long lists of small values, as bytes: how to make them, and the lists again.
+PACKED: Final[dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]] = {
+    "segments": (packed_segments, lambda value: unpacked_segments(*value)),
+    "marks": (packed_marks, unpacked_marks),
+}
 
 
 def fields_of(kind: type) -> tuple[str, ...]:
@@ -95,6 +106,8 @@ def blank(number: int) -> Any:
 def fill(value: Any, fields: tuple[Any, ...]) -> None:
     """Set all fields of a value, in the order of `fields_of`."""
     for name, field in zip(fields_of(type(value)), fields, strict=True):
+        if name in PACKED:
+            field = PACKED[name][1](field)
         setattr(value, name, PLACES.get(name, field))
 
 
@@ -123,6 +136,14 @@ MADE_FIELDS: Final = {
 }  # fmt: skip
 
 
+def sent(value: Any, name: str) -> Any:
+    """What travels of a field."""
+    if name in PLACES:
+        return None
+    field = getattr(value, name)
+    return PACKED[name][0](field) if name in PACKED else field
+
+
 class _Writer(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
         number = NUMBERS.get(type(value))
@@ -132,8 +153,7 @@ class _Writer(pickle.Pickler):
             # Thousands of them are in a seam: made at once, and not filled field by field.
             return MADE[number], tuple(getattr(value, name) for name in MADE_FIELDS[number])
         names = fields_of(type(value))
-        fields = tuple(None if name in PLACES else getattr(value, name) for name in names)
-        return blank, (number,), fields, None, None, fill
+        return blank, (number,), tuple(sent(value, name) for name in names), None, None, fill
 
 
 class _Reader(pickle.Unpickler):

@@ -4,22 +4,38 @@ The frames stage asks (`frames.Probe`) for the first bytes of every direction, a
 answer needs what the exchanges stage knows of the connection, so it lives beside it.
 """
 
-from librt.strings import read_i32_be
+from typing import Final
+
+from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i64
 
 from kdissect.exchanges.foreign import foreign_protocol
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.exchanges.old_conversations import OldConversation
 from kdissect.exchanges.pairing import AUTO, Exchanges
-from kdissect.exchanges.request_search import MAX_SIZE, RequestSearch, is_told_by_port
+from kdissect.exchanges.fitting import NOT
+from kdissect.exchanges.request_search import (
+    CLIENT_ID,
+    HEADER,
+    MAX_SIZE,
+    MIN_SIZE,
+    RequestSearch,
+    is_told_by_port,
+)
 from kdissect.exchanges.response_search import ResponseSearch
 from kdissect.exchanges.sides import decide_sides
 from kdissect.frames import MAX_FRAME_SIZE
 from kdissect.messages.old_protocols import KAFKA
 from kdissect.messages.old_recognition import is_request_07
 from kdissect.proxy_header import INCOMPLETE, NO_HEADER, read_proxy_header
-from kdissect.searching import IGNORE, NOT_HERE, WAIT, Probe, Window
-from kdissect.streams.events import Connection
+from kdissect.searching import IGNORE, NOT_HERE, PROBE_SIZE, WAIT, Probe, Window
+from kdissect.streams.events import MET, MUTED, Connection
+
+# Where connections are only looked at to be compared with what is known of them elsewhere, all of
+# a direction's first bytes are searched, and its bytes behind the second limit. Between the two,
+# in what may be the rest of a large message, only the first bytes of segments are looked at.
+SEARCHED_BYTES: Final = 16 << 10
+LOOKED_AT_BYTES: Final = 4 << 20
 
 
 class Sniffer(Probe):
@@ -45,6 +61,11 @@ class Sniffer(Probe):
             found = self._find_opening(state, connection, direction, window)
             if found != NOT_HERE:
                 return found
+        if connection.edge in (MUTED, MET) and state.old is None and state.dialect <= KAFKA:
+            found = self._find_at_segment(state, direction, window)
+            seen = window.position + window.end - window.start
+            if found >= 0 or SEARCHED_BYTES < seen < LOOKED_AT_BYTES:
+                return found
         if state.request_direction < 0:
             return self._find_any(state, connection, direction, window)
         if state.request_direction == direction:
@@ -54,6 +75,38 @@ class Sniffer(Probe):
             if found >= 0:
                 return found
         return self._find_response(state, connection, direction, window)
+
+    def _find_at_segment(self, state: ConnectionState, direction: i64, window: Window) -> i64:
+        """Whether a frame seems to start with the newest segment: its index, or NOT_HERE.
+
+        For a piece of a capture, of connections from before it: much less proof will do, as what is
+        found is compared with the truth, and the earlier it is found the less is to be compared.
+        """
+        if not window.starts:
+            return NOT_HERE
+        start: i64 = window.starts[-1]
+        seen = window.seen_from(start)
+        if seen - start < PROBE_SIZE:
+            return NOT_HERE
+        size: i64 = i64(read_i32_be(window.data, start))
+        if state.request_direction == 1 - direction:
+            if state.pending_head >= len(state.pending) or size < 4 or size > MAX_FRAME_SIZE:
+                return NOT_HERE
+            awaited = state.pending[state.pending_head].correlation_id
+            return start if i64(read_i32_be(window.data, start + 4)) == awaited else NOT_HERE
+        if size < MIN_SIZE or size > MAX_SIZE or HEADER.match(window.data, start) is None:
+            return NOT_HERE
+        if i64(read_i16_be(window.data, start + CLIENT_ID)) <= 0:
+            return NOT_HERE
+        body = first_of(window, start, size)
+        if self.requests.fitting.request(body, size) == NOT:
+            return NOT_HERE
+        if state.request_direction < 0:
+            if self.requests.fitting.may_be_response(body):
+                return NOT_HERE
+            state.request_direction = direction
+            state.broker_side_by = "content"
+        return start
 
     def _find_opening(
         self, state: ConnectionState, connection: Connection, direction: i64, window: Window

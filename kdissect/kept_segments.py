@@ -1,0 +1,125 @@
+"""Many segments as a few values of bytes: thousands of them are at an edge of a piece.
+
+numbers  = of each segment 15 little-endian int64: FIELDS
+contents = of each segment its flow, then its bytes
+marks    = three little-endian int64 each
+"""
+
+from typing import Final
+
+from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from mypy_extensions import i64
+
+from kdissect.packets.segment import Segment
+
+# number, ordinal, capture, time_ns, sequence, acknowledgment, flags, window, start, end,
+# payload_length, header, ip_id, then the sizes of flow and bytes
+FIELDS: Final = 15
+MARK: Final = 3
+
+Mark = tuple[int, int, int]
+
+
+def packed_segments(segments: list[Segment]) -> tuple[bytes, bytes]:
+    """Numbers and contents of segments."""
+    numbers = BytesWriter()
+    contents = BytesWriter()
+    for segment in segments:
+        write_i64_le(numbers, segment.number)
+        write_i64_le(numbers, segment.ordinal)
+        write_i64_le(numbers, segment.capture)
+        write_i64_le(numbers, segment.time_ns)
+        write_i64_le(numbers, segment.sequence)
+        write_i64_le(numbers, segment.acknowledgment)
+        write_i64_le(numbers, segment.flags)
+        write_i64_le(numbers, segment.window)
+        write_i64_le(numbers, segment.start)
+        write_i64_le(numbers, segment.end)
+        write_i64_le(numbers, segment.payload_length)
+        write_i64_le(numbers, segment.header)
+        write_i64_le(numbers, segment.ip_id)
+        write_i64_le(numbers, len(segment.flow))
+        write_i64_le(numbers, len(segment.data))
+        contents.write(segment.flow)
+        contents.write(segment.data)
+    return numbers.getvalue(), contents.getvalue()
+
+
+def unpacked_segments(numbers: bytes, contents: bytes) -> list[Segment]:
+    """The segments again; raises ValueError for what `packed_segments` does not make."""
+    size: i64 = len(numbers)
+    limit: i64 = len(contents)
+    if size % (FIELDS * 8) != 0:
+        raise ValueError(f"{size} bytes are no numbers of segments")
+    segments: list[Segment] = []
+    place: i64 = 0
+    flow = b""
+    at: i64 = 0
+    while at < size:
+        start = read_i64_le(numbers, at + 64)
+        end = read_i64_le(numbers, at + 72)
+        header = read_i64_le(numbers, at + 88)
+        flow_size = read_i64_le(numbers, at + 104)
+        data_size = read_i64_le(numbers, at + 112)
+        # Each is at most what is left, so no sum of them wraps.
+        if not 0 <= flow_size <= limit - place or not 0 <= data_size <= limit - place - flow_size:
+            raise ValueError(f"a segment of {flow_size} and {data_size} bytes, {limit} in all")
+        if not 0 <= header <= start <= end <= data_size:
+            raise ValueError(f"a segment from {header} over {start} to {end}")
+        if contents[place : place + flow_size] != flow:
+            flow = contents[place : place + flow_size]
+        place += flow_size
+        data = contents[place : place + data_size]
+        place += data_size
+        segments.append(
+            Segment(
+                read_i64_le(numbers, at),
+                read_i64_le(numbers, at + 8),
+                read_i64_le(numbers, at + 16),
+                read_i64_le(numbers, at + 24),
+                flow,
+                read_i64_le(numbers, at + 32),
+                read_i64_le(numbers, at + 40),
+                read_i64_le(numbers, at + 48),
+                read_i64_le(numbers, at + 56),
+                data,
+                start,
+                end,
+                read_i64_le(numbers, at + 80),
+                header,
+                read_i64_le(numbers, at + 96),
+            )
+        )
+        at += FIELDS * 8
+    if place != limit:
+        raise ValueError(f"{limit - place} bytes are of no segment")
+    return segments
+
+
+def packed_marks(marks: list[Mark]) -> bytes:
+    """Triples of numbers as bytes."""
+    out = BytesWriter()
+    for first, second, third in marks:
+        write_i64_le(out, first)
+        write_i64_le(out, second)
+        write_i64_le(out, third)
+    return out.getvalue()
+
+
+def unpacked_marks(content: bytes) -> list[Mark]:
+    """The triples again; raises ValueError for what `packed_marks` does not make."""
+    size: i64 = len(content)
+    if size % (MARK * 8) != 0:
+        raise ValueError(f"{size} bytes are no marks")
+    marks: list[Mark] = []
+    at: i64 = 0
+    while at < size:
+        marks.append(
+            (
+                read_i64_le(content, at),
+                read_i64_le(content, at + 8),
+                read_i64_le(content, at + 16),
+            )
+        )
+        at += MARK * 8
+    return marks
