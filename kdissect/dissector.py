@@ -111,6 +111,8 @@ class Dissector:
         # Kind → how many; and the first one, for callers that are strict.
         self.problem_counts: dict[str, int] = {}
         self.first_problem: Problem | None = None
+        # The latest time of a packet of a piece.
+        self.latest_ns: i64 = -1
         self.packets: i64 = 0
         self.captured_bytes: i64 = 0
         self.payload_bytes: i64 = 0
@@ -166,6 +168,7 @@ class Dissector:
         """The same for a piece of a capture."""
         for packet in packets:
             self.captured_bytes += packet.end - packet.start
+            self.latest_ns = max(self.latest_ns, packet.time_ns)
             segment = self.decoder.decode(packet)
             if segment is None:
                 continue

@@ -6,6 +6,7 @@ from typing import Any
 
 from kdissect.capture.files import Source
 from kdissect.pipeline import Balance, Options
+from kdissect.seams.crew import Crew
 from kdissect.seams.runs import make_run
 from kdissect.tables.schemas import DEFAULT_TABLES
 from kdissect.tables.writers import ParquetDirectory
@@ -16,16 +17,18 @@ def write(
     directory: str | Path,
     tables: Sequence[str] | None = None,
     force: bool = False,
+    crew: Crew | None = None,
     **options: Any,
 ) -> tuple[dict[str, tuple[Path, int]], Balance]:
     """Write tables of captures as ``directory/<table>.parquet``; gives their paths and row counts.
 
     Large files are dissected in several processes (`Options.jobs`); their rows are the same, their
-    order need not be. Refuses to overwrite without `force`; raises
+    order need not be. `crew` are those processes, when they were started before (`seams.crew`).
+    Refuses to overwrite without `force`; raises
     OutputError and leaves nothing half-written.
     """
     chosen = DEFAULT_TABLES if tables is None else tuple(tables)
-    run = make_run(source, Options(tables=chosen, **options))
+    run = make_run(source, Options(tables=chosen, **options), crew)
     with run, ParquetDirectory(Path(directory), run.schemas, force) as output:
         for name, batch in run:
             output.write(name, batch)

@@ -9,6 +9,7 @@ from kdissect.cli import human, options
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
+from kdissect.seams.crew import early_crew
 from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
 
 
@@ -62,11 +63,12 @@ def command(
     Each file gets its name when it is complete. Read them with anything that reads Parquet:
     pandas, DuckDB, Spark.
     """
-    from kdissect import write
-
     for name in tables or ():
         if name not in TABLES:
             raise click.UsageError(f"no table {name!r}; there are {', '.join(TABLES)}")
+    crew = early_crew(files, 1 if settings["strict"] else jobs)
+    from kdissect import write
+
     asked = ["records"] if records or payload else []
     asked += ["bodies"] if bodies else []
     if asked:
@@ -77,6 +79,7 @@ def command(
             directory,
             tables=tables,
             force=force,
+            crew=crew,
             jobs=jobs,
             payload=payload,
             verify_crc=verify_crc,

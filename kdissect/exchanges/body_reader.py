@@ -48,7 +48,7 @@ from kdissect.messages.roles import fact_plans
 from kdissect.protocol.apis import api_name, is_known
 from kdissect.protocol.plans import Plan, Plans
 from kdissect.protocol.readers import NULL
-from kdissect.streams.events import OWN_PAST, SHARED_PAST
+from kdissect.streams.events import MET, MUTED, OWN_PAST, SHARED_PAST
 
 BITS: Final = (1 << VARIANT_SHIFT) - 1
 TELLING_SIZE: Final = 24  # of a response that fits one API: fewer bytes may fit by chance
@@ -152,6 +152,8 @@ class BodyReader:
 
     def guess(self, state: ConnectionState, exchange: Exchange, frame: Frame) -> None:
         """Say what an orphan may be; and what it holds when it can be of one API only."""
+        if frame.connection.edge in (MUTED, MET):
+            return  # nobody will see it
         data = frame.data
         found, percent = weighed(self.candidates.of(data), state)
         exchange.candidates = ", ".join([one.text for one in found])

@@ -9,11 +9,11 @@ from typing import Final
 from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i64
 
+from kdissect.exchanges.fitting import NOT
 from kdissect.exchanges.foreign import foreign_protocol
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.exchanges.old_conversations import OldConversation
 from kdissect.exchanges.pairing import AUTO, Exchanges
-from kdissect.exchanges.fitting import NOT
 from kdissect.exchanges.request_search import (
     CLIENT_ID,
     HEADER,

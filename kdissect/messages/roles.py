@@ -1,5 +1,6 @@
 """Which fields of the message definitions matter to the tables, and as what (see `facts`)."""
 
+from functools import cache
 from typing import Final
 
 from kdissect.messages import facts
@@ -120,8 +121,12 @@ def kind_of(roles: frozenset[int], is_body: bool) -> int:
     return kind
 
 
+@cache
 def fact_plans() -> Plans:
-    """The projected decodes of all API messages, with the roles that `facts.FactSink` takes."""
+    """The projected decodes of all API messages, with the roles that `facts.FactSink` takes.
+
+    Always the same, so that each is built once a process.
+    """
     return Plans(request_role, response_role, kind_of, facts.ROLE_COUNT, INHERITED, short_way_of)
 
 

@@ -1,102 +1,136 @@
-"""Several processes dissect the pieces of captures; this one puts them together."""
+"""Several processes dissect the pieces of captures, and this one too; it puts them together.
 
-import multiprocessing
-import os
-import signal
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+Pieces are given out in order. This process takes the next one when the rows it has to go on with
+are not there yet; while it works on it, it gives out more, each time it has read some packets.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
-
-import pyarrow as pa
+from typing import Any, Final
 
 from kdissect.capture.pieces import Piece
-from kdissect.errors import KdissectError
 from kdissect.pipeline import Options
-from kdissect.seams.piece import PieceRows, dissect_piece
+from kdissect.seams.crew import Crew
+from kdissect.seams.piece import PieceRows, PieceRun
 from kdissect.seams.seam import Seam
+from kdissect.seams.travelling import BatchFile, read_file
+from kdissect.seams.worker import Task, piece_path
 
-# Pieces that are dissected or done and not put together yet, for each process.
-AHEAD: Final = 2
+# Pieces that are given out or done and not put together yet, for each process.
+AHEAD: Final = 3
+# Those that a worker has at a time: when it has done one it need not wait for the next.
+AT_ONCE: Final = 2
+# Bytes of rows of a piece that stay in this process.
+KEPT_BYTES: Final = 64 << 20
 
 
-def pieces_in_processes(
-    pieces: Iterable[Piece],
-    options: Options,
-    captures: Sequence[str],
-    jobs: int,
-    names: Callable[[], dict[bytes, str]],
-) -> Iterator[PieceRows]:
-    """The pieces' rows and seams in order; `names` gives those of topics known by then.
+class Shared:
+    """Iterate over it once: the pieces' rows and seams, in order.
 
-    Raises what dissecting a piece raises, and KdissectError when a process is killed.
+    `names` gives those of topics known by then. Raises what dissecting a piece raises, and
+    KdissectError when a process is killed.
     """
-    context = multiprocessing.get_context("forkserver" if os.name == "posix" else "spawn")
-    if hasattr(context, "set_forkserver_preload"):
-        context.set_forkserver_preload(["kdissect.seams.jobs"])
-    plain = replace(options, progress=None)
-    waiting: deque[Future[tuple[bytes, bytes]]] = deque()
-    with ProcessPoolExecutor(jobs, context, ignore_interrupts) as pool:
+
+    def __init__(
+        self,
+        pieces: Sequence[Piece],
+        options: Options,
+        captures: Sequence[str],
+        crew: Crew,
+        names: Callable[[], dict[bytes, str]],
+    ) -> None:
+        self.pieces = pieces
+        self.options = replace(options, progress=None)
+        self.captures = list(captures)
+        self.crew = crew
+        self.names = names
+        self.directory = ""
+        # Those that every process has to do.
+        self.given = [0] * len(crew.workers)
+        # The next one to be given out, and to be put together.
+        self.next_given = 0
+        self.next_taken = 0
+        self.answers: dict[int, Any] = {}
+
+    def __iter__(self) -> Iterator[PieceRows]:
+        with tempfile.TemporaryDirectory(prefix="kdissect-") as self.directory, self.crew:
+            task = Task(self.options, self.captures, self.directory)
+            for number in range(len(self.given)):
+                self.crew.send(number, task)
+            while self.next_taken < len(self.pieces):
+                self._serve(0)
+                if self.next_taken in self.answers:
+                    yield self._taken(self.answers.pop(self.next_taken))
+                    self.next_taken += 1
+                elif self._has_more():
+                    self._dissect(self._next())
+                else:
+                    self._serve(None)
+
+    def _has_more(self) -> bool:
+        """Whether there is a piece to begin with, and not too many are begun."""
+        ahead = (len(self.given) + 1) * AHEAD
+        return self.next_given < min(len(self.pieces), self.next_taken + ahead)
+
+    def _next(self) -> int:
+        self.next_given += 1
+        return self.next_given - 1
+
+    def _serve(self, timeout: float | None) -> None:
+        """Take what workers have done, and give them more; wait for it `timeout` seconds."""
+        for worker, (number, answer) in self.crew.receive(timeout):
+            self.given[worker] -= 1
+            self.answers[number] = answer
+        # This process has the first to do: nobody has to wait for another then.
+        if self.next_given == 0:
+            return
+        for wanted in range(AT_ONCE):
+            if wanted and len(self.pieces) - self.next_given <= len(self.given) + 1:
+                break
+            for worker, count in enumerate(self.given):
+                if count <= wanted and self._has_more():
+                    number = self._next()
+                    self.crew.send(worker, (number, self.pieces[number], self.names()))
+                    self.given[worker] += 1
+
+    def _dissect(self, number: int) -> None:
+        """Do one here."""
         try:
-            for piece in pieces:
-                known = dict(names())
-                waiting.append(pool.submit(_dissect, piece, plain, list(captures), known))
-                while len(waiting) >= jobs * AHEAD or (waiting and waiting[0].done()):
-                    yield _taken(waiting.popleft())
-            while waiting:
-                yield _taken(waiting.popleft())
-        except BrokenProcessPool as error:
-            raise KdissectError("a process that dissects a piece was killed") from error
+            self.answers[number] = self._rows(number)
+        except Exception as error:  # raised when it is its turn, as those of others
+            self.answers[number] = error
+
+    def _rows(self, number: int) -> PieceRows:
+        piece = self.pieces[number]
+        run = PieceRun(
+            piece, self.options, self.captures, self.names(), between=lambda: self._serve(0)
+        )
+        batches = []
+        size = 0
+        rows = iter(run)
+        for table, batch in rows:
+            batches.append((table, batch))
+            size += batch.nbytes
+            if size > KEPT_BYTES:
+                break
+        else:
+            return PieceRows(batches, run.seam)
+        path = piece_path(self.directory, number)
+        file = BatchFile(path)
+        try:
+            while batches:
+                file.write(*batches.pop(0))
+            for table, batch in rows:
+                file.write(table, batch)
         finally:
-            for future in waiting:
-                future.cancel()
+            places = file.close()
+        return PieceRows(read_file(path, places).batches, run.seam)
 
-
-def ignore_interrupts() -> None:
-    """Leave Ctrl-C to the process that asked; it lets no more pieces be begun."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _dissect(
-    piece: Piece, options: Options, captures: Sequence[str], names: dict[bytes, str]
-) -> tuple[bytes, bytes]:
-    """A piece's rows and seam as bytes."""
-    rows = dissect_piece(piece, options, captures, names)
-    return packed(rows.batches), rows.seam.to_bytes()
-
-
-def _taken(future: Future[tuple[bytes, bytes]]) -> PieceRows:
-    batches, seam = future.result()
-    return PieceRows(unpacked(batches), Seam.from_bytes(seam))
-
-
-def packed(batches: list[tuple[str, pa.RecordBatch]]) -> bytes:
-    """Record batches of several tables in one buffer."""
-    sink = pa.BufferOutputStream()
-    for name, batch in batches:
-        content = pa.BufferOutputStream()
-        with pa.ipc.new_stream(content, batch.schema) as writer:
-            writer.write_batch(batch)
-        data = content.getvalue()
-        sink.write(len(name).to_bytes(1, "big") + name.encode() + data.size.to_bytes(8, "big"))
-        sink.write(data)
-    return bytes(sink.getvalue())
-
-
-def unpacked(content: bytes) -> list[tuple[str, pa.RecordBatch]]:
-    """The batches that `packed` put together."""
-    batches = []
-    at = 0
-    view = memoryview(content)
-    while at < len(content):
-        size = content[at]
-        name = content[at + 1 : at + 1 + size].decode()
-        at += 1 + size
-        length = int.from_bytes(content[at : at + 8], "big")
-        at += 8
-        with pa.ipc.open_stream(pa.py_buffer(view[at : at + length])) as reader:
-            batches.append((name, reader.read_next_batch()))
-        at += length
-    return batches
+    def _taken(self, answer: Any) -> PieceRows:
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, PieceRows):
+            return answer
+        batches, seam = read_file(piece_path(self.directory, self.next_taken), answer)
+        return PieceRows(batches, Seam.from_bytes(seam))

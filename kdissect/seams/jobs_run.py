@@ -1,6 +1,6 @@
 """One pass over captures whose pieces are dissected in several processes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -9,26 +9,32 @@ import pyarrow as pa
 from kdissect.capture.blocks import Secrets
 from kdissect.capture.files import open_captures
 from kdissect.capture.pieces import Piece
-from kdissect.pipeline import Balance, Options, check_columns
-from kdissect.seams.jobs import pieces_in_processes
+from kdissect.pipeline import Balance, Options, PausedCollector, check_columns
+from kdissect.seams.crew import Crew
+from kdissect.seams.jobs import Shared
+from kdissect.seams.piece import PieceRows
 from kdissect.seams.together import Together
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import TABLES
 
 
 class JobsRun:
-    """As `Run`, of files whose pieces are dissected in `jobs` processes."""
+    """As `Run`, of files whose pieces this process and those of `crew` dissect, which end then."""
 
     def __init__(
-        self, paths: Sequence[str], pieces: Iterator[Piece], options: Options, jobs: int
+        self, paths: Sequence[str], pieces: Sequence[Piece], options: Options, crew: Crew
     ) -> None:
         self.options = options
         for name in options.tables:
             check_columns(name, options.columns.get(name, ()))
-        rows = pieces_in_processes(self._noted(pieces), options, paths, jobs, self._names)
+        self.crew = crew
+        self.pieces = pieces
+        rows = Shared(pieces, options, paths, crew, self._names)
         self.bytes_total = sum(Path(path).stat().st_size for path in paths)
         self.bytes_done = 0
-        self.together = Together(rows, options, paths, find_secrets=lambda: find_secrets(paths))
+        self.together = Together(
+            self._noted(rows), options, paths, find_secrets=lambda: find_secrets(paths)
+        )
 
     def __enter__(self) -> "JobsRun":
         return self
@@ -39,7 +45,8 @@ class JobsRun:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Nothing is open but while it is iterated over."""
+        """End the other processes."""
+        self.crew.close()
 
     @property
     def schemas(self) -> dict[str, pa.Schema]:
@@ -50,7 +57,8 @@ class JobsRun:
         }
 
     def __iter__(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        yield from self.together
+        with PausedCollector():
+            yield from self.together
 
     @property
     def balance(self) -> Balance:
@@ -60,9 +68,9 @@ class JobsRun:
     def _names(self) -> dict[bytes, str]:
         return self.together.stitcher.dissector.exchanges.names
 
-    def _noted(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
-        for piece in pieces:
-            yield piece
+    def _noted(self, rows: Iterable[PieceRows]) -> Iterator[PieceRows]:
+        for piece, one in zip(self.pieces, rows, strict=True):
+            yield one
             self.bytes_done += piece.end - piece.start
             if self.options.progress is not None:
                 self.options.progress(self.bytes_done, self.bytes_total)

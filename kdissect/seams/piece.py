@@ -1,6 +1,6 @@
 """One piece of a capture → rows that may have to be corrected, and a `Seam`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ class PieceRun:
     """One pass over a piece: iterate over it for ``(table, record batch)``, then take `seam`.
 
     `captures` are the names of the files, by `Piece.capture`; `names` topics' names that are known.
+    `between` is called whenever some packets were dissected.
     """
 
     def __init__(
@@ -37,8 +38,10 @@ class PieceRun:
         captures: Sequence[str],
         names: dict[bytes, str] | None = None,
         warm_up: int = WARM_UP,
+        between: Callable[[], object] = lambda: None,
     ) -> None:
         self.piece = piece
+        self.between = between
         self.options = options
         self.reader: PieceReader = read_piece(piece)
         self.dissector: Dissector = make_dissector(options, collects=False, keeps_frames=False)
@@ -62,7 +65,6 @@ class PieceRun:
             )
             for name in options.tables
         }  # fmt: skip
-        self.latest_ns = -1
         self._secrets = 0
 
     def __iter__(self) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -74,8 +76,8 @@ class PieceRun:
                 self._secrets = len(self.reader.secrets)
                 dissector.feed(packets)
                 dissector.add_problems(self.reader.take_problems())
-                self.latest_ns = max(self.latest_ns, max(packet.time_ns for packet in packets))
                 yield from self._batches(self.options.batch_rows)
+                self.between()
             dissector.add_problems(self.reader.take_problems())
             yield from self._batches(1)
 
@@ -97,7 +99,7 @@ class PieceRun:
         names = dissector.exchanges.names
         bodies = dissector.exchanges.bodies
         problems = tuple(edges.of_packets)
-        seam = empty_seam(self.piece, problems, totals_of(dissector), self.latest_ns)
+        seam = empty_seam(self.piece, problems, totals_of(dissector), int(dissector.latest_ns))
         if is_whole:
             return seam
         return seam._replace(

@@ -1,0 +1,70 @@
+"""Record batches and a seam in a file, for another process, which maps it instead of copying it."""
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+# Arrow reads batches in place that start at multiples of this.
+ALIGNMENT: Final = 64
+
+
+class Written(NamedTuple):
+    """Where a table's batch is in the file, in bytes."""
+
+    table: str
+    start: int
+    size: int
+
+
+class BatchFile:
+    """A file of record batches, written one after the other; `close` gives where they are."""
+
+    def __init__(self, path: Path) -> None:
+        self.sink = pa.OSFile(str(path), "wb")
+        self.places: list[Written] = []
+
+    def write(self, table: str, batch: pa.RecordBatch) -> None:
+        """Add a batch of a table."""
+        self.sink.write(bytes(-self.sink.tell() % ALIGNMENT))
+        start = self.sink.tell()
+        with pa.ipc.new_stream(self.sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        self.places.append(Written(table, start, self.sink.tell() - start))
+
+    def write_seam(self, content: bytes) -> None:
+        """Add what is no batch; `Contents.seam`."""
+        self.places.append(Written("", self.sink.tell(), len(content)))
+        self.sink.write(content)
+
+    def close(self) -> list[Written]:
+        """Nothing more comes."""
+        self.sink.close()
+        return self.places
+
+
+class Contents(NamedTuple):
+    """What was in a file."""
+
+    batches: list[tuple[str, pa.RecordBatch]]
+    seam: bytes
+
+
+def read_file(path: Path, places: list[Written]) -> Contents:
+    """All of a file, which is removed; the batches live in it until nobody needs them."""
+    if not places:
+        path.unlink()
+        return Contents([], b"")
+    with pa.memory_map(str(path)) as content:
+        path.unlink()
+        whole = content.read_buffer()
+    batches = []
+    seam = b""
+    for table, start, size in places:
+        part = whole.slice(start, size)
+        if not table:
+            seam = part.to_pybytes()
+            continue
+        with pa.ipc.open_stream(part) as reader:
+            batches.append((table, reader.read_next_batch()))
+    return Contents(batches, seam)
