@@ -1,21 +1,26 @@
-import multiprocessing
+import gzip
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from kdissect.capture.files import Source
 from kdissect.capture.pieces import Piece, plan
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.pipeline import Options, Run
-from kdissect.seams import jobs, runs
-from kdissect.seams.jobs import packed, pieces_in_processes, unpacked
+from kdissect.seams import crew, jobs, runs
+from kdissect.seams.crew import Crew, early_crew
+from kdissect.seams.jobs import Shared
 from kdissect.seams.jobs_run import JobsRun
 from kdissect.seams.runs import make_run, piece_size
 from kdissect.seams.together import Together
+from kdissect.seams.travelling import BatchFile, read_file
+from kdissect.seams.worker import Task
 from kdissect.writing import write
 from tests.seams.law import CAPTURES, OPTIONS, sorted_rows, whole
 
@@ -24,7 +29,7 @@ LARGE = str(CAPTURES / "cluster-4.3.1.pcapng")
 
 @pytest.fixture
 def small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "WORTHWHILE_BYTES", 100_000)
+    monkeypatch.setattr(crew, "WORTHWHILE_BYTES", 100_000)
     monkeypatch.setattr(runs, "SMALLEST_PIECE", 50_000)
 
 
@@ -60,16 +65,16 @@ def test_small_files_pipes_and_strict_runs_are_read_by_one_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert kind_of(LARGE, Options(jobs=2)) is Run
-    monkeypatch.setattr(runs, "WORTHWHILE_BYTES", 1)
+    monkeypatch.setattr(crew, "WORTHWHILE_BYTES", 1)
     monkeypatch.setattr(runs, "SMALLEST_PIECE", 50_000)
     assert kind_of(LARGE, Options(jobs=1)) is Run
     assert kind_of(LARGE, Options(jobs=2, strict=True)) is Run
     with Path(LARGE).open("rb") as file:
         assert kind_of(file, Options(jobs=2)) is Run
     assert kind_of([LARGE], Options(jobs=2)) is JobsRun
-    monkeypatch.setattr(runs, "usable_cores", lambda: 2)
+    monkeypatch.setattr(crew, "usable_cores", lambda: 2)
     assert kind_of(LARGE, Options()) is Run
-    monkeypatch.setattr(runs, "ALWAYS_BYTES", 1)
+    monkeypatch.setattr(crew, "ALWAYS_BYTES", 1)
     assert kind_of(LARGE, Options()) is JobsRun
 
 
@@ -86,44 +91,111 @@ def test_files_that_overlap_in_time_are_read_by_one_process(tmp_path: Path) -> N
     assert kind_of(taps, Options(jobs=2)) is Run
 
 
-def run_of(pieces: Iterator[Piece]) -> Together:
-    def names() -> dict[bytes, str]:
-        return {}
+@pytest.fixture
+def two() -> Iterator[Crew]:
+    with Crew(1) as made:
+        yield made
 
-    return Together(pieces_in_processes(pieces, OPTIONS, [LARGE], 2, names), OPTIONS, [LARGE])
+
+def run_of(pieces: list[Piece], one: Crew) -> Together:
+    return Together(Shared(pieces, OPTIONS, [LARGE], one, dict), OPTIONS, [LARGE])
 
 
-def test_an_error_in_a_process_is_raised_here(tmp_path: Path) -> None:
+def test_rows_that_are_too_many_to_be_kept_wait_in_a_file(
+    two: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "KEPT_BYTES", 100)
+    run = run_of(plan([LARGE], 100_000), two)
+    expected = whole([LARGE])
+    assert sorted_rows(run) == expected.tables
+    assert run.balance == expected.balance
+
+
+def test_an_error_in_this_process_is_raised(tmp_path: Path, two: Crew) -> None:
     copy = tmp_path / "copy.pcapng"
     copy.write_bytes(Path(LARGE).read_bytes())
     pieces = plan([copy], 100_000)
-    copy.write_bytes(Path(LARGE).read_bytes()[:150_000])
+    copy.write_bytes(Path(LARGE).read_bytes()[:50_000])
     with pytest.raises(CaptureError, match=r"copy\.pcapng"):
-        list(run_of(iter(pieces)))
+        list(run_of(pieces, two))
 
 
-def kill_self(*_: object) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+def test_an_error_in_another_process_travels(tmp_path: Path, two: Crew) -> None:
+    copy = tmp_path / "copy.pcapng"
+    copy.write_bytes(Path(LARGE).read_bytes())
+    piece = plan([copy], 100_000)[1]
+    copy.unlink()
+    two.send(0, Task(OPTIONS, [str(copy)], str(tmp_path)))
+    two.send(0, (1, piece, {}))
+    [(worker, (number, error))] = two.receive(None)
+    assert (worker, number) == (0, 1)
+    assert isinstance(error, CaptureError)
+    assert "no such file" in str(error)
 
 
-def test_a_process_that_is_killed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "_dissect", kill_self)
+def test_a_process_that_is_killed_is_an_error(two: Crew) -> None:
+    two.workers[0].kill()
     with pytest.raises(KdissectError, match="killed"):
-        list(run_of(iter(plan([LARGE], 100_000))))
+        list(run_of(plan([LARGE], 100_000), two))
 
 
-def test_ctrl_c_is_left_to_the_process_that_asked() -> None:
-    context = multiprocessing.get_context("forkserver")
-    with ProcessPoolExecutor(1, context, jobs.ignore_interrupts) as pool:
-        handler = pool.submit(signal.getsignal, signal.SIGINT).result()
-    assert handler == signal.SIG_IGN
+def test_ctrl_c_is_left_to_the_process_that_asked(two: Crew) -> None:
+    assert os.getpgid(two.workers[0].pid) == two.workers[0].pid
+    assert os.getpgid(0) != two.workers[0].pid
 
 
-def test_batches_of_several_tables_travel_in_one_buffer() -> None:
+def test_a_process_ends_with_the_one_that_asked() -> None:
+    program = (
+        "from kdissect.seams.crew import Crew; import os; crew = Crew(1);"
+        "print(crew.workers[0].pid, flush=True); os.kill(os.getpid(), 9)"
+    )
+    # What both print to ends with the last of them.
+    asked = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=False, timeout=60
+    )
+    assert asked.returncode == -signal.SIGKILL
+    assert int(asked.stdout) > 0
+    assert asked.stderr == b""
+
+
+def test_a_crew_is_started_early_only_for_large_files_that_can_be_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = tmp_path / "packed.pcapng.gz"
+    packed.write_bytes(gzip.compress(Path(LARGE).read_bytes()))
+    assert early_crew([LARGE], 2) is None
+    monkeypatch.setattr(crew, "WORTHWHILE_BYTES", 1000)
+    assert early_crew([str(packed)], 2) is None
+    assert early_crew([str(tmp_path / "missing.pcap")], 2) is None
+    assert early_crew(["-"], 2) is None
+    assert early_crew([LARGE], 1) is None
+    started = early_crew([LARGE, LARGE], 3)
+    assert started is not None
+    assert len(started.workers) == 2
+    started.close()
+    assert started.workers == []
+
+
+@pytest.mark.usefixtures("small_is_large")
+def test_a_crew_that_is_not_needed_ends(two: Crew) -> None:
+    worker = two.workers[0]
+    with make_run(LARGE, Options(strict=True, jobs=2), two) as run:
+        assert isinstance(run, Run)
+    assert worker.returncode == -signal.SIGKILL
+
+
+def test_batches_of_several_tables_travel_in_one_file(tmp_path: Path) -> None:
     batches = list(Run(LARGE, OPTIONS))
-    again = unpacked(packed(batches))
+    file = BatchFile(tmp_path / "rows")
+    for name, batch in batches:
+        file.write(name, batch)
+    file.write_seam(b"a seam")
+    again, seam = read_file(tmp_path / "rows", file.close())
+    assert seam == b"a seam"
+    assert not list(tmp_path.iterdir())
     assert [name for name, _ in again] == [name for name, _ in batches]
     for (_, one), (_, other) in zip(again, batches, strict=True):
+        assert isinstance(one, pa.RecordBatch)
         assert one.equals(other)
         assert one.schema.equals(other.schema)
 
