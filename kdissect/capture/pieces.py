@@ -53,6 +53,9 @@ class Piece(NamedTuple):
     pcapng interfaces and secrets; None: the piece is a whole file, which says it all itself. A
     pipe's `end` is -1, that of a file whose header is not there yet 0. What is cut off at the end
     of a file belongs to its last piece.
+
+    A piece that is not `is_counted` was guessed (see `guessed`): number and ordinal are larger than
+    those of all pieces before it, but by too much; and where it ends, reading may not come to.
     """
 
     path: str
@@ -67,6 +70,19 @@ class Piece(NamedTuple):
     earliest_ns: int = -1
     latest_ns: int = -1
     layout: Layout | None = None
+    is_counted: bool = True
+
+
+class Reached(NamedTuple):
+    """Where reading a piece came to: the next record, -1 where none starts; what is known there.
+
+    `ordinal` and `number` are those of the next packet.
+    """
+
+    offset: int
+    layout: Layout
+    number: int
+    ordinal: int
 
 
 def plan(paths: Iterable[str | os.PathLike[str]], size: int = PIECE_SIZE) -> list[Piece]:
@@ -93,6 +109,22 @@ def iter_pieces(paths: Iterable[str | os.PathLike[str]], size: int = PIECE_SIZE)
         if ordinal < 0:
             ordinal = 1
             counted_from = capture + 1
+
+
+def plan_from(piece: Piece, end: int, size: int = PIECE_SIZE) -> list[Piece]:
+    """A file from the start of a piece up to `end` in pieces, found by reading it."""
+    scanner = _resume(piece)
+    scanner.counts_only = True
+    whole = piece._replace(end=end, is_last=True)
+
+    def reads() -> Iterator[int]:
+        at = whole.start
+        for data in _read_bytes(whole, min(size, CHUNK_SIZE)):
+            scanner.feed(data)
+            at += len(data)
+            yield at
+
+    return list(_cut_reads(whole, scanner, reads(), size))
 
 
 def are_in_turn(pieces: Sequence[Piece]) -> bool:
@@ -133,6 +165,8 @@ class PieceReader:
         self.problems: list[Problem] = []
         # Contents of the Decryption Secrets blocks of the file up to what was read so far.
         self.secrets: Sequence[Secrets] = ()
+        # When all was read; not of a whole file.
+        self.reached: Reached | None = None
         self._chunk_size = chunk_size
 
     def __iter__(self) -> Iterator[list[Packet]]:
@@ -177,7 +211,14 @@ class PieceReader:
             batch = scanner.finish()
             self._take(scanner)
             yield batch
-        elif scanner.record_start != piece.end:
+        self.reached = Reached(
+            scanner.record_start,
+            scanner.layout,
+            scanner.number + 1,
+            scanner.first_ordinal + scanner.number + 1,
+        )
+        is_there = piece.is_last or scanner.record_start == piece.end
+        if piece.is_counted and not is_there:
             raise CaptureError(f"{piece.path}: no longer the file that was cut into pieces")
 
     def _take(self, scanner: AnyScanner) -> None:
@@ -217,13 +258,28 @@ def _cut_plain(
     """The same for an open file that is neither compressed nor a pipe."""
     scanner.counts_only = True
     scanner.first_ordinal = whole.ordinal - 1
-    piece = whole
+    yield from _cut_reads(whole, scanner, _reads(file), size)
+    return scanner.first_ordinal + scanner.number + 1
+
+
+def _reads(file: CaptureFile) -> Iterator[int]:
+    """Read on; how many bytes were read."""
     while file.read() is not None:
+        yield file.bytes_done
+
+
+def _cut_reads(
+    whole: Piece, scanner: AnyScanner, reads: Iterator[int], size: int
+) -> Iterator[Piece]:
+    """The pieces of what a scanner is fed with each of the reads, which give how far they came."""
+    piece = whole
+    done = whole.start
+    for done in reads:  # noqa: B007  # the last is used
         at = scanner.record_start
         if at < 0:
             continue
         if piece.layout is None:
-            piece = piece._replace(layout=_first_layout(scanner))
+            piece = piece._replace(layout=first_layout(scanner.layout))
         if at - piece.start >= size and at < whole.end:
             yield _with_times(piece, scanner)._replace(end=at, is_last=False)
             piece = piece._replace(
@@ -233,8 +289,7 @@ def _cut_plain(
                 last_time_ns=scanner.last_time_ns,
                 layout=scanner.layout,
             )
-    yield _with_times(piece, scanner)._replace(end=file.bytes_done)
-    return scanner.first_ordinal + scanner.number + 1
+    yield _with_times(piece, scanner)._replace(end=done)
 
 
 def _with_times(piece: Piece, scanner: AnyScanner) -> Piece:
@@ -251,25 +306,30 @@ def _is_unread(piece: Piece) -> bool:
     return piece.layout is None and piece.end != 0
 
 
-def _first_layout(scanner: AnyScanner) -> Layout:
+def first_layout(layout: Layout) -> Layout:
     """What is known at the start of a file: in pcapng, nothing but the byte order."""
-    layout = scanner.layout
     if isinstance(layout, PcapLayout):
         return layout
     return SectionLayout(layout.is_big_endian, (), (), 0)
 
 
+def resumed(layout: Layout | None, capture: int = 0, is_start: bool = False) -> AnyScanner:
+    """A scanner of file number `capture` behind what said the layout, or at the very start."""
+    scanner: AnyScanner
+    if isinstance(layout, PcapLayout):
+        scanner = PcapScanner(capture)
+        if not is_start:
+            scanner.resume(layout)
+    else:
+        scanner = PcapngScanner(capture)
+        if not is_start and layout is not None:
+            scanner.resume(layout)
+    return scanner
+
+
 def _resume(piece: Piece) -> AnyScanner:
     """The scanner as it was when it came to the start of the piece."""
-    scanner: AnyScanner
-    if isinstance(piece.layout, PcapLayout):
-        scanner = PcapScanner(piece.capture)
-        if piece.start > 0:
-            scanner.resume(piece.layout)
-    else:
-        scanner = PcapngScanner(piece.capture)
-        if piece.start > 0 and piece.layout is not None:
-            scanner.resume(piece.layout)
+    scanner = resumed(piece.layout, piece.capture, piece.start == 0)
     scanner.start_at(piece.start, piece.number, piece.ordinal, piece.last_time_ns)
     return scanner
 

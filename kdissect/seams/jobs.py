@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from kdissect.capture.pieces import Piece
+from kdissect.capture.pieces import Piece, plan_from
+from kdissect.errors import CaptureError
 from kdissect.pipeline import Options
 from kdissect.seams.crew import Crew
 from kdissect.seams.piece import PieceRows, PieceRun
@@ -34,7 +35,7 @@ class Shared:
 
     def __init__(
         self,
-        pieces: Sequence[Piece],
+        pieces: list[Piece],
         options: Options,
         captures: Sequence[str],
         crew: Crew,
@@ -52,6 +53,8 @@ class Shared:
         self.next_given = 0
         self.next_taken = 0
         self.answers: dict[int, Any] = {}
+        # Nothing is guessed any more.
+        self.is_planned = False
 
     def __iter__(self) -> Iterator[PieceRows]:
         with tempfile.TemporaryDirectory(prefix="kdissect-") as self.directory, self.crew:
@@ -61,12 +64,36 @@ class Shared:
             while self.next_taken < len(self.pieces):
                 self._serve(0)
                 if self.next_taken in self.answers:
-                    yield self._taken(self.answers.pop(self.next_taken))
-                    self.next_taken += 1
+                    rows = self._taken(self.answers.pop(self.next_taken))
+                    if self._fits(rows.seam):
+                        yield rows
+                        self.next_taken += 1
+                    else:
+                        self._plan_again()
                 elif self._has_more():
                     self._dissect(self._next())
                 else:
                     self._serve(None)
+
+    def _fits(self, seam: Seam) -> bool:
+        """Whether the piece ends where the next one, which may be guessed, begins."""
+        reached = seam.reached
+        if seam.piece.is_last or seam.piece.is_counted or reached is None:
+            return True
+        following = self.pieces[self.next_taken + 1]
+        return (reached.offset, reached.layout) == (following.start, following.layout)
+
+    def _plan_again(self) -> None:
+        """From the piece to be taken on the places are not where they were guessed: find them."""
+        wrong = self.pieces[self.next_taken]
+        if self.is_planned:
+            raise CaptureError(f"{wrong.path}: no longer the file that was cut into pieces")
+        self.is_planned = True
+        end = self.pieces[-1].end
+        # What is begun or done of those behind does not count: nobody takes it.
+        self.next_given = self.next_taken = len(self.pieces)
+        self.answers.clear()
+        self.pieces += plan_from(wrong, end)
 
     def _has_more(self) -> bool:
         """Whether there is a piece to begin with, and not too many are begun."""
@@ -81,7 +108,8 @@ class Shared:
         """Take what workers have done, and give them more; wait for it `timeout` seconds."""
         for worker, (number, answer) in self.crew.receive(timeout):
             self.given[worker] -= 1
-            self.answers[number] = answer
+            if number >= self.next_taken:
+                self.answers[number] = answer
         # This process has the first to do: nobody has to wait for another then.
         if self.next_given == 0:
             return

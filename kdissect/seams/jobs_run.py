@@ -22,13 +22,12 @@ class JobsRun:
     """As `Run`, of files whose pieces this process and those of `crew` dissect, which end then."""
 
     def __init__(
-        self, paths: Sequence[str], pieces: Sequence[Piece], options: Options, crew: Crew
+        self, paths: Sequence[str], pieces: list[Piece], options: Options, crew: Crew
     ) -> None:
         self.options = options
         for name in options.tables:
             check_columns(name, options.columns.get(name, ()))
         self.crew = crew
-        self.pieces = pieces
         rows = Shared(pieces, options, paths, crew, self._names)
         self.bytes_total = sum(Path(path).stat().st_size for path in paths)
         self.bytes_done = 0
@@ -69,8 +68,9 @@ class JobsRun:
         return self.together.stitcher.dissector.exchanges.names
 
     def _noted(self, rows: Iterable[PieceRows]) -> Iterator[PieceRows]:
-        for piece, one in zip(self.pieces, rows, strict=True):
+        for one in rows:
             yield one
+            piece = one.seam.piece
             self.bytes_done += piece.end - piece.start
             if self.options.progress is not None:
                 self.options.progress(self.bytes_done, self.bytes_total)

@@ -99,7 +99,10 @@ class PieceRun:
         names = dissector.exchanges.names
         bodies = dissector.exchanges.bodies
         problems = tuple(edges.of_packets)
-        seam = empty_seam(self.piece, problems, totals_of(dissector), int(dissector.latest_ns))
+        latest_ns = int(dissector.latest_ns)
+        seam = empty_seam(
+            self.piece, problems, totals_of(dissector), latest_ns, self.reader.reached
+        )
         if is_whole:
             return seam
         return seam._replace(

@@ -2,22 +2,24 @@
 
 import os
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kdissect.capture.files import Source, open_captures
+from kdissect.capture.guessed import guess_pieces, look_at
 from kdissect.capture.opened import STDIN
-from kdissect.capture.pieces import are_in_turn, plan
+from kdissect.capture.pieces import Piece, are_in_turn, plan
 from kdissect.pipeline import Options, Run
 from kdissect.seams.crew import Crew, is_worthwhile, wanted_jobs
 
 if TYPE_CHECKING:
     from kdissect.seams.jobs_run import JobsRun
 
-# What is dissected twice at an edge is about a message of each connection; the rows of a piece wait
-# in memory for those before them.
 SMALLEST_PIECE: Final = 16 << 20
-LARGEST_PIECE: Final = 128 << 20
+LARGEST_PIECE: Final = 512 << 20
+SMALLEST_PACKETS: Final = 96 << 10
+LARGEST_PACKETS: Final = 256 << 10
 
 
 def make_run(
@@ -50,12 +52,24 @@ def shared_run(
     # What several processes need would take one a tenth of its start-up.
     from kdissect.seams.jobs_run import JobsRun
 
-    pieces = plan(paths, piece_size(total, jobs))
-    is_one = len(pieces) < 2 or any(piece.layout is None and piece.end for piece in pieces)
-    if is_one or not are_in_turn(pieces):
-        # Some are compressed, and can be read from their beginning only; or they overlap in time.
-        return None
-    return JobsRun(paths, pieces, options, crew or Crew(jobs - 1))
+    pieces = find_pieces(paths, total, jobs)
+    return JobsRun(paths, pieces, options, crew or Crew(jobs - 1)) if pieces else None
+
+
+def find_pieces(paths: Sequence[str], total: int, jobs: int) -> list[Piece]:
+    """The pieces of the files; none where they cannot be cut, or overlap in time."""
+    look = look_at(paths[0])
+    if look is None:
+        return []
+    sizes = piece_sizes(total, look.packet_size, jobs)
+    if len(paths) == 1:
+        pieces = guess_pieces(paths[0], look, list(accumulate(sizes))[:-1])
+        if len(pieces) > 1:
+            return pieces
+    pieces = plan(paths, max(sizes))
+    if len(pieces) < 2 or any(piece.layout is None and piece.end for piece in pieces):
+        return []
+    return pieces if are_in_turn(pieces) else []
 
 
 def file_paths(source: Source | Sequence[Source]) -> list[str]:
@@ -76,6 +90,20 @@ def is_pipe(path: str | os.PathLike[str]) -> bool:
     return there.exists() and not there.is_file() and not there.is_dir()
 
 
-def piece_size(total: int, jobs: int) -> int:
-    """Pieces so large that their edges cost little, and enough of them for all processes."""
-    return max(SMALLEST_PIECE, min(LARGEST_PIECE, total // (jobs * 2) + 1))
+def piece_sizes(total: int, packet_size: int, jobs: int) -> list[int]:
+    """Bytes of one piece after the other.
+
+    Large, as an edge costs about a message of each connection; smaller towards the end, where
+    processes would wait for the one with the last; and of so many packets at most, as rows are made
+    of packets and wait in memory, or on disk, for those before them.
+    """
+    largest = max(SMALLEST_PIECE, min(LARGEST_PIECE, LARGEST_PACKETS * packet_size))
+    smallest = max(SMALLEST_PIECE, min(largest, SMALLEST_PACKETS * packet_size))
+    sizes = []
+    while total > 0:
+        size = max(smallest, min(largest, total // (jobs * 2)))
+        if total - size < smallest:
+            size = total
+        sizes.append(size)
+        total -= size
+    return sizes

@@ -12,7 +12,7 @@ import pyarrow as pa
 from kdissect import stage_values
 from kdissect.capture.blocks import Secrets
 from kdissect.capture.layouts import InterfaceLayout, PcapLayout, SectionLayout
-from kdissect.capture.pieces import Piece
+from kdissect.capture.pieces import Piece, Reached
 from kdissect.edges import Ended, Head
 from kdissect.errors import KdissectError, Problem
 from kdissect.exchanges.exchange import Exchange
@@ -88,7 +88,7 @@ class Seam(NamedTuple):
     `inside_ended` of all that began and ended in the piece. Rings, names, group protocols and fetch
     sessions are as the piece has left them. `problems` are of reading and of packets, `link_types`
     those of packets that are not looked into. `latest_ns` is the time of the last segment, -1
-    without any.
+    without any. `reached` is where reading came to, None for a whole file.
     """
 
     version: int
@@ -115,6 +115,7 @@ class Seam(NamedTuple):
     waiting: tuple[Exchange, ...]
     totals: Totals
     latest_ns: int
+    reached: Reached | None
 
     def to_bytes(self) -> bytes:
         """For another process, machine or day; `from_bytes` reads it."""
@@ -146,17 +147,23 @@ class Seam(NamedTuple):
         return cls.from_bytes(batch["content"][0].as_py())
 
 
-def empty_seam(piece: Piece, problems: tuple[Problem, ...], totals: Totals, latest_ns: int) -> Seam:
+def empty_seam(
+    piece: Piece,
+    problems: tuple[Problem, ...],
+    totals: Totals,
+    latest_ns: int,
+    reached: Reached | None,
+) -> Seam:
     """The seam of a piece all of which is left open."""
     return Seam(
         VERSION, piece, True, (), (), (), (), (), (), (), (), frozenset(), problems,
         frozenset(), {}, (), (), (0, 0),
-        {}, {}, {}, (), totals, latest_ns,
+        {}, {}, {}, (), totals, latest_ns, reached,
     )  # fmt: skip
 
 
 stage_values.allow(
-    Piece, Open, Left, Totals, Counted, PcapLayout, InterfaceLayout, SectionLayout, Secrets
+    Piece, Reached, Open, Left, Totals, Counted, PcapLayout, InterfaceLayout, SectionLayout, Secrets
 )
 stage_values.allow_stage(Head, lambda: Head(stage_values.NO_CONNECTION))
 stage_values.allow_stage(

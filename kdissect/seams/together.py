@@ -7,6 +7,7 @@ import pyarrow as pa
 from kdissect.capture.pieces import read_piece
 from kdissect.pipeline import Balance, Options
 from kdissect.seams.corrections import Corrections
+from kdissect.seams.numbering import Numbering
 from kdissect.seams.piece import PieceRows, made_columns
 from kdissect.seams.stitch import FindSecrets, Reread, Stitcher
 from kdissect.tables.batches import BatchBuilder
@@ -30,6 +31,7 @@ class Together:
         self.pieces = pieces
         self.options = options
         self.stitcher = Stitcher(options, reread, find_secrets)
+        self.numbering = Numbering()
         names = self.stitcher.dissector.exchanges.names
         self.builders = {
             name: BatchBuilder(TABLES[name], captures, names, options.columns.get(name))
@@ -44,7 +46,13 @@ class Together:
         }
 
     def __iter__(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        for name, batch in self._as_numbered():
+            yield name, self.numbering.apply(batch)
+
+    def _as_numbered(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The rows with numbers and ids as the pieces have them."""
         for rows in self.pieces:
+            self.numbering.add(rows.seam)
             corrections = self.stitcher.add(rows.seam)
             yield from self._corrected(rows, corrections)
             yield from self._own_rows(self.options.batch_rows)
