@@ -107,6 +107,8 @@ def find_record(data: bytes, layout: Layout, offset: int, time_ns: int) -> int:
     scanner = at_place(layout, offset - len(NO_RECORD), time_ns)
     scanner.feed(NO_RECORD)
     scanner.feed(data)
+    # It would wait for more before it says anything.
+    scanner.finish()
     if not scanner.problems:
         return -1
     return scanner.problems[0].bytes - len(NO_RECORD)

@@ -102,8 +102,8 @@ def piece_sizes(total: int, packet_size: int, jobs: int) -> list[int]:
     sizes = []
     while total > 0:
         size = max(smallest, min(largest, total // (jobs * 2)))
-        if total - size < smallest:
-            size = total
+        if total < 2 * smallest:
+            size = total if total < smallest * 3 // 2 else -(-total // 2)
         sizes.append(size)
         total -= size
     return sizes

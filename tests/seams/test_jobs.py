@@ -9,7 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kdissect.capture.files import Source
+from kdissect.capture import guessed
+from kdissect.capture.files import Source, open_captures
+from kdissect.capture.guessed import guess_pieces, look_at
+from kdissect.capture.pcap import NANOSECONDS
 from kdissect.capture.pieces import Piece, plan
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.pipeline import Options, Run
@@ -17,11 +20,12 @@ from kdissect.seams import crew, jobs, runs
 from kdissect.seams.crew import Crew, early_crew
 from kdissect.seams.jobs import Shared
 from kdissect.seams.jobs_run import JobsRun
-from kdissect.seams.runs import make_run, piece_size
+from kdissect.seams.runs import find_pieces, make_run, piece_sizes
 from kdissect.seams.together import Together
 from kdissect.seams.travelling import BatchFile, read_file
 from kdissect.seams.worker import Task
 from kdissect.writing import write
+from tests.capture.writers import Captured, make_pcap
 from tests.seams.law import CAPTURES, OPTIONS, sorted_rows, whole
 
 LARGE = str(CAPTURES / "cluster-4.3.1.pcapng")
@@ -31,6 +35,8 @@ LARGE = str(CAPTURES / "cluster-4.3.1.pcapng")
 def small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crew, "WORTHWHILE_BYTES", 100_000)
     monkeypatch.setattr(runs, "SMALLEST_PIECE", 50_000)
+    monkeypatch.setattr(runs, "SMALLEST_PACKETS", 1)
+    monkeypatch.setattr(guessed, "LOOK", 20_000)
 
 
 @pytest.mark.usefixtures("small_is_large")
@@ -40,6 +46,47 @@ def test_two_processes_give_the_rows_of_one() -> None:
     expected = whole([LARGE])
     assert sorted_rows(run) == expected.tables
     assert run.balance == expected.balance
+
+
+@pytest.mark.usefixtures("small_is_large")
+@pytest.mark.parametrize("name", ["cluster-3.9.1.pcapng", "groups-4.3.1.pcapng"])
+def test_guessed_pieces_give_the_rows_of_the_whole(name: str) -> None:
+    path = str(CAPTURES / name)
+    pieces = find_pieces([path], Path(path).stat().st_size, 4)
+    assert len(pieces) > 2
+    assert not any(piece.is_counted for piece in pieces)
+    expected = whole([path])
+    run = Together(Shared(pieces, OPTIONS, [path], Crew(0), dict), OPTIONS, [path])
+    assert sorted_rows(run) == expected.tables
+    assert run.balance == expected.balance
+
+
+@pytest.mark.usefixtures("small_is_large")
+def test_wrong_guesses_give_the_rows_of_the_whole(tmp_path: Path) -> None:
+    with open_captures(CAPTURES / "groups-4.3.1.pcapng") as capture:
+        real = [packet for batch in capture for packet in batch]
+    kept = [
+        Captured(one.data[one.start : one.end], one.time_ns, one.original_length) for one in real
+    ]
+    # A packet of another kind with a capture in it, where the second piece would begin.
+    inner = make_pcap(kept[:300], magic=NANOSECONDS, link_type=1)[24:]
+    middle = len(kept) // 2
+    stuffed = [*kept[:middle], Captured(inner, kept[middle].time_ns), *kept[middle:]]
+    path = tmp_path / "stuffed.pcap"
+    path.write_bytes(make_pcap(stuffed, magic=NANOSECONDS, link_type=1))
+    look = look_at(str(path))
+    assert look is not None
+    before = len(make_pcap(kept[:middle], magic=NANOSECONDS))
+    places = [before // 2, before + len(inner) // 2, before + len(inner) + 30_000]
+    pieces = guess_pieces(str(path), look, places)
+    assert len(pieces) == 4
+    expected = whole([str(path)])
+    for workers in (0, 1):
+        shared = Shared(list(pieces), OPTIONS, [str(path)], Crew(workers), dict)
+        run = Together(shared, OPTIONS, [str(path)])
+        assert sorted_rows(run) == expected.tables
+        assert run.balance == expected.balance
+        assert shared.is_planned
 
 
 @pytest.mark.usefixtures("small_is_large")
@@ -67,6 +114,8 @@ def test_small_files_pipes_and_strict_runs_are_read_by_one_process(
     assert kind_of(LARGE, Options(jobs=2)) is Run
     monkeypatch.setattr(crew, "WORTHWHILE_BYTES", 1)
     monkeypatch.setattr(runs, "SMALLEST_PIECE", 50_000)
+    monkeypatch.setattr(runs, "SMALLEST_PACKETS", 1)
+    monkeypatch.setattr(guessed, "LOOK", 20_000)
     assert kind_of(LARGE, Options(jobs=1)) is Run
     assert kind_of(LARGE, Options(jobs=2, strict=True)) is Run
     with Path(LARGE).open("rb") as file:
@@ -200,7 +249,11 @@ def test_batches_of_several_tables_travel_in_one_file(tmp_path: Path) -> None:
         assert one.schema.equals(other.schema)
 
 
-def test_pieces_are_neither_tiny_nor_huge() -> None:
-    assert piece_size(64 << 20, 2) == (16 << 20) + 1
-    assert piece_size(10 << 30, 2) == runs.LARGEST_PIECE
-    assert piece_size(65 << 20, 64) == runs.SMALLEST_PIECE
+def test_pieces_are_large_at_first_and_of_so_many_packets_at_most() -> None:
+    large, small = 1200, 150
+    assert [size >> 20 for size in piece_sizes(64 << 20, small, 2)] == [16, 16, 16, 16]
+    assert [size >> 20 for size in piece_sizes(1 << 30, large, 2)] == [256, 192, 144, 112, 112, 103, 103]
+    assert max(piece_sizes(10 << 30, large, 2)) == 300 << 20
+    assert max(piece_sizes(10 << 30, small, 2)) == (256 << 10) * 150
+    assert max(piece_sizes(10 << 30, 60_000, 2)) == runs.LARGEST_PIECE
+    assert sum(piece_sizes(10_000_000_001, small, 16)) == 10_000_000_001
