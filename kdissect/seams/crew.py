@@ -20,7 +20,7 @@ from kdissect.errors import KdissectError
 # Less than this is dissected before another process has begun.
 WORTHWHILE_BYTES: Final = 64 << 20
 # From here on nobody has to ask for it.
-ALWAYS_BYTES: Final = 256 << 20
+ALWAYS_BYTES: Final = 2 << 30
 # What the first bytes of captures that can be cut are: pcap of either byte order, with µs, ns and
 # longer headers, and pcapng.
 CUTTABLE: Final = (
