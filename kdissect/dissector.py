@@ -13,7 +13,7 @@ from kdissect.exchanges.naming import NameWait
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.exchanges.sides import decide_sides
 from kdissect.exchanges.sniffing import Sniffer
-from kdissect.frames import Frames
+from kdissect.frames import GIVES_FRAME, WANTS_CUTTING, Frames
 from kdissect.limits import Limits
 from kdissect.messages.batches import Batch
 from kdissect.messages.facts import Partition
@@ -37,8 +37,8 @@ from kdissect.packets.decoder import PacketDecoder
 from kdissect.packets.fragments import Fragments
 from kdissect.packets.segment import Segment
 from kdissect.protocol.readers import NULL
-from kdissect.streams.connections import Streams
-from kdissect.streams.events import INSIDE, JOINED, MET, Connection, End, Event
+from kdissect.streams.connections import GIVES_CHUNK, WANTS_CARE, Streams
+from kdissect.streams.events import INSIDE, JOINED, MET, Chunk, Connection, End, Event
 from kdissect.tables.body_rows import BodyRows, MemberRows
 from kdissect.tables.rows import (
     BatchRows,
@@ -159,8 +159,12 @@ class Dissector:
                 self._late()
             if segment is None:
                 continue
-            for event in streams.feed(segment):
-                self._event(event)
+            step = streams.step(segment)
+            if step == GIVES_CHUNK:
+                self._chunk(streams.chunk)
+            elif step == WANTS_CARE:
+                for event in streams.feed_with_care(segment):
+                    self._event(event)
         self.packets += len(packets)
         self._take_problems()
 
@@ -286,6 +290,21 @@ class Dissector:
             "bodies": self.body_rows,
             "problems": self.problem_rows,
         }
+
+    def _chunk(self, chunk: Chunk) -> None:
+        """The common event, as `_event` would take it."""
+        if not chunk.connection.clear_directions >> chunk.direction & 1:
+            for inner in self.tls.feed(chunk):
+                self._clear_event(inner)
+            return
+        step = self.frames.step(chunk)
+        if step == GIVES_FRAME:
+            for exchange in self.exchanges.feed(self.frames.frame):
+                self._exchange(exchange)
+        elif step == WANTS_CUTTING:
+            for frame in self.frames.cut(chunk):
+                for exchange in self.exchanges.feed(frame):
+                    self._exchange(exchange)
 
     def _event(self, event: Event) -> None:
         if event.connection.clear_directions >> event.direction & 1 and not isinstance(event, End):

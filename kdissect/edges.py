@@ -24,7 +24,7 @@ from kdissect.exchanges.memory import ConnectionState
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.frames import IN_BODY, Frames
 from kdissect.join_state import NOTHING_COUNTED, Cuttings, counted, join_state
-from kdissect.packets.segment import ACK, SYN, Segment
+from kdissect.packets.segment import ACK, SYN, Segment, flow_of
 from kdissect.streams.connections import Streams, own_copy, reverse_flow
 from kdissect.streams.copies import RECENT_SEGMENTS
 from kdissect.streams.events import JOINED, MET, MUTED, SHARED_PAST, Connection
@@ -153,7 +153,7 @@ class Edges:
                 self._opened(connection, segment)
         if self.open == 0:
             return None
-        head = self.heads.get(segment.flow)
+        head = self.heads.get(flow_of(segment))
         if head is None or head.is_joined or head.is_cut:
             return None
         self._keep(head, segment)

@@ -43,10 +43,17 @@ MAX_HELD: Final = 128 << 20
 MAX_FAILURES: Final = 8  # impossible sizes before a direction is ignored
 TRUSTED_FRAMES: Final = 16  # frames in a row after which earlier failures are forgiven
 
+NUMBER_OF_PLACES: Final = 1024  # a power of two
+
 SEARCHING: Final = 0
 AT_SIZE: Final = 1
 IN_BODY: Final = 2
 IGNORED: Final = 3
+
+# What `step` gives.
+WANTS_CUTTING: Final = 0
+NO_FRAME: Final = 1
+GIVES_FRAME: Final = 2
 
 
 @mypyc_attr(acyclic=True, free_list_len=1)
@@ -185,12 +192,13 @@ class Cutting:
 class Frames:
     """All connections' frames; `problems` grows until the owner takes it away.
 
-    The list that `feed` gives may be shared: do not change it.
+    The list that `feed` gives may be shared: do not change it. In a hurry, give chunks to `step`,
+    and to `cut` only where it says so.
     """
 
     __slots__ = (
         "problems", "_probe", "_max_frame_size", "_max_held", "_held", "_waiting", "_max_waiting",
-        "_from_opener", "_from_accepter", "_counts", "_told",
+        "_from_opener", "_from_accepter", "_counts", "_told", "_nobody", "_places", "frame",
     )  # fmt: skip
 
     def __init__(
@@ -212,37 +220,62 @@ class Frames:
         self._told: set[Connection] = set()
         self._from_opener: dict[Connection, Cutting] = {}
         self._from_accepter: dict[Connection, Cutting] = {}
+        # Cuttings that are found without looking up their connection.
+        nowhere = Connection(-1, 0, b"", 0, 0)
+        self._nobody = Cutting(nowhere, OPENER)
+        self._places = [self._nobody] * NUMBER_OF_PLACES
+        # Of the last `step` that gave one.
+        self.frame = Frame(nowhere, OPENER, 0, 0, b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
         self._counts: dict[Connection, tuple[tuple[int, int], tuple[int, int]]] = {}
 
     def feed(self, event: Event) -> list[Frame]:
         """The frames that the event completes, in order."""
         if isinstance(event, Chunk):
-            cutting = self._cutting(event)
-            start = event.start
-            length = event.end - start
-            if cutting.state == IN_BODY and length < cutting.wanted and not cutting.is_holed:
-                cutting.wanted -= length
-                cutting.framed += length
-                self._keep(cutting, event.data[start : event.end], event)
-                return NOTHING
-            if (
-                cutting.state == AT_SIZE
-                and cutting.held == 0
-                and 8 <= length <= self._max_frame_size
-                and read_i64_be(event.data, start) >> 32 == length - 4
-            ):
-                # Exactly one frame.
-                cutting.framed += length
-                cutting.frames_since_found += 1
-                return [cutting.whole(event)]
-            frames: list[Frame] = []
-            self._cut(cutting, event, start, frames)
-            return frames
+            step = self.step(event)
+            if step == WANTS_CUTTING:
+                return self.cut(event)
+            return [self.frame] if step == GIVES_FRAME else NOTHING
         if isinstance(event, Gap):
-            return self._gap(self._cutting(event), event)
+            return self._gap(self._cutting(event.connection, event.direction), event)
         if isinstance(event, End):
             return self._end(event)
         return NOTHING
+
+    def step(self, chunk: Chunk) -> i64:
+        """The common chunk: exactly one frame, or more of one that is not complete yet.
+
+        GIVES_FRAME: `frame` is complete. NO_FRAME. WANTS_CUTTING: it is another one, for `cut`.
+        """
+        cutting = self._cutting(chunk.connection, chunk.direction)
+        start = chunk.start
+        length = chunk.end - start
+        if cutting.state == IN_BODY and length < cutting.wanted and not cutting.is_holed:
+            cutting.wanted -= length
+            cutting.framed += length
+            if self._held + length > self._max_held:
+                self._let_go(cutting, length, chunk)
+                return NO_FRAME
+            cutting.parts.append(chunk.data[start : chunk.end])
+            cutting.held += length
+            self._held += length
+            return NO_FRAME
+        if (
+            cutting.state == AT_SIZE
+            and cutting.held == 0
+            and 8 <= length <= self._max_frame_size
+            and read_i64_be(chunk.data, start) >> 32 == length - 4
+        ):
+            cutting.framed += length
+            cutting.frames_since_found += 1
+            self.frame = cutting.whole(chunk)
+            return GIVES_FRAME
+        return WANTS_CUTTING
+
+    def cut(self, chunk: Chunk) -> list[Frame]:
+        """The frames that a chunk completes, in order, when `step` says so."""
+        frames: list[Frame] = []
+        self._cut(self._cutting(chunk.connection, chunk.direction), chunk, chunk.start, frames)
+        return frames
 
     def settle(self, end: End) -> list[Frame]:
         """The frames that are found in what waits of one direction of a connection that ends.
@@ -279,6 +312,7 @@ class Frames:
     ) -> None:
         """A connection that another `Frames` has brought forward."""
         opener, accepter = cuttings
+        self._leave_places(connection)
         if opener is not None:
             self._from_opener[connection] = opener
         if accepter is not None:
@@ -298,14 +332,26 @@ class Frames:
                     self._held -= cutting.held
         self._from_opener.pop(connection, None)
         self._from_accepter.pop(connection, None)
+        self._leave_places(connection)
 
-    def _cutting(self, event: Event) -> Cutting:
-        table = self._from_opener if event.direction == OPENER else self._from_accepter
-        cutting = table.get(event.connection)
-        if cutting is None:
-            cutting = Cutting(event.connection, event.direction)
-            table[event.connection] = cutting
-        return cutting
+    def _cutting(self, connection: Connection, direction: i64) -> Cutting:
+        at = (connection.id << 1 | direction) & (NUMBER_OF_PLACES - 1)
+        cutting = self._places[at]
+        if cutting.connection is connection and cutting.direction == direction:
+            return cutting
+        table = self._from_opener if direction == OPENER else self._from_accepter
+        found = table.get(connection)
+        if found is None:
+            found = Cutting(connection, direction)
+            table[connection] = found
+        self._places[at] = found
+        return found
+
+    def _leave_places(self, connection: Connection) -> None:
+        """The cuttings of the connection are to be looked up again."""
+        at = connection.id << 1 & (NUMBER_OF_PLACES - 1)
+        self._places[at] = self._nobody
+        self._places[at + 1] = self._nobody
 
     def _cut(self, cutting: Cutting, chunk: Chunk, at: i64, frames: list[Frame]) -> None:
         """Take ``chunk.data[at : chunk.end]``."""
@@ -397,13 +443,17 @@ class Frames:
         """Put bytes to the body, unless too much is held already."""
         size: i64 = len(part)
         if self._held + size > self._max_held:
-            cutting.is_holed = True
-            text = f"{self._held} bytes of incomplete frames are held: the rest of one is dropped"
-            self._report("frame-held-limit", text, cutting.wanted + size, chunk)
+            self._let_go(cutting, size, chunk)
             return
         cutting.parts.append(part)
         cutting.held += size
         self._held += size
+
+    def _let_go(self, cutting: Cutting, size: i64, chunk: Chunk) -> None:
+        """Too much is held: the body has a hole from here on, first of `size` bytes."""
+        cutting.is_holed = True
+        text = f"{self._held} bytes of incomplete frames are held: the rest of one is dropped"
+        self._report("frame-held-limit", text, cutting.wanted + size, chunk)
 
     def _complete(
         self, cutting: Cutting, end_time_ns: i64, end_packet: i64, frames: list[Frame]
@@ -574,6 +624,7 @@ class Frames:
         connection = end.connection
         opener = self._from_opener.pop(connection, None)
         accepter = self._from_accepter.pop(connection, None)
+        self._leave_places(connection)
         self._told.discard(connection)
         framed = [0, 0]
         skipped = [0, 0]

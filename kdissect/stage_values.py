@@ -130,7 +130,7 @@ MADE: Final[dict[int, Callable[..., Any]]] = {
 MADE_FIELDS: Final = {
     NUMBERS[Segment]: (
         "number", "ordinal", "capture", "time_ns", "flow", "sequence", "acknowledgment", "flags",
-        "window", "data", "start", "end", "payload_length", "header", "ip_id",
+        "window", "data", "start", "end", "payload_length", "header", "ip_id", "addresses", "ports",
     ),
     NUMBERS[Mark]: ("stream", "numbers", "identity", "state", "options", "time_ns"),
 }  # fmt: skip

@@ -75,6 +75,8 @@ ILLEGAL_SASL_STATE: Final = 34
 # Kafka of any release: 0.7 where the bytes say so, the drafts of 2012 never.
 AUTO: Final = -1
 
+NUMBER_OF_PLACES: Final = 1024  # a power of two
+
 _NOTHING: Final[list[Exchange]] = []
 
 
@@ -113,7 +115,8 @@ class Exchanges:
         self.bodies = BodyReader(self.names, keeps_batches, keeps_records)
         self.fitting = Fitting(self.bodies.plans)
         self.states: dict[int, ConnectionState] = {}
-        self.current: ConnectionState | None = None
+        # States that are found without looking up their connection.
+        self._places: list[ConnectionState | None] = [None] * NUMBER_OF_PLACES
 
     def feed(self, frame: Frame) -> list[Exchange]:
         """The exchanges that this frame completes; the list is the caller's to read only."""
@@ -128,7 +131,7 @@ class Exchanges:
         """The connection is over: its unanswered requests, and what was learnt of it."""
         state = self.state_of(connection)
         self.states.pop(connection.id, None)
-        self.current = None
+        self._places[connection.id & (NUMBER_OF_PLACES - 1)] = None
         left = state.pending[state.pending_head :]
         for exchange in left:
             self._let_go(state, exchange)
@@ -160,7 +163,7 @@ class Exchanges:
     def take_in(self, state: ConnectionState) -> None:
         """The memory of a connection that another `Exchanges` has brought forward."""
         self.states[state.connection.id] = state
-        self.current = None
+        self._places[state.connection.id & (NUMBER_OF_PLACES - 1)] = None
         for frame in [*state.held, *[early.frame for early in state.early]]:
             self.holding.add(frame)
         for exchange in state.pending[state.pending_head :]:
@@ -169,7 +172,7 @@ class Exchanges:
     def forget(self, connection: Connection) -> None:
         """A connection that has been brought forward elsewhere; it held no frames."""
         state = self.states.pop(connection.id, None)
-        self.current = None
+        self._places[connection.id & (NUMBER_OF_PLACES - 1)] = None
         if state is not None:
             for exchange in state.pending[state.pending_head :]:
                 self.holding.remove_request(exchange)
@@ -183,14 +186,15 @@ class Exchanges:
 
     def state_of(self, connection: Connection) -> ConnectionState:
         """The memory of a connection, made when it is asked for first."""
-        current = self.current
-        if current is not None and current.connection is connection:
-            return current
+        at = connection.id & (NUMBER_OF_PLACES - 1)
+        near = self._places[at]
+        if near is not None and near.connection is connection:
+            return near
         state = self.states.get(connection.id)
         if state is None:
             state = self._make_state(connection)
             self.states[connection.id] = state
-        self.current = state
+        self._places[at] = state
         return state
 
     def _make_state(self, connection: Connection) -> ConnectionState:

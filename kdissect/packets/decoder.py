@@ -181,7 +181,7 @@ class PacketDecoder:
             packet.ordinal,
             packet.capture,
             packet.time_ns,
-            data[start + 26 : start + 38],
+            b"",
             numbers >> 32 & U32,
             numbers & U32,
             rest >> 48 & 0xFF,
@@ -192,6 +192,8 @@ class PacketDecoder:
             payload_end - payload_start,
             start + TCP_OFFSET,
             network & 0xFFFF,
+            read_i64_be(data, start + 26),
+            read_i64_be(data, start + 30) & U32,
         )
 
     def decode_rare(self, packet: Packet) -> Segment | None:

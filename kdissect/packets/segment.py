@@ -10,13 +10,17 @@ RST: Final = 0x04
 PSH: Final = 0x08
 ACK: Final = 0x10
 
+NO_FLOW: Final[i64] = -1
+
 
 @mypyc_attr(acyclic=True, free_list_len=1)
 class Segment:
     """One TCP segment: ``data[start:end]`` is its captured payload.
 
     `flow` is source address, destination address, source port, destination port as on the wire:
-    12 bytes for IPv4, 36 for IPv6; it is the key of one direction of a connection.
+    12 bytes for IPv4, 36 for IPv6; it is the key of one direction of a connection. It may be b""
+    until `flow_of` is asked. For IPv4 it is in two numbers too, `addresses` and `ports`; they are
+    NO_FLOW else.
     `payload_length` is what the IP header declares; more than ``end - start`` when the capture cut
     the packet. `sequence` and `acknowledgment` are the raw 32-bit numbers, `flags` the flag byte,
     `window` the unscaled window. Times and numbers are those of the packet. `header` is the index
@@ -25,7 +29,7 @@ class Segment:
 
     __slots__ = (
         "number", "ordinal", "capture", "time_ns", "flow", "sequence", "acknowledgment", "flags",
-        "window", "data", "start", "end", "payload_length", "header", "ip_id",
+        "window", "data", "start", "end", "payload_length", "header", "ip_id", "addresses", "ports",
     )  # fmt: skip
 
     def __init__(
@@ -45,6 +49,8 @@ class Segment:
         payload_length: i64,
         header: i64,
         ip_id: i64,
+        addresses: i64 = NO_FLOW,
+        ports: i64 = NO_FLOW,
     ) -> None:
         self.number = number
         self.ordinal = ordinal
@@ -61,3 +67,13 @@ class Segment:
         self.payload_length = payload_length
         self.header = header
         self.ip_id = ip_id
+        self.addresses = addresses
+        self.ports = ports
+
+
+def flow_of(segment: Segment) -> bytes:
+    """The flow of a segment, cut out when nobody did before."""
+    if not segment.flow:
+        # IPv4 without options: the addresses end where the TCP header starts.
+        segment.flow = segment.data[segment.header - 8 : segment.header + 4]
+    return segment.flow

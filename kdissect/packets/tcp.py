@@ -6,7 +6,7 @@ from librt.strings import read_i64_be
 from mypy_extensions import i64
 
 from kdissect.capture.packet import Packet
-from kdissect.packets.segment import Segment
+from kdissect.packets.segment import NO_FLOW, Segment
 
 TCP_HEADER_SIZE: Final = 20
 U32: Final = 0xFFFFFFFF
@@ -44,4 +44,6 @@ def read_tcp(
         payload_end - start,
         offset,
         ip_id,
+        read_i64_be(addresses, 0) if len(addresses) == 8 else NO_FLOW,
+        read_i64_be(data, offset) >> 32 & U32 if len(addresses) == 8 else NO_FLOW,
     )

@@ -22,7 +22,7 @@ from kdissect.exchanges.fetches import settle_asks
 from kdissect.exchanges.memory import PAST, ConnectionState
 from kdissect.join_state import counted, join_state
 from kdissect.packets.decoder import PacketDecoder
-from kdissect.packets.segment import Segment
+from kdissect.packets.segment import Segment, flow_of
 from kdissect.pipeline import Balance, Options, add_secrets, make_balance, make_dissector
 from kdissect.seams.corrections import Correction, Corrections
 from kdissect.seams.joining import Joined, opened, turned_state
@@ -291,7 +291,7 @@ class _Step:
                 segment = decoder.decode(packet)
                 if segment is None:
                     continue
-                flow = segment.flow
+                flow = flow_of(segment)
                 first = self.fed.get(flow, -1) if self.is_all_again else self.again.get(flow, -2)
                 if first != -2 and segment.ordinal > first:
                     self._replay(segment)

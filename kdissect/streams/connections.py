@@ -10,7 +10,7 @@ A connection begins with its first segment, SYN or not, and ends
   the capture.
 
 All time is packet time. Nothing is known here of what the bytes mean. Longer than other modules:
-the common segment is counted and given out in `feed` itself, without a call into the receiver.
+the common segment is counted and given out in `step` itself, without a call into the receiver.
 """
 
 from collections import deque
@@ -19,7 +19,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from kdissect.errors import Problem
-from kdissect.packets.segment import ACK, FIN, RST, SYN, Segment
+from kdissect.packets.segment import ACK, FIN, NO_FLOW, RST, SYN, Segment, flow_of
 from kdissect.streams.copies import Copies
 from kdissect.streams.events import (
     ACCEPTER,
@@ -56,19 +56,38 @@ EVICTED_SHARE: Final = 16  # one in so many goes when the table is full: sorting
 CONTROL: Final = SYN | FIN | RST | ACK
 NEVER: Final = (1 << 63) - 1
 NOTHING: Final[list[Event]] = []
+# Flows that are found without looking up their bytes; a power of two.
+NUMBER_OF_PLACES: Final = 1024
+
+# What `step` gives.
+WANTS_CARE: Final = 0
+GIVES_NOTHING: Final = 1
+GIVES_CHUNK: Final = 2
+
+
+class Place:
+    """The receiver of the flow that came to this place last; it may be over."""
+
+    __slots__ = ("addresses", "ports", "receiver")
+
+    def __init__(self, nobody: Receiver) -> None:
+        self.addresses: i64 = NO_FLOW
+        self.ports: i64 = NO_FLOW
+        self.receiver = nobody
 
 
 class Streams:
     """All connections of a capture.
 
-    The list that `feed` gives may be shared: do not change it. `problems` grows until the owner
-    takes it away; with `notes_opened`, so does `opened`.
+    The list that `feed` gives may be shared: do not change it. In a hurry, call `step`, and
+    `feed_with_care` only where it says so. `problems` grows until the owner takes it away; with
+    `notes_opened`, so does `opened`.
     """
 
     __slots__ = (
         "problems", "_receivers", "recent", "copies", "_allowance", "_max_connections",
         "_idle_ns", "_max_held", "_sweep_ns", "_due_ns", "_lingering", "_nobody", "notes_opened",
-        "opened",
+        "opened", "chunk", "_places",
     )  # fmt: skip
 
     def __init__(
@@ -94,7 +113,11 @@ class Streams:
         self.notes_opened: bool = False
         self.opened: list[Connection] = []
         # Stands in for the peer of a receiver that is over, so that no cycle is left behind.
-        self._nobody = Receiver(Connection(-1, 0, b"", 0, 0), OPENER, 0, Allowance(0), self.recent)
+        nobody = Receiver(Connection(-1, 0, b"", 0, 0), OPENER, 0, Allowance(0), self.recent)
+        self._nobody = nobody
+        self._places = [Place(nobody) for _ in range(NUMBER_OF_PLACES)]
+        # Of the last `step` that gave one.
+        self.chunk = Chunk(nobody.connection, OPENER, 0, 0, 0, 0, 0, b"", 0, 0)
 
     @property
     def connections(self) -> list[Connection]:
@@ -112,9 +135,36 @@ class Streams:
 
     def feed(self, segment: Segment) -> list[Event]:
         """What became known by one more segment, in order."""
-        receiver = self._receivers.get(segment.flow)
-        if receiver is None:
-            return self._feed_with_care(segment)
+        step = self.step(segment)
+        if step == WANTS_CARE:
+            return self.feed_with_care(segment)
+        return [self.chunk] if step == GIVES_CHUNK else NOTHING
+
+    def step(self, segment: Segment) -> i64:
+        """The common segment: payload in order, or an acknowledgment of what was given out.
+
+        GIVES_CHUNK: `chunk` is what became known. GIVES_NOTHING. WANTS_CARE: it was not looked at
+        but found to be another one, for `feed_with_care`.
+        """
+        addresses = segment.addresses
+        ports = segment.ports
+        place = self._places[
+            (addresses ^ (addresses >> 23) ^ ports ^ (ports >> 9)) & (NUMBER_OF_PLACES - 1)
+        ]
+        receiver = place.receiver
+        if (
+            place.ports != ports
+            or place.addresses != addresses
+            or receiver.is_over
+            or addresses == NO_FLOW
+        ):
+            found = self._receivers.get(flow_of(segment))
+            if found is None:
+                return WANTS_CARE
+            receiver = found
+            place.addresses = addresses
+            place.ports = ports
+            place.receiver = receiver
         connection = receiver.connection
         peer = receiver.peer
         now = segment.time_ns
@@ -129,18 +179,18 @@ class Streams:
             or silent >= self._idle_ns
             or now >= self._due_ns
         ):
-            return self._feed_with_care(segment)
+            return WANTS_CARE
         start = segment.start
         length = segment.end - start
         sequence = receiver.next_sequence
         if segment.payload_length != length:
-            return self._feed_with_care(segment)
+            return WANTS_CARE
         if length > 0:
             if segment.sequence != sequence:
-                return self._feed_with_care(segment)
+                return WANTS_CARE
         elif not receiver.is_new_acknowledgment(segment):
             # Perhaps a copy.
-            return self._feed_with_care(segment)
+            return WANTS_CARE
 
         self.copies.add(segment, receiver.stream)
         if silent > 0:
@@ -150,7 +200,7 @@ class Streams:
         counts = receiver.counts
         counts.packets += 1
         if length == 0:
-            return NOTHING
+            return GIVES_NOTHING
         receiver.latest_acknowledgment = segment.acknowledgment
         receiver.latest_window = segment.window
         position = receiver.next_position
@@ -167,7 +217,8 @@ class Streams:
             segment.capture, segment.data, start, segment.end,
         )  # fmt: skip
         self.recent.add(chunk)
-        return [chunk]
+        self.chunk = chunk
+        return GIVES_CHUNK
 
     def receiver_of(self, flow: bytes) -> Receiver | None:
         """The open connection's receiver of a direction."""
@@ -192,6 +243,9 @@ class Streams:
             receiver.recent = self.recent
             receiver.held.allowance = self._allowance
             self._allowance.held += receiver.held.cost
+            known = self._receivers.get(flow if receiver is opener else reverse_flow(flow))
+            if known is not None and known is not receiver:
+                known.is_over = True
         self._receivers[reverse_flow(flow)] = accepter
         self._receivers[flow] = opener
         if opener.connection.closed_by:
@@ -217,7 +271,8 @@ class Streams:
         self._lingering.clear()
         return events
 
-    def _feed_with_care(self, segment: Segment) -> list[Event]:
+    def feed_with_care(self, segment: Segment) -> list[Event]:
+        """What becomes known by a segment that wants care, in order."""
         events: list[Event] = []
         if segment.time_ns >= self._due_ns:
             self._evict(segment.time_ns, events)
@@ -243,7 +298,7 @@ class Streams:
 
     def _find(self, segment: Segment, events: list[Event]) -> Receiver:
         """The receiver of the segment's direction, of a new connection when it begins one."""
-        receiver = self._receivers.get(segment.flow)
+        receiver = self._receivers.get(flow_of(segment))
         if receiver is not None:
             if segment.time_ns - receiver.connection.last_time_ns >= self._idle_ns:
                 # As when nothing had come: whether it was noticed before must not matter.
@@ -260,7 +315,7 @@ class Streams:
         if segment.time_ns < self._sweep_ns - self._idle_ns:
             # The clock ran ahead and came back: the sweep set by the wrong time is too far off.
             self._schedule(segment.time_ns)
-        there = segment.flow
+        there = flow_of(segment)
         back = reverse_flow(there)
         if segment.flags & (SYN | ACK) == SYN | ACK:
             there, back = back, there
@@ -276,7 +331,7 @@ class Streams:
         self._receivers[there] = opener
         if self.notes_opened:
             self.opened.append(connection)
-        return self._receivers[segment.flow]
+        return self._receivers[flow_of(segment)]
 
     def _set_aside(self, receiver: Receiver, segment: Segment, events: list[Event]) -> None:
         """A far segment: the second of two neighbours proves a new connection on the old ports."""
@@ -285,7 +340,7 @@ class Streams:
             receiver.stray = None
             self._end(receiver, CLOSED_BY_REUSE, segment, events)
             self._process(self._open(stray, events), stray, events)
-            self._process(self._receivers[segment.flow], segment, events)
+            self._process(self._receivers[flow_of(segment)], segment, events)
             return
         receiver.discard_stray(self.problems)
         receiver.stray = own_copy(segment)
@@ -426,9 +481,10 @@ def own_copy(segment: Segment) -> Segment:
     header = segment.header
     data = segment.data[header : segment.end]
     return Segment(
-        segment.number, segment.ordinal, segment.capture, segment.time_ns, segment.flow,
+        segment.number, segment.ordinal, segment.capture, segment.time_ns, flow_of(segment),
         segment.sequence, segment.acknowledgment, segment.flags, segment.window, data,
         segment.start - header, len(data), segment.payload_length, 0, segment.ip_id,
+        segment.addresses, segment.ports,
     )  # fmt: skip
 
 

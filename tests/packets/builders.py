@@ -4,7 +4,7 @@ import socket
 import struct
 
 from kdissect.capture.packet import Packet
-from kdissect.packets.segment import ACK, PSH, Segment
+from kdissect.packets.segment import ACK, NO_FLOW, PSH, Segment, flow_of
 
 CLIENT = "10.0.0.1"
 BROKER = "10.0.0.9"
@@ -135,12 +135,15 @@ def fields_of(segment: Segment | None) -> dict[str, object] | None:
     """A segment as values that can be compared; `payload` are the captured bytes."""
     if segment is None:
         return None
+    flow = flow_of(segment)
+    numbers = struct.unpack(">qI", flow) if len(flow) == 12 else (NO_FLOW, NO_FLOW)
+    assert (segment.addresses, segment.ports) == numbers
     return {
         "number": segment.number,
         "ordinal": segment.ordinal,
         "capture": segment.capture,
         "time_ns": segment.time_ns,
-        "flow": segment.flow,
+        "flow": flow,
         "sequence": segment.sequence,
         "acknowledgment": segment.acknowledgment,
         "flags": segment.flags,

@@ -18,6 +18,7 @@ from kdissect.capture.files import open_captures
 from kdissect.capture.pcap import NANOSECONDS
 from kdissect.packets import link
 from kdissect.packets.decoder import MAXIMUM_LAYERS, TOO_DEEP, PacketDecoder
+from kdissect.packets.segment import flow_of
 from kdissect.pipeline import Options, Run
 from tests.capture.writers import Captured, make_pcap
 from tests.packets.builders import (
@@ -143,7 +144,7 @@ def check(data: bytes, link_type: int, original_length: int) -> None:
     for segment in found:
         assert 0 <= segment.header < segment.start <= segment.end <= len(segment.data)
         assert segment.end - segment.start <= segment.payload_length
-        assert len(segment.flow) in (12, 36)
+        assert len(flow_of(segment)) in (12, 36)
 
 
 # A recorded session in every encapsulation
