@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from kdissect.capture.files import open_captures
 from kdissect.capture.packet import Packet
 from kdissect.packets.decoder import PacketDecoder
-from kdissect.packets.segment import FIN, SYN, Segment
+from kdissect.packets.segment import FIN, SYN, Segment, flow_of
 from kdissect.tables.schemas import TABLES, TIME
 from tests.exchange_builders import Found, Row, found_in
 from tests.packets.builders import make_tcp_packet
@@ -54,7 +54,7 @@ class Wire:
 
 
 def wire_of(segment: Segment) -> Wire:
-    source, destination = struct.unpack(">HH", segment.flow[-4:])
+    source, destination = struct.unpack(">HH", flow_of(segment)[-4:])
     is_client = destination == BROKER_PORT
     return Wire(
         source if is_client else destination,

@@ -7,6 +7,7 @@ speak before makes more likely.
 """
 
 import re
+from functools import cache
 from typing import Final, NamedTuple
 
 from kdissect.errors import DecodeError
@@ -98,8 +99,9 @@ class Candidates:
             self._sink = FactSink(Interner(), {})
 
 
+@cache
 def response_layouts(plans: Plans) -> list[Layout]:
-    """All response layouts that differ, each once."""
+    """All response layouts that differ, each once; the list is for reading only."""
     found: dict[object, Layout] = {}
     for key, api in APIS.items():
         spec = api.definition().layouts["response"]

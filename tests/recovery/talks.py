@@ -17,7 +17,7 @@ from kdissect.capture.packet import Packet
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.messages.roles import fact_plans
 from kdissect.packets.decoder import PacketDecoder
-from kdissect.packets.segment import ACK, FIN, PSH, SYN, Segment
+from kdissect.packets.segment import ACK, FIN, PSH, SYN, Segment, flow_of
 from tests.exchange_builders import Found, Row, found_in
 from tests.packets.builders import make_ethernet, make_ipv4, make_tcp
 
@@ -227,7 +227,7 @@ def recorded(name: str) -> list[Talk]:
             segment = decoder.decode(packet)
             if segment is None:
                 continue
-            key = min(segment.flow, reverse(segment.flow))
+            key = min(flow_of(segment), reverse(flow_of(segment)))
             connections = by_flow.setdefault(key, [[]])
             if segment.flags & (SYN | ACK) == SYN and connections[-1]:
                 connections.append([])
@@ -252,11 +252,11 @@ def talk_of(name: str, segments: Sequence[Segment]) -> Talk | None:
         return None
     if segments[1].flags & (SYN | ACK) != SYN | ACK:
         return None
-    client = segments[0].flow
+    client = flow_of(segments[0])
     initial = (segments[0].sequence, segments[1].sequence)
     wires = []
     for segment in segments:
-        side = CLIENT if segment.flow == client else BROKER
+        side = CLIENT if flow_of(segment) == client else BROKER
         wires.append(
             Wire(
                 0,
