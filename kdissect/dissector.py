@@ -51,8 +51,8 @@ from kdissect.tables.rows import (
     Rows,
     aborted_or_null,
 )
+from kdissect.tls.facts import TlsFacts
 from kdissect.tls.keylog import KeyLog
-from kdissect.tls.session import TlsFacts
 from kdissect.tls.stage import Tls
 
 # Characters of long texts in the rows of a table before they become a batch.

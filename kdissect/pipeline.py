@@ -25,8 +25,8 @@ from kdissect.limits import Limits
 from kdissect.messages.old_protocols import PROTOCOLS
 from kdissect.tables.batches import BatchBuilder, arrow_schema
 from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
-from kdissect.tls.ciphers import MISSING, has_package
 from kdissect.tls.keylog import KeyLog, read_keylog
+from kdissect.tls.package import MISSING, has_package
 
 Progress = Callable[[int, int | None], None]
 

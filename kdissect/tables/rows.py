@@ -21,7 +21,7 @@ from kdissect.messages.record_columns import RecordColumns, ns_of_ms
 from kdissect.messages.records import Batch, Record
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import OPENER, DirectionCounts
-from kdissect.tls.session import TlsFacts
+from kdissect.tls.facts import TlsFacts
 
 # Codec column: index into this; -1 codecs and runs that differ are "mixed".
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", "codec-7", "mixed")

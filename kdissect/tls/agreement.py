@@ -21,6 +21,7 @@ from kdissect.tls.keylog import (
     SESSION,
     KeyLog,
 )
+from kdissect.tls.masters import Masters
 from kdissect.tls.reports import Reports
 from kdissect.tls.suites import Suite, suite_name, suite_of
 
@@ -43,24 +44,6 @@ WRONG_SECRETS: Final = "wrong secrets"
 UNSUPPORTED: Final = "unsupported"
 LIMIT: Final = "limit"
 LOSS: Final = "loss"
-
-
-class Masters:
-    """Master secrets of sessions that may be resumed, by session id or ticket; TLS 1.2."""
-
-    LIMIT: Final = 10_000  # the oldest go first; a ticket is some 200 bytes
-
-    def __init__(self) -> None:
-        self._known: dict[bytes, bytes] = {}
-
-    def find(self, name: bytes) -> bytes | None:
-        return self._known.get(name) if name else None
-
-    def add(self, name: bytes, master: bytes) -> None:
-        if name:
-            self._known[name] = master
-            if len(self._known) > self.LIMIT:
-                del self._known[next(iter(self._known))]
 
 
 class Agreement:

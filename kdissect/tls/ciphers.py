@@ -16,7 +16,6 @@ from kdissect.tls.suites import CBC, Suite
 BLOCK: Final = 16
 EXPLICIT_NONCE: Final = 8
 INNER_TYPE: Final = 1  # the byte behind the content of TLS 1.3
-MISSING: Final = 'decrypting TLS needs the package cryptography: pip install "kdissect[tls]"'
 
 
 class Opener:
@@ -166,15 +165,6 @@ class Aead:
             return bytes(self._cipher.decrypt(nonce, sealed, extra))
         except self._refusals:
             return None
-
-
-def has_package() -> bool:
-    """Whether `cryptography` can be imported."""
-    try:
-        import cryptography.hazmat.primitives.ciphers.aead  # noqa: F401
-    except ImportError:
-        return False
-    return True
 
 
 def make_opener(

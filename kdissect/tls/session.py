@@ -8,8 +8,6 @@ when that comes late. What was agreed, and so the keys, is `Agreement`'s; how a 
 become plaintext is `Half`'s.
 """
 
-from typing import NamedTuple
-
 from kdissect.errors import Problem
 from kdissect.streams.events import Chunk, Connection, Event, Gap
 from kdissect.tls import hellos
@@ -24,12 +22,13 @@ from kdissect.tls.agreement import (
     VERSIONS,
     WRONG_SECRETS,
     Agreement,
-    Masters,
 )
 from kdissect.tls.derivation import TLS_1_3
 from kdissect.tls.epochs import APPLICATION_EPOCH, EARLY_EPOCH, TrafficKeys
+from kdissect.tls.facts import TlsFacts
 from kdissect.tls.half import MAX_FAILURES, Half, captured_size
 from kdissect.tls.keylog import KeyLog
+from kdissect.tls.masters import Masters
 from kdissect.tls.records import (
     ALERT,
     APPLICATION_DATA,
@@ -41,25 +40,6 @@ from kdissect.tls.records import (
 )
 from kdissect.tls.reports import Reports
 from kdissect.tls.suites import suite_name
-
-
-class TlsFacts(NamedTuple):
-    """What is known of a connection's TLS; "" and None are for what is not.
-
-    `tls_bytes` and `encrypted_bytes` are by direction: with the plaintext that was given out they
-    are all bytes that came in. `undecrypted` says why there is no plaintext of encrypted bytes.
-    """
-
-    client_direction: int
-    version: str
-    server_name: str
-    alpn: str
-    cipher: str
-    is_resumed: bool | None
-    tls_bytes: tuple[int, int]
-    encrypted_bytes: tuple[int, int]
-    plaintext_bytes: int
-    undecrypted: str
 
 
 class Session:

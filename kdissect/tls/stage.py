@@ -10,7 +10,7 @@ of it is of the packet that brought it encrypted; the last byte of a record is o
 completed the record.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kdissect.errors import Problem
 from kdissect.limits import Limits
@@ -20,9 +20,10 @@ from kdissect.proxy_header import (
     read_proxy_header,
 )
 from kdissect.streams.events import Chunk, Connection, End, Event, Gap
-from kdissect.tls.agreement import Masters
+from kdissect.tls.facts import TlsFacts
 from kdissect.tls.hellos import CLIENT_HELLO, MESSAGE_HEADER, SERVER_HELLO
 from kdissect.tls.keylog import KeyLog
+from kdissect.tls.masters import Masters
 from kdissect.tls.records import (
     ALERT,
     HANDSHAKE,
@@ -33,7 +34,9 @@ from kdissect.tls.records import (
     is_header,
     size_of,
 )
-from kdissect.tls.session import Session, TlsFacts
+
+if TYPE_CHECKING:
+    from kdissect.tls.session import Session
 
 # Type and version of the first record.
 START_SIZE: Final = 3
@@ -199,13 +202,16 @@ class Tls:
     def _open(
         self, connection: Connection, events: list[Event], is_start: tuple[bool, bool]
     ) -> list[Event]:
+        # Most captures have no TLS, and keys and ciphers are 5 ms of a start-up of 150.
+        from kdissect.tls.session import Session
+
         session = Session(connection, self.keys, self._masters, is_start)
         self._sessions[connection] = session
         watch = self._watched.pop(connection, None)
         others = [] if watch is None else self._take_both(watch)
         return self._feed_session(session, events + others)
 
-    def _feed_session(self, session: Session, events: list[Event]) -> list[Event]:
+    def _feed_session(self, session: "Session", events: list[Event]) -> list[Event]:
         before = session.held
         out: list[Event] = []
         for event in events:
@@ -219,7 +225,7 @@ class Tls:
         self.problems += session.take_problems()
         return out
 
-    def _note_held(self, session: Session, before: int) -> None:
+    def _note_held(self, session: "Session", before: int) -> None:
         held = session.held
         self._held += held - before
         if held:
@@ -227,7 +233,7 @@ class Tls:
         elif before:
             self._holding.pop(session.connection, None)
 
-    def _give_up(self, session: Session, event: Event) -> None:
+    def _give_up(self, session: "Session", event: Event) -> None:
         before = session.held
         session.limit(event)
         self._note_held(session, before)

@@ -32,7 +32,7 @@ from kdissect.tables.rows import (
     topic_id_text,
 )
 from kdissect.tables.schemas import BINARY, INT8, INT16, INT32, INT64, TABLES, TEXT, TIME, Table
-from kdissect.tls.session import TlsFacts
+from kdissect.tls.facts import TlsFacts
 from tests.packets.builders import make_flow
 
 START = 1_700_000_000_123_456_789

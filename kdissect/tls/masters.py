@@ -1,0 +1,21 @@
+"""`Masters`: what sessions of TLS 1.2 are resumed with."""
+
+from typing import Final
+
+
+class Masters:
+    """Master secrets of sessions that may be resumed, by session id or ticket; TLS 1.2."""
+
+    LIMIT: Final = 10_000  # the oldest go first; a ticket is some 200 bytes
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, bytes] = {}
+
+    def find(self, name: bytes) -> bytes | None:
+        return self._known.get(name) if name else None
+
+    def add(self, name: bytes, master: bytes) -> None:
+        if name:
+            self._known[name] = master
+            if len(self._known) > self.LIMIT:
+                del self._known[next(iter(self._known))]
