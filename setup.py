@@ -22,9 +22,10 @@ COMPILED = """
     frames kept_segments searching
     protocol/apis protocol/plans protocol/primitives protocol/projections protocol/readers
     protocol/structures
-    messages/aborted messages/batches messages/compressed_frames messages/compression
-    messages/facts messages/headers messages/legacy_records messages/message_sets
-    messages/old_recognition messages/record_columns messages/record_headers messages/records
+    messages/aborted messages/batch_counts messages/batches messages/compressed_frames
+    messages/compression messages/facts messages/headers messages/legacy_records
+    messages/message_sets messages/old_recognition messages/partitions
+    messages/record_columns messages/record_headers messages/records
     messages/varints
     exchanges/body_reader exchanges/exchange exchanges/fetches exchanges/fitting
     exchanges/holding exchanges/memory exchanges/merging exchanges/naming exchanges/pairing

@@ -7,9 +7,10 @@ import pyarrow as pa
 
 from kdissect.capture.files import Source, open_captures
 from kdissect.exchanges.exchange import Exchange
-from kdissect.messages.facts import ErrorFact, Partition
+from kdissect.messages.facts import ErrorFact
 from kdissect.messages.full_bodies import full_body, topic_names
 from kdissect.messages.old_bodies import full_old_body
+from kdissect.messages.partitions import Partition
 from kdissect.messages.redaction import has_secrets
 from kdissect.pipeline import Balance, Options, chosen_rows, feed_all, make_balance, make_dissector
 from kdissect.tables.batches import BatchBuilder
@@ -33,7 +34,8 @@ class DissectedExchange:
     ) -> None:
         self._names = names
         self.columns = columns | _endpoints(exchange)
-        self.partitions: list[Partition] = exchange.partitions or []
+        self._packed = exchange.partitions
+        self.partitions: list[Partition] = self._packed.rows() if self._packed else []
         self.errors: list[ErrorFact] = exchange.errors or []
         self._protocol = exchange.group_protocol
         self.dialect = int(exchange.dialect)
@@ -77,7 +79,7 @@ class DissectedExchange:
             return full_old_body(self.dialect, self.api_key, data, is_response, request)
         if self.api_version is None:
             return None
-        names = topic_names(self.partitions, self._names)
+        names = topic_names(self._packed, self._names)
         return full_body(
             self.api_key, self.api_version, data, is_response, request, names, self._protocol
         )

@@ -16,7 +16,6 @@ from kdissect.exchanges.sniffing import Sniffer
 from kdissect.frames import GIVES_FRAME, WANTS_CUTTING, Frames
 from kdissect.limits import Limits
 from kdissect.messages.batches import Batch
-from kdissect.messages.facts import Partition
 from kdissect.messages.full_bodies import body_json, full_body, topic_names
 from kdissect.messages.internal_topics import is_opened
 from kdissect.messages.layout_choice import UNEXPECTED_NULLS, Body
@@ -24,6 +23,7 @@ from kdissect.messages.memberships import memberships
 from kdissect.messages.message_sets import check_read_set_crc, read_set_within
 from kdissect.messages.metadata_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
 from kdissect.messages.old_bodies import full_old_body
+from kdissect.messages.partitions import Partition
 from kdissect.messages.records import (
     Budget,
     RecordScan,
@@ -410,9 +410,8 @@ class Dissector:
         """The rows of an exchange in which its fetch session has a say."""
         if self.makes_exchanges:
             self.exchange_rows.add(exchange)
-        if self.makes_partitions and exchange.partitions is not None:
-            for partition in exchange.partitions:
-                self.partition_rows.add(exchange, partition)
+        if self.makes_partitions:
+            self.partition_rows.add(exchange)
 
     def _detail(self, exchange: Exchange) -> None:
         """The rows of its errors, members, batches and records."""
@@ -423,11 +422,10 @@ class Dissector:
         partitions = exchange.partitions
         if partitions is None:
             return
-        if self.makes_batches or self.makes_records:
+        if (self.makes_batches or self.makes_records) and partitions.held:
             budget = make_budget(max(exchange.record_bytes, 0), self.unpacked_limit)
-            for partition in partitions:
-                if partition.batches is not None:
-                    self._batches(exchange, partition, budget)
+            for index in sorted(partitions.held):
+                self._batches(exchange, partitions.row(index), budget)
 
     def _named(self, exchange: Exchange) -> None:
         """An exchange whose topics have all the names that they will have."""
@@ -484,7 +482,7 @@ class Dissector:
             return None
         key, version = int(exchange.api_key), int(exchange.api_version)
         request = b"" if asked is None else asked.data
-        names = topic_names(exchange.partitions or [], self.exchanges.names)
+        names = topic_names(exchange.partitions, self.exchanges.names)
         try:
             if exchange.dialect:
                 return full_old_body(int(exchange.dialect), key, frame.data, is_response, request)

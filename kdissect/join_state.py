@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.frames import AT_SIZE, IN_BODY, Cutting
-from kdissect.messages.facts import NO_ID, Partition
+from kdissect.messages.partitions import NO_ID, Partition, Partitions
 from kdissect.protocol.readers import NULL
 from kdissect.stage_values import fields_of
 from kdissect.streams.events import DirectionCounts
@@ -162,6 +162,8 @@ LEFT_OUT_BY_ID = LEFT_OUT | {"topic"}
 
 def pending_state(value: Any, troubles: int) -> Any:
     """A request that waits, with all that is known of it, as plain values."""
+    if isinstance(value, Partitions):
+        value = value.rows()
     if isinstance(value, list | tuple):
         return [pending_state(one, troubles) for one in value]
     names = fields_of(type(value))

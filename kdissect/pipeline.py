@@ -232,7 +232,7 @@ def make_dissector(
         brokers=frozenset(endpoint_bytes(text) for text in options.brokers),
         keeps_frames=keeps_frames or "bodies" in tables,
         keeps_group_frames="members" in tables,
-        keeps_batches=collects or bool(tables & {"partitions", "batches", "records"}),
+        keeps_batches=collects or bool(tables & {"batches", "records"}),
         keeps_records=not collects and (options.verify_crc or "records" in tables),
         dialect=dialect_of(options.protocol),
         rules=parse_decode_as(options.decode_as) if options.decode_as else None,

@@ -21,7 +21,8 @@ from kdissect.kept_segments import (
     unpacked_segments,
 )
 from kdissect.messages.batches import Batch
-from kdissect.messages.facts import ErrorFact, Partition
+from kdissect.messages.facts import ErrorFact
+from kdissect.messages.partitions import HeldBatches, Partition, Partitions, unpacked
 from kdissect.packets.segment import Segment
 from kdissect.searching import Waiting
 from kdissect.streams.acknowledged import Acknowledged
@@ -65,6 +66,8 @@ BLANKS: Final[list[tuple[type, Callable[[], Any]]]] = [
     (Batch, lambda: Batch(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
     (Mark, Mark),
     (Watch, Watch),
+    (HeldBatches, lambda: HeldBatches([], b"")),
+    (Partitions, lambda: unpacked([], [], b"", {})),
 ]
 NUMBERS: Final = {kind: number for number, (kind, _) in enumerate(BLANKS)}
 FIELDS: Final[dict[type, tuple[str, ...]]] = {}
@@ -126,6 +129,7 @@ def make_mark(*fields: Any) -> Mark:
 MADE: Final[dict[int, Callable[..., Any]]] = {
     NUMBERS[Segment]: make_segment,
     NUMBERS[Mark]: make_mark,
+    NUMBERS[Partitions]: unpacked,
 }
 MADE_FIELDS: Final = {
     NUMBERS[Segment]: (
@@ -133,6 +137,7 @@ MADE_FIELDS: Final = {
         "window", "data", "start", "end", "payload_length", "header", "ip_id", "addresses", "ports",
     ),
     NUMBERS[Mark]: ("stream", "numbers", "identity", "state", "options", "time_ns"),
+    NUMBERS[Partitions]: ("topics", "topic_ids", "packed", "held"),
 }  # fmt: skip
 
 
@@ -176,6 +181,7 @@ ALLOWED: Final[dict[str, Any]] = {
     "Problem": Problem,
     "make_segment": make_segment,
     "make_mark": make_mark,
+    "unpacked": unpacked,
 }
 
 

@@ -13,7 +13,7 @@ from kdissect.exchanges.exchange import NO_REQUEST
 from kdissect.exchanges.merging import merge_partitions
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.limits import Limits
-from kdissect.messages.facts import NO_ID, Partition
+from kdissect.messages.partitions import NO_ID, Partition, partitions_of
 from kdissect.protocol.readers import NULL
 from tests.conversation import STEP_NS, Conversation, conversation
 from tests.exchange_builders import (
@@ -797,7 +797,7 @@ def partition(topic: str, number: int, topic_id: bytes = NO_ID, **fields: int) -
 def merged(asked: list[Partition], answered: list[Partition]) -> list[tuple[Any, ...]]:
     return [
         (row.topic, row.partition, row.fetch_offset, row.error_code)
-        for row in merge_partitions(asked, answered)
+        for row in merge_partitions(partitions_of(asked), partitions_of(answered)).rows()
     ]
 
 

@@ -94,10 +94,9 @@ class BodyReader:
         if sink.has_records:
             exchange.record_count = sink.record_count
             exchange.record_bytes = sink.record_bytes
-        if sink.partitions:
-            exchange.partitions = sink.partitions
+        exchange.partitions = sink.take_partitions()
         if exchange.api_key == API_FETCH:
-            remember_positions(state, sink, self.sessions)
+            remember_positions(state, exchange, sink, self.sessions)
         elif exchange.api_key == API_JOIN_GROUP:
             exchange.group_protocol = (sink.protocol_type, "")
         elif exchange.api_key == API_SYNC_GROUP:
@@ -132,7 +131,7 @@ class BodyReader:
             return
         sink = self.sink
         is_whole = self._run(plan, exchange, frame, -1, RESPONSE_FAILED)
-        settle_answer(exchange, sink, is_whole)
+        answered = settle_answer(exchange, sink, is_whole)
         if state.login.is_open:
             settle_login(state.login, exchange, sink, is_whole)
         if key == CREATE_ACLS and sink.errors and exchange.request_frame is not None:
@@ -140,7 +139,7 @@ class BodyReader:
             name_resources(exchange.api_version, asked, frame.data, sink.errors)
         if key == API_FETCH:
             if is_whole:
-                settle_fetch(state, exchange, sink, self.sessions)
+                settle_fetch(state, exchange, answered, sink, self.sessions)
             return
         if key in (API_JOIN_GROUP, API_SYNC_GROUP):
             exchange.wait_ns = service_ns(exchange)
@@ -263,8 +262,11 @@ def body_name(exchange: Exchange, failed: i64) -> str:
     return f"{api_name(exchange.api_key)} {side} v{exchange.api_version}"
 
 
-def settle_answer(exchange: Exchange, sink: FactSink, is_whole: bool) -> None:
-    """Fill in what tables want to know of any response."""
+def settle_answer(exchange: Exchange, sink: FactSink, is_whole: bool) -> i64:
+    """Fill in what tables want to know of any response; how many partitions it names.
+
+    Those come first among the exchange's.
+    """
     exchange.throttle_ms = sink.throttle_ms
     settle_errors(exchange, sink, is_whole)
     if sink.topic_count > exchange.topic_count:
@@ -272,8 +274,12 @@ def settle_answer(exchange: Exchange, sink: FactSink, is_whole: bool) -> None:
     if sink.has_records:
         exchange.record_count = sink.record_count
         exchange.record_bytes = sink.record_bytes
-    if sink.partitions:
-        exchange.partitions = merge_partitions(exchange.partitions, sink.partitions)
+    answered = sink.take_partitions()
+    if answered is None:
+        return 0
+    count = answered.count
+    exchange.partitions = merge_partitions(exchange.partitions, answered)
+    return count
 
 
 def settle_errors(exchange: Exchange, sink: FactSink, is_whole: bool) -> None:

@@ -140,7 +140,8 @@ def is_sensible(sink: FactSink) -> bool:
         return False
     if sink.throttle_ms != NULL and not 0 <= sink.throttle_ms <= MAX_THROTTLE_MS:
         return False
-    for partition in sink.partitions:
+    partitions = sink.take_partitions()
+    for partition in partitions.rows() if partitions is not None else []:
         if partition.partition != NULL and not 0 <= partition.partition <= MAX_PARTITION:
             return False
         if partition.topic and not TOPIC.fullmatch(partition.topic):

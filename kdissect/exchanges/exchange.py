@@ -5,7 +5,8 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from kdissect.frames import Frame
-from kdissect.messages.facts import ErrorFact, Partition
+from kdissect.messages.facts import ErrorFact
+from kdissect.messages.partitions import Partitions
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import ZERO_WINDOW, Connection
 
@@ -62,13 +63,13 @@ def is_group_api(key: i64) -> bool:
 class Asks:
     """What a Fetch response holds of partitions whose positions are not known, see `fetches`.
 
-    `rows` are those partitions, `was_there`: one of the others had its data waiting.
-    `record_bytes` are of all partitions.
+    `rows` are those, by their place among the exchange's partitions; `was_there`: one of the others
+    had its data waiting. `record_bytes` are of all partitions.
     """
 
     __slots__ = ("rows", "was_there", "record_bytes")
 
-    def __init__(self, rows: list[Partition], was_there: bool, record_bytes: i64) -> None:
+    def __init__(self, rows: list[int], was_there: bool, record_bytes: i64) -> None:
         self.rows = rows
         self.was_there = was_there
         self.record_bytes = record_bytes
@@ -142,7 +143,7 @@ class Exchange:
         self.request_packet: i64 = NULL
         self.response_packet: i64 = NULL
         self.status: i64 = 0
-        self.partitions: list[Partition] | None = None
+        self.partitions: Partitions | None = None
         self.errors: list[ErrorFact] | None = None
         self.max_wait_ms: i64 = NULL
         self.min_bytes: i64 = NULL

@@ -10,6 +10,7 @@ whoever knows the past (`Exchange.asks`, `settle_asks`).
 
 from typing import Final
 
+from librt.vecs import vec
 from mypy_extensions import i64
 
 from kdissect.exchanges.exchange import (
@@ -22,7 +23,16 @@ from kdissect.exchanges.exchange import (
 )
 from kdissect.exchanges.memory import ASK, PAST, ConnectionState, FetchPosition, Positions
 from kdissect.exchanges.timing import service_ns
-from kdissect.messages.facts import NO_ID, FactSink, Partition
+from kdissect.messages.facts import FactSink
+from kdissect.messages.partitions import (
+    AT_FETCH_OFFSET,
+    AT_HIGH_WATERMARK,
+    AT_PARTITION,
+    AT_RECORD_BYTES,
+    NO_ID,
+    WIDTH,
+    Partitions,
+)
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import INSIDE, OPENER, SHARED_PAST
 
@@ -83,7 +93,9 @@ def broker_of(state: ConnectionState) -> bytes:
     return flow[:width] + flow[size - 4 : size - 2]
 
 
-def remember_positions(state: ConnectionState, sink: FactSink, sessions: FetchSessions) -> None:
+def remember_positions(
+    state: ConnectionState, exchange: Exchange, sink: FactSink, sessions: FetchSessions
+) -> None:
     """Keep the fetch offsets a Fetch request names; epoch 0 or -1 names them all anew (KIP-227)."""
     if sink.session_epoch == NULL or sink.session_epoch <= 0:
         if sink.session_id > 0:
@@ -93,74 +105,136 @@ def remember_positions(state: ConnectionState, sink: FactSink, sessions: FetchSe
         if sink.session_id != state.session_id:
             sessions.go_on(state, sink.session_id)
         fresh = state.positions
+    partitions = exchange.partitions
+    if partitions is not None:
+        remember_rows(state, partitions, fresh)
+    state.positions = fresh
+
+
+def remember_rows(state: ConnectionState, partitions: Partitions, fresh: Positions) -> None:
+    """Put what is asked for into `fresh`; the high watermarks go on from those of the state."""
     is_past_unknown = PAST in state.positions
-    for row in sink.partitions:
-        key: object = row.topic_id if row.topic_id != NO_ID else row.topic
-        known = fresh.get(key)
-        if known is None:
-            known = {}
-            fresh[key] = known
-        position = FetchPosition(row.fetch_offset)
-        before = state.positions.get(key)
-        old = None if before is None else before.get(row.partition)
+    cells = partitions.cells
+    known: dict[int, FetchPosition] = {}
+    before: dict[int, FetchPosition] | None = None
+    topic: i64 = -1
+    at: i64 = 0
+    while at < len(cells):
+        if cells[at] != topic:
+            topic = cells[at]
+            key = topic_key(partitions, topic)
+            known = partitions_in(fresh, key)
+            before = state.positions.get(key)
+        partition = cells[at + AT_PARTITION]
+        position = FetchPosition(cells[at + AT_FETCH_OFFSET])
+        old = None if before is None else before.get(partition)
         if old is not None:
             position.high_watermark = old.high_watermark
         elif is_past_unknown:
             position.high_watermark = ASK
-        known[row.partition] = position
-    state.positions = fresh
+        known[partition] = position
+        at += WIDTH
+
+
+def topic_key(partitions: Partitions, topic: i64) -> object:
+    """What a topic is called in `Positions`."""
+    topic_id = partitions.topic_ids[topic]
+    return topic_id if topic_id != NO_ID else partitions.topics[topic]
+
+
+def partitions_in(positions: Positions, key: object) -> dict[int, FetchPosition]:
+    """The partitions of a topic, put there when it has none."""
+    known = positions.get(key)
+    if known is None:
+        known = {}
+        positions[key] = known
+    return known
 
 
 def settle_fetch(
-    state: ConnectionState, exchange: Exchange, sink: FactSink, sessions: FetchSessions
+    state: ConnectionState,
+    exchange: Exchange,
+    answered: i64,
+    sink: FactSink,
+    sessions: FetchSessions,
 ) -> None:
     """Fill in fetch offsets the session left out, and say how the long poll ended.
 
-    Data had been there already when the offset asked for was below the high watermark last stated
-    on this connection (or none was stated yet); otherwise the broker waited for it.
+    The first `answered` partitions are those of the response. Data had been there already when the
+    offset asked for was below the high watermark last stated on this connection (or none was stated
+    yet); otherwise the broker waited for it.
     """
     if sink.session_id > 0 and sink.session_id != state.session_id:
         sessions.made(state, sink.session_id)
     was_there = False
-    asks: list[Partition] | None = None
-    for row in sink.partitions:
-        position = position_of(state, row)
-        is_new = position is None
-        if position is None:
-            position = add_position(state, row)
-        if row.fetch_offset == NULL:
-            row.fetch_offset = position.offset
-        if (is_new and PAST in state.positions) or position.high_watermark == ASK:
-            if asks is None:
-                asks = []
-            asks.append(row)
-        elif was_waiting(row, position.high_watermark):
-            was_there = True
-        if row.high_watermark != NULL:
-            position.high_watermark = row.high_watermark
+    asks: list[int] | None = None
+    partitions = exchange.partitions
+    if partitions is not None and answered > 0:
+        was_there, asks = settle_rows(state, partitions, answered)
     if asks is not None:
         exchange.asks = Asks(asks, was_there, sink.record_bytes)
     classify(exchange, was_there, sink.record_bytes)
 
 
-def was_waiting(row: Partition, seen: i64) -> bool:
+def settle_rows(
+    state: ConnectionState, partitions: Partitions, count: i64
+) -> tuple[bool, list[int] | None]:
+    """Fill in offsets; whether data was there, and which rows only the past can tell of."""
+    was_there = False
+    asks: list[int] | None = None
+    is_past_unknown = PAST in state.positions
+    cells = partitions.cells
+    known: dict[int, FetchPosition] = {}
+    topic: i64 = -1
+    at: i64 = 0
+    end = count * WIDTH
+    while at < end:
+        if cells[at] != topic:
+            topic = cells[at]
+            # A new partition that no request named: how far its log goes is worth remembering.
+            known = partitions_in(state.positions, topic_key(partitions, topic))
+        partition = cells[at + AT_PARTITION]
+        position = known.get(partition)
+        is_new = position is None
+        if position is None:
+            position = FetchPosition(NULL)
+            known[partition] = position
+        if cells[at + AT_FETCH_OFFSET] == NULL:
+            cells[at + AT_FETCH_OFFSET] = position.offset
+        if (is_new and is_past_unknown) or position.high_watermark == ASK:
+            if asks is None:
+                asks = []
+            asks.append(at // WIDTH)
+        elif was_waiting(cells, at, position.high_watermark):
+            was_there = True
+        if cells[at + AT_HIGH_WATERMARK] != NULL:
+            position.high_watermark = cells[at + AT_HIGH_WATERMARK]
+        at += WIDTH
+    return was_there, asks
+
+
+def was_waiting(cells: vec[i64], at: i64, seen: i64) -> bool:
     """Whether a partition's records had been there already; `seen`: how far the log went."""
-    if row.record_bytes <= 0 or row.fetch_offset == NULL:
+    offset = cells[at + AT_FETCH_OFFSET]
+    if cells[at + AT_RECORD_BYTES] <= 0 or offset == NULL:
         return False
-    return seen == NULL or row.fetch_offset < seen
+    return seen == NULL or offset < seen
 
 
 def settle_asks(exchange: Exchange, past: Positions) -> None:
     """Say what had to be left open, now that the positions of its session are known."""
     asks = exchange.asks
-    if asks is None:
+    partitions = exchange.partitions
+    if asks is None or partitions is None:
         return
-    for row in asks.rows:
-        known = past.get(row.topic_id if row.topic_id != NO_ID else row.topic)
-        position = None if known is None else known.get(row.partition)
-        if position is not None and row.fetch_offset == NULL:
-            row.fetch_offset = position.offset
-        if was_waiting(row, NULL if position is None else position.high_watermark):
+    cells = partitions.cells
+    for index in asks.rows:
+        at = i64(index) * WIDTH
+        known = past.get(topic_key(partitions, cells[at]))
+        position = None if known is None else known.get(cells[at + AT_PARTITION])
+        if position is not None and cells[at + AT_FETCH_OFFSET] == NULL:
+            cells[at + AT_FETCH_OFFSET] = position.offset
+        if was_waiting(cells, at, NULL if position is None else position.high_watermark):
             asks.was_there = True
     exchange.asks = None
     classify(exchange, asks.was_there, asks.record_bytes)
@@ -182,22 +256,3 @@ def classify(exchange: Exchange, was_there: bool, record_bytes: i64) -> None:
     else:
         exchange.fetch_class = FETCH_WAITED
         exchange.wait_ns = service
-
-
-def add_position(state: ConnectionState, row: Partition) -> FetchPosition:
-    """A partition that no request named; how far its log goes is worth remembering."""
-    key: object = row.topic_id if row.topic_id != NO_ID else row.topic
-    known = state.positions.get(key)
-    if known is None:
-        known = {}
-        state.positions[key] = known
-    position = FetchPosition(NULL)
-    known[row.partition] = position
-    return position
-
-
-def position_of(state: ConnectionState, row: Partition) -> FetchPosition | None:
-    """Where the connection's fetch session stands in a partition of a response."""
-    key: object = row.topic_id if row.topic_id != NO_ID else row.topic
-    known = state.positions.get(key)
-    return None if known is None else known.get(row.partition)

@@ -70,7 +70,7 @@ class Holding:
     def _request_cost(self, exchange: Exchange) -> i64:
         cost: i64 = REQUEST_COST
         if exchange.partitions is not None:
-            cost += len(exchange.partitions) * PARTITION_COST
+            cost += exchange.partitions.count * PARTITION_COST
         if exchange.request_frame is not None:
             cost += len(exchange.request_frame.data)
         if self.keeps_records and exchange.record_bytes > 0:

@@ -1,73 +1,169 @@
 """One row per topic-partition out of what a request and its response say of it."""
 
+from typing import Final
+
 from mypy_extensions import i64
 
-from kdissect.messages.facts import NO_ID, Partition
+from kdissect.messages.partitions import (
+    AT_BATCH_COUNT,
+    AT_CODEC,
+    AT_COMMITTED_OFFSET,
+    AT_FETCH_OFFSET,
+    AT_LEADER_EPOCH,
+    AT_PARTITION,
+    AT_RECORD_BYTES,
+    AT_RECORD_COUNT,
+    NO_ID,
+    WIDTH,
+    Partition,
+    Partitions,
+)
 from kdissect.protocol.readers import NULL
 
+NO_PARTITION: Final = 1 << 32  # in place of a number that a row does not have
+PARTITION_BITS: Final = 33
 
-def merge_partitions(asked: list[Partition] | None, answered: list[Partition]) -> list[Partition]:
+
+def merge_partitions(asked: Partitions | None, answered: Partitions) -> Partitions:
     """One row per topic-partition from what the request and the response say of it.
 
-    Those of the response come first, in its order; what it does not answer follows.
+    Those of the response come first, in its order; what it does not answer follows. `answered` is
+    what they are put into.
     """
-    if not asked:
+    if asked is None:
         return answered
-    at: i64 = 0
-    for row in answered:
+    ours = answered.cells
+    theirs = asked.cells
+    count = answered.count
+    topics = TopicPair(asked, answered)
+    index: i64 = 0
+    while index < count:
         # Nearly always they come in the order they were asked for.
-        if at == len(asked) or not is_same_partition(asked[at], row):
-            return merge_unordered(asked, answered, at)
-        absorb(row, asked[at])
-        at += 1
-    return answered + asked[at:] if at < len(asked) else answered
+        at = index * WIDTH
+        if index == asked.count or theirs[at + AT_PARTITION] != ours[at + AT_PARTITION]:
+            return merge_unordered(asked, answered, index)
+        if not topics.are_same(theirs[at], ours[at]):
+            return merge_unordered(asked, answered, index)
+        absorb(answered, index, asked, index)
+        index += 1
+    while index < asked.count:
+        answered.add(asked, index)
+        index += 1
+    return answered
+
+
+class TopicPair:
+    """Compares topics of a request with those of its response; remembers the last pair.
+
+    By topic id where both have one, else by name: a name may be learnt in between.
+    """
+
+    def __init__(self, asked: Partitions, answered: Partitions) -> None:
+        self.asked = asked
+        self.answered = answered
+        self.one: i64 = -1
+        self.other: i64 = -1
+        self.is_same: bool = False
+
+    def are_same(self, one: i64, other: i64) -> bool:
+        """Whether topic `one` of the request is topic `other` of the response."""
+        if one == self.one and other == self.other:
+            return self.is_same
+        self.one = one
+        self.other = other
+        self.is_same = is_same_topic(
+            self.asked.topics[one],
+            self.asked.topic_ids[one],
+            self.answered.topics[other],
+            self.answered.topic_ids[other],
+        )
+        return self.is_same
+
+
+def is_same_topic(one: str, one_id: bytes, other: str, other_id: bytes) -> bool:
+    """By topic id where both have one, else by name."""
+    if one_id != NO_ID and other_id != NO_ID:
+        return one_id == other_id
+    return one == other
 
 
 def is_same_partition(one: Partition, other: Partition) -> bool:
-    """By topic id where both have one, else by name: a name may be learnt in between."""
+    """Whether two rows are of the same topic-partition."""
     if one.partition != other.partition:
         return False
-    if one.topic_id != NO_ID and other.topic_id != NO_ID:
-        return one.topic_id == other.topic_id
-    return one.topic == other.topic
+    return is_same_topic(one.topic, one.topic_id, other.topic, other.topic_id)
 
 
-def merge_unordered(
-    asked: list[Partition], answered: list[Partition], matched: i64
-) -> list[Partition]:
+def merge_unordered(asked: Partitions, answered: Partitions, matched: i64) -> Partitions:
     """As `merge_partitions`; the first `matched` of both are merged already."""
-    index: dict[object, list[Partition]] = {}
-    for row in asked[matched:]:
-        key: object = (row.topic_id if row.topic_id != NO_ID else row.topic, row.partition)
-        known = index.get(key)
+    numbers: dict[object, int] = {}
+    waiting: dict[int, list[int]] = {}
+    index = matched
+    while index < asked.count:
+        at = index * WIDTH
+        topic = asked.cells[at]
+        name: object = asked.topic_ids[topic]
+        if name == NO_ID:
+            name = asked.topics[topic]
+        key = row_key(numbers.setdefault(name, len(numbers)), asked.cells[at + AT_PARTITION])
+        known = waiting.get(key)
         if known is None:
-            index[key] = [row]
+            waiting[key] = [index]
         else:
-            known.append(row)
-    for row in answered[matched:]:
-        waiting = index.get((row.topic_id, row.partition)) if row.topic_id != NO_ID else None
-        if not waiting:
-            waiting = index.get((row.topic, row.partition))
-        if waiting:
-            absorb(row, waiting.pop(0))
-    merged = list(answered)
-    for waiting in index.values():
-        merged += waiting
-    return merged
+            known.append(index)
+        index += 1
+    count = answered.count
+    index = matched
+    while index < count:
+        at = index * WIDTH
+        partition = answered.cells[at + AT_PARTITION]
+        topic = answered.cells[at]
+        found: list[int] | None = None
+        number = numbers.get(answered.topic_ids[topic])
+        if number is not None:
+            found = waiting.get(row_key(number, partition))
+        if not found:
+            number = numbers.get(answered.topics[topic])
+            if number is not None:
+                found = waiting.get(row_key(number, partition))
+        if found:
+            absorb(answered, index, asked, found.pop(0))
+        index += 1
+    for left in waiting.values():
+        for row in left:
+            answered.add(asked, row)
+    return answered
 
 
-def absorb(row: Partition, request: Partition) -> None:
-    """Put into a response's row what only the request's row says."""
-    if row.fetch_offset == NULL:
-        row.fetch_offset = request.fetch_offset
-    if row.committed_offset == NULL:
-        row.committed_offset = request.committed_offset
-    if row.leader_epoch == NULL:
-        row.leader_epoch = request.leader_epoch
-    if row.record_bytes == NULL:
-        row.record_count = request.record_count
-        row.record_bytes = request.record_bytes
-        row.batches = request.batches
-        row.records = request.records
-    if row.topic_id == NO_ID:
-        row.topic_id = request.topic_id
+def row_key(number: i64, partition: i64) -> i64:
+    """One number for a topic's number and a partition."""
+    # A partition has 32 bits, and a body far less than 2^29 topics.
+    low: i64 = NO_PARTITION if partition == NULL else partition & 0xFFFF_FFFF
+    return number << PARTITION_BITS | low
+
+
+def absorb(answered: Partitions, index: i64, asked: Partitions, row: i64) -> None:
+    """Put into row `index` of a response what only row `row` of the request says."""
+    ours = answered.cells
+    theirs = asked.cells
+    at = index * WIDTH
+    of = row * WIDTH
+    if ours[at + AT_FETCH_OFFSET] == NULL:
+        ours[at + AT_FETCH_OFFSET] = theirs[of + AT_FETCH_OFFSET]
+    if ours[at + AT_COMMITTED_OFFSET] == NULL:
+        ours[at + AT_COMMITTED_OFFSET] = theirs[of + AT_COMMITTED_OFFSET]
+    if ours[at + AT_LEADER_EPOCH] == NULL:
+        ours[at + AT_LEADER_EPOCH] = theirs[of + AT_LEADER_EPOCH]
+    if ours[at + AT_RECORD_BYTES] == NULL:
+        ours[at + AT_RECORD_BYTES] = theirs[of + AT_RECORD_BYTES]
+        ours[at + AT_RECORD_COUNT] = theirs[of + AT_RECORD_COUNT]
+        ours[at + AT_BATCH_COUNT] = theirs[of + AT_BATCH_COUNT]
+        ours[at + AT_CODEC] = theirs[of + AT_CODEC]
+        held = asked.held.get(row) if asked.held else None
+        if held is not None:
+            answered.held[index] = held
+    topic = ours[at]
+    if answered.topic_ids[topic] == NO_ID:
+        known = asked.topic_ids[theirs[of]]
+        if known != NO_ID:
+            ours[at] = answered.topic_index(answered.topics[topic], known)

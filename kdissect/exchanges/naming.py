@@ -10,7 +10,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from kdissect.exchanges.exchange import Exchange
-from kdissect.messages.facts import NO_ID
+from kdissect.messages.partitions import AT_RECORD_BYTES, NO_ID, WIDTH
 
 # Frames of what waits. A client asks for names every 5 minutes (metadata.max.age.ms) at least.
 WAITING_LIMIT: Final = 32 << 20
@@ -71,11 +71,17 @@ class NameWait:
         partitions = exchange.partitions
         if partitions is None:
             return b""
-        for partition in partitions:
-            if partition.record_bytes > 0 and not partition.topic:
-                topic_id = partition.topic_id
+        if "" not in partitions.topics:
+            return b""
+        cells = partitions.cells
+        at: i64 = 0
+        while at < len(cells):
+            topic = cells[at]
+            if cells[at + AT_RECORD_BYTES] > 0 and not partitions.topics[topic]:
+                topic_id = partitions.topic_ids[topic]
                 if topic_id != NO_ID and topic_id not in self.names:
                     return topic_id
+            at += WIDTH
         return b""
 
 

@@ -20,6 +20,7 @@ from kdissect.frames import Frame
 from kdissect.messages.old_bodies import OldRead, read_old
 from kdissect.messages.old_facts import OldFacts
 from kdissect.messages.old_protocols import FETCH, MULTIFETCH, PROTOCOLS, OldApi
+from kdissect.messages.partitions import partitions_of
 from kdissect.protocol.readers import NULL
 
 MS: Final = 1_000_000
@@ -39,7 +40,7 @@ def take_request(api: OldApi, exchange: Exchange, facts: OldFacts, frame: Frame)
     exchange.topic_count = len({row.topic for row in facts.rows})
     exchange.record_count = facts.record_count
     exchange.record_bytes = facts.record_bytes
-    exchange.partitions = facts.rows or None
+    exchange.partitions = partitions_of(facts.rows) if facts.rows else None
     if exchange.status & UNKNOWN_API:
         return []
     return check_side(api, exchange, facts, frame, read, REQUEST_FAILED)
@@ -51,7 +52,7 @@ def take_response(api: OldApi, exchange: Exchange, facts: OldFacts, frame: Frame
     facts.missing = frame.missing
     facts.corrupt_records = ""
     facts.read_response(exchange.dialect, read, frame.data)
-    exchange.partitions = facts.rows or None
+    exchange.partitions = partitions_of(facts.rows) if facts.rows else None
     exchange.record_count = facts.record_count
     exchange.record_bytes = facts.record_bytes
     is_whole = read.error is None

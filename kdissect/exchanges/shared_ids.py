@@ -15,8 +15,9 @@ from kdissect.exchanges.fitting import EXACT, NOT, Fitting
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.exchanges.merging import is_same_partition
 from kdissect.frames import Frame
-from kdissect.messages.facts import FactSink, Interner, Partition
+from kdissect.messages.facts import FactSink, Interner
 from kdissect.messages.headers import response_body_offset
+from kdissect.messages.partitions import Partition
 
 LEADER_AND_ISR: Final = 4
 STOP_REPLICA: Final = 5
@@ -47,7 +48,8 @@ def may_answer(fitting: Fitting, exchange: Exchange, frame: Frame) -> bool:
     if fit != EXACT or asked is None or exchange.missing_bytes or not is_of_round(exchange):
         return True
     # LeaderAndIsr and StopReplica are answered in one layout, about the partitions they name.
-    return all(is_among(row, asked) for row in answered_partitions(fitting, exchange, frame.data))
+    named = asked.rows()
+    return all(is_among(row, named) for row in answered_partitions(fitting, exchange, frame.data))
 
 
 def answered_partitions(fitting: Fitting, exchange: Exchange, data: bytes) -> list[Partition]:
@@ -59,7 +61,8 @@ def answered_partitions(fitting: Fitting, exchange: Exchange, data: bytes) -> li
         plan.run(data, response_body_offset(key, exchange.api_version, data), sink)
     except DecodeError:
         return []
-    return sink.partitions
+    partitions = sink.take_partitions()
+    return partitions.rows() if partitions is not None else []
 
 
 def is_among(row: Partition, rows: list[Partition]) -> bool:

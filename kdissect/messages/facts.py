@@ -14,11 +14,32 @@ from mypy_extensions import i64, mypyc_attr
 
 from kdissect.errors import DecodeError
 from kdissect.messages.aborted import mark_aborted
+from kdissect.messages.batch_counts import BatchCounts
 from kdissect.messages.metadata_topics import (
     CLUSTER_METADATA,
     CLUSTER_METADATA_ID,
     learn_topics,
     remember_name,
+)
+from kdissect.messages.partitions import (
+    AT_BASE_OFFSET,
+    AT_BATCH_COUNT,
+    AT_CODEC,
+    AT_COMMITTED_OFFSET,
+    AT_ERROR_CODE,
+    AT_FETCH_OFFSET,
+    AT_HIGH_WATERMARK,
+    AT_LAST_STABLE_OFFSET,
+    AT_LEADER_EPOCH,
+    AT_LOG_START_OFFSET,
+    AT_PARTITION,
+    AT_PREFERRED_READ_REPLICA,
+    AT_RECORD_BYTES,
+    AT_RECORD_COUNT,
+    NO_ID,
+    WIDTH,
+    HeldBatches,
+    Partitions,
 )
 from kdissect.messages.records import Batch, scan_batches
 from kdissect.protocol.enums import enum_words
@@ -69,6 +90,9 @@ ABORTED_PRODUCER: Final = 39
 ABORTED_FIRST_OFFSET: Final = 40
 ROLE_COUNT: Final = 41
 
+FIRST_ROWS: Final = 64  # room for as many partitions before the first growth
+KEPT_ROWS: Final = 65_536  # room for more is given back after the body: 7.5 MiB
+
 # Kinds of structs, as bits.
 BODY: Final = 1
 HAS_TOPIC: Final = 2
@@ -78,7 +102,6 @@ HAS_RECORD_ERROR: Final = 16  # one record of a batch, the code is that of the p
 HAS_ENTITY: Final = 32  # one part of the name of whom a quota is for
 HAS_ABORTED: Final = 64  # an aborted transaction of the partition whose row comes next
 
-NO_ID: Final = bytes(16)
 CONFIG_TOPIC: Final = 2
 CONFIG_GROUP: Final = 32
 ACL_RESOURCES: Final[dict[int, str]] = enum_words("resource")
@@ -114,40 +137,6 @@ class Interner:
         return text
 
 
-@mypyc_attr(acyclic=True, free_list_len=1)
-class Partition:
-    """What one exchange says of one topic-partition; NULL, "" and NO_ID where it says nothing.
-
-    `topic` may be "" when only `topic_id` is on the wire. Sizes are in bytes.
-    """
-
-    __slots__ = (
-        "topic", "topic_id", "partition", "error_code", "base_offset", "fetch_offset",
-        "committed_offset", "high_watermark", "last_stable_offset", "log_start_offset",
-        "record_count", "record_bytes", "leader_epoch", "preferred_read_replica", "batches",
-        "records",
-    )  # fmt: skip
-
-    def __init__(self, topic: str, topic_id: bytes, partition: i64) -> None:
-        self.topic = topic
-        self.topic_id = topic_id
-        self.partition = partition
-        self.error_code: i64 = NULL
-        self.base_offset: i64 = NULL
-        self.fetch_offset: i64 = NULL
-        self.committed_offset: i64 = NULL
-        self.high_watermark: i64 = NULL
-        self.last_stable_offset: i64 = NULL
-        self.log_start_offset: i64 = NULL
-        self.record_count: i64 = NULL
-        self.record_bytes: i64 = NULL
-        self.leader_epoch: i64 = NULL
-        self.preferred_read_replica: i64 = NULL
-        self.batches: list[Batch] | None = None
-        # The bytes that the batches' spans point into, kept only when records are asked for.
-        self.records: bytes = b""
-
-
 @mypyc_attr(acyclic=True)
 class ErrorFact:
     """One error code other than 0, where it stands and what it concerns ("" and NULL: nothing)."""
@@ -177,7 +166,13 @@ class FactSink(Sink):
         self.names = names
         self.keeps_batches: bool = True
         self.keeps_records: bool = False
-        self.partitions: list[Partition] = []
+        self.counts = BatchCounts()
+        # Partitions of the body so far, see `partitions`; the cells are used again and again.
+        self.cells: vec[i64] = vec[i64]([NULL] * (FIRST_ROWS * WIDTH))
+        self.row_count: i64 = 0
+        self.topics: list[str] = []
+        self.topic_ids: list[bytes] = []
+        self.held: dict[int, HeldBatches] = {}
         self.errors: list[ErrorFact] = []
         self.record_errors: list[ErrorFact] = []
         self.entities: list[str] = []
@@ -198,8 +193,14 @@ class FactSink(Sink):
 
     def begin(self) -> None:
         """Forget the facts of the body before."""
-        if self.partitions:
-            self.partitions = []
+        self.row_count = 0
+        if len(self.cells) > KEPT_ROWS * WIDTH:
+            self.cells = vec[i64]([NULL] * (FIRST_ROWS * WIDTH))
+        if self.topics:
+            self.topics = []
+            self.topic_ids = []
+        if self.held:
+            self.held = {}
         if self.errors:
             self.errors = []
         if self.record_errors:
@@ -234,6 +235,23 @@ class FactSink(Sink):
         self.topic_id_span: i64 = NULL
         self.topic: str = ""
         self.topic_id: bytes = NO_ID
+        self.topic_index: i64 = -1  # in `topics`; -1 as long as there is no partition of it
+
+    def take_partitions(self) -> Partitions | None:
+        """The partitions of the body, which are the caller's now; None when it names none."""
+        count = self.row_count
+        if count == 0:
+            return None
+        taken = Partitions(
+            self.topics, self.topic_ids, self.cells[: count * WIDTH], count, self.held
+        )
+        self.row_count = 0
+        self.topics = []
+        self.topic_ids = []
+        if self.held:
+            self.held = {}
+        self.topic_index = -1
+        return taken
 
     def take_partial(self, plan: Plan, data: bytes, offset: i64) -> None:
         """Of a body that ends too soon, or is wrong somewhere: the facts before that place."""
@@ -292,6 +310,7 @@ class FactSink(Sink):
             return
         self.topic_span = span
         self.topic_id_span = id_span
+        self.topic_index = -1
         self.topic = self.span_text(data, span)
         if id_span == NULL:
             self.topic_id = NO_ID
@@ -339,17 +358,30 @@ class FactSink(Sink):
         preferred_read_replica: i64,
     ) -> None:
         """One more partition of the current topic; NULL for what is not said of it."""
-        row = Partition(self.topic, self.topic_id, partition)
-        row.error_code = error_code
-        row.base_offset = base_offset
-        row.fetch_offset = fetch_offset
-        row.committed_offset = committed_offset
-        row.high_watermark = high_watermark
-        row.last_stable_offset = last_stable_offset
-        row.log_start_offset = log_start_offset
-        row.leader_epoch = leader_epoch
-        row.preferred_read_replica = preferred_read_replica
-        self.partitions.append(row)
+        at = self.row_count * WIDTH
+        if at + WIDTH > len(self.cells):
+            self.cells = twice_as_many(self.cells)
+        if self.topic_index < 0:
+            self.topic_index = len(self.topics)
+            self.topics.append(self.topic)
+            self.topic_ids.append(self.topic_id)
+        cells = self.cells
+        cells[at] = self.topic_index
+        cells[at + AT_PARTITION] = partition
+        cells[at + AT_ERROR_CODE] = error_code
+        cells[at + AT_BASE_OFFSET] = base_offset
+        cells[at + AT_FETCH_OFFSET] = fetch_offset
+        cells[at + AT_COMMITTED_OFFSET] = committed_offset
+        cells[at + AT_HIGH_WATERMARK] = high_watermark
+        cells[at + AT_LAST_STABLE_OFFSET] = last_stable_offset
+        cells[at + AT_LOG_START_OFFSET] = log_start_offset
+        cells[at + AT_RECORD_COUNT] = NULL
+        cells[at + AT_RECORD_BYTES] = NULL
+        cells[at + AT_BATCH_COUNT] = NULL
+        cells[at + AT_CODEC] = NULL
+        cells[at + AT_LEADER_EPOCH] = leader_epoch
+        cells[at + AT_PREFERRED_READ_REPLICA] = preferred_read_replica
+        self.row_count += 1
 
     def add_records(self, data: bytes, span: i64, position: i64, aborted_count: i64) -> None:
         """The records at a span, or none for NULL, are of the partition added last.
@@ -358,37 +390,47 @@ class FactSink(Sink):
         aborted transactions the response says that they touch, NULL when it does not.
         """
         self.has_records = True
-        row = self.partitions[-1]
-        if span != NULL and position <= 0:
-            self._records(row, data, span >> 32, span & 0xFFFFFFFF)
-            if aborted_count != NULL and row.batches is not None:
-                mark_aborted(data, row.batches, self.aborted_producers, self.aborted_offsets)
-        elif span != NULL:
-            row.record_bytes = span & 0xFFFFFFFF
-            self.record_bytes += row.record_bytes
+        at = (self.row_count - 1) * WIDTH
+        if span != NULL:
+            size = span & 0xFFFFFFFF
+            self.cells[at + AT_RECORD_BYTES] = size
+            self.record_bytes += size
+            if position <= 0:
+                self._records(data, span >> 32, size, aborted_count)
         if self.aborted_producers:
             self.aborted_producers = []
             self.aborted_offsets = []
 
-    def _records(self, row: Partition, data: bytes, start: i64, size: i64) -> None:
-        """Walk the batch headers of a records field and count what they say."""
+    def _records(self, data: bytes, start: i64, size: i64, aborted_count: i64) -> None:
+        """Walk the batch headers of the last partition's records field and count what they say."""
+        at = (self.row_count - 1) * WIDTH
+        cells = self.cells
+        is_log = self.topic_id == CLUSTER_METADATA_ID or self.topic == CLUSTER_METADATA
+        counts = self.counts
+        if self.keeps_batches or is_log or not counts.count(data, start, start + size):
+            batches = self._batches(data, start, size, aborted_count)
+            counts.take(batches)
+            if is_log:
+                learn_topics(data, batches, self.names)
+        cells[at + AT_RECORD_COUNT] = counts.records
+        cells[at + AT_BATCH_COUNT] = counts.batches
+        cells[at + AT_CODEC] = counts.codec
+        self.record_count += counts.records
+
+    def _batches(self, data: bytes, start: i64, size: i64, aborted_count: i64) -> list[Batch]:
+        """The batches of the last partition, where they are asked for or something is odd."""
         scan = scan_batches(data, start, start + size)
+        row = self.row_count - 1
         if scan.error is not None and not self.corrupt_records:
-            self.corrupt_records = f"partition {row.partition}: {scan.error}"
-        count: i64 = 0
-        for batch in scan.batches:
-            if batch.record_count > 0:
-                count += batch.record_count
-        if row.topic_id == CLUSTER_METADATA_ID or row.topic == CLUSTER_METADATA:
-            learn_topics(data, scan.batches, self.names)
-        row.record_count = count
-        row.record_bytes = size
-        self.record_count += count
-        self.record_bytes += size
+            partition = self.cells[row * WIDTH + AT_PARTITION]
+            self.corrupt_records = f"partition {partition}: {scan.error}"
         if self.keeps_batches:
-            row.batches = scan.batches
-        if self.keeps_records and size > 0:
-            row.records = data
+            self.held[row] = HeldBatches(
+                scan.batches, data if self.keeps_records and size > 0 else b""
+            )
+            if aborted_count != NULL:
+                mark_aborted(data, scan.batches, self.aborted_producers, self.aborted_offsets)
+        return scan.batches
 
     def _error_row(
         self, shape: Shape, data: bytes, role: i64, message_role: i64, kind: i64
@@ -482,3 +524,14 @@ class FactSink(Sink):
         if span != NULL:
             start = span >> 32
             self.auth_bytes = data[start : start + (span & 0xFFFFFFFF)]
+
+
+def twice_as_many(cells: vec[i64]) -> vec[i64]:
+    """The cells, and as many that are NULL behind them."""
+    count: i64 = len(cells)
+    made = vec[i64]([NULL] * (count * 2))
+    at: i64 = 0
+    while at < count:
+        made[at] = cells[at]
+        at += 1
+    return made

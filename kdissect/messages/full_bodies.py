@@ -3,19 +3,19 @@
 import base64
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from kdissect.messages.bodies import decode_frame
 from kdissect.messages.embedded import ENVELOPE, NO_PROTOCOL, GroupProtocol
 from kdissect.messages.enum_names import with_names
-from kdissect.messages.facts import Partition
 from kdissect.messages.internal_topics import (
     CLUSTER_METADATA,
     CLUSTER_METADATA_ID,
     opened_record,
 )
 from kdissect.messages.layout_choice import LAYOUT, REQUEST, RESPONSE, Body
+from kdissect.messages.partitions import Partitions
 from kdissect.messages.records import Budget, decode_records, shown_budget
 from kdissect.protocol.apis import find_api
 from kdissect.protocol.primitives import read_uuid
@@ -50,13 +50,14 @@ def full_body(
     return opened
 
 
-def topic_names(partitions: Iterable[Partition], learnt: Mapping[bytes, str]) -> dict[str, str]:
+def topic_names(partitions: Partitions | None, learnt: Mapping[bytes, str]) -> dict[str, str]:
     """The names of the partitions' topics by id, as bodies write ids; `learnt` are all so far."""
     names: dict[str, str] = {}
-    for partition in partitions:
-        name = partition.topic or learnt.get(partition.topic_id, "")
-        if name and len(partition.topic_id) == UUID_SIZE:
-            names[read_uuid(partition.topic_id, 0)[0]] = name
+    known = zip(partitions.topics, partitions.topic_ids, strict=True) if partitions else ()
+    for topic, topic_id in known:
+        name = topic or learnt.get(topic_id, "")
+        if name and len(topic_id) == UUID_SIZE:
+            names[read_uuid(topic_id, 0)[0]] = name
     # Whatever a message says: its records hold credentials.
     names[CLUSTER_METADATA_ID] = CLUSTER_METADATA
     return names

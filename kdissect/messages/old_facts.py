@@ -2,11 +2,12 @@
 
 from typing import Any, Final
 
-from kdissect.messages.facts import NO_ID, ErrorFact, FactSink, Partition
+from kdissect.messages.facts import ErrorFact, FactSink
 from kdissect.messages.layout_choice import Body
 from kdissect.messages.message_sets import scan_set
 from kdissect.messages.old_bodies import OldRead, SetSpan
 from kdissect.messages.old_protocols import MESSAGE_SET, PROPOSAL
+from kdissect.messages.partitions import NO_ID, Partition, codec_of
 from kdissect.protocol.readers import NULL
 
 NO_ERROR_HERE: Final = -1  # in the errors of a proposed produce response
@@ -134,6 +135,8 @@ class OldFacts:
             self.corrupt_records = f"partition {row.partition}: {scan.error}"
         row.record_count = sum(max(batch.record_count, 0) for batch in scan.batches)
         row.record_bytes = span.end - span.start
+        row.batch_count = len(scan.batches)
+        row.codec = codec_of(scan.batches)
         if span.end == len(data):
             row.record_bytes += self.missing
         self.record_count = max(self.record_count, 0) + row.record_count

@@ -15,8 +15,15 @@ from mypy_extensions import i64
 from kdissect.errors import Problem
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.memory import ConnectionState
-from kdissect.messages.facts import NO_ID, Partition
 from kdissect.messages.old_protocols import CODE_MASK, PROTOCOL_SHIFT
+from kdissect.messages.partitions import (
+    AT_BASE_OFFSET,
+    AT_ERROR_CODE,
+    AT_PARTITION,
+    NO_ID,
+    WIDTH,
+    Partition,
+)
 from kdissect.messages.record_columns import RecordColumns, ns_of_ms
 from kdissect.messages.records import Batch, Record
 from kdissect.protocol.readers import NULL
@@ -25,7 +32,6 @@ from kdissect.tls.facts import TlsFacts
 
 # Codec column: index into this; -1 codecs and runs that differ are "mixed".
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", "codec-7", "mixed")
-MIXED_CODEC: Final = 8
 TIMESTAMP_TYPES: Final = ("create", "append")
 
 
@@ -136,7 +142,7 @@ class ExchangeRows(Rows):
         write_i64_le(b, self.groups.index_or_null(x.group_id))
         write_i64_le(b, self.transactional_ids.index_or_null(x.transactional_id))
         write_i64_le(b, x.topic_count)
-        write_i64_le(b, 0 if partitions is None else len(partitions))
+        write_i64_le(b, 0 if partitions is None else partitions.count)
         write_i64_le(b, x.record_count)
         write_i64_le(b, x.record_bytes)
         write_i64_le(b, x.fetch_class if x.fetch_class else NULL)
@@ -159,30 +165,40 @@ class PartitionRows(Rows):
         super().__init__()
         self.topics = self.column("topic")
 
-    def add(self, x: Exchange, p: Partition) -> None:
-        """Append one topic-partition of an exchange."""
+    def add(self, x: Exchange) -> None:
+        """Append the topic-partitions of an exchange."""
+        partitions = x.partitions
+        if partitions is None:
+            return
         b = self.buffer
-        batches = p.batches
-        write_i64_le(b, x.capture)
-        write_i64_le(b, x.connection_id)
-        write_i64_le(b, x.exchange_id)
-        write_i64_le(b, self.topics.index_or_null(p.topic))
-        write_i64_le(b, self.topic_ids.index_or_null(p.topic_id))
-        write_i64_le(b, p.partition)
-        write_i64_le(b, code_in(x.dialect, p.error_code))
-        write_i64_le(b, p.base_offset)
-        write_i64_le(b, p.fetch_offset)
-        write_i64_le(b, p.committed_offset)
-        write_i64_le(b, p.high_watermark)
-        write_i64_le(b, p.last_stable_offset)
-        write_i64_le(b, p.log_start_offset)
-        write_i64_le(b, p.record_count)
-        write_i64_le(b, p.record_bytes)
-        write_i64_le(b, NULL if batches is None else len(batches))
-        write_i64_le(b, NULL if batches is None else codec_of(batches))
-        write_i64_le(b, p.leader_epoch)
-        write_i64_le(b, p.preferred_read_replica)
-        self.count += 1
+        cells = partitions.cells
+        capture = x.capture
+        connection_id = x.connection_id
+        exchange_id = x.exchange_id
+        dialect = x.dialect
+        known: i64 = -1
+        topic: i64 = NULL
+        topic_id: i64 = NULL
+        at: i64 = 0
+        while at < len(cells):
+            if cells[at] != known:
+                known = cells[at]
+                topic = self.topics.index_or_null(partitions.topics[known])
+                topic_id = self.topic_ids.index_or_null(partitions.topic_ids[known])
+            write_i64_le(b, capture)
+            write_i64_le(b, connection_id)
+            write_i64_le(b, exchange_id)
+            write_i64_le(b, topic)
+            write_i64_le(b, topic_id)
+            write_i64_le(b, cells[at + AT_PARTITION])
+            write_i64_le(b, code_in(dialect, cells[at + AT_ERROR_CODE]))
+            # The others stand in the order of the columns.
+            place = at + AT_BASE_OFFSET
+            at += WIDTH
+            while place < at:
+                write_i64_le(b, cells[place])
+                place += 1
+        self.count += partitions.count
 
 
 class BatchRows(Rows):
@@ -460,17 +476,6 @@ def write_pair(b: BytesWriter, to_broker: i64, to_client: i64) -> None:
 def or_null(value: i64) -> i64:
     """`value`, or NULL for the -1 that means "none" in a count, time or number."""
     return NULL if value == -1 else value
-
-
-def codec_of(batches: list[Batch]) -> i64:
-    """The codec of all batches of a partition, MIXED_CODEC when they differ, NULL without any."""
-    if not batches:
-        return NULL
-    codec = batches[0].codec
-    for batch in batches:
-        if batch.codec != codec:
-            return MIXED_CODEC
-    return codec
 
 
 def address_text(address: bytes) -> str:

@@ -60,7 +60,8 @@ def facts_of(sink: facts.FactSink) -> dict[str, object]:
             "protocol_name", "corrupt_records", "names",
         )
     }  # fmt: skip
-    said["partitions"] = [values_of(row) for row in sink.partitions]
+    partitions = sink.take_partitions()
+    said["partitions"] = [values_of(row) for row in partitions.rows()] if partitions else []
     said["errors"] = [values_of(error) for error in sink.errors]
     return said
 

@@ -14,8 +14,8 @@ from kdissect.exchanges.exchange import (
     UNKNOWN_API,
     UNKNOWN_VERSION,
 )
-from kdissect.messages.facts import Partition
 from kdissect.messages.memberships import Membership
+from kdissect.messages.partitions import Partition, partitions_of
 from kdissect.protocol.readers import NULL
 from kdissect.tables.batches import (
     BatchBuilder,
@@ -94,9 +94,12 @@ def test_only_the_wanted_columns_are_made_in_the_order_wanted() -> None:
 
 
 def partitions(*ids: tuple[str, bytes]) -> PartitionRows:
+    exchange = make_exchange()
+    exchange.partitions = partitions_of(
+        [Partition(topic, topic_id, number) for number, (topic, topic_id) in enumerate(ids)]
+    )
     rows = PartitionRows()
-    for number, (topic, topic_id) in enumerate(ids):
-        rows.add(make_exchange(), Partition(topic, topic_id, number))
+    rows.add(exchange)
     return rows
 
 

@@ -12,8 +12,9 @@ from kdissect.errors import Problem
 from kdissect.exchanges.exchange import ANSWERED, FETCH_WAITED, REQUEST_FAILED, Exchange
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.messages.batches import Batch, Record
-from kdissect.messages.facts import ErrorFact, Partition
+from kdissect.messages.facts import ErrorFact
 from kdissect.messages.memberships import Membership
+from kdissect.messages.partitions import MIXED_CODEC, Partition, partitions_of
 from kdissect.messages.record_columns import MAX_MS, ns_of_ms
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import OPENER, Connection
@@ -85,7 +86,7 @@ def make_exchange() -> Exchange:
     }  # fmt: skip
     for name, value in fields.items():
         setattr(exchange, name, value)
-    exchange.partitions = [make_partition()]
+    exchange.partitions = partitions_of([make_partition()])
     return exchange
 
 
@@ -94,7 +95,8 @@ def make_partition() -> Partition:
     fields = {
         "error_code": 6, "base_offset": 100, "fetch_offset": 90, "committed_offset": 80,
         "high_watermark": 120, "last_stable_offset": 119, "log_start_offset": 3,
-        "record_count": 8, "record_bytes": 900, "leader_epoch": 2, "preferred_read_replica": 4,
+        "record_count": 8, "record_bytes": 900, "batch_count": 2, "codec": MIXED_CODEC,
+        "leader_epoch": 2, "preferred_read_replica": 4,
     }  # fmt: skip
     for name, value in fields.items():
         setattr(partition, name, value)
@@ -153,7 +155,7 @@ def exchange_rows() -> Rows:
 
 def partition_rows() -> Rows:
     rows = PartitionRows()
-    rows.add(make_exchange(), make_partition())
+    rows.add(make_exchange())
     return rows
 
 
@@ -385,7 +387,8 @@ def empty_rows() -> dict[str, Rows]:
     rows: dict[str, Rows] = {name: make() for name, make in EMPTY.items()}
     ConnectionRows.add(rows["connections"], ConnectionState(connection), (0, 0), (0, 0), None)
     ExchangeRows.add(rows["exchanges"], exchange)
-    PartitionRows.add(rows["partitions"], exchange, partition)
+    exchange.partitions = partitions_of([partition])
+    PartitionRows.add(rows["partitions"], exchange)
     BatchRows.add(rows["batches"], exchange, partition, nothing, NULL)
     record = Record(b"", 0, 0, 0, -1, 0, -1, 0, -1, 0, 0)
     RecordRows.add(rows["records"], record)

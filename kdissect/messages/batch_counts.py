@@ -1,0 +1,80 @@
+"""What a records field says in all, where nobody asks for its batches: no object for each.
+
+Only what holds together and is of magic 2 is counted here; `records.scan_batches` knows the rest.
+"""
+
+from librt.strings import read_i32_be, read_i64_be
+from mypy_extensions import i64
+
+from kdissect.messages.batches import CODEC_MASK, Batch
+from kdissect.messages.compressed_frames import claimed_size
+from kdissect.messages.partitions import MIXED_CODEC, codec_of
+from kdissect.messages.records import (
+    CRC_AT,
+    HEADER_SIZE,
+    MAGIC_AT,
+    OFFSET_MAX,
+    PACKED_RATIO,
+    PREFIX_SIZE,
+    SIGN32,
+    U32,
+)
+from kdissect.protocol.readers import NULL
+
+
+class BatchCounts:
+    """The counts of one records field: of its batches, its records, and the codec of all.
+
+    The codec is NULL without batches, MIXED_CODEC when they differ.
+    """
+
+    def __init__(self) -> None:
+        self.batches: i64 = 0
+        self.records: i64 = 0
+        self.codec: i64 = NULL
+
+    def count(self, data: bytes, start: i64, end: i64) -> bool:
+        """Count ``data[start:end]``, which must be there; False when something in it is odd."""
+        batches: i64 = 0
+        records: i64 = 0
+        codec: i64 = NULL
+        position = start
+        while end - position >= PREFIX_SIZE:
+            size = i64(read_i32_be(data, position + 8)) + PREFIX_SIZE
+            if size < HEADER_SIZE:
+                return False
+            if size > end - position:
+                # Cut off at the byte limit of a fetch.
+                break
+            base_offset = read_i64_be(data, position)
+            if data[position + MAGIC_AT] != 2 or not -OFFSET_MAX <= base_offset <= OFFSET_MAX:
+                return False
+            own_codec = read_i64_be(data, position + CRC_AT) >> 16 & CODEC_MASK
+            # The sign of the last 4 bytes of these 8, base sequence and record count.
+            own_records = (read_i64_be(data, position + 53) & U32 ^ SIGN32) - SIGN32
+            most = size - HEADER_SIZE
+            if own_codec != 0:
+                unpacked = claimed_size(own_codec, data, position + HEADER_SIZE, position + size)
+                most = unpacked if unpacked >= 0 else most * PACKED_RATIO
+            if own_records < 0 or own_records > most:
+                return False
+            if batches == 0:
+                codec = own_codec
+            elif codec != own_codec:
+                codec = MIXED_CODEC
+            batches += 1
+            records += own_records
+            position += size
+        self.batches = batches
+        self.records = records
+        self.codec = codec
+        return True
+
+    def take(self, batches: list[Batch]) -> None:
+        """The counts of batches that were scanned."""
+        self.batches = len(batches)
+        self.records = 0
+        for batch in batches:
+            if batch.record_count > 0:
+                self.records += batch.record_count
+        self.codec = codec_of(batches)

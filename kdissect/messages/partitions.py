@@ -1,0 +1,202 @@
+"""What one exchange says of its topic-partitions: packed rows, and `Partition` for one of them.
+
+A fetch names a thousand of them, so what is said of each is a row of `WIDTH` integers in one
+`cells`, NULL where nothing is said. Topics stand beside, once each. `row` and `rows` make objects
+of them, for those who want few.
+"""
+
+from typing import Final
+
+from librt.vecs import append, vec
+from mypy_extensions import i64, mypyc_attr
+
+from kdissect.messages.batches import Batch
+from kdissect.protocol.readers import NULL
+
+NO_ID: Final = bytes(16)
+MIXED_CODEC: Final = 8  # more than any code of 3 bits
+
+# Places in a row. Sizes are bytes, the topic is the index in `topics` and `topic_ids`.
+AT_TOPIC: Final = 0
+AT_PARTITION: Final = 1
+AT_ERROR_CODE: Final = 2
+AT_BASE_OFFSET: Final = 3
+AT_FETCH_OFFSET: Final = 4
+AT_COMMITTED_OFFSET: Final = 5
+AT_HIGH_WATERMARK: Final = 6
+AT_LAST_STABLE_OFFSET: Final = 7
+AT_LOG_START_OFFSET: Final = 8
+AT_RECORD_COUNT: Final = 9
+AT_RECORD_BYTES: Final = 10
+AT_BATCH_COUNT: Final = 11
+AT_CODEC: Final = 12
+AT_LEADER_EPOCH: Final = 13
+AT_PREFERRED_READ_REPLICA: Final = 14
+WIDTH: Final = 15
+
+
+@mypyc_attr(acyclic=True, free_list_len=1)
+class Partition:
+    """What one exchange says of one topic-partition; NULL, "" and NO_ID where it says nothing.
+
+    `topic` may be "" when only `topic_id` is on the wire. Sizes are in bytes. `batches` are there
+    only where somebody asked for them, and `records`, the bytes that their spans point into, only
+    where records are asked for.
+    """
+
+    __slots__ = (
+        "topic", "topic_id", "partition", "error_code", "base_offset", "fetch_offset",
+        "committed_offset", "high_watermark", "last_stable_offset", "log_start_offset",
+        "record_count", "record_bytes", "batch_count", "codec", "leader_epoch",
+        "preferred_read_replica", "batches", "records",
+    )  # fmt: skip
+
+    def __init__(self, topic: str, topic_id: bytes, partition: i64) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = partition
+        self.error_code: i64 = NULL
+        self.base_offset: i64 = NULL
+        self.fetch_offset: i64 = NULL
+        self.committed_offset: i64 = NULL
+        self.high_watermark: i64 = NULL
+        self.last_stable_offset: i64 = NULL
+        self.log_start_offset: i64 = NULL
+        self.record_count: i64 = NULL
+        self.record_bytes: i64 = NULL
+        self.batch_count: i64 = NULL
+        self.codec: i64 = NULL
+        self.leader_epoch: i64 = NULL
+        self.preferred_read_replica: i64 = NULL
+        self.batches: list[Batch] | None = None
+        self.records: bytes = b""
+
+
+@mypyc_attr(acyclic=True, free_list_len=1)
+class HeldBatches:
+    """The batches of one partition, and the bytes that they are in when records are asked for."""
+
+    __slots__ = ("batches", "records")
+
+    def __init__(self, batches: list[Batch], records: bytes) -> None:
+        self.batches = batches
+        self.records = records
+
+
+@mypyc_attr(acyclic=True, free_list_len=1)
+class Partitions:
+    """The topic-partitions of one exchange: `count` rows in `cells`, see the AT_ places.
+
+    A topic has its name, "" when it is not known, at the index at which `topic_ids` has its id.
+    `held` are batches by row, where they were asked for.
+    """
+
+    __slots__ = ("topics", "topic_ids", "cells", "count", "held")
+
+    def __init__(
+        self,
+        topics: list[str],
+        topic_ids: list[bytes],
+        cells: vec[i64],
+        count: i64,
+        held: dict[int, HeldBatches],
+    ) -> None:
+        self.topics = topics
+        self.topic_ids = topic_ids
+        self.cells = cells
+        self.count = count
+        self.held = held
+
+    def row(self, index: i64) -> Partition:
+        """One of them as an object of its own."""
+        cells = self.cells
+        at = index * WIDTH
+        topic = cells[at]
+        row = Partition(self.topics[topic], self.topic_ids[topic], cells[at + AT_PARTITION])
+        row.error_code = cells[at + AT_ERROR_CODE]
+        row.base_offset = cells[at + AT_BASE_OFFSET]
+        row.fetch_offset = cells[at + AT_FETCH_OFFSET]
+        row.committed_offset = cells[at + AT_COMMITTED_OFFSET]
+        row.high_watermark = cells[at + AT_HIGH_WATERMARK]
+        row.last_stable_offset = cells[at + AT_LAST_STABLE_OFFSET]
+        row.log_start_offset = cells[at + AT_LOG_START_OFFSET]
+        row.record_count = cells[at + AT_RECORD_COUNT]
+        row.record_bytes = cells[at + AT_RECORD_BYTES]
+        row.batch_count = cells[at + AT_BATCH_COUNT]
+        row.codec = cells[at + AT_CODEC]
+        row.leader_epoch = cells[at + AT_LEADER_EPOCH]
+        row.preferred_read_replica = cells[at + AT_PREFERRED_READ_REPLICA]
+        held = self.held.get(index) if self.held else None
+        if held is not None:
+            row.batches = held.batches
+            row.records = held.records
+        return row
+
+    def rows(self) -> list[Partition]:
+        """All of them as objects, in order."""
+        return [self.row(index) for index in range(self.count)]
+
+    @property
+    def packed(self) -> bytes:
+        """The cells, 8 bytes each in the byte order of the machine."""
+        return bytes(memoryview(self.cells))
+
+    def add(self, other: "Partitions", index: i64) -> None:
+        """One more row, like row `index` of others."""
+        at = index * WIDTH
+        topic = self.topic_index(other.topics[other.cells[at]], other.topic_ids[other.cells[at]])
+        cells = append(self.cells, topic)
+        for place in range(at + 1, at + WIDTH):
+            cells = append(cells, other.cells[place])
+        self.cells = cells
+        held = other.held.get(index) if other.held else None
+        if held is not None:
+            self.held[self.count] = held
+        self.count += 1
+
+    def topic_index(self, topic: str, topic_id: bytes) -> i64:
+        """The index of a topic, added unless it is the last one."""
+        last = len(self.topics) - 1
+        if last >= 0 and self.topics[last] == topic and self.topic_ids[last] == topic_id:
+            return last
+        self.topics.append(topic)
+        self.topic_ids.append(topic_id)
+        return last + 1
+
+
+def unpacked(
+    topics: list[str], topic_ids: list[bytes], cells: bytes, held: dict[int, HeldBatches]
+) -> Partitions:
+    """Partitions out of what `Partitions.packed` gave."""
+    integers = vec[i64](memoryview(cells).cast("q").tolist())
+    return Partitions(topics, topic_ids, integers, len(integers) // WIDTH, held)
+
+
+def partitions_of(rows: list[Partition]) -> Partitions:
+    """Rows out of objects, in their order."""
+    made = Partitions([], [], vec[i64](), 0, {})
+    for row in rows:
+        values = [
+            made.topic_index(row.topic, row.topic_id),
+            row.partition, row.error_code, row.base_offset, row.fetch_offset,
+            row.committed_offset, row.high_watermark, row.last_stable_offset,
+            row.log_start_offset, row.record_count, row.record_bytes, row.batch_count,
+            row.codec, row.leader_epoch, row.preferred_read_replica,
+        ]  # fmt: skip
+        for value in values:
+            made.cells = append(made.cells, value)
+        if row.batches is not None:
+            made.held[made.count] = HeldBatches(row.batches, row.records)
+        made.count += 1
+    return made
+
+
+def codec_of(batches: list[Batch]) -> i64:
+    """The codec of all batches of a partition, MIXED_CODEC when they differ, NULL without any."""
+    if not batches:
+        return NULL
+    codec = batches[0].codec
+    for batch in batches:
+        if batch.codec != codec:
+            return MIXED_CODEC
+    return codec
