@@ -422,7 +422,7 @@ class Dissector:
         partitions = exchange.partitions
         if partitions is None:
             return
-        if (self.makes_batches or self.makes_records) and partitions.held:
+        if (self.makes_batches or self.makes_records) and partitions.held is not None:
             budget = make_budget(max(exchange.record_bytes, 0), self.unpacked_limit)
             for index in sorted(partitions.held):
                 self._batches(exchange, partitions.row(index), budget)

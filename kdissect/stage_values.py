@@ -67,7 +67,7 @@ BLANKS: Final[list[tuple[type, Callable[[], Any]]]] = [
     (Mark, Mark),
     (Watch, Watch),
     (HeldBatches, lambda: HeldBatches([], b"")),
-    (Partitions, lambda: unpacked([], [], b"", {})),
+    (Partitions, lambda: unpacked([], [], b"", None)),
 ]
 NUMBERS: Final = {kind: number for number, (kind, _) in enumerate(BLANKS)}
 FIELDS: Final[dict[type, tuple[str, ...]]] = {}

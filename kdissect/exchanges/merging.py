@@ -159,9 +159,8 @@ def absorb(answered: Partitions, index: i64, asked: Partitions, row: i64) -> Non
         ours[at + AT_RECORD_COUNT] = theirs[of + AT_RECORD_COUNT]
         ours[at + AT_BATCH_COUNT] = theirs[of + AT_BATCH_COUNT]
         ours[at + AT_CODEC] = theirs[of + AT_CODEC]
-        held = asked.held.get(row) if asked.held else None
-        if held is not None:
-            answered.held[index] = held
+        if asked.held is not None:
+            answered.hold(index, asked.batches_of(row))
     topic = ours[at]
     if answered.topic_ids[topic] == NO_ID:
         known = asked.topic_ids[theirs[of]]

@@ -172,7 +172,7 @@ class FactSink(Sink):
         self.row_count: i64 = 0
         self.topics: list[str] = []
         self.topic_ids: list[bytes] = []
-        self.held: dict[int, HeldBatches] = {}
+        self.held: dict[int, HeldBatches] | None = None
         self.errors: list[ErrorFact] = []
         self.record_errors: list[ErrorFact] = []
         self.entities: list[str] = []
@@ -199,8 +199,7 @@ class FactSink(Sink):
         if self.topics:
             self.topics = []
             self.topic_ids = []
-        if self.held:
-            self.held = {}
+        self.held = None
         if self.errors:
             self.errors = []
         if self.record_errors:
@@ -248,8 +247,7 @@ class FactSink(Sink):
         self.row_count = 0
         self.topics = []
         self.topic_ids = []
-        if self.held:
-            self.held = {}
+        self.held = None
         self.topic_index = -1
         return taken
 
@@ -425,6 +423,8 @@ class FactSink(Sink):
             partition = self.cells[row * WIDTH + AT_PARTITION]
             self.corrupt_records = f"partition {partition}: {scan.error}"
         if self.keeps_batches:
+            if self.held is None:
+                self.held = {}
             self.held[row] = HeldBatches(
                 scan.batches, data if self.keeps_records and size > 0 else b""
             )

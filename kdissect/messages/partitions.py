@@ -99,7 +99,7 @@ class Partitions:
         topic_ids: list[bytes],
         cells: vec[i64],
         count: i64,
-        held: dict[int, HeldBatches],
+        held: dict[int, HeldBatches] | None,
     ) -> None:
         self.topics = topics
         self.topic_ids = topic_ids
@@ -126,7 +126,7 @@ class Partitions:
         row.codec = cells[at + AT_CODEC]
         row.leader_epoch = cells[at + AT_LEADER_EPOCH]
         row.preferred_read_replica = cells[at + AT_PREFERRED_READ_REPLICA]
-        held = self.held.get(index) if self.held else None
+        held = self.batches_of(index)
         if held is not None:
             row.batches = held.batches
             row.records = held.records
@@ -149,10 +149,20 @@ class Partitions:
         for place in range(at + 1, at + WIDTH):
             cells = append(cells, other.cells[place])
         self.cells = cells
-        held = other.held.get(index) if other.held else None
-        if held is not None:
-            self.held[self.count] = held
+        self.hold(self.count, other.batches_of(index))
         self.count += 1
+
+    def batches_of(self, index: i64) -> HeldBatches | None:
+        """The batches of one row, where they were asked for."""
+        return None if self.held is None else self.held.get(index)
+
+    def hold(self, index: i64, batches: HeldBatches | None) -> None:
+        """Keep batches of a row, when there are any."""
+        if batches is None:
+            return
+        if self.held is None:
+            self.held = {}
+        self.held[index] = batches
 
     def topic_index(self, topic: str, topic_id: bytes) -> i64:
         """The index of a topic, added unless it is the last one."""
@@ -165,7 +175,10 @@ class Partitions:
 
 
 def unpacked(
-    topics: list[str], topic_ids: list[bytes], cells: bytes, held: dict[int, HeldBatches]
+    topics: list[str],
+    topic_ids: list[bytes],
+    cells: bytes,
+    held: dict[int, HeldBatches] | None | None,
 ) -> Partitions:
     """Partitions out of what `Partitions.packed` gave."""
     integers = vec[i64](memoryview(cells).cast("q").tolist())
@@ -174,7 +187,7 @@ def unpacked(
 
 def partitions_of(rows: list[Partition]) -> Partitions:
     """Rows out of objects, in their order."""
-    made = Partitions([], [], vec[i64](), 0, {})
+    made = Partitions([], [], vec[i64](), 0, None)
     for row in rows:
         values = [
             made.topic_index(row.topic, row.topic_id),
@@ -186,7 +199,7 @@ def partitions_of(rows: list[Partition]) -> Partitions:
         for value in values:
             made.cells = append(made.cells, value)
         if row.batches is not None:
-            made.held[made.count] = HeldBatches(row.batches, row.records)
+            made.hold(made.count, HeldBatches(row.batches, row.records))
         made.count += 1
     return made
 
