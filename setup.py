@@ -26,7 +26,7 @@ COMPILED = """
     messages/compression messages/facts messages/headers messages/legacy_records
     messages/message_sets messages/old_recognition messages/partitions
     messages/record_columns messages/record_headers messages/records
-    messages/varints
+    messages/straight_metadata_groups messages/straight_produce_fetch messages/varints
     exchanges/body_reader exchanges/exchange exchanges/fetches exchanges/fitting
     exchanges/holding exchanges/memory exchanges/merging exchanges/naming exchanges/pairing
     exchanges/request_search exchanges/response_search exchanges/sasl exchanges/shared_ids

@@ -5,7 +5,8 @@ from typing import Final
 
 from kdissect.messages import facts
 from kdissect.messages.short_ways import short_way_of
-from kdissect.protocol.plans import Plans, Role
+from kdissect.protocol.generated import is_worth_it
+from kdissect.protocol.plans import Plans, Role, StraightReads
 from kdissect.protocol.specs import FieldSpec
 
 _ERRORS: Final = {"ErrorCode": facts.ERROR, "PartitionErrorCode": facts.ERROR}
@@ -127,7 +128,14 @@ def fact_plans() -> Plans:
 
     Always the same, so that each is built once a process.
     """
-    return Plans(request_role, response_role, kind_of, facts.ROLE_COUNT, INHERITED, short_way_of)
+    reads: StraightReads | None = None
+    if not is_worth_it():
+        from kdissect.messages.straight_reads import READS
+
+        reads = READS
+    return Plans(
+        request_role, response_role, kind_of, facts.ROLE_COUNT, INHERITED, short_way_of, reads
+    )
 
 
 def _role(field: FieldSpec, fields: dict[str, int]) -> Role | None:

@@ -62,7 +62,7 @@ def _without_error(shape: Shape, value: Callable[[int], str]) -> str:
 def _topic_lines(value: Callable[[int], str]) -> list[str]:
     spans = value(facts.TOPIC), value(facts.TOPIC_ID)
     return [
-        f"if {spans[0]} != sink.topic_span or {spans[1]} != sink.topic_id_span:",
+        f"if sink.topic_span != {spans[0]} or sink.topic_id_span != {spans[1]}:",
         f"    sink.set_topic(data, {spans[0]}, {spans[1]})",
     ]
 

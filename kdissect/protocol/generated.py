@@ -37,6 +37,7 @@ from kdissect.protocol.projections import (
     RowElement,
 )
 from kdissect.protocol.readers import (
+    FAILED,
     NULL,
     BytesReader,
     CompactReader,
@@ -46,8 +47,6 @@ from kdissect.protocol.readers import (
     StringReader,
 )
 from kdissect.protocol.structures import ArrayReader, NullableStructReader, StructReader, skip_tags
-
-FAILED: Final = -1
 
 Read = Callable[[bytes, int, Sink], int]
 

@@ -11,13 +11,13 @@ primitives with a role gives a row for each element.
 from librt.vecs import vec
 from mypy_extensions import i64
 
-from kdissect.errors import UnknownApi
+from kdissect.errors import DecodeError, UnknownApi
 from kdissect.protocol.apis import APIS, api_name, find_api
-from kdissect.protocol.generated import FAILED, Read, ShortWayOf, generate, is_worth_it
+from kdissect.protocol.generated import Read, ShortWayOf, generate, is_worth_it
 from kdissect.protocol.layouts import build_reader
 from kdissect.protocol.primitives import check_offset
 from kdissect.protocol.projector import KindOf, Projector, Role, RoleOf, Scope
-from kdissect.protocol.readers import NULL, Reader, Shape, Sink
+from kdissect.protocol.readers import FAILED, NULL, Reader, Shape, Sink
 from kdissect.protocol.specs import MessageSpec
 
 __all__ = [
@@ -25,11 +25,33 @@ __all__ = [
 ]  # fmt: skip
 
 
+class StraightRead:
+    """The projected decode of one layout as one method, see `messages.straight_reads`.
+
+    `shapes` are those of its plan.
+    """
+
+    def __init__(self, shapes: list[Shape]) -> None:
+        self.shapes = shapes
+
+    def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
+        """The offset behind the body at `at`; FAILED, or DecodeError, for what is left to the tree.
+
+        What the receiver was told by then is to be forgotten.
+        """
+        return FAILED
+
+
+# By API key, 1 for responses and 0 for requests, and version.
+StraightReads = dict[tuple[int, int, int], type[StraightRead]]
+
+
 class Plan:
     """The projected decode of one layout; `shapes` are those of all its rows.
 
     `spec` and `version` say of what. A sink may be used with any number of plans in turn.
-    `generated` is the same as a Python function, where that is faster (see `generated`).
+    `generated` is the same as a Python function, where that is faster (see `generated`), `straight`
+    as a compiled one, for layouts that are met often.
     """
 
     def __init__(
@@ -48,12 +70,19 @@ class Plan:
         self.slot_count = slot_count
         self.short_way_of = short_way_of if is_worth_it() else None
         self.generated: Read | None = None
+        self.straight: StraightRead | None = None
 
     def run(self, data: bytes, offset: i64, sink: Sink) -> i64:
         """Decode the body at `offset` into `sink`; the offset behind it. Raises DecodeError."""
         if len(sink.slots) < self.slot_count:
             sink.slots = vec[i64]([NULL] * self.slot_count)
         check_offset(data, offset, 0, "body")
+        if self.straight is not None and sink.takes_short_ways:
+            straight_end = read_straight(self.straight, data, offset, sink)
+            if straight_end != FAILED:
+                return straight_end
+            sink.begin()
+            return self.reader.project(data, offset, sink)
         if self.short_way_of is not None and sink.takes_short_ways:
             if self.generated is None:
                 self.generated = generate(self.reader, self.short_way_of)
@@ -62,6 +91,14 @@ class Plan:
                 return end
             sink.begin()
         return self.reader.project(data, offset, sink)
+
+
+def read_straight(straight: StraightRead, data: bytes, offset: i64, sink: Sink) -> i64:
+    """As its `read`, which does not raise here."""
+    try:
+        return straight.read(data, offset, sink)
+    except DecodeError:
+        return FAILED
 
 
 def build_projection(
@@ -96,6 +133,7 @@ class Plans:
         role_count: int,
         inherited: frozenset[int] | None = None,
         short_way_of: ShortWayOf | None = None,
+        straight_reads: StraightReads | None = None,
     ) -> None:
         self.request_roles = request_roles
         self.response_roles = response_roles
@@ -103,6 +141,7 @@ class Plans:
         self.role_count = role_count
         self.inherited = inherited
         self.short_way_of = short_way_of
+        self.straight_reads = straight_reads
         # By API key times two, plus one for responses, then by version; those not built are None.
         self.plans: list[list[Plan | None]] = [[None] * count for count in _counts()]
         self.variants_known: dict[int, list[Plan]] = {}
@@ -156,6 +195,9 @@ class Plans:
             raise UnknownApi(f"no layout for {api_name(key)} v{version}")
         spec = api.definition().layouts["response" if is_response else "request"]
         plan = self._projection(spec, version, is_response)
+        if self.straight_reads is not None:
+            straight = self.straight_reads.get((key, 1 if is_response else 0, version))
+            plan.straight = None if straight is None else straight(plan.shapes)
         self.plans[key * 2 + (1 if is_response else 0)][version] = plan
         return plan
 

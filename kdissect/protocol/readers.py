@@ -36,6 +36,7 @@ from kdissect.protocol.primitives import (
 
 # Without the type, compiled code would make an object of it where it stands beside an i64.
 NULL: Final[i64] = -(1 << 62)
+FAILED: Final[i64] = -1  # what a decode gives for a body that it leaves to the tree
 VARIABLE: Final = -1  # fixed_size of what has none
 FIRST_SLOTS: Final = 64
 
