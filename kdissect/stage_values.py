@@ -11,7 +11,12 @@ from typing import Any, Final
 
 from kdissect.errors import KdissectError, Problem
 from kdissect.exchanges.exchange import Asks, Exchange
-from kdissect.exchanges.memory import ConnectionState, EarlyResponse, FetchPosition
+from kdissect.exchanges.memory import (
+    ConnectionState,
+    EarlyResponse,
+    TopicPositions,
+    unpacked_positions,
+)
 from kdissect.exchanges.sasl import Login
 from kdissect.frames import Cutting, Frame
 from kdissect.kept_segments import (
@@ -56,7 +61,7 @@ BLANKS: Final[list[tuple[type, Callable[[], Any]]]] = [
     (Waiting, Waiting),
     (Frame, lambda: Frame(NO_CONNECTION, 0, 0, 0, b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
     (ConnectionState, lambda: ConnectionState(NO_CONNECTION)),
-    (FetchPosition, lambda: FetchPosition(0)),
+    (TopicPositions, TopicPositions),
     (EarlyResponse, lambda: EarlyResponse(0, NO_FRAME, 0)),
     (Login, Login),
     (Exchange, lambda: Exchange(NO_CONNECTION, 0, 0, 0)),
@@ -130,6 +135,7 @@ MADE: Final[dict[int, Callable[..., Any]]] = {
     NUMBERS[Segment]: make_segment,
     NUMBERS[Mark]: make_mark,
     NUMBERS[Partitions]: unpacked,
+    NUMBERS[TopicPositions]: unpacked_positions,
 }
 MADE_FIELDS: Final = {
     NUMBERS[Segment]: (
@@ -137,6 +143,7 @@ MADE_FIELDS: Final = {
         "window", "data", "start", "end", "payload_length", "header", "ip_id", "addresses", "ports",
     ),
     NUMBERS[Mark]: ("stream", "numbers", "identity", "state", "options", "time_ns"),
+    NUMBERS[TopicPositions]: ("packed",),
     NUMBERS[Partitions]: ("topics", "topic_ids", "packed", "held"),
 }  # fmt: skip
 
@@ -182,6 +189,7 @@ ALLOWED: Final[dict[str, Any]] = {
     "make_segment": make_segment,
     "make_mark": make_mark,
     "unpacked": unpacked,
+    "unpacked_positions": unpacked_positions,
 }
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kdissect.exchanges.fetches import SESSION_LIMIT, FetchSessions
-from kdissect.exchanges.memory import ConnectionState
+from kdissect.exchanges.memory import ConnectionState, TopicPositions
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.streams.events import Connection
 from tests.conversation import Conversation, conversation
@@ -131,7 +131,7 @@ def test_sessions_of_two_brokers_are_told_apart() -> None:
     states = [ConnectionState(Connection(0, 0, flow, 0, 0)) for flow in (flow_to(1), flow_to(2))]
     for state in states:
         state.request_direction = 0
-    states[0].positions = {"orders": {}}
+    states[0].positions = {"orders": TopicPositions()}
     sessions.made(states[0], 7)
     sessions.go_on(states[1], 7)
     assert states[1].positions == {}
@@ -139,7 +139,7 @@ def test_sessions_of_two_brokers_are_told_apart() -> None:
     turned = ConnectionState(Connection(0, 0, turned_flow(flow_to(1)), 0, 0))
     turned.request_direction = 1
     sessions.go_on(turned, 7)
-    assert turned.positions == {"orders": {}}
+    assert turned.positions is states[0].positions
 
 
 def flow_to(broker: int) -> bytes:

@@ -21,7 +21,16 @@ from kdissect.exchanges.exchange import (
     Asks,
     Exchange,
 )
-from kdissect.exchanges.memory import ASK, PAST, ConnectionState, FetchPosition, Positions
+from kdissect.exchanges.memory import (
+    ASK,
+    AT_MARK,
+    AT_OFFSET,
+    PAST,
+    POSITION_WIDTH,
+    ConnectionState,
+    Positions,
+    TopicPositions,
+)
 from kdissect.exchanges.timing import service_ns
 from kdissect.messages.facts import FactSink
 from kdissect.messages.partitions import (
@@ -40,6 +49,7 @@ MS: Final = 1_000_000
 # A broker keeps 1 000 (max.incremental.fetch.session.cache.slots); each holds the partitions that
 # its requests named.
 SESSION_LIMIT: Final = 5_000
+NOWHERE: Final = TopicPositions()  # of a topic that is not known; nothing is added to it
 
 
 class FetchSessions:
@@ -113,26 +123,33 @@ def remember_positions(
 
 def remember_rows(state: ConnectionState, partitions: Partitions, fresh: Positions) -> None:
     """Put what is asked for into `fresh`; the high watermarks go on from those of the state."""
-    is_past_unknown = PAST in state.positions
+    unknown: i64 = ASK if PAST in state.positions else NULL
     cells = partitions.cells
-    known: dict[int, FetchPosition] = {}
-    before: dict[int, FetchPosition] | None = None
+    known = NOWHERE
+    before = NOWHERE
     topic: i64 = -1
+    guess: i64 = 0
+    place: i64 = 0
     at: i64 = 0
     while at < len(cells):
         if cells[at] != topic:
             topic = cells[at]
             key = topic_key(partitions, topic)
-            known = partitions_in(fresh, key)
-            before = state.positions.get(key)
+            before = state.positions.get(key, NOWHERE)
+            known = positions_in(fresh, key)
+            guess = place = 0
         partition = cells[at + AT_PARTITION]
-        position = FetchPosition(cells[at + AT_FETCH_OFFSET])
-        old = None if before is None else before.get(partition)
-        if old is not None:
-            position.high_watermark = old.high_watermark
-        elif is_past_unknown:
-            position.high_watermark = ASK
-        known[partition] = position
+        offset = cells[at + AT_FETCH_OFFSET]
+        guess = before.place(partition, guess)
+        mark = unknown if guess < 0 else before.cells[guess + AT_MARK]
+        place = known.place(partition, place)
+        if place < 0:
+            place = known.add(partition, offset, mark)
+        else:
+            known.cells[place + AT_OFFSET] = offset
+            known.cells[place + AT_MARK] = mark
+        place += POSITION_WIDTH
+        guess = guess + POSITION_WIDTH if guess >= 0 else place
         at += WIDTH
 
 
@@ -142,11 +159,11 @@ def topic_key(partitions: Partitions, topic: i64) -> object:
     return topic_id if topic_id != NO_ID else partitions.topics[topic]
 
 
-def partitions_in(positions: Positions, key: object) -> dict[int, FetchPosition]:
-    """The partitions of a topic, put there when it has none."""
+def positions_in(positions: Positions, key: object) -> TopicPositions:
+    """The positions in a topic, put there when it has none."""
     known = positions.get(key)
     if known is None:
-        known = {}
+        known = TopicPositions()
         positions[key] = known
     return known
 
@@ -184,31 +201,33 @@ def settle_rows(
     asks: list[int] | None = None
     is_past_unknown = PAST in state.positions
     cells = partitions.cells
-    known: dict[int, FetchPosition] = {}
+    known = NOWHERE
     topic: i64 = -1
+    guess: i64 = 0
     at: i64 = 0
-    end = count * WIDTH
-    while at < end:
+    while at < count * WIDTH:
         if cells[at] != topic:
             topic = cells[at]
-            # A new partition that no request named: how far its log goes is worth remembering.
-            known = partitions_in(state.positions, topic_key(partitions, topic))
+            known = positions_in(state.positions, topic_key(partitions, topic))
+            guess = 0
         partition = cells[at + AT_PARTITION]
-        position = known.get(partition)
-        is_new = position is None
-        if position is None:
-            position = FetchPosition(NULL)
-            known[partition] = position
+        place = known.place(partition, guess)
+        is_new = place < 0
+        if is_new:
+            # No request named it; how far its log goes is worth remembering.
+            place = known.add(partition, NULL, NULL)
+        mark = known.cells[place + AT_MARK]
         if cells[at + AT_FETCH_OFFSET] == NULL:
-            cells[at + AT_FETCH_OFFSET] = position.offset
-        if (is_new and is_past_unknown) or position.high_watermark == ASK:
+            cells[at + AT_FETCH_OFFSET] = known.cells[place + AT_OFFSET]
+        if (is_new and is_past_unknown) or mark == ASK:
             if asks is None:
                 asks = []
             asks.append(at // WIDTH)
-        elif was_waiting(cells, at, position.high_watermark):
+        elif was_waiting(cells, at, mark):
             was_there = True
         if cells[at + AT_HIGH_WATERMARK] != NULL:
-            position.high_watermark = cells[at + AT_HIGH_WATERMARK]
+            known.cells[place + AT_MARK] = cells[at + AT_HIGH_WATERMARK]
+        guess = place + POSITION_WIDTH
         at += WIDTH
     return was_there, asks
 
@@ -230,11 +249,11 @@ def settle_asks(exchange: Exchange, past: Positions) -> None:
     cells = partitions.cells
     for index in asks.rows:
         at = i64(index) * WIDTH
-        known = past.get(topic_key(partitions, cells[at]))
-        position = None if known is None else known.get(cells[at + AT_PARTITION])
-        if position is not None and cells[at + AT_FETCH_OFFSET] == NULL:
-            cells[at + AT_FETCH_OFFSET] = position.offset
-        if was_waiting(cells, at, NULL if position is None else position.high_watermark):
+        known = past.get(topic_key(partitions, cells[at]), NOWHERE)
+        place = known.place(cells[at + AT_PARTITION], 0)
+        if place >= 0 and cells[at + AT_FETCH_OFFSET] == NULL:
+            cells[at + AT_FETCH_OFFSET] = known.cells[place + AT_OFFSET]
+        if was_waiting(cells, at, NULL if place < 0 else known.cells[place + AT_MARK]):
             asks.was_there = True
     exchange.asks = None
     classify(exchange, asks.was_there, asks.record_bytes)

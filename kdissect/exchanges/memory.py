@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from librt.strings import read_i32_be
+from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from kdissect.errors import Problem
@@ -26,23 +27,67 @@ MIN_DROPPED: Final = 64  # requests that wait no longer, before the list of them
 # the capture that is looked at, see `fetches`.
 ASK: Final[i64] = -(1 << 62) + 1
 PAST: Final = None
+# A row of `TopicPositions`: the number of a partition, and behind it
+POSITION_WIDTH: Final = 3
+AT_OFFSET: Final = 1
+AT_MARK: Final = 2
 
 
-class FetchPosition:
-    """Where a fetch session stands in one partition, and how far the broker said the log goes.
+class TopicPositions:
+    """Where a fetch session stands in the partitions of a topic: rows of `WIDTH` in `cells`.
 
-    The offset is NULL when no request named it yet; the high watermark NULL or ASK.
+    A row is a partition's number, its offset, NULL when no request named it yet, and how far the
+    broker said the log goes, NULL or ASK. They are in the order in which they were named first,
+    which is nearly always the order in which they are asked for again.
     """
 
-    __slots__ = ("offset", "high_watermark")
+    __slots__ = ("cells", "places")
 
-    def __init__(self, offset: i64) -> None:
-        self.offset = offset
-        self.high_watermark: i64 = NULL
+    def __init__(self) -> None:
+        self.cells: vec[i64] = vec[i64]()
+        # By number, made when somebody asks out of order.
+        self.places: dict[int, int] | None = None
+
+    def place(self, number: i64, guess: i64) -> i64:
+        """The row of a partition, as an index into `cells`; -1 when there is none. Try `guess`."""
+        cells = self.cells
+        if guess < len(cells) and cells[guess] == number:
+            return guess
+        places = self.places
+        if places is None:
+            places = {cells[at]: at for at in range(0, len(cells), POSITION_WIDTH)}
+            self.places = places
+        return places.get(number, -1)
+
+    def add(self, number: i64, offset: i64, high_watermark: i64) -> i64:
+        """One more partition; where its row is."""
+        place: i64 = len(self.cells)
+        self.cells = append(append(append(self.cells, number), offset), high_watermark)
+        if self.places is not None:
+            self.places[number] = place
+        return place
+
+    def copied(self) -> "TopicPositions":
+        """The same, which does not change with this one."""
+        made = TopicPositions()
+        made.cells = self.cells[:]
+        return made
+
+    @property
+    def packed(self) -> bytes:
+        """The cells, 8 bytes each in the byte order of the machine."""
+        return bytes(memoryview(self.cells))
 
 
-# By topic (name or id) and partition.
-Positions = dict[object, dict[int, FetchPosition]]
+def unpacked_positions(cells: bytes) -> TopicPositions:
+    """Positions out of what `TopicPositions.packed` gave."""
+    made = TopicPositions()
+    made.cells = vec[i64](memoryview(cells).cast("q").tolist())
+    return made
+
+
+# By topic (name or id); that of PAST is empty.
+Positions = dict[object, TopicPositions]
 
 
 class EarlyResponse:
@@ -94,7 +139,7 @@ class ConnectionState:
         self.software_name = ""
         self.software_version = ""
         # Fetch offsets, for sessions that leave them out; `session_id` is 0 while there is none.
-        self.positions: Positions = {} if connection.edge == INSIDE else {PAST: {}}
+        self.positions: Positions = {} if connection.edge == INSIDE else {PAST: TopicPositions()}
         self.session_id: i64 = 0
         # Frames that wait until it is known what is spoken, and how many there was no room for.
         self.held: list[Frame] = []

@@ -7,7 +7,16 @@ directions may have to change places.
 from typing import Any
 
 from kdissect.edges import Head
-from kdissect.exchanges.memory import ASK, PAST, ConnectionState, FetchPosition, Positions
+from kdissect.exchanges.memory import (
+    ASK,
+    AT_MARK,
+    AT_OFFSET,
+    PAST,
+    POSITION_WIDTH,
+    ConnectionState,
+    Positions,
+    TopicPositions,
+)
 from kdissect.frames import Cutting
 from kdissect.join_state import Counted
 from kdissect.protocol.readers import NULL
@@ -195,32 +204,28 @@ def turned_state(known: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def copied(positions: Positions) -> Positions:
     """Positions that do not change with these."""
-    made: Positions = {}
-    for topic, partitions in positions.items():
-        made[topic] = {}
-        for partition, known in partitions.items():
-            position = FetchPosition(known.offset)
-            position.high_watermark = known.high_watermark
-            made[topic][partition] = position
-    return made
+    return {topic: known.copied() for topic, known in positions.items()}
 
 
 def complete(positions: Positions, past: Positions) -> None:
     """Put into the positions of a fetch session what the piece did not know of its past."""
     goes_on = positions.pop(PAST, None) is not None
-    for topic, partitions in positions.items():
-        known = past.get(topic, {})
-        for partition, position in partitions.items():
-            before = known.get(partition)
-            if position.high_watermark == ASK:
-                position.high_watermark = NULL if before is None else before.high_watermark
-            if position.offset == NULL and before is not None and goes_on:
-                position.offset = before.offset
+    for topic, here in positions.items():
+        known = past.get(topic, TopicPositions())
+        for place in range(0, len(here.cells), POSITION_WIDTH):
+            before = known.place(here.cells[place], place)
+            if here.cells[place + AT_MARK] == ASK:
+                mark = NULL if before < 0 else known.cells[before + AT_MARK]
+                here.cells[place + AT_MARK] = mark
+            if here.cells[place + AT_OFFSET] == NULL and before >= 0 and goes_on:
+                here.cells[place + AT_OFFSET] = known.cells[before + AT_OFFSET]
     if goes_on:
-        for topic, partitions in past.items():
-            here = positions.setdefault(topic, {})
-            for partition, position in partitions.items():
-                here.setdefault(partition, position)
+        for topic, known in past.items():
+            here = positions.setdefault(topic, TopicPositions())
+            for place in range(0, len(known.cells), POSITION_WIDTH):
+                number, offset, mark = known.cells[place : place + POSITION_WIDTH]
+                if here.place(number, place) < 0:
+                    here.add(number, offset, mark)
 
 
 def opened(joined: Joined, one: Open, state: ConnectionState) -> Open:
