@@ -88,6 +88,7 @@ class Column:
         self.largest: Any = None
         self.places: dict[Any, int] = {}
         self.dictionary_size = 0
+        self.has_dictionary = True
 
     def add(self, array: pa.Array) -> None:
         """Make a page of an array; what is the same as in the page before extends that."""
@@ -100,13 +101,15 @@ class Column:
         if page.place != MANY and self.pages and self.pages[-1].place == page.place:
             last = self.pages.pop()
             page = page._replace(values=count + last.values)
+        # Spark 4.3 reads pages of places wrongly that come behind others: so there are no more.
+        self.has_dictionary &= page.encoding == DICTIONARY
         self.pages.append(page)
 
     def _page(self, array: pa.Array, count: int) -> Page:
         nulls = array.null_count
         self.nulls += nulls
         if nulls == count:
-            return Page(count, PLAIN, b"", NOTHING)
+            return Page(count, DICTIONARY if self.has_dictionary else PLAIN, b"", NOTHING)
         if nulls == 0:
             page = self._values(array, None)
             if page.place != MANY:
@@ -147,23 +150,33 @@ class Column:
             kind = thrift.nested(7, [thrift.int32(1, len(self.places)), thrift.int32(2, PLAIN)])
             raw_size = put_page(parts, DICTIONARY_PAGE, content, kind, codec, compressor)
             dictionary_end = sum(map(len, parts))
-        for count, encoding, content, place in self.pages:
-            if place == NOTHING:
-                content = with_levels(one_run(count, 0), b"")
-            elif place != MANY:
-                content = with_levels(one_run(count, 1), place_of_all(count, place))
+        pages = [self._whole(page) for page in self.pages]
+        for count, encoding, content, _ in pages:
             fields = (count, encoding, RLE, RLE)
             kind = thrift.nested(5, [thrift.int32(i, n) for i, n in enumerate(fields, 1)])
             raw_size += put_page(parts, DATA_PAGE, content, kind, codec, compressor)
-        metadata = self._metadata(start, codec, raw_size, sum(map(len, parts)), dictionary_end)
+        encodings = {RLE} | {page.encoding for page in pages}
+        sizes = raw_size, sum(map(len, parts)), dictionary_end
+        metadata = self._metadata(start, codec, encodings, sizes)
         self._begin()
         chunk = thrift.struct([thrift.int64(2, start), thrift.nested(3, metadata)])
         return parts, chunk, raw_size
 
+    def _whole(self, page: Page) -> Page:
+        """The page with its content."""
+        if page.place == MANY:
+            return page
+        if page.place != NOTHING:
+            values = place_of_all(page.values, page.place)
+            return page._replace(content=with_levels(one_run(page.values, 1), values))
+        # Of places there is their width, though there are none: DuckDB looks for it.
+        content = with_levels(one_run(page.values, 0), b"\x08" if self.places else b"")
+        return page._replace(encoding=page.encoding if self.places else PLAIN, content=content)
+
     def _metadata(
-        self, start: int, codec: int, raw_size: int, size: int, dictionary_end: int
+        self, start: int, codec: int, encodings: set[int], sizes: tuple[int, int, int]
     ) -> list[thrift.Field]:
-        encodings = {RLE} | {page.encoding for page in self.pages}
+        raw_size, size, dictionary_end = sizes
         if self.places:
             encodings.add(PLAIN)
         fields = [
@@ -196,6 +209,8 @@ class Column:
 
     def _placed(self, values: list[Any]) -> Array | None:
         """The places of values, new ones added; None when there is no room for them."""
+        if not self.has_dictionary:
+            return None
         places = self.places
         new = [value for value in dict.fromkeys(values) if value not in places]
         if new:

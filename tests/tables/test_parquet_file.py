@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from kdissect.tables import parquet_columns
 from kdissect.tables.batches import ARROW_TYPES, TEXT_TYPE
+from kdissect.tables.parquet_columns import DELTA, DICTIONARY, PLAIN
 from kdissect.tables.parquet_file import RowGroups
 from kdissect.tables.parquet_pages import deltas, packed_places, runs_of_places
 
@@ -182,6 +183,23 @@ def test_more_values_than_a_dictionary_holds(monkeypatch: pytest.MonkeyPatch) ->
         for i in (0, 100, 1000)
     ]
     assert_comes_back(schema, [batches])
+
+
+def test_no_page_of_places_is_behind_another() -> None:
+    # Spark 4.3 (vectorized) reads the first run of such a page as its last one.
+    schema = pa.schema([("x", pa.int64())])
+    kinds = ("runs", "anything", "runs", "one value")
+    batches = [
+        pa.RecordBatch.from_arrays([pa.array(values)], schema=schema)
+        for values in ([None] * 9, *(numbers_of(kind, 500) for kind in kinds), [None] * 9)
+    ]
+    output = RowGroups(io.BytesIO().write, schema)
+    for batch in batches:
+        output.write(batch)
+    assert [page.encoding for page in output.columns[0].pages] == [
+        DICTIONARY, DICTIONARY, DELTA, DELTA, DELTA, PLAIN,
+    ]  # fmt: skip
+    assert_comes_back(schema, [batches, batches[2:], batches[:1]])
 
 
 def test_pages_that_are_all_the_same_are_one() -> None:
