@@ -120,8 +120,8 @@ class ConnectionState:
         "connection", "request_direction", "broker_side_by", "protocol", "pending",
         "pending_head", "last_response_end", "exchange_count", "login",
         "software_name", "software_version", "positions", "session_id", "held", "probed", "early",
-        "unheld", "last_correlation_id", "last_client_id", "last_request_ns", "old",
-        "spoken_low", "spoken_high", "has_overflowed", "has_let_go", "dialect", "is_told",
+        "unheld", "last_correlation_id", "last_client_id", "client_id_bytes", "last_request_ns",
+        "old", "spoken_low", "spoken_high", "has_overflowed", "has_let_go", "dialect", "is_told",
         "is_unproved", "refused", "refusal", "has_proxy_header", "proxied_ip", "proxied_port",
         "repeats_ids",
     )  # fmt: skip
@@ -148,6 +148,7 @@ class ConnectionState:
         # Of the newest request.
         self.last_correlation_id: i64 = NULL
         self.last_client_id: str | None = None
+        self.client_id_bytes = b""  # of the newest one that was not null
         self.last_request_ns: i64 = NULL
         # API keys that were certainly spoken, as bits; those from BITS_EACH on in the second.
         self.spoken_low: i64 = 0

@@ -330,7 +330,12 @@ class Exchanges:
         exchange.correlation_id = header.correlation_id
         if header.client_id_size >= 0:
             at = header.client_id_start
-            exchange.client_id = self.bodies.interner.text(data[at : at + header.client_id_size])
+            client_id = data[at : at + header.client_id_size]
+            if state.last_client_id is None or client_id != state.client_id_bytes:
+                state.client_id_bytes = client_id
+                exchange.client_id = self.bodies.interner.text(client_id)
+            else:
+                exchange.client_id = state.last_client_id
         state.last_client_id = exchange.client_id
         state.last_request_ns = frame.start_time_ns
         note_spoken(state, exchange.api_key)
