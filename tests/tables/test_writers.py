@@ -57,6 +57,12 @@ def test_nanoseconds_are_kept(tmp_path: Path) -> None:
     assert column.cast(pa.int64()).to_pylist() == [START]
 
 
+def test_pages_are_zstd(tmp_path: Path) -> None:
+    write_all(tmp_path)
+    group = pq.ParquetFile(tmp_path / "exchanges.parquet").metadata.row_group(0)
+    assert {group.column(i).compression for i in range(group.num_columns)} == {"ZSTD"}
+
+
 def test_a_table_without_rows_is_a_file_too(tmp_path: Path) -> None:
     with ParquetDirectory(tmp_path, SCHEMAS):
         pass
@@ -69,7 +75,7 @@ def test_row_groups_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with ParquetDirectory(tmp_path, {"errors": SCHEMAS["errors"]}) as output:
         for _ in range(11):
             output.write("errors", batch_of("errors"))
-            assert output.files["errors"].groups.rows < 4
+            assert output.files["errors"].waiting_rows < 4
     metadata = pq.ParquetFile(tmp_path / "errors.parquet").metadata
     assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [4, 4, 3]
     assert output.files["errors"].rows == 11
