@@ -170,23 +170,31 @@ class Dissector:
 
     def _feed_at_edge(self, packets: list[Packet], edges: Edges) -> None:
         """The same for a piece of a capture."""
+        decoder = self.decoder
+        streams = self.streams
         for packet in packets:
             self.captured_bytes += packet.end - packet.start
             self.latest_ns = max(self.latest_ns, packet.time_ns)
-            segment = self.decoder.decode(packet)
+            segment = decoder.decode(packet)
             if segment is None:
                 continue
             edges.before()
-            events = self.streams.feed(segment)
-            head = edges.note(segment)
-            for event in events:
-                self._event(event)
+            step = streams.step(segment)
+            if step == WANTS_CARE:
+                events = streams.feed_with_care(segment)
+                head = edges.note(segment)
+                for event in events:
+                    self._event(event)
+            else:
+                head = edges.note(segment)
+                if step == GIVES_CHUNK:
+                    self._chunk(streams.chunk)
             if head is not None and edges.can_join(head):
                 # What was said until now is muted.
                 self._take_problems()
                 edges.join(head)
         # Fragments make pieces inseparable: nobody takes what is late.
-        self.decoder.late = []
+        decoder.late = []
         self.packets += len(packets)
         self._take_problems()
 

@@ -1,6 +1,6 @@
 """Many segments as a few values of bytes: thousands of them are at an edge of a piece.
 
-numbers  = of each segment 15 little-endian int64: FIELDS
+numbers  = of each segment 17 little-endian int64: FIELDS
 contents = of each segment its flow, then its bytes
 marks    = three little-endian int64 each
 """
@@ -10,11 +10,11 @@ from typing import Final
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64
 
-from kdissect.packets.segment import Segment
+from kdissect.packets.segment import Segment, flow_of
 
 # number, ordinal, capture, time_ns, sequence, acknowledgment, flags, window, start, end,
-# payload_length, header, ip_id, then the sizes of flow and bytes
-FIELDS: Final = 15
+# payload_length, header, ip_id, then the sizes of flow and bytes, addresses, ports
+FIELDS: Final = 17
 MARK: Final = 3
 
 Mark = tuple[int, int, int]
@@ -38,8 +38,10 @@ def packed_segments(segments: list[Segment]) -> tuple[bytes, bytes]:
         write_i64_le(numbers, segment.payload_length)
         write_i64_le(numbers, segment.header)
         write_i64_le(numbers, segment.ip_id)
-        write_i64_le(numbers, len(segment.flow))
+        write_i64_le(numbers, len(flow_of(segment)))
         write_i64_le(numbers, len(segment.data))
+        write_i64_le(numbers, segment.addresses)
+        write_i64_le(numbers, segment.ports)
         contents.write(segment.flow)
         contents.write(segment.data)
     return numbers.getvalue(), contents.getvalue()
@@ -88,6 +90,8 @@ def unpacked_segments(numbers: bytes, contents: bytes) -> list[Segment]:
                 read_i64_le(numbers, at + 80),
                 header,
                 read_i64_le(numbers, at + 96),
+                read_i64_le(numbers, at + 120),
+                read_i64_le(numbers, at + 128),
             )
         )
         at += FIELDS * 8

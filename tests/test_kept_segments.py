@@ -24,7 +24,7 @@ def segments(draw: st.DrawFn) -> Segment:
     )
     made.header, made.start, made.end = header, start, end
     for name in ("number", "ordinal", "capture", "time_ns", "sequence", "acknowledgment", "flags",
-                 "window", "payload_length", "ip_id"):  # fmt: skip
+                 "window", "payload_length", "ip_id", "addresses", "ports"):  # fmt: skip
         setattr(made, name, draw(NUMBERS))
     return made
 

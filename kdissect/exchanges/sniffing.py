@@ -185,7 +185,7 @@ class Sniffer(Probe):
         if state.protocol == "kafka":
             return self.responses.find(state, window)
         # No request was found yet.
-        if connection.counts[1 - direction].payload_bytes == 0:
+        if is_alone(connection, direction):
             found = self.responses.find_alone(window)
             if found >= 0:
                 state.protocol = "kafka"
@@ -204,7 +204,7 @@ class Sniffer(Probe):
             state.broker_side_by = "content"
         elif found == WAIT and window.at == window.start:
             return found
-        elif connection.counts[1 - direction].payload_bytes == 0:
+        elif is_alone(connection, direction):
             found = self.responses.find_alone(window)
             if found >= 0:
                 state.request_direction = 1 - direction
@@ -244,6 +244,16 @@ def behind_proxy_header(state: ConnectionState, direction: i64, window: Window) 
     window.preface = header.size
     behind = window.start + header.size
     return behind if behind < window.end else window.wait(behind, behind + 1)
+
+
+def is_alone(connection: Connection, direction: i64) -> bool:
+    """Whether nothing of the other direction may tell what this one is.
+
+    Of a connection that is only compared with the truth, it is waited for: whatever its first
+    direction is taken for alone, the two would not agree.
+    """
+    is_compared = connection.edge in (MUTED, MET)
+    return not is_compared and connection.counts[1 - direction].payload_bytes == 0
 
 
 def is_size(data: bytes, start: i64, end: i64) -> bool:

@@ -28,7 +28,8 @@ CUTTABLE: Final = (
     b"\x34\xcd\xb2\xa1", b"\xa1\xb2\xcd\x34", b"\x0a\x0d\x0d\x0a",
 )  # fmt: skip
 PROGRAM: Final = (
-    "import sys; sys.path[:] = {path!r}; from kdissect.seams.worker import main; main()"
+    "import gc, sys; gc.disable(); sys.path[:] = {path!r}; "
+    "from kdissect.seams.worker import main; main()"
 )
 
 
