@@ -6,7 +6,9 @@ classes can come out of bytes: nothing in them is ever called. Both builds read 
 
 import io
 import pickle
+from collections import deque
 from collections.abc import Callable
+from itertools import repeat
 from typing import Any, Final
 
 from kdissect.errors import KdissectError, Problem
@@ -83,6 +85,7 @@ PACKED: Final[dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]] = {
     "segments": (packed_segments, lambda value: unpacked_segments(*value)),
     "marks": (packed_marks, unpacked_marks),
 }
+SPECIAL: Final = frozenset((*PLACES, *PACKED))
 
 
 def fields_of(kind: type) -> tuple[str, ...]:
@@ -113,10 +116,13 @@ def blank(number: int) -> Any:
 
 def fill(value: Any, fields: tuple[Any, ...]) -> None:
     """Set all fields of a value, in the order of `fields_of`."""
-    for name, field in zip(fields_of(type(value)), fields, strict=True):
-        if name in PACKED:
-            field = PACKED[name][1](field)
-        setattr(value, name, PLACES.get(name, field))
+    names = fields_of(type(value))
+    if len(fields) != len(names):
+        raise ValueError(f"{len(fields)} fields of {type(value).__name__}")
+    if not SPECIAL.isdisjoint(names):
+        fields = tuple(map(received, names, fields))
+    # One after the other, without a loop in Python: there are many thousands.
+    deque(map(setattr, repeat(value), names, fields), 0)
 
 
 def make_segment(*fields: Any) -> Segment:
@@ -148,12 +154,18 @@ MADE_FIELDS: Final = {
 }  # fmt: skip
 
 
-def sent(value: Any, name: str) -> Any:
+def sent(name: str, field: Any) -> Any:
     """What travels of a field."""
     if name in PLACES:
         return None
-    field = getattr(value, name)
     return PACKED[name][0](field) if name in PACKED else field
+
+
+def received(name: str, field: Any) -> Any:
+    """The field of what has travelled."""
+    if name in PACKED:
+        return PACKED[name][1](field)
+    return PLACES.get(name, field)
 
 
 class _Writer(pickle.Pickler):
@@ -163,9 +175,12 @@ class _Writer(pickle.Pickler):
             return NotImplemented
         if number in MADE:
             # Thousands of them are in a seam: made at once, and not filled field by field.
-            return MADE[number], tuple(getattr(value, name) for name in MADE_FIELDS[number])
+            return MADE[number], tuple(map(getattr, repeat(value), MADE_FIELDS[number]))
         names = fields_of(type(value))
-        return blank, (number,), tuple(sent(value, name) for name in names), None, None, fill
+        fields = tuple(map(getattr, repeat(value), names))
+        if not SPECIAL.isdisjoint(names):
+            fields = tuple(map(sent, names, fields))
+        return blank, (number,), fields, None, None, fill
 
 
 class _Reader(pickle.Unpickler):

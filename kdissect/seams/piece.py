@@ -9,6 +9,7 @@ import pyarrow as pa
 from kdissect.capture.pieces import Piece, PieceReader, read_piece
 from kdissect.dissector import Dissector
 from kdissect.edges import WARM_UP, Edges
+from kdissect.exchanges.memory import ConnectionState
 from kdissect.pipeline import Options, PausedCollector, add_secrets, make_dissector
 from kdissect.seams.seam import Left, Open, Seam, Totals, empty_seam
 from kdissect.searching import own_copy
@@ -99,6 +100,8 @@ class PieceRun:
         names = dissector.exchanges.names
         bodies = dissector.exchanges.bodies
         problems = tuple(edges.of_packets)
+        for ended in edges.ended:
+            forget_answered(ended.state)
         latest_ns = int(dissector.latest_ns)
         seam = empty_seam(
             self.piece, problems, totals_of(dissector), latest_ns, self.reader.reached
@@ -168,9 +171,17 @@ def find_open(dissector: Dissector) -> tuple[list[Open], list[Left]]:
         if is_old or dissector.tls.has_session(connection):
             flows.append(Left(connection.flow, int(connection.id), int(connection.given)))
             continue
+        if state is not None:
+            forget_answered(state)
         cuttings = dissector.frames.cuttings(connection)
         opened.append(Open(opener, *cuttings, state, dissector.tls.watch_of(connection)))
     return opened, flows
+
+
+def forget_answered(state: ConnectionState) -> None:
+    """Only requests that wait travel; those before them are in the list for a while."""
+    state.pending = state.pending[int(state.pending_head) :]
+    state.pending_head = 0
 
 
 def totals_of(dissector: Dissector) -> Totals:
