@@ -28,15 +28,25 @@ NO_RECORD: Final = bytes(24)
 # Where the bytes of a packet start behind those of its record, in a block of pcapng.
 ENHANCED_START: Final = 28
 SURE: Final = 3  # packets
+SAMPLES: Final = 4
 
 
 class Look(NamedTuple):
-    """What the beginning of a file says; `packet_size` are the bytes of a record, on average."""
+    """What the beginning of a file says, and some places in it.
+
+    In `seen` bytes were so many `packets`.
+    """
 
     layout: Layout
     time_ns: int
-    packet_size: int
+    seen: int
+    packets: int
     size: int
+
+    @property
+    def packet_size(self) -> int:
+        """The bytes of a record, on average."""
+        return max(1, self.seen // self.packets)
 
 
 def look_at(path: str) -> Look | None:
@@ -54,10 +64,30 @@ def look_at(path: str) -> Look | None:
             continue
         if scanner.number == 0 or file.problems:
             return None
-        packet_size = file.bytes_done // scanner.number
-        return Look(scanner.layout, scanner.last_time_ns, packet_size, file.size)
+        look = Look(
+            scanner.layout, scanner.last_time_ns, file.bytes_done, scanner.number, file.size
+        )
     finally:
         file.close()
+    return with_samples(path, look)
+
+
+def with_samples(path: str, look: Look) -> Look:
+    """The same with what is seen at some places in the file: its beginning may be another."""
+    places = [look.size * sample // SAMPLES for sample in range(1, SAMPLES)]
+    with Path(path).open("rb", buffering=0) as file:
+        for place in places:
+            file.seek(place)
+            data = file.read(LOOK)
+            start = find_record(data, look.layout, place, look.time_ns)
+            if start >= 0:
+                scanner = at_place(look.layout, place + start, look.time_ns)
+                scanner.counts_only = True
+                scanner.feed(data[start:])
+                look = look._replace(
+                    seen=look.seen + len(data) - start, packets=look.packets + int(scanner.number)
+                )
+    return look
 
 
 def guess_pieces(path: str, look: Look, places: Iterable[int]) -> list[Piece]:

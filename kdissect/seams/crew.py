@@ -15,18 +15,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final
 
-from kdissect.errors import KdissectError
+from kdissect.errors import CaptureError, KdissectError
 
-# Less than this is dissected before another process has begun.
-WORTHWHILE_BYTES: Final = 64 << 20
+# Packets, as they are what takes the time: fewer are dissected before another process has begun.
+WORTHWHILE_PACKETS: Final = 1_000_000
 # From here on nobody has to ask for it.
-ALWAYS_BYTES: Final = 2 << 30
-# What the first bytes of captures that can be cut are: pcap of either byte order, with µs, ns and
-# longer headers, and pcapng.
-CUTTABLE: Final = (
-    b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d",
-    b"\x34\xcd\xb2\xa1", b"\xa1\xb2\xcd\x34", b"\x0a\x0d\x0d\x0a",
-)  # fmt: skip
+ALWAYS_PACKETS: Final = 2_000_000
+SMALLEST_PACKET: Final = 56  # bytes in a file: record header, Ethernet or less, IP and TCP
 PROGRAM: Final = (
     "import gc, sys; gc.disable(); sys.path[:] = {path!r}; "
     "from kdissect.seams.worker import main; main()"
@@ -108,18 +103,22 @@ def early_crew(paths: Sequence[str], jobs: int) -> Crew | None:
     To be called before anything large is imported; `make_run` looks more closely.
     """
     wanted = wanted_jobs(jobs)
-    if wanted < 2:
+    if wanted < 2 or not all(Path(path).is_file() for path in paths):
         return None
-    total = 0
-    for path in paths:
-        there = Path(path)
-        if not there.is_file():
-            return None
-        with there.open("rb") as file:
-            if file.read(4) not in CUTTABLE:
-                return None
-        total += there.stat().st_size
-    return Crew(wanted - 1) if is_worthwhile(total, jobs) else None
+    total = sum(Path(path).stat().st_size for path in paths)
+    if total < SMALLEST_PACKET * WORTHWHILE_PACKETS:
+        return None
+    # That would be the largest of what is imported here.
+    from kdissect.capture.guessed import look_at
+
+    try:
+        look = look_at(paths[0])
+    except CaptureError:
+        # Who reads it tells.
+        return None
+    if look is None or not is_worthwhile(total // look.packet_size, jobs):
+        return None
+    return Crew(wanted - 1)
 
 
 def wanted_jobs(jobs: int) -> int:
@@ -129,9 +128,9 @@ def wanted_jobs(jobs: int) -> int:
     return jobs or usable_cores()
 
 
-def is_worthwhile(total: int, jobs: int) -> bool:
-    """Whether `total` bytes are enough work for several processes."""
-    return total >= (WORTHWHILE_BYTES if jobs else ALWAYS_BYTES)
+def is_worthwhile(packets: int, jobs: int) -> bool:
+    """Whether they are enough work for several processes."""
+    return packets >= (WORTHWHILE_PACKETS if jobs else ALWAYS_PACKETS)
 
 
 def usable_cores() -> int:

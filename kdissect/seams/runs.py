@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kdissect.capture.files import Source, open_captures
-from kdissect.capture.guessed import guess_pieces, look_at
+from kdissect.capture.guessed import Look, guess_pieces, look_at
 from kdissect.capture.opened import STDIN
 from kdissect.capture.pieces import Piece, are_in_turn, plan
 from kdissect.pipeline import Options, Run
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 SMALLEST_PIECE: Final = 16 << 20
 LARGEST_PIECE: Final = 512 << 20
-SMALLEST_PACKETS: Final = 96 << 10
-LARGEST_PACKETS: Final = 256 << 10
+SMALLEST_PACKETS: Final = 128 << 10
+LARGEST_PACKETS: Final = 384 << 10
 
 
 def make_run(
@@ -46,21 +46,21 @@ def shared_run(
     if jobs < 2 or options.strict:
         return None
     paths = file_paths(source)
+    look = look_at(paths[0]) if paths else None
+    if look is None:
+        return None
     total = sum(Path(path).stat().st_size for path in paths)
-    if not is_worthwhile(total, options.jobs):
+    if not is_worthwhile(total // look.packet_size, options.jobs):
         return None
     # What several processes need would take one a tenth of its start-up.
     from kdissect.seams.jobs_run import JobsRun
 
-    pieces = find_pieces(paths, total, jobs)
+    pieces = find_pieces(paths, look, total, jobs)
     return JobsRun(paths, pieces, options, crew or Crew(jobs - 1)) if pieces else None
 
 
-def find_pieces(paths: Sequence[str], total: int, jobs: int) -> list[Piece]:
+def find_pieces(paths: Sequence[str], look: Look, total: int, jobs: int) -> list[Piece]:
     """The pieces of the files; none where they cannot be cut, or overlap in time."""
-    look = look_at(paths[0])
-    if look is None:
-        return []
     sizes = piece_sizes(total, look.packet_size, jobs)
     if len(paths) == 1:
         pieces = guess_pieces(paths[0], look, list(accumulate(sizes))[:-1])

@@ -33,7 +33,7 @@ LARGE = str(CAPTURES / "cluster-4.3.1.pcapng")
 
 @pytest.fixture
 def small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crew, "WORTHWHILE_BYTES", 100_000)
+    monkeypatch.setattr(crew, "WORTHWHILE_PACKETS", 100)
     monkeypatch.setattr(runs, "SMALLEST_PIECE", 50_000)
     monkeypatch.setattr(runs, "SMALLEST_PACKETS", 1)
     monkeypatch.setattr(guessed, "LOOK", 20_000)
@@ -52,7 +52,9 @@ def test_two_processes_give_the_rows_of_one() -> None:
 @pytest.mark.parametrize("name", ["cluster-3.9.1.pcapng", "groups-4.3.1.pcapng"])
 def test_guessed_pieces_give_the_rows_of_the_whole(name: str) -> None:
     path = str(CAPTURES / name)
-    pieces = find_pieces([path], Path(path).stat().st_size, 4)
+    look = look_at(path)
+    assert look is not None
+    pieces = find_pieces([path], look, look.size, 4)
     assert len(pieces) > 2
     assert not any(piece.is_counted for piece in pieces)
     expected = whole([path])
@@ -112,7 +114,7 @@ def test_small_files_pipes_and_strict_runs_are_read_by_one_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert kind_of(LARGE, Options(jobs=2)) is Run
-    monkeypatch.setattr(crew, "WORTHWHILE_BYTES", 1)
+    monkeypatch.setattr(crew, "WORTHWHILE_PACKETS", 1)
     monkeypatch.setattr(runs, "SMALLEST_PIECE", 50_000)
     monkeypatch.setattr(runs, "SMALLEST_PACKETS", 1)
     monkeypatch.setattr(guessed, "LOOK", 20_000)
@@ -123,7 +125,7 @@ def test_small_files_pipes_and_strict_runs_are_read_by_one_process(
     assert kind_of([LARGE], Options(jobs=2)) is JobsRun
     monkeypatch.setattr(crew, "usable_cores", lambda: 2)
     assert kind_of(LARGE, Options()) is Run
-    monkeypatch.setattr(crew, "ALWAYS_BYTES", 1)
+    monkeypatch.setattr(crew, "ALWAYS_PACKETS", 1)
     assert kind_of(LARGE, Options()) is JobsRun
 
 
@@ -213,7 +215,7 @@ def test_a_crew_is_started_early_only_for_large_files_that_can_be_cut(
     packed = tmp_path / "packed.pcapng.gz"
     packed.write_bytes(gzip.compress(Path(LARGE).read_bytes()))
     assert early_crew([LARGE], 2) is None
-    monkeypatch.setattr(crew, "WORTHWHILE_BYTES", 1000)
+    monkeypatch.setattr(crew, "WORTHWHILE_PACKETS", 10)
     assert early_crew([str(packed)], 2) is None
     assert early_crew([str(tmp_path / "missing.pcap")], 2) is None
     assert early_crew(["-"], 2) is None
@@ -251,10 +253,10 @@ def test_batches_of_several_tables_travel_in_one_file(tmp_path: Path) -> None:
 
 def test_pieces_are_large_at_first_and_of_so_many_packets_at_most() -> None:
     large, small = 1200, 150
-    assert [size >> 20 for size in piece_sizes(64 << 20, small, 2)] == [16, 16, 16, 16]
+    assert [size >> 20 for size in piece_sizes(64 << 20, small, 2)] == [18, 18, 26]
     sizes = [size >> 20 for size in piece_sizes(1 << 30, large, 2)]
-    assert sizes == [256, 192, 144, 112, 112, 103, 103]
-    assert max(piece_sizes(10 << 30, large, 2)) == 300 << 20
-    assert max(piece_sizes(10 << 30, small, 2)) == (256 << 10) * 150
+    assert sizes == [256, 192, 150, 150, 138, 138]
+    assert max(piece_sizes(10 << 30, large, 2)) == (384 << 10) * large
+    assert max(piece_sizes(10 << 30, small, 2)) == (384 << 10) * small
     assert max(piece_sizes(10 << 30, 60_000, 2)) == runs.LARGEST_PIECE
     assert sum(piece_sizes(10_000_000_001, small, 16)) == 10_000_000_001
