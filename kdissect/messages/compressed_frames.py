@@ -32,10 +32,13 @@ SNAPPY_COPY_OUTPUT: Final = 64
 
 # The longest LZ4 header: magic, FLG, BD, content size, dictionary, checksum.
 LZ4_FRAME_MIN: Final = 7
+MIB4: Final = 4 << 20
 LZ4_BLOCK_CHECKSUM: Final = 0x10
 LZ4_CONTENT_SIZE: Final = 0x08
 LZ4_CONTENT_CHECKSUM: Final = 0x04
 LZ4_DICTIONARY: Final = 0x01
+# By 3 bits of BD; the first four no writer may use, and none reads: as large as the largest.
+LZ4_BLOCK_SIZES: Final = (MIB4, MIB4, MIB4, MIB4, 64 << 10, 256 << 10, 1 << 20, MIB4)
 
 ZSTD_CHECKSUM: Final = 0x04
 ZSTD_SINGLE_SEGMENT: Final = 0x20
@@ -145,6 +148,25 @@ def find_lz4_frame_end(data: bytes, start: i64, end: i64) -> i64:
     if position > end:
         raise ends_early("lz4", data, end)
     return position
+
+
+def largest_lz4_output(frame: bytes) -> i64:
+    """What a frame that `find_lz4_frame_end` found can unpack to at most: all its blocks full."""
+    end: i64 = len(frame)
+    if uint32_le(frame, 0) != LZ4_MAGIC:
+        return 0
+    flags: i64 = frame[4]
+    block_size: i64 = LZ4_BLOCK_SIZES[frame[5] >> 4 & 7]
+    block_extra: i64 = 4 if flags & LZ4_BLOCK_CHECKSUM else 0
+    total: i64 = 0
+    position = lz4_header_size(flags)
+    while end - position >= 4:
+        size = uint32_le(frame, position)
+        if size == 0:
+            break
+        total += block_size
+        position += 4 + (size & 0x7FFF_FFFF) + block_extra
+    return total
 
 
 def lz4_header_size(flags: i64) -> i64:

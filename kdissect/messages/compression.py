@@ -26,6 +26,7 @@ from kdissect.messages.compressed_frames import (
     claimed_snappy_size,
     correct_lz4_checksum,
     find_lz4_frame_end,
+    largest_lz4_output,
 )
 
 NONE: Final = 0
@@ -185,7 +186,7 @@ def decompress_lz4(data: bytes, output: Output, magic: i64) -> None:
         if position == end:
             return
         after = find_lz4_frame_end(data, position, end)
-        frame = data[position:after]
+        frame = data if after - position == end else data[position:after]
         if magic == 0:
             frame = correct_lz4_checksum(frame)
         decompress_lz4_frame(frame, output)
@@ -196,17 +197,30 @@ def decompress_lz4(data: bytes, output: Output, magic: i64) -> None:
 
 def decompress_lz4_frame(frame: bytes, output: Output) -> None:
     """One whole LZ4 frame."""
-    decompressor = lz4.frame.LZ4FrameDecompressor()
+    decompressor = lz4_decompressor()
+    most = largest_lz4_output(frame)
     step = frame
     try:
         while not decompressor.eof:
-            part = decompressor.decompress(step, max_length=output.room(len(frame)))
+            room = min(output.room(len(frame)), most + 1)
+            part = decompressor.decompress(step, max_length=room)
             output.add(part)
             if not part and not step and not decompressor.eof:
                 raise CorruptRecords("lz4 frame ends early", offset=len(frame), data=frame)
             step = b""
     except (RuntimeError, EOFError, ValueError) as error:
         raise CorruptRecords(f"lz4: {error}", offset=0, data=frame) from error
+
+
+def lz4_decompressor() -> lz4.frame.LZ4FrameDecompressor:
+    """The one of this thread, at its beginning: its buffers need not be made for each frame."""
+    decompressor: lz4.frame.LZ4FrameDecompressor | None = getattr(thread, "lz4", None)
+    if decompressor is None:
+        decompressor = lz4.frame.LZ4FrameDecompressor()
+        thread.lz4 = decompressor
+    else:
+        decompressor.reset()
+    return decompressor
 
 
 def decompress_zstd(data: bytes, output: Output) -> None:

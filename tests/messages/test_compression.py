@@ -12,7 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdissect.errors import CorruptRecords, DecompressionLimit
-from kdissect.messages.compressed_frames import claimed_size, correct_lz4_checksum, xxhash32
+from kdissect.messages.compressed_frames import (
+    claimed_size,
+    correct_lz4_checksum,
+    largest_lz4_output,
+    xxhash32,
+)
 from kdissect.messages.compression import STREAM_LIMIT, decompress
 from tests.messages.record_builders import (
     GZIP,
@@ -100,6 +105,29 @@ def test_magic_0_takes_any_lz4_header_checksum() -> None:
 
 def test_magic_0_takes_what_a_client_of_0_8_wrote() -> None:
     assert decompress(LZ4, OLD_KAFKA_LZ4, MIB, 0) == b"Kafka-3160!!!"
+
+
+def test_a_frame_is_unpacked_after_a_damaged_one_and_after_one_over_the_limit() -> None:
+    right = compress_lz4(PLAIN * 9)
+    damaged = bytearray(right)
+    damaged[30:60] = bytes(30)
+    for _ in range(2):
+        with pytest.raises(CorruptRecords, match="lz4"):
+            decompress(LZ4, bytes(damaged))
+        assert decompress(LZ4, right) == PLAIN * 9
+        with pytest.raises(DecompressionLimit):
+            decompress(LZ4, right, len(PLAIN) * 9 - 1)
+        assert decompress(LZ4, right, len(PLAIN) * 9) == PLAIN * 9
+
+
+@pytest.mark.parametrize("block_size", [4, 5, 6, 7])
+@pytest.mark.parametrize("is_linked", [True, False])
+def test_lz4_frames_of_full_blocks(block_size: int, is_linked: bool) -> None:
+    for size in (0, 1, 65_535, 65_536, 65_537, 5 * MIB):
+        whole = PLAIN * (size // len(PLAIN)) + PLAIN[: size % len(PLAIN)]
+        frame = lz4.frame.compress(whole, block_size=block_size, block_linked=is_linked)
+        assert largest_lz4_output(frame) >= size
+        assert decompress(LZ4, frame, 6 * MIB) == whole
 
 
 @pytest.mark.parametrize("magic", [1, 2])
