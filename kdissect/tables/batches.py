@@ -359,17 +359,19 @@ def numbers(values: Ints, arrow_type: pa.DataType, repeats: Ints | None = None) 
     Widths were proven when they were decoded.
     """
     missing = values == NULL
+    gone = expanded(missing, repeats) if missing.any() else None
     if pa.types.is_boolean(arrow_type):
         flags = expanded(values == 1, repeats)
-        return packed(np.packbits(flags, bitorder="little"), arrow_type, expanded(missing, repeats))
+        return packed(np.packbits(flags, bitorder="little"), arrow_type, len(flags), gone)
     width = arrow_type.bit_width // 8
     narrowed = expanded(values.astype(f"<i{width}", copy=False), repeats)
-    return packed(narrowed, arrow_type, expanded(missing, repeats))
+    return packed(narrowed, arrow_type, len(narrowed), gone)
 
 
 def narrow(values: Ints, arrow_type: pa.DataType) -> pa.Array:
     """As `numbers`, of integers that are as wide as the column; of 32 bits, -1 becomes null."""
-    return packed(values, arrow_type, values == (NULL if values.itemsize == 8 else -1))
+    missing = values == (NULL if values.itemsize == 8 else -1)
+    return packed(values, arrow_type, len(values), missing if missing.any() else None)
 
 
 def expanded(values: np.ndarray[Any, Any], repeats: Ints | None) -> np.ndarray[Any, Any]:
@@ -392,20 +394,22 @@ def ints_of(array: pa.Array) -> Ints:
     return values
 
 
-def packed(values: np.ndarray[Any, Any], arrow_type: pa.DataType, missing: Flags) -> pa.Array:
-    """An Arrow array over the bytes of `values`, null where `missing`.
+def packed(
+    values: np.ndarray[Any, Any], arrow_type: pa.DataType, count: int, missing: Flags | None
+) -> pa.Array:
+    """An Arrow array over the bytes of `count` values, null where `missing`.
 
     Not by `pa.array`, which imports pandas (0.2 s) to see what it is given.
     """
     validity = None
-    if missing.any():
+    if missing is not None:
         validity = pa.py_buffer(np.packbits(~missing, bitorder="little"))
-    return pa.Array.from_buffers(arrow_type, len(missing), [validity, pa.py_buffer(values)])
+    return pa.Array.from_buffers(arrow_type, count, [validity, pa.py_buffer(values)])
 
 
 def mask(flags: Flags) -> pa.Array:
     """Flags as an Arrow array; not by `pa.array`, see `packed`."""
-    return packed(np.packbits(flags, bitorder="little"), pa.bool_(), np.zeros(len(flags), bool))
+    return packed(np.packbits(flags, bitorder="little"), pa.bool_(), len(flags), None)
 
 
 def dictionary(values: Ints, texts: Sequence[str], repeats: Ints | None = None) -> pa.Array:
@@ -418,7 +422,9 @@ def dictionary(values: Ints, texts: Sequence[str], repeats: Ints | None = None) 
     unique = {text: place for place, text in enumerate(dict.fromkeys(texts))}
     if len(unique) < len(texts):
         indices = np.array([unique[text] for text in texts], "<i4")[indices]
-    index_array = packed(expanded(indices, repeats), pa.int32(), expanded(missing, repeats))
+    indices = expanded(indices, repeats)
+    gone = expanded(missing, repeats) if missing.any() else None
+    index_array = packed(indices, pa.int32(), len(indices), gone)
     return pa.DictionaryArray.from_arrays(index_array, strings(unique))
 
 
