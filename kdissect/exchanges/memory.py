@@ -41,10 +41,12 @@ class TopicPositions:
     which is nearly always the order in which they are asked for again.
     """
 
-    __slots__ = ("cells", "places")
+    __slots__ = ("cells", "places", "is_ascending")
 
     def __init__(self) -> None:
         self.cells: vec[i64] = vec[i64]()
+        # Certainly: then a number above the last is not there.
+        self.is_ascending: bool = True
         # By number, made when somebody asks out of order.
         self.places: dict[int, int] | None = None
 
@@ -53,6 +55,8 @@ class TopicPositions:
         cells = self.cells
         if guess < len(cells) and cells[guess] == number:
             return guess
+        if self.is_ascending and (not cells or cells[len(cells) - POSITION_WIDTH] < number):
+            return -1
         places = self.places
         if places is None:
             places = {cells[at]: at for at in range(0, len(cells), POSITION_WIDTH)}
@@ -62,6 +66,8 @@ class TopicPositions:
     def add(self, number: i64, offset: i64, high_watermark: i64) -> i64:
         """One more partition; where its row is."""
         place: i64 = len(self.cells)
+        if place > 0 and self.cells[place - POSITION_WIDTH] >= number:
+            self.is_ascending = False
         self.cells = append(append(append(self.cells, number), offset), high_watermark)
         if self.places is not None:
             self.places[number] = place
@@ -71,6 +77,7 @@ class TopicPositions:
         """The same, which does not change with this one."""
         made = TopicPositions()
         made.cells = self.cells[:]
+        made.is_ascending = self.is_ascending
         return made
 
     @property
@@ -83,6 +90,7 @@ def unpacked_positions(cells: bytes) -> TopicPositions:
     """Positions out of what `TopicPositions.packed` gave."""
     made = TopicPositions()
     made.cells = vec[i64](memoryview(cells).cast("q").tolist())
+    made.is_ascending = False
     return made
 
 

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from librt.vecs import vec
 from mypy_extensions import i64
 
 from kdissect.messages.partitions import (
@@ -44,7 +45,11 @@ def merge_partitions(asked: Partitions | None, answered: Partitions) -> Partitio
             return merge_unordered(asked, answered, index)
         if not topics.are_same(theirs[at], ours[at]):
             return merge_unordered(asked, answered, index)
-        absorb(answered, index, asked, index)
+        absorb_numbers(ours, at, theirs, at)
+        if ours[at + AT_RECORD_BYTES] == NULL:
+            absorb_records(answered, index, asked, index)
+        if topics.gives_id:
+            ours[at] = answered.topic_index(answered.topics[ours[at]], asked.topic_ids[theirs[at]])
         index += 1
     while index < asked.count:
         answered.add(asked, index)
@@ -64,6 +69,8 @@ class TopicPair:
         self.one: i64 = -1
         self.other: i64 = -1
         self.is_same: bool = False
+        # The request has a topic id, and the response none.
+        self.gives_id: bool = False
 
     def are_same(self, one: i64, other: i64) -> bool:
         """Whether topic `one` of the request is topic `other` of the response."""
@@ -77,6 +84,8 @@ class TopicPair:
             self.answered.topics[other],
             self.answered.topic_ids[other],
         )
+        is_nameless = self.answered.topic_ids[other] == NO_ID
+        self.gives_id = is_nameless and self.asked.topic_ids[one] != NO_ID
         return self.is_same
 
 
@@ -145,24 +154,35 @@ def row_key(number: i64, partition: i64) -> i64:
 def absorb(answered: Partitions, index: i64, asked: Partitions, row: i64) -> None:
     """Put into row `index` of a response what only row `row` of the request says."""
     ours = answered.cells
-    theirs = asked.cells
     at = index * WIDTH
-    of = row * WIDTH
+    absorb_numbers(ours, at, asked.cells, row * WIDTH)
+    if ours[at + AT_RECORD_BYTES] == NULL:
+        absorb_records(answered, index, asked, row)
+    if answered.topic_ids[ours[at]] == NO_ID:
+        known = asked.topic_ids[asked.cells[row * WIDTH]]
+        if known != NO_ID:
+            ours[at] = answered.topic_index(answered.topics[ours[at]], known)
+
+
+def absorb_numbers(ours: vec[i64], at: i64, theirs: vec[i64], of: i64) -> None:
+    """The offsets and the epoch that only the row of the request says."""
     if ours[at + AT_FETCH_OFFSET] == NULL:
         ours[at + AT_FETCH_OFFSET] = theirs[of + AT_FETCH_OFFSET]
     if ours[at + AT_COMMITTED_OFFSET] == NULL:
         ours[at + AT_COMMITTED_OFFSET] = theirs[of + AT_COMMITTED_OFFSET]
     if ours[at + AT_LEADER_EPOCH] == NULL:
         ours[at + AT_LEADER_EPOCH] = theirs[of + AT_LEADER_EPOCH]
-    if ours[at + AT_RECORD_BYTES] == NULL:
-        ours[at + AT_RECORD_BYTES] = theirs[of + AT_RECORD_BYTES]
-        ours[at + AT_RECORD_COUNT] = theirs[of + AT_RECORD_COUNT]
-        ours[at + AT_BATCH_COUNT] = theirs[of + AT_BATCH_COUNT]
-        ours[at + AT_CODEC] = theirs[of + AT_CODEC]
-        if asked.held is not None:
-            answered.hold(index, asked.batches_of(row))
-    topic = ours[at]
-    if answered.topic_ids[topic] == NO_ID:
-        known = asked.topic_ids[theirs[of]]
-        if known != NO_ID:
-            ours[at] = answered.topic_index(answered.topics[topic], known)
+
+
+def absorb_records(answered: Partitions, index: i64, asked: Partitions, row: i64) -> None:
+    """What the request says of its records."""
+    ours = answered.cells
+    theirs = asked.cells
+    at = index * WIDTH
+    of = row * WIDTH
+    ours[at + AT_RECORD_BYTES] = theirs[of + AT_RECORD_BYTES]
+    ours[at + AT_RECORD_COUNT] = theirs[of + AT_RECORD_COUNT]
+    ours[at + AT_BATCH_COUNT] = theirs[of + AT_BATCH_COUNT]
+    ours[at + AT_CODEC] = theirs[of + AT_CODEC]
+    if asked.held is not None:
+        answered.hold(index, asked.batches_of(row))

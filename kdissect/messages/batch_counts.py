@@ -47,7 +47,10 @@ class BatchCounts:
                 # Cut off at the byte limit of a fetch.
                 break
             base_offset = read_i64_be(data, position)
-            if data[position + MAGIC_AT] != 2 or not -OFFSET_MAX <= base_offset <= OFFSET_MAX:
+            # The last of these 8 bytes is the magic.
+            if read_i64_be(data, position + MAGIC_AT - 7) & 0xFF != 2:
+                return False
+            if base_offset > OFFSET_MAX or base_offset < -OFFSET_MAX:
                 return False
             own_codec = read_i64_be(data, position + CRC_AT) >> 16 & CODEC_MASK
             # The sign of the last 4 bytes of these 8, base sequence and record count.

@@ -234,6 +234,7 @@ class FactSink(Sink):
         self.topic_id_span: i64 = NULL
         self.topic: str = ""
         self.topic_id: bytes = NO_ID
+        self.is_log: bool = False  # the topic is the cluster's metadata log
         self.topic_index: i64 = -1  # in `topics`; -1 as long as there is no partition of it
 
     def take_partitions(self) -> Partitions | None:
@@ -310,17 +311,19 @@ class FactSink(Sink):
         self.topic_id_span = id_span
         self.topic_index = -1
         self.topic = self.span_text(data, span)
-        if id_span == NULL:
-            self.topic_id = NO_ID
+        self.topic_id = NO_ID
+        if id_span != NULL:
+            self._set_topic_id(data[id_span : id_span + 16])
+        self.is_log = self.topic == CLUSTER_METADATA or self.topic_id == CLUSTER_METADATA_ID
+
+    def _set_topic_id(self, topic_id: bytes) -> None:
+        self.topic_id = topic_id
+        if topic_id == NO_ID:
             return
-        self.topic_id = data[id_span : id_span + 16]
-        if self.topic_id == NO_ID:
-            return
-        if self.topic:
-            if self.names.get(self.topic_id) is not self.topic:
-                remember_name(self.names, self.topic_id, self.topic)
-        else:
-            self.topic = self.names.get(self.topic_id, "")
+        if not self.topic:
+            self.topic = self.names.get(topic_id, "")
+        elif self.names.get(topic_id) is not self.topic:
+            remember_name(self.names, topic_id, self.topic)
 
     def _partition_row(self, shape: Shape, data: bytes) -> None:
         slots = self.slots
@@ -403,12 +406,11 @@ class FactSink(Sink):
         """Walk the batch headers of the last partition's records field and count what they say."""
         at = (self.row_count - 1) * WIDTH
         cells = self.cells
-        is_log = self.topic_id == CLUSTER_METADATA_ID or self.topic == CLUSTER_METADATA
         counts = self.counts
-        if self.keeps_batches or is_log or not counts.count(data, start, start + size):
+        if self.keeps_batches or self.is_log or not counts.count(data, start, start + size):
             batches = self._batches(data, start, size, aborted_count)
             counts.take(batches)
-            if is_log:
+            if self.is_log:
                 learn_topics(data, batches, self.names)
         cells[at + AT_RECORD_COUNT] = counts.records
         cells[at + AT_BATCH_COUNT] = counts.batches

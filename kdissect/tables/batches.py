@@ -28,11 +28,19 @@ from kdissect.messages.old_protocols import (
     old_api_name,
     old_error_name,
 )
+from kdissect.messages.partitions import WIDTH
 from kdissect.protocol.apis import api_name
 from kdissect.protocol.error_codes import error_name, is_retriable
 from kdissect.protocol.readers import NULL
 from kdissect.tables import schemas
-from kdissect.tables.rows import CODECS, TIMESTAMP_TYPES, RecordRows, Rows, topic_id_text
+from kdissect.tables.rows import (
+    CODECS,
+    TIMESTAMP_TYPES,
+    PartitionRows,
+    RecordRows,
+    Rows,
+    topic_id_text,
+)
 from kdissect.tables.schemas import Column, Table
 
 # About 150 bytes a row in Arrow: 75 MB at the most.
@@ -45,6 +53,7 @@ Flags = np.ndarray[Any, np.dtype[np.bool_]]
 ID_IN_ASSIGNMENT: Final = re.compile(r"(?:^| )[\w-]{22}:", re.ASCII)
 
 BLOCK_ROWS: Final = 512  # of 31 columns: 127 KB, which stays in the cache of a core
+PARTITION_RUN: Final = 5  # columns that the partitions of a topic in an exchange have in common
 CODES: Final = 1 << 16  # API keys, error codes and status bits are 16 bits wide
 CODE_MAX: Final = CODES // 2 - 1  # what is more is a code of an old protocol, see rows.code_in
 
@@ -230,7 +239,7 @@ class Columns:
     """The columns of one batch while it is made.
 
     A row of the buffer stands for one row of the table, or for as many as `repeats` says; what
-    differs between those is in `single`.
+    differs between those is in `single`, without nulls and as wide as it is, or named in `own`.
     """
 
     def __init__(
@@ -240,12 +249,14 @@ class Columns:
         by_name: dict[str, Ints],
         single: dict[str, Ints] | None = None,
         repeats: Ints | None = None,
+        own: frozenset[str] = frozenset(),
     ) -> None:
         self.builder = builder
         self.rows = rows
         self.by_name = by_name
         self.single = {} if single is None else single
         self.repeats = repeats
+        self.own = own
 
     def record_batch(self) -> pa.RecordBatch:
         """Make the columns that the builder's schema names."""
@@ -265,7 +276,8 @@ class Columns:
         values = self.ints(column.name)
         if column.type == schemas.TEXT:
             return self._text(column.name, values)
-        return numbers(values, ARROW_TYPES[column.type], self.repeats)
+        repeats = None if column.name in self.own else self.repeats
+        return numbers(values, ARROW_TYPES[column.type], repeats)
 
     def _text(self, name: str, values: Ints) -> pa.Array:
         if name == "capture":
@@ -308,6 +320,8 @@ def columns_of(builder: BatchBuilder, rows: Rows) -> Columns:
     """The packed rows as columns of integers."""
     names = list(builder.position)
     packed_rows = np.frombuffer(rows.buffer.getvalue(), np.int64)
+    if isinstance(rows, PartitionRows):
+        return partition_columns(builder, rows, names, packed_rows)
     if not isinstance(rows, RecordRows):
         by_column = turned(packed_rows.reshape(rows.count, len(names)))
         return Columns(builder, rows, dict(zip(names, by_column, strict=True)))
@@ -315,6 +329,18 @@ def columns_of(builder: BatchBuilder, rows: Rows) -> Columns:
     names = [name for name in names if name not in single]
     runs = turned(packed_rows.reshape(-1, len(names) + 1))
     return Columns(builder, rows, dict(zip(names, runs, strict=False)), single, runs[-1])
+
+
+def partition_columns(
+    builder: BatchBuilder, rows: PartitionRows, names: list[str], packed_rows: Ints
+) -> Columns:
+    """The columns of partitions: runs, and cells without their first, which is the run's topic."""
+    runs = turned(packed_rows.reshape(-1, PARTITION_RUN + 1))
+    cells = np.frombuffer(rows.cells.getvalue(), np.int64).reshape(rows.count, WIDTH)
+    by_name = dict(zip(names, runs, strict=False))
+    own = names[PARTITION_RUN:]
+    by_name |= dict(zip(own, turned(cells[:, 1:]), strict=True))
+    return Columns(builder, rows, by_name, None, runs[-1], frozenset(own))
 
 
 def record_columns(rows: RecordRows) -> dict[str, Ints]:

@@ -17,12 +17,11 @@ from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.messages.old_protocols import CODE_MASK, PROTOCOL_SHIFT
 from kdissect.messages.partitions import (
-    AT_BASE_OFFSET,
     AT_ERROR_CODE,
-    AT_PARTITION,
     NO_ID,
     WIDTH,
     Partition,
+    Partitions,
 )
 from kdissect.messages.record_columns import RecordColumns, ns_of_ms
 from kdissect.messages.records import Batch, Record
@@ -33,6 +32,8 @@ from kdissect.tls.facts import TlsFacts
 # Codec column: index into this; -1 codecs and runs that differ are "mixed".
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", "codec-7", "mixed")
 TIMESTAMP_TYPES: Final = ("create", "append")
+# From so many partitions on it is faster to copy their cells through an object of bytes.
+MANY_ROWS: Final = 8
 
 
 class Texts:
@@ -159,46 +160,48 @@ class ExchangeRows(Rows):
 
 
 class PartitionRows(Rows):
-    """Rows of `partitions`."""
+    """Rows of `partitions`: `cells`, and in the buffer what many of them have in common.
+
+    A run is of one topic of an exchange: its columns in the order of the table, and the number of
+    its partitions. The cells are those of `messages.partitions`, in that order.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.topics = self.column("topic")
+        self.cells = BytesWriter()
 
     def add(self, x: Exchange) -> None:
         """Append the topic-partitions of an exchange."""
         partitions = x.partitions
         if partitions is None:
             return
-        b = self.buffer
         cells = partitions.cells
-        capture = x.capture
-        connection_id = x.connection_id
-        exchange_id = x.exchange_id
-        dialect = x.dialect
-        known: i64 = -1
-        topic: i64 = NULL
-        topic_id: i64 = NULL
+        start: i64 = 0
         at: i64 = 0
         while at < len(cells):
-            if cells[at] != known:
-                known = cells[at]
-                topic = self.topics.index_or_null(partitions.topics[known])
-                topic_id = self.topic_ids.index_or_null(partitions.topic_ids[known])
-            write_i64_le(b, capture)
-            write_i64_le(b, connection_id)
-            write_i64_le(b, exchange_id)
-            write_i64_le(b, topic)
-            write_i64_le(b, topic_id)
-            write_i64_le(b, cells[at + AT_PARTITION])
-            write_i64_le(b, code_in(dialect, cells[at + AT_ERROR_CODE]))
-            # The others stand in the order of the columns.
-            place = at + AT_BASE_OFFSET
             at += WIDTH
-            while place < at:
-                write_i64_le(b, cells[place])
-                place += 1
+            if at == len(cells) or cells[at] != cells[start]:
+                self._add_run(x, partitions, cells[start], (at - start) // WIDTH)
+                start = at
         self.count += partitions.count
+        if x.dialect == 0 and partitions.count >= MANY_ROWS:
+            self.cells.write(partitions.packed)
+            return
+        at = 0
+        while at < len(cells):
+            is_code = at % WIDTH == AT_ERROR_CODE
+            write_i64_le(self.cells, code_in(x.dialect, cells[at]) if is_code else cells[at])
+            at += 1
+
+    def _add_run(self, x: Exchange, partitions: Partitions, topic: i64, count: i64) -> None:
+        b = self.buffer
+        write_i64_le(b, x.capture)
+        write_i64_le(b, x.connection_id)
+        write_i64_le(b, x.exchange_id)
+        write_i64_le(b, self.topics.index_or_null(partitions.topics[topic]))
+        write_i64_le(b, self.topic_ids.index_or_null(partitions.topic_ids[topic]))
+        write_i64_le(b, count)
 
 
 class BatchRows(Rows):
