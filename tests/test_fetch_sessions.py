@@ -3,10 +3,20 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kdissect.exchanges.fetches import SESSION_LIMIT, FetchSessions
-from kdissect.exchanges.memory import ConnectionState, TopicPositions
+from kdissect.exchanges.fetches import SESSION_LIMIT, FetchSessions, remember_rows
+from kdissect.exchanges.memory import (
+    AT_OFFSET,
+    POSITION_WIDTH,
+    ConnectionState,
+    Positions,
+    TopicPositions,
+)
 from kdissect.exchanges.pairing import Exchanges
+from kdissect.messages.partitions import NO_ID, Partition, partitions_of
+from kdissect.protocol.readers import NULL
 from kdissect.streams.events import Connection
 from tests.conversation import Conversation, conversation
 from tests.exchange_builders import ORDERS, PAYMENTS, Found, found_in, request, response
@@ -182,3 +192,32 @@ def test_names_of_ids_are_put_on_rows_of_all_tables_that_came_before() -> None:
     assert found.columns("topic", "partition", "name", table="errors") == [
         ("payments", 0, "NOT_LEADER_OR_FOLLOWER")
     ]
+
+
+NUMBERS = st.integers(0, 6) | st.sampled_from([-1, INT32_MAX, NULL])
+ASKED = st.lists(st.tuples(NUMBERS, st.integers(0, 9)), max_size=8)
+
+
+@given(st.lists(st.tuples(st.booleans(), ASKED), max_size=6))
+def test_positions_are_those_named_last_in_whatever_order(
+    requests: list[tuple[bool, list[tuple[int, int]]]],
+) -> None:
+    """A full fetch forgets the others, an incremental one does not."""
+    state = ConnectionState(Connection(0, 0, flow_to(1), 0, 0))
+    expected: dict[int, int] = {}
+    for is_full, asked in requests:
+        rows = []
+        for number, offset in asked:
+            rows.append(Partition("orders", NO_ID, number))
+            rows[-1].fetch_offset = offset
+        fresh: Positions = {} if is_full else state.positions
+        remember_rows(state, partitions_of(rows), fresh)
+        state.positions = fresh
+        expected = dict(asked) if is_full else expected | dict(asked)
+        known = state.positions.get("orders", TopicPositions())
+        assert len(known.cells) == POSITION_WIDTH * len(expected)
+        for guess, number in enumerate([*expected, 7]):
+            for start in (0, guess * POSITION_WIDTH, len(known.cells)):
+                place = known.place(number, start)
+                found = known.cells[place + AT_OFFSET] if place >= 0 else None
+                assert found == expected.get(number)

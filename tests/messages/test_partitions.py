@@ -1,0 +1,139 @@
+"""Packed partitions are what `Partition` objects say, and keep it through every way they go."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kdissect.messages.batch_counts import BatchCounts
+from kdissect.messages.facts import FIRST_ROWS, KEPT_ROWS, FactSink, Interner
+from kdissect.messages.partitions import (
+    MIXED_CODEC,
+    NO_ID,
+    WIDTH,
+    Partition,
+    Partitions,
+    codec_of,
+    partitions_of,
+    unpacked,
+)
+from kdissect.messages.records import scan_batches
+from kdissect.protocol.readers import NULL
+from tests.messages.record_builders import make_batch, make_record
+
+NUMBERS = (
+    "partition", "error_code", "base_offset", "fetch_offset", "committed_offset",
+    "high_watermark", "last_stable_offset", "log_start_offset", "record_count", "record_bytes",
+    "batch_count", "codec", "leader_epoch", "preferred_read_replica",
+)  # fmt: skip
+INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
+Said = tuple[str, bytes, tuple[int, ...]]
+SAID = st.tuples(
+    st.sampled_from(["", "orders", "payments"]),
+    st.sampled_from([NO_ID, bytes(15) + b"\x07", bytes(range(16))]),
+    st.tuples(*[INT64 for _ in NUMBERS]),
+)
+
+
+def row_of(said: Said) -> Partition:
+    row = Partition(said[0], said[1], said[2][0])
+    for name, value in zip(NUMBERS, said[2], strict=True):
+        setattr(row, name, value)
+    return row
+
+
+def said_of(partitions: Partitions) -> list[Said]:
+    return [
+        (row.topic, row.topic_id, tuple(getattr(row, name) for name in NUMBERS))
+        for row in partitions.rows()
+    ]
+
+
+@given(st.lists(SAID, max_size=6))
+def test_rows_come_out_of_cells_as_they_went_in(said: list[Said]) -> None:
+    made = partitions_of([row_of(one) for one in said])
+    assert (made.count, len(made.cells)) == (len(said), len(said) * WIDTH)
+    assert said_of(made) == said
+    again = unpacked(made.topics, made.topic_ids, made.packed, None)
+    assert said_of(again) == said
+
+
+@given(st.lists(SAID, max_size=4), st.lists(SAID, max_size=4))
+def test_a_row_that_is_added_is_that_of_the_others(one: list[Said], other: list[Said]) -> None:
+    made = partitions_of([row_of(said) for said in one])
+    others = partitions_of([row_of(said) for said in other])
+    for index in range(others.count):
+        made.add(others, index)
+    assert said_of(made) == one + other
+
+
+def test_batches_go_with_their_row() -> None:
+    row = Partition("orders", NO_ID, 3)
+    row.batches = scan_batches(RECORDS, 0, len(RECORDS)).batches
+    row.records = RECORDS
+    made = partitions_of([Partition("orders", NO_ID, 2)])
+    made.add(partitions_of([row]), 0)
+    assert (made.row(0).batches, made.row(0).records) == (None, b"")
+    assert (made.row(1).batches, made.row(1).records) == (row.batches, RECORDS)
+
+
+def test_the_sink_has_room_for_any_number_and_gives_back_what_is_much() -> None:
+    sink = FactSink(Interner(), {})
+    for count in (FIRST_ROWS, FIRST_ROWS + 1, KEPT_ROWS + 1, 3):
+        sink.begin()
+        for number in range(count):
+            sink.add_partition(number, NULL, NULL, number * 2, NULL, NULL, NULL, NULL, NULL, NULL)
+        taken = sink.take_partitions()
+        assert taken is not None
+        assert [taken.count, len(taken.cells)] == [count, count * WIDTH]
+        last = taken.row(count - 1)
+        assert (last.partition, last.fetch_offset) == (count - 1, 2 * count - 2)
+        assert len(sink.cells) >= WIDTH * count
+    sink.begin()
+    assert len(sink.cells) == WIDTH * FIRST_ROWS
+    assert sink.take_partitions() is None
+
+
+# Counts of records fields
+
+RECORDS = make_batch([make_record(value=b"latte")])
+TWO = RECORDS + make_batch([make_record(value=b"mocha"), make_record(value=b"tea")], codec=3)
+
+
+def check(data: bytes, start: int, end: int) -> bool:
+    """Whether a field is counted; then the counts are those of its batches."""
+    counts, scanned = BatchCounts(), BatchCounts()
+    scan = scan_batches(data, start, end)
+    scanned.take(scan.batches)
+    if not counts.count(data, start, end):
+        return False
+    assert scan.error is None
+    assert (counts.batches, counts.records, counts.codec) == (
+        scanned.batches, scanned.records, scanned.codec,
+    )  # fmt: skip
+    return True
+
+
+def test_batches_are_counted_without_objects() -> None:
+    counts = BatchCounts()
+    assert counts.count(b"..." + TWO, 3, 3 + len(TWO))
+    assert (counts.batches, counts.records, counts.codec) == (2, 3, MIXED_CODEC)
+    assert counts.count(TWO, 0, len(RECORDS))
+    assert (counts.batches, counts.records, counts.codec) == (1, 1, 0)
+    assert counts.count(TWO, 5, 5)
+    assert (counts.batches, counts.records, counts.codec) == (0, 0, NULL)
+    assert codec_of(scan_batches(TWO, 0, len(TWO)).batches) == MIXED_CODEC
+
+
+def test_a_field_that_is_cut_anywhere_is_counted_up_to_there() -> None:
+    assert all(check(TWO, 0, size) for size in range(len(TWO) + 1))
+
+
+@given(st.binary(max_size=100), st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255))))
+def test_any_bytes_are_counted_as_they_are_scanned_or_not_at_all(
+    tail: bytes, changes: list[tuple[int, int]]
+) -> None:
+    changed = bytearray(TWO + tail)
+    for place, value in changes:
+        if place < len(changed):
+            changed[place] = value
+    check(bytes(changed), 0, len(changed))
+    check(tail, 0, len(tail))
