@@ -36,20 +36,27 @@ def merge_partitions(asked: Partitions | None, answered: Partitions) -> Partitio
     ours = answered.cells
     theirs = asked.cells
     count = answered.count
-    topics = TopicPair(asked, answered)
+    # The topics of the row before.
+    one: i64 = -1
+    other: i64 = -1
+    gives_id = False
     index: i64 = 0
     while index < count:
         # Nearly always they come in the order they were asked for.
         at = index * WIDTH
         if index == asked.count or theirs[at + AT_PARTITION] != ours[at + AT_PARTITION]:
             return merge_unordered(asked, answered, index)
-        if not topics.are_same(theirs[at], ours[at]):
-            return merge_unordered(asked, answered, index)
+        if theirs[at] != one or ours[at] != other:
+            one = theirs[at]
+            other = ours[at]
+            if not are_same(asked, one, answered, other):
+                return merge_unordered(asked, answered, index)
+            gives_id = answered.topic_ids[other] == NO_ID and asked.topic_ids[one] != NO_ID
         absorb_numbers(ours, at, theirs, at)
         if ours[at + AT_RECORD_BYTES] == NULL:
             absorb_records(answered, index, asked, index)
-        if topics.gives_id:
-            ours[at] = answered.topic_index(answered.topics[ours[at]], asked.topic_ids[theirs[at]])
+        if gives_id:
+            ours[at] = answered.topic_index(answered.topics[other], asked.topic_ids[one])
         index += 1
     while index < asked.count:
         answered.add(asked, index)
@@ -57,40 +64,15 @@ def merge_partitions(asked: Partitions | None, answered: Partitions) -> Partitio
     return answered
 
 
-class TopicPair:
-    """Compares topics of a request with those of its response; remembers the last pair.
-
-    By topic id where both have one, else by name: a name may be learnt in between.
-    """
-
-    def __init__(self, asked: Partitions, answered: Partitions) -> None:
-        self.asked = asked
-        self.answered = answered
-        self.one: i64 = -1
-        self.other: i64 = -1
-        self.is_same: bool = False
-        # The request has a topic id, and the response none.
-        self.gives_id: bool = False
-
-    def are_same(self, one: i64, other: i64) -> bool:
-        """Whether topic `one` of the request is topic `other` of the response."""
-        if one == self.one and other == self.other:
-            return self.is_same
-        self.one = one
-        self.other = other
-        self.is_same = is_same_topic(
-            self.asked.topics[one],
-            self.asked.topic_ids[one],
-            self.answered.topics[other],
-            self.answered.topic_ids[other],
-        )
-        is_nameless = self.answered.topic_ids[other] == NO_ID
-        self.gives_id = is_nameless and self.asked.topic_ids[one] != NO_ID
-        return self.is_same
+def are_same(asked: Partitions, one: i64, answered: Partitions, other: i64) -> bool:
+    """Whether topic `one` of the request is topic `other` of the response."""
+    return is_same_topic(
+        asked.topics[one], asked.topic_ids[one], answered.topics[other], answered.topic_ids[other]
+    )
 
 
 def is_same_topic(one: str, one_id: bytes, other: str, other_id: bytes) -> bool:
-    """By topic id where both have one, else by name."""
+    """By topic id where both have one, else by name: a name may be learnt in between."""
     if one_id != NO_ID and other_id != NO_ID:
         return one_id == other_id
     return one == other

@@ -93,6 +93,11 @@ ROLE_COUNT: Final = 41
 FIRST_ROWS: Final = 64  # room for as many partitions before the first growth
 KEPT_ROWS: Final = 65_536  # room for more is given back after the body: 7.5 MiB
 
+# Nothing is added to these.
+NO_TOPICS: Final[list[str]] = []
+NO_TOPIC_IDS: Final[list[bytes]] = []
+SINGLE_TOPICS_LIMIT: Final = 10_000  # more than a cluster's clients speak of at a time
+
 # Kinds of structs, as bits.
 BODY: Final = 1
 HAS_TOPIC: Final = 2
@@ -154,6 +159,17 @@ class ErrorFact:
         self.resource = ""
 
 
+@mypyc_attr(acyclic=True)
+class SingleTopic:
+    """The lists of topics that all bodies share which are of one topic only."""
+
+    __slots__ = ("topics", "topic_ids")
+
+    def __init__(self, topics: list[str], topic_ids: list[bytes]) -> None:
+        self.topics = topics
+        self.topic_ids = topic_ids
+
+
 class FactSink(Sink):
     """Collects the facts of one body at a time; call `begin` before each.
 
@@ -170,8 +186,10 @@ class FactSink(Sink):
         # Partitions of the body so far, see `partitions`; the cells are used again and again.
         self.cells: vec[i64] = vec[i64]([NULL] * (FIRST_ROWS * WIDTH))
         self.row_count: i64 = 0
-        self.topics: list[str] = []
-        self.topic_ids: list[bytes] = []
+        self.topics: list[str] = NO_TOPICS
+        self.topic_ids: list[bytes] = NO_TOPIC_IDS
+        self.owns_topics: bool = False
+        self.single_topics: dict[object, SingleTopic] = {}
         self.held: dict[int, HeldBatches] | None = None
         self.errors: list[ErrorFact] = []
         self.record_errors: list[ErrorFact] = []
@@ -196,9 +214,8 @@ class FactSink(Sink):
         self.row_count = 0
         if len(self.cells) > KEPT_ROWS * WIDTH:
             self.cells = vec[i64]([NULL] * (FIRST_ROWS * WIDTH))
-        if self.topics:
-            self.topics = []
-            self.topic_ids = []
+        self.topics = NO_TOPICS
+        self.topic_ids = NO_TOPIC_IDS
         self.held = None
         if self.errors:
             self.errors = []
@@ -243,11 +260,16 @@ class FactSink(Sink):
         if count == 0:
             return None
         taken = Partitions(
-            self.topics, self.topic_ids, self.cells[: count * WIDTH], count, self.held
+            self.topics,
+            self.topic_ids,
+            self.cells[: count * WIDTH],
+            count,
+            self.held,
+            self.owns_topics,
         )
         self.row_count = 0
-        self.topics = []
-        self.topic_ids = []
+        self.topics = NO_TOPICS
+        self.topic_ids = NO_TOPIC_IDS
         self.held = None
         self.topic_index = -1
         return taken
@@ -363,9 +385,7 @@ class FactSink(Sink):
         if at + WIDTH > len(self.cells):
             self.cells = twice_as_many(self.cells)
         if self.topic_index < 0:
-            self.topic_index = len(self.topics)
-            self.topics.append(self.topic)
-            self.topic_ids.append(self.topic_id)
+            self._add_topic()
         cells = self.cells
         cells[at] = self.topic_index
         cells[at + AT_PARTITION] = partition
@@ -383,6 +403,32 @@ class FactSink(Sink):
         cells[at + AT_LEADER_EPOCH] = leader_epoch
         cells[at + AT_PREFERRED_READ_REPLICA] = preferred_read_replica
         self.row_count += 1
+
+    def _add_topic(self) -> None:
+        """Put the current topic beside the rows; most bodies have one topic, of few that are."""
+        if self.topics is NO_TOPICS:
+            self._add_single_topic()
+            return
+        if not self.owns_topics:
+            self.topics = self.topics[:]
+            self.topic_ids = self.topic_ids[:]
+            self.owns_topics = True
+        self.topic_index = len(self.topics)
+        self.topics.append(self.topic)
+        self.topic_ids.append(self.topic_id)
+
+    def _add_single_topic(self) -> None:
+        key: object = self.topic or self.topic_id
+        known = self.single_topics.get(key)
+        if known is None or known.topic_ids[0] != self.topic_id:
+            if len(self.single_topics) >= SINGLE_TOPICS_LIMIT:
+                self.single_topics = {}
+            known = SingleTopic([self.topic], [self.topic_id])
+            self.single_topics[key] = known
+        self.topics = known.topics
+        self.topic_ids = known.topic_ids
+        self.owns_topics = False
+        self.topic_index = 0
 
     def add_records(self, data: bytes, span: i64, position: i64, aborted_count: i64) -> None:
         """The records at a span, or none for NULL, are of the partition added last.

@@ -87,11 +87,11 @@ class HeldBatches:
 class Partitions:
     """The topic-partitions of one exchange: `count` rows in `cells`, see the AT_ places.
 
-    A topic has its name, "" when it is not known, at the index at which `topic_ids` has its id.
-    `held` are batches by row, where they were asked for.
+    A topic has its name, "" when it is not known, at the index at which `topic_ids` has its id;
+    only those that own these two lists change them. `held` are batches by row, where they were asked for.
     """
 
-    __slots__ = ("topics", "topic_ids", "cells", "count", "held")
+    __slots__ = ("topics", "topic_ids", "cells", "count", "held", "owns_topics")
 
     def __init__(
         self,
@@ -100,12 +100,14 @@ class Partitions:
         cells: vec[i64],
         count: i64,
         held: dict[int, HeldBatches] | None,
+        owns_topics: bool = True,
     ) -> None:
         self.topics = topics
         self.topic_ids = topic_ids
         self.cells = cells
         self.count = count
         self.held = held
+        self.owns_topics = owns_topics
 
     def row(self, index: i64) -> Partition:
         """One of them as an object of its own."""
@@ -169,6 +171,10 @@ class Partitions:
         last = len(self.topics) - 1
         if last >= 0 and self.topics[last] == topic and self.topic_ids[last] == topic_id:
             return last
+        if not self.owns_topics:
+            self.topics = self.topics[:]
+            self.topic_ids = self.topic_ids[:]
+            self.owns_topics = True
         self.topics.append(topic)
         self.topic_ids.append(topic_id)
         return last + 1
@@ -178,7 +184,7 @@ def unpacked(
     topics: list[str],
     topic_ids: list[bytes],
     cells: bytes,
-    held: dict[int, HeldBatches] | None | None,
+    held: dict[int, HeldBatches] | None,
 ) -> Partitions:
     """Partitions out of what `Partitions.packed` gave."""
     integers = vec[i64](memoryview(cells).cast("q").tolist())

@@ -188,11 +188,14 @@ class PartitionRows(Rows):
         if x.dialect == 0 and partitions.count >= MANY_ROWS:
             self.cells.write(partitions.packed)
             return
+        b = self.cells
         at = 0
         while at < len(cells):
-            is_code = at % WIDTH == AT_ERROR_CODE
-            write_i64_le(self.cells, code_in(x.dialect, cells[at]) if is_code else cells[at])
-            at += 1
+            end = at + WIDTH
+            code = code_in(x.dialect, cells[at + AT_ERROR_CODE])
+            while at < end:
+                write_i64_le(b, code if at + WIDTH - end == AT_ERROR_CODE else cells[at])
+                at += 1
 
     def _add_run(self, x: Exchange, partitions: Partitions, topic: i64, count: i64) -> None:
         b = self.buffer
