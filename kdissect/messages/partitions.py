@@ -88,7 +88,8 @@ class Partitions:
     """The topic-partitions of one exchange: `count` rows in `cells`, see the AT_ places.
 
     A topic has its name, "" when it is not known, at the index at which `topic_ids` has its id;
-    only those that own these two lists change them. `held` are batches by row, where they were asked for.
+    only those that own these two lists change them. `held` are batches by row, where they were
+    asked for.
     """
 
     __slots__ = ("topics", "topic_ids", "cells", "count", "held", "owns_topics")
