@@ -82,8 +82,8 @@ class Options:
     they force a protocol (one of `PROTOCOLS`, "tls") or exclude what is there ("none").
     `protocol` is what brokers and clients speak: "auto" for Kafka of any release, else one of
     `PROTOCOLS` for every connection. `keylog` is a TLS key log (NSS format) or several, beside the
-    secrets in pcapng files. `jobs` processes share the work of `write` and `make_run` on large
-    files: 0 for as many as there are processors, from 2 GiB on.
+    secrets in pcapng files. `jobs` processes share the work of `write` and `make_run` on files
+    of a million packets and more: 0 for as many as there are processors, from two million on.
     """
 
     ports: Sequence[int] = ()
