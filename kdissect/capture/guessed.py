@@ -29,6 +29,7 @@ NO_RECORD: Final = bytes(24)
 ENHANCED_START: Final = 28
 SURE: Final = 3  # packets
 SAMPLES: Final = 4
+TRIES: Final = 4  # for each place
 
 
 class Look(NamedTuple):
@@ -115,15 +116,15 @@ def find_starts(path: str, look: Look, places: Iterable[int]) -> Sequence[int]:
             for place in places:
                 if place - (starts[-1] if starts else 0) < LOOK:
                     continue
-                file.seek(place)
-                data = file.read(LOOK)
-                start = find_record(data, look.layout, place, time_ns)
-                if start < 0 or place + start >= look.size:
-                    continue
-                last_ns = confirmed(data[start:], look.layout, place + start)
-                if last_ns >= 0:
-                    starts.append(place + start)
-                    time_ns = last_ns
+                for tried in range(place, min(place + TRIES * LOOK, look.size), LOOK):
+                    file.seek(tried)
+                    data = file.read(LOOK)
+                    start = find_record(data, look.layout, tried, time_ns)
+                    last_ns = confirmed(data, start, look.layout, tried)
+                    if last_ns >= 0:
+                        starts.append(tried + start)
+                        time_ns = last_ns
+                        break
     except OSError as error:
         raise capture_error(path, error) from error
     return starts
@@ -144,10 +145,15 @@ def find_record(data: bytes, layout: Layout, offset: int, time_ns: int) -> int:
     return scanner.problems[0].bytes - len(NO_RECORD)
 
 
-def confirmed(data: bytes, layout: Layout, offset: int) -> int:
-    """The time of the last packet when there is one after the other, the first at once; else -1."""
-    scanner = at_place(layout, offset, -1)
-    packets = scanner.feed(data)
+def confirmed(data: bytes, start: int, layout: Layout, offset: int) -> int:
+    """The time of the last packet when there is one after the other, the first at `start`; else -1.
+
+    `offset` is that of the data in the file.
+    """
+    if start < 0:
+        return -1
+    scanner = at_place(layout, offset + start, -1)
+    packets = scanner.feed(data[start:])
     if len(packets) < SURE or scanner.problems or scanner.record_start < 0:
         return -1
     # A packet without a time of its own has that of the one before, which is not known.

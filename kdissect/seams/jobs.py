@@ -19,10 +19,10 @@ from kdissect.seams.travelling import BatchFile, read_file
 from kdissect.seams.worker import Task, piece_path
 
 # Pieces that are given out or done and not put together yet, for each process.
-AHEAD: Final = 3
+AHEAD: Final = 2
 # Those that a worker has at a time: when it has done one it need not wait for the next.
 AT_ONCE: Final = 2
-# Bytes of rows of a piece that stay in this process.
+# Bytes of rows of a piece that stay in this process; those of a piece that is not the next do not.
 KEPT_BYTES: Final = 64 << 20
 
 
@@ -140,7 +140,7 @@ class Shared:
         for table, batch in rows:
             batches.append((table, batch))
             size += batch.nbytes
-            if size > KEPT_BYTES:
+            if size > KEPT_BYTES or number > self.next_taken:
                 break
         else:
             return PieceRows(batches, run.seam)

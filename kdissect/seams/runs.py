@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SMALLEST_PIECE: Final = 16 << 20
 LARGEST_PIECE: Final = 512 << 20
 SMALLEST_PACKETS: Final = 128 << 10
-LARGEST_PACKETS: Final = 384 << 10
+LARGEST_PACKETS: Final = 256 << 10
 
 
 def make_run(

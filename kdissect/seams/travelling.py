@@ -7,6 +7,9 @@ import pyarrow as pa
 
 # Arrow reads batches in place that start at multiples of this.
 ALIGNMENT: Final = 64
+# Smaller ones are copied: rows of which there are few wait long to be written, and as long as one
+# of its batches is there, all of a file is.
+COPIED_BYTES: Final = 1 << 20
 
 
 class Written(NamedTuple):
@@ -65,6 +68,8 @@ def read_file(path: Path, places: list[Written]) -> Contents:
         if not table:
             seam = part.to_pybytes()
             continue
+        if size < COPIED_BYTES:
+            part = pa.py_buffer(part.to_pybytes())
         with pa.ipc.open_stream(part) as reader:
             batches.append((table, reader.read_next_batch()))
     return Contents(batches, seam)

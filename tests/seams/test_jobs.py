@@ -256,7 +256,7 @@ def test_pieces_are_large_at_first_and_of_so_many_packets_at_most() -> None:
     assert [size >> 20 for size in piece_sizes(64 << 20, small, 2)] == [18, 18, 26]
     sizes = [size >> 20 for size in piece_sizes(1 << 30, large, 2)]
     assert sizes == [256, 192, 150, 150, 138, 138]
-    assert max(piece_sizes(10 << 30, large, 2)) == (384 << 10) * large
-    assert max(piece_sizes(10 << 30, small, 2)) == (384 << 10) * small
+    assert max(piece_sizes(10 << 30, large, 2)) == (256 << 10) * large
+    assert max(piece_sizes(10 << 30, small, 2)) == (256 << 10) * small
     assert max(piece_sizes(10 << 30, 60_000, 2)) == runs.LARGEST_PIECE
     assert sum(piece_sizes(10_000_000_001, small, 16)) == 10_000_000_001
