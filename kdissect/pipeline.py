@@ -83,7 +83,7 @@ class Options:
     `protocol` is what brokers and clients speak: "auto" for Kafka of any release, else one of
     `PROTOCOLS` for every connection. `keylog` is a TLS key log (NSS format) or several, beside the
     secrets in pcapng files. `jobs` processes share the work of `write` and `make_run` on files
-    of a million packets and more: 0 for as many as there are processors, from two million on.
+    of two million packets and more: 0 for as many as there are processors, from four million on.
     """
 
     ports: Sequence[int] = ()

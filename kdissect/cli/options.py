@@ -35,8 +35,8 @@ def sharing(command: F) -> F:
         type=click.IntRange(min=0),
         default=0,
         metavar="N",
-        help="Processes that share the work on files of a million packets and more.  [default: 0, "
-        "one for each processor, from two million on]",
+        help="Processes that share the work on files of two million packets and more.  [default: "
+        "0, one for each processor, from four million on]",
     )(command)
 
 

@@ -18,9 +18,9 @@ from typing import IO, Any, Final
 from kdissect.errors import CaptureError, KdissectError
 
 # Packets, as they are what takes the time: fewer are dissected before another process has begun.
-WORTHWHILE_PACKETS: Final = 1_000_000
+WORTHWHILE_PACKETS: Final = 2_000_000
 # From here on nobody has to ask for it.
-ALWAYS_PACKETS: Final = 2_000_000
+ALWAYS_PACKETS: Final = 4_000_000
 SMALLEST_PACKET: Final = 56  # bytes in a file: record header, Ethernet or less, IP and TCP
 PROGRAM: Final = (
     "import gc, sys; gc.disable(); sys.path[:] = {path!r}; "
