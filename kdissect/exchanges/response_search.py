@@ -19,7 +19,7 @@ from mypy_extensions import i64
 
 from kdissect.exchanges.candidates import Candidates
 from kdissect.exchanges.exchange import Exchange
-from kdissect.exchanges.fitting import EXACT, NOT, Fitting
+from kdissect.exchanges.fitting import EXACT, LONG, NOT, Fitting
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.searching import NOT_HERE, WAIT, Window
 from kdissect.streams.acknowledged import REORDER_NS
@@ -79,6 +79,7 @@ class ResponseSearch:
         score: i64 = 1 if is_start else 0
         trust: i64 = TRUST + 1
         is_aligned = False
+        may_be_nested = False
         asked: i64 = 0
         before: i64 = -1
         while at < window.end:
@@ -113,6 +114,12 @@ class ResponseSearch:
                     fit = self.fitting.response(request.api_key, request.api_version, body, size)
                 if end <= seen:
                     trust = TRUST
+                elif at == start and not is_start and fit != LONG:
+                    # Inside a response the size and first offset of its records look like this,
+                    # and end where it ends, so what follows says nothing of them.
+                    may_be_nested = True
+                    if seen < window.end:
+                        return NOT_HERE
                 if end <= seen or seen - at >= TOLD_SIZE:
                     score += min(fit, EXACT)
                 if index == asked:
@@ -130,7 +137,7 @@ class ResponseSearch:
         if window.can_wait(start):
             return window.wait(start, max(at, window.end + 1))
         # What ends where no segment does must be surer than that.
-        return start if score > trust else NOT_HERE
+        return start if score > trust and not may_be_nested else NOT_HERE
 
     def find_alone(self, window: Window) -> i64:
         """The same where there is no request at all."""

@@ -64,6 +64,8 @@ SHOWN: tuple[tuple[str, int, Sequence[str]], ...] = (
     ("combined", 602_957, ALL),
     # The first request came after the responses to later ones, which became orphans.
     ("combined", 602_852, ALL),
+    # The size and the first offset of records were taken for those of the response around them.
+    ("combined", 801_343, ALL),
 )
 ODD_PORT = 34_567
 SPREAD_NS = 200_000_000  # between the beginnings of the talks of a case
