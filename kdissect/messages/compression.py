@@ -210,17 +210,21 @@ def decompress_lz4_frame(frame: bytes, output: Output) -> None:
             step = b""
     except (RuntimeError, EOFError, ValueError) as error:
         raise CorruptRecords(f"lz4: {error}", offset=0, data=frame) from error
+    thread.lz4 = decompressor
 
 
 def lz4_decompressor() -> lz4.frame.LZ4FrameDecompressor:
-    """The one of this thread, at its beginning: its buffers need not be made for each frame."""
-    decompressor: lz4.frame.LZ4FrameDecompressor | None = getattr(thread, "lz4", None)
-    if decompressor is None:
-        decompressor = lz4.frame.LZ4FrameDecompressor()
-        thread.lz4 = decompressor
-    else:
-        decompressor.reset()
-    return decompressor
+    """One at its beginning: that of the thread's last frame, whose buffers need not be made again.
+
+    It is kept by who reaches the end of a frame. After another frame a reset is not enough: what
+    is left of its content size would be expected of the next one.
+    """
+    kept: lz4.frame.LZ4FrameDecompressor | None = getattr(thread, "lz4", None)
+    if kept is None:
+        return lz4.frame.LZ4FrameDecompressor()
+    thread.lz4 = None
+    kept.reset()
+    return kept
 
 
 def decompress_zstd(data: bytes, output: Output) -> None:

@@ -120,6 +120,17 @@ def test_a_frame_is_unpacked_after_a_damaged_one_and_after_one_over_the_limit() 
         assert decompress(LZ4, right, len(PLAIN) * 9) == PLAIN * 9
 
 
+def test_the_content_size_of_a_damaged_lz4_frame_is_forgotten() -> None:
+    damaged = bytearray(lz4.frame.compress(PLAIN * 9, store_size=True))
+    damaged[30:60] = bytes(30)
+    right = lz4.frame.compress(PLAIN, store_size=False)
+    for _ in range(2):
+        with pytest.raises(CorruptRecords, match="lz4"):
+            decompress(LZ4, bytes(damaged))
+        assert decompress(LZ4, right) == PLAIN
+        assert decompress(LZ4, right) == PLAIN
+
+
 @pytest.mark.parametrize("block_size", [4, 5, 6, 7])
 @pytest.mark.parametrize("is_linked", [True, False])
 def test_lz4_frames_of_full_blocks(block_size: int, is_linked: bool) -> None:

@@ -1,20 +1,21 @@
 """Straight reads give what the tree of readers gives, or leave the body to it."""
 
 from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kdissect.errors import DecodeError
-from kdissect.messages import facts
+from kdissect.messages import facts, straight_reads
 from kdissect.messages.straight_reads import READS
 from kdissect.protocol.apis import find_api
 from kdissect.protocol.plans import Plan, read_straight
 from kdissect.protocol.readers import FAILED
 from tests.protocol.test_generated import VECTORS, by_tree, facts_of, plan_of
 from tests.protocol.test_vectors import Vector
-from tools.write_straight_reads import MESSAGES, modules
+from tools.write_straight_reads import modules
 
 
 def read_key(vector: Vector) -> tuple[int, int, int]:
@@ -51,7 +52,8 @@ def check(vector: Vector, data: bytes) -> int:
 
 @pytest.mark.parametrize("name", modules())
 def test_the_written_modules_are_those_that_the_tool_writes(name: str) -> None:
-    assert (MESSAGES / f"{name}.py").read_text(encoding="utf-8") == modules()[name]
+    written = Path(straight_reads.__file__).with_name(f"{name}.py")
+    assert written.read_text(encoding="utf-8") == modules()[name]
 
 
 def test_every_straight_read_has_a_vector() -> None:
