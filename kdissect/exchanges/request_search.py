@@ -115,6 +115,10 @@ class RequestSearch:
                 return NOT_HERE
             if not is_known_side and self.fitting.may_be_response(body):
                 return NOT_HERE
+            is_damaged = seen < end and seen < window.end
+            if count == 0 and is_damaged and not is_known and not has_client_id(data, at, seen):
+                # It may end by chance where a request starts: what follows says nothing of it.
+                return NOT_HERE
             if end <= seen or seen - at >= TOLD_SIZE:
                 score += fit
             if count > 0:
@@ -149,6 +153,11 @@ class RequestSearch:
 def is_told_by_port(state: ConnectionState) -> bool:
     """Whether a port alone says which side is the broker, and nothing said yet contradicts it."""
     return state.broker_side_by == "port" and state.protocol == ""
+
+
+def has_client_id(data: bytes, at: i64, seen: i64) -> bool:
+    """Whether enough was captured of the frame at `at`, and a client id is there."""
+    return seen - at >= TOLD_SIZE and i64(read_i16_be(data, at + CLIENT_ID)) > 0
 
 
 def continues(state: ConnectionState, data: bytes, at: i64, seen: i64) -> bool:
