@@ -5,14 +5,13 @@ from functools import cache
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdissect.errors import DecodeError
 from kdissect.messages import facts
 from kdissect.messages.roles import INHERITED, kind_of, request_role, response_role
 from kdissect.messages.short_ways import short_way_of
 from kdissect.protocol.generated import FAILED, Read, generate
 from kdissect.protocol.plans import Plan, build_projection
-from kdissect.protocol.readers import Sink
 from tests.protocol.layouts import Rows
+from tests.protocol.projected import by_tree, facts_of
 from tests.protocol.test_vectors import Vector, read_vectors, spec_of
 
 VECTORS = [
@@ -38,41 +37,6 @@ def key_of(vector: Vector) -> tuple[str, int, str]:
 @cache
 def read_of(vector: tuple[str, int, str], is_short: bool) -> Read:
     return generate(plan_of(vector).reader, short_way_of if is_short else None)
-
-
-def by_tree(plan: Plan, data: bytes, sink: Sink) -> int:
-    """The offset behind the body, or FAILED."""
-    try:
-        return int(plan.reader.project(data, 1, sink))
-    except DecodeError:
-        return FAILED
-
-
-def facts_of(sink: facts.FactSink) -> dict[str, object]:
-    """Everything that a sink says of a body."""
-    said: dict[str, object] = {
-        name: getattr(sink, name)
-        for name in (
-            "error_count", "topic_count", "top_error", "first_error", "throttle_ms", "acks",
-            "max_wait_ms", "min_bytes", "replica_id", "session_id", "session_epoch",
-            "record_count", "record_bytes", "has_records", "group", "transactional_id",
-            "software_name", "software_version", "mechanism", "auth_bytes", "protocol_type",
-            "protocol_name", "corrupt_records", "names",
-        )
-    }  # fmt: skip
-    partitions = sink.take_partitions()
-    said["partitions"] = [values_of(row) for row in partitions.rows()] if partitions else []
-    said["errors"] = [values_of(error) for error in sink.errors]
-    return said
-
-
-def values_of(row: object) -> dict[str, object]:
-    """All that a row says; compiled classes have no `__slots__`."""
-    names = [name for name in dir(row) if not name.startswith("_")]
-    values = {name: getattr(row, name) for name in names if not callable(getattr(row, name))}
-    if values.get("batches"):
-        values["batches"] = [values_of(batch) for batch in values["batches"]]
-    return values
 
 
 def check(vector: Vector, data: bytes) -> int:

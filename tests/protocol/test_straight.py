@@ -13,7 +13,8 @@ from kdissect.messages.straight_reads import READS
 from kdissect.protocol.apis import find_api
 from kdissect.protocol.plans import Plan, read_straight
 from kdissect.protocol.readers import FAILED
-from tests.protocol.test_generated import VECTORS, by_tree, facts_of, plan_of
+from tests.protocol.projected import by_tree, facts_of
+from tests.protocol.test_generated import VECTORS, plan_of
 from tests.protocol.test_vectors import Vector
 from tools.write_straight_reads import modules
 

@@ -42,9 +42,12 @@ from kdissect.messages.roles import fact_plans
 from kdissect.messages.telemetry import decode_metrics
 from kdissect.pipeline import Options, make_dissector
 from kdissect.protocol.apis import APIS
+from kdissect.protocol.plans import Plan, read_straight
+from kdissect.protocol.readers import FAILED
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
 from tests.packets.builders import BROKER, CLIENT, make_tcp_packet
+from tests.protocol.projected import by_tree, facts_of
 from tools.fuzz import faulty_captures, faulty_tls
 
 __all__ = ["TARGETS"]
@@ -106,6 +109,20 @@ def check_readers(key: int, version: int, direction: str, body: bytes) -> None:
         if read is not None:
             assert read == skipped == projected, (name, version, read, skipped, projected)
         assert skipped == projected or None in (skipped, projected), (skipped, projected)
+        if plan.straight is not None:
+            check_straight(plan, body)
+
+
+def check_straight(plan: Plan, body: bytes) -> None:
+    """A straight read says what the tree of readers says, or leaves the body to it."""
+    interner = Interner()
+    sink, tree_sink = FactSink(interner, {}), FactSink(interner, {})
+    assert plan.straight is not None
+    end = read_straight(plan.straight, body, 0, sink)
+    tree_end = by_tree(plan, body, tree_sink, 0)
+    if end != FAILED:
+        assert end == tree_end, (end, tree_end)
+        assert facts_of(sink) == facts_of(tree_sink)
 
 
 def ended(decode_one: Callable[[], int]) -> int | None:
