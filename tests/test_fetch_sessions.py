@@ -195,7 +195,8 @@ def test_names_of_ids_are_put_on_rows_of_all_tables_that_came_before() -> None:
 
 
 NUMBERS = st.integers(0, 6) | st.sampled_from([-1, INT32_MAX, NULL])
-ASKED = st.lists(st.tuples(NUMBERS, st.integers(0, 9)), max_size=8)
+MANY = st.permutations(range(60)).map(lambda numbers: [(number, number) for number in numbers])
+ASKED = st.lists(st.tuples(NUMBERS, st.integers(0, 9)), max_size=8) | MANY
 
 
 @given(st.lists(st.tuples(st.booleans(), ASKED), max_size=6))

@@ -38,6 +38,8 @@ def main() -> int:
     gc.set_threshold(COLLECT_EVERY)
     # numpy's linear algebra is not used; its idle threads would spin on a core of their own.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Arrow's memory is used again for the next row group: new one has to be cleared first.
+    os.environ.setdefault("MIMALLOC_PURGE_DELAY", "-1")
 
     from kdissect.cli.program import run
 

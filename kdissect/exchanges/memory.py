@@ -31,6 +31,8 @@ PAST: Final = None
 POSITION_WIDTH: Final = 3
 AT_OFFSET: Final = 1
 AT_MARK: Final = 2
+# Up to here a partition is found by looking at each.
+FEW_CELLS: Final[i64] = 48 * POSITION_WIDTH
 
 
 class TopicPositions:
@@ -47,16 +49,22 @@ class TopicPositions:
         self.cells: vec[i64] = vec[i64]()
         # Certainly: then a number above the last is not there.
         self.is_ascending: bool = True
-        # By number, made when somebody asks out of order.
+        # By number, made of many when somebody asks out of order.
         self.places: dict[int, int] | None = None
 
     def place(self, number: i64, guess: i64) -> i64:
         """The row of a partition, as an index into `cells`; -1 when there is none. Try `guess`."""
         cells = self.cells
-        if guess < len(cells) and cells[guess] == number:
+        size: i64 = len(cells)
+        if guess < size and cells[guess] == number:
             return guess
-        if self.is_ascending and (not cells or cells[len(cells) - POSITION_WIDTH] < number):
+        if self.is_ascending and (size == 0 or cells[size - POSITION_WIDTH] < number):
             return -1
+        if size <= FEW_CELLS:
+            at: i64 = 0
+            while at < size and cells[at] != number:
+                at += POSITION_WIDTH
+            return at if at < size else -1
         places = self.places
         if places is None:
             places = {cells[at]: at for at in range(0, len(cells), POSITION_WIDTH)}
