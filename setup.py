@@ -23,8 +23,8 @@ COMPILED = """
     protocol/apis protocol/plans protocol/primitives protocol/projections protocol/readers
     protocol/structures
     messages/aborted messages/batch_counts messages/batches messages/compressed_frames
-    messages/compression messages/facts messages/headers messages/legacy_records
-    messages/message_sets messages/old_recognition messages/partitions
+    messages/compression messages/facts messages/headers messages/interner
+    messages/legacy_records messages/message_sets messages/old_recognition messages/partitions
     messages/record_columns messages/record_headers messages/records
     messages/straight_metadata_groups messages/straight_produce_fetch messages/varints
     exchanges/body_reader exchanges/exchange exchanges/fetches exchanges/fitting

@@ -38,12 +38,13 @@ from kdissect.exchanges.merging import merge_partitions
 from kdissect.exchanges.sasl import OK, Login
 from kdissect.exchanges.timing import service_ns
 from kdissect.frames import Frame
-from kdissect.messages.facts import FactSink, Interner
+from kdissect.messages.facts import FactSink
 from kdissect.messages.headers import (
     RequestHeader,
     response_body_offset,
     response_layout_version,
 )
+from kdissect.messages.interner import Interner
 from kdissect.messages.roles import fact_plans
 from kdissect.protocol.apis import api_name, is_known
 from kdissect.protocol.plans import Plan, Plans

@@ -32,7 +32,7 @@ POSITION_WIDTH: Final = 3
 AT_OFFSET: Final = 1
 AT_MARK: Final = 2
 # Up to here a partition is found by looking at each.
-FEW_CELLS: Final[i64] = 48 * POSITION_WIDTH
+FEW_CELLS: Final[i64] = 144
 
 
 class TopicPositions:

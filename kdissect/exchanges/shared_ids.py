@@ -15,8 +15,9 @@ from kdissect.exchanges.fitting import EXACT, NOT, Fitting
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.exchanges.merging import is_same_partition
 from kdissect.frames import Frame
-from kdissect.messages.facts import FactSink, Interner
+from kdissect.messages.facts import FactSink
 from kdissect.messages.headers import response_body_offset
+from kdissect.messages.interner import Interner
 from kdissect.messages.partitions import Partition
 
 LEADER_AND_ISR: Final = 4

@@ -15,6 +15,7 @@ from mypy_extensions import i64, mypyc_attr
 from kdissect.errors import DecodeError
 from kdissect.messages.aborted import mark_aborted
 from kdissect.messages.batch_counts import BatchCounts
+from kdissect.messages.interner import Interner
 from kdissect.messages.metadata_topics import (
     CLUSTER_METADATA,
     CLUSTER_METADATA_ID,
@@ -111,35 +112,6 @@ CONFIG_TOPIC: Final = 2
 CONFIG_GROUP: Final = 32
 ACL_RESOURCES: Final[dict[int, str]] = enum_words("resource")
 CONFIG_RESOURCES: Final[dict[int, str]] = enum_words("config resource")
-
-
-class Interner:
-    """Gives equal texts from the wire as one `str`; forgets all when `limit` texts are known.
-
-    Or when they are of `size_limit` bytes. Forgetting costs sharing, never correctness, so hostile
-    captures cannot make it grow.
-    """
-
-    __slots__ = ("texts", "limit", "size", "size_limit")
-
-    def __init__(self, limit: i64 = 100_000, size_limit: i64 = 16 << 20) -> None:
-        self.texts: dict[bytes, str] = {}
-        self.limit = limit
-        self.size: i64 = 0
-        self.size_limit = size_limit
-
-    def text(self, raw: bytes) -> str:
-        """`raw` as text; invalid UTF-8 is written with backslash escapes."""
-        known = self.texts.get(raw)
-        if known is not None:
-            return known
-        self.size += len(raw)
-        if len(self.texts) >= self.limit or self.size > self.size_limit:
-            self.texts = {}
-            self.size = len(raw)
-        text = raw.decode("utf-8", "backslashreplace")
-        self.texts[raw] = text
-        return text
 
 
 @mypyc_attr(acyclic=True)
@@ -335,13 +307,13 @@ class FactSink(Sink):
         self.topic = self.span_text(data, span)
         self.topic_id = NO_ID
         if id_span != NULL:
-            self._set_topic_id(data[id_span : id_span + 16])
+            self._set_topic_id(self.interner.kept(data[id_span : id_span + 16]))
         self.is_log = self.topic == CLUSTER_METADATA or self.topic_id == CLUSTER_METADATA_ID
 
     def _set_topic_id(self, topic_id: bytes) -> None:
-        self.topic_id = topic_id
         if topic_id == NO_ID:
             return
+        self.topic_id = topic_id
         if not self.topic:
             self.topic = self.names.get(topic_id, "")
         elif self.names.get(topic_id) is not self.topic:
@@ -418,9 +390,10 @@ class FactSink(Sink):
         self.topic_ids.append(self.topic_id)
 
     def _add_single_topic(self) -> None:
-        key: object = self.topic or self.topic_id
+        # Old versions name a topic that new ones give the id of too.
+        key: object = self.topic if self.topic_id is NO_ID else self.topic_id
         known = self.single_topics.get(key)
-        if known is None or known.topic_ids[0] != self.topic_id:
+        if known is None or known.topics[0] != self.topic:
             if len(self.single_topics) >= SINGLE_TOPICS_LIMIT:
                 self.single_topics = {}
             known = SingleTopic([self.topic], [self.topic_id])

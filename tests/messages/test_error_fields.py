@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kdissect.messages.facts import ErrorFact, FactSink, Interner
+from kdissect.messages.facts import ErrorFact, FactSink
+from kdissect.messages.interner import Interner
 from kdissect.messages.partitions import NO_ID
 from kdissect.messages.roles import fact_plans
 from kdissect.protocol.apis import APIS

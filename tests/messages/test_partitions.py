@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdissect.messages.batch_counts import BatchCounts
-from kdissect.messages.facts import FIRST_ROWS, KEPT_ROWS, FactSink, Interner
+from kdissect.messages.facts import FIRST_ROWS, KEPT_ROWS, FactSink
+from kdissect.messages.interner import Interner
 from kdissect.messages.partitions import (
     MIXED_CODEC,
     NO_ID,

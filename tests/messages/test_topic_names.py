@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kdissect.messages.facts import FactSink, Interner
+from kdissect.messages.facts import FactSink
+from kdissect.messages.interner import Interner
 from kdissect.messages.metadata_topics import NAMES_LIMIT, remember_name
 from kdissect.messages.roles import fact_plans
 from kdissect.protocol.apis import APIS, find_api

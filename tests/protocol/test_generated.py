@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdissect.messages import facts
+from kdissect.messages.interner import Interner
 from kdissect.messages.roles import INHERITED, kind_of, request_role, response_role
 from kdissect.messages.short_ways import short_way_of
 from kdissect.protocol.generated import FAILED, Read, generate
@@ -46,7 +47,7 @@ def check(vector: Vector, data: bytes) -> int:
     rows, tree_rows = Rows(), Rows()
     assert len(rows.slots) >= plan.slot_count
     end, tree_end = read(data, 1, rows), by_tree(plan, data, tree_rows)
-    interner = facts.Interner()
+    interner = Interner()
     sink, tree_sink = facts.FactSink(interner, {}), facts.FactSink(interner, {})
     assert short(data, 1, sink) == end
     by_tree(plan, data, tree_sink)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kdissect.errors import DecodeError
 from kdissect.messages import facts, straight_reads
+from kdissect.messages.interner import Interner
 from kdissect.messages.straight_reads import READS
 from kdissect.protocol.apis import find_api
 from kdissect.protocol.plans import Plan, read_straight
@@ -39,7 +40,7 @@ def plan_with_read(vector: tuple[str, int, str]) -> Plan:
 def check(vector: Vector, data: bytes) -> int:
     """Where the straight read ends: the facts up to there are those of the tree."""
     plan = plan_with_read((vector.name, vector.version, vector.releases))
-    interner = facts.Interner()
+    interner = Interner()
     sink, tree_sink = facts.FactSink(interner, {}), facts.FactSink(interner, {})
     assert plan.straight is not None
     assert len(sink.slots) >= plan.slot_count
@@ -85,7 +86,7 @@ def test_what_is_left_to_the_tree_is_read_by_it_from_the_start() -> None:
     for vector in SOME[:: len(SOME) // 200 + 1]:
         plan = plan_with_read((vector.name, vector.version, vector.releases))
         data = b"\xee" + vector.raw[:-1]
-        interner = facts.Interner()
+        interner = Interner()
         sink, tree_sink = facts.FactSink(interner, {}), facts.FactSink(interner, {})
         sink.takes_short_ways = True
         with pytest.raises(DecodeError):

@@ -21,7 +21,7 @@ from kdissect.errors import CaptureError, CorruptRecords, DecodeError
 from kdissect.messages.bodies import REQUEST, RESPONSE, decode, decode_request
 from kdissect.messages.compression import CODECS, decompress
 from kdissect.messages.embedded import decode_forwarded, decode_forwarded_answer, decode_principal
-from kdissect.messages.facts import FactSink, Interner
+from kdissect.messages.facts import FactSink
 from kdissect.messages.full_bodies import body_json, full_body
 from kdissect.messages.group_protocols import ASSIGNMENT, SUBSCRIPTION, opened_member
 from kdissect.messages.headers import (
@@ -30,6 +30,7 @@ from kdissect.messages.headers import (
     response_body_offset,
 )
 from kdissect.messages.internal_topics import CONTROL_VALUES, COORDINATORS, METADATA, opened_record
+from kdissect.messages.interner import Interner
 from kdissect.messages.layout_choice import body_readers
 from kdissect.messages.memberships import memberships
 from kdissect.messages.message_set_values import decode_set

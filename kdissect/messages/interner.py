@@ -1,0 +1,65 @@
+"""Equal bytes from the wire as one object."""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+# Places for those seen last: a power of 2. They are told apart by their sizes and last bytes, as
+# names that belong together begin alike.
+RECENT: Final = 256
+RECENT_SIZE: Final = 64  # bytes; longer ones are no names
+
+
+class Interner:
+    """Gives equal texts from the wire as one `str`; forgets all when `limit` texts are known.
+
+    Or when they are of `size_limit` bytes. Forgetting costs sharing, never correctness, so hostile
+    captures cannot make it grow.
+    """
+
+    __slots__ = ("texts", "limit", "size", "size_limit", "raws", "raw_texts", "ids")
+
+    def __init__(self, limit: i64 = 100_000, size_limit: i64 = 16 << 20) -> None:
+        self.texts: dict[bytes, str] = {}
+        self.limit = limit
+        self.size: i64 = 0
+        self.size_limit = size_limit
+        # Where a text is looked for first, and of what bytes it is.
+        self.raws: list[bytes] = [b""] * RECENT
+        self.raw_texts: list[str] = [""] * RECENT
+        self.ids: list[bytes] = [b""] * RECENT
+
+    def text(self, raw: bytes) -> str:
+        """`raw` as text; invalid UTF-8 is written with backslash escapes."""
+        size: i64 = len(raw)
+        if size == 0:
+            return ""
+        place = (raw[size - 1] + (size << 3)) & (RECENT - 1)
+        if self.raws[place] == raw:
+            return self.raw_texts[place]
+        text = self._text(raw)
+        if size <= RECENT_SIZE:
+            self.raws[place] = raw
+            self.raw_texts[place] = text
+        return text
+
+    def _text(self, raw: bytes) -> str:
+        known = self.texts.get(raw)
+        if known is not None:
+            return known
+        self.size += len(raw)
+        if len(self.texts) >= self.limit or self.size > self.size_limit:
+            self.texts = {}
+            self.size = len(raw)
+        text = raw.decode("utf-8", "backslashreplace")
+        self.texts[raw] = text
+        return text
+
+    def kept(self, topic_id: bytes) -> bytes:
+        """A topic id, nearly always as the object that was given for it before."""
+        place: i64 = topic_id[len(topic_id) - 1]
+        known = self.ids[place]
+        if known == topic_id:
+            return known
+        self.ids[place] = topic_id
+        return topic_id
