@@ -168,6 +168,9 @@ class FactSink(Sink):
         self.entities: list[str] = []
         self.aborted_producers: list[int] = []
         self.aborted_offsets: list[int] = []
+        # Names of a module that is not compiled are looked up each time.
+        self.log_topic: str = CLUSTER_METADATA
+        self.log_topic_id: bytes = CLUSTER_METADATA_ID
         self._forget_rare_texts()
         self.begin()
 
@@ -308,7 +311,7 @@ class FactSink(Sink):
         self.topic_id = NO_ID
         if id_span != NULL:
             self._set_topic_id(self.interner.kept(data[id_span : id_span + 16]))
-        self.is_log = self.topic == CLUSTER_METADATA or self.topic_id == CLUSTER_METADATA_ID
+        self.is_log = self.topic == self.log_topic or self.topic_id == self.log_topic_id
 
     def _set_topic_id(self, topic_id: bytes) -> None:
         if topic_id == NO_ID:

@@ -58,6 +58,9 @@ NEVER: Final = (1 << 63) - 1
 NOTHING: Final[list[Event]] = []
 # Flows that are found without looking up their bytes; a power of two.
 NUMBER_OF_PLACES: Final = 1024
+# An odd number whose bits are all over it: times that, neighbouring ports are far from each other.
+# The product with 32 bits has room in 63.
+SPREAD: Final = 0x4E37_79B1
 
 # What `step` gives.
 WANTS_CARE: Final = 0
@@ -148,9 +151,8 @@ class Streams:
         """
         addresses = segment.addresses
         ports = segment.ports
-        place = self._places[
-            (addresses ^ (addresses >> 23) ^ ports ^ (ports >> 9)) & (NUMBER_OF_PLACES - 1)
-        ]
+        mixed = (ports ^ addresses ^ (addresses >> 32)) & 0xFFFF_FFFF
+        place = self._places[mixed * SPREAD >> 22 & (NUMBER_OF_PLACES - 1)]
         receiver = place.receiver
         if (
             place.ports != ports
