@@ -117,6 +117,10 @@ class EarlyResponse:
         self.previous_end = previous_end
 
 
+# In place of a request that waits no longer.
+NOBODY: Final = Exchange(Connection(-1, 0, b"", 0, 0), -1, -1, -1)
+
+
 class ConnectionState:
     """What has to be remembered of one connection between its frames.
 
@@ -242,10 +246,17 @@ def frame_problem(frame: Frame, kind: str, text: str, exchange_id: i64) -> Probl
 
 def drop_pending(state: ConnectionState, head: i64) -> None:
     """Requests before `head` wait no longer; the list is cut when most of it is such."""
+    pending = state.pending
+    at = state.pending_head
     state.pending_head = head
-    if head >= MIN_DROPPED and head * 2 >= len(state.pending):
-        del state.pending[:head]
+    if head >= MIN_DROPPED and head * 2 >= len(pending):
+        del pending[:head]
         state.pending_head = 0
+        return
+    while at < head:
+        # They are not held any longer.
+        pending[at] = NOBODY
+        at += 1
 
 
 def position_in_pending(state: ConnectionState, data: bytes) -> i64:

@@ -34,6 +34,7 @@ from kdissect.exchanges.exchange import (
 from kdissect.exchanges.fitting import NOT, Fitting
 from kdissect.exchanges.holding import Holding, oldest_waiting
 from kdissect.exchanges.memory import (
+    NOBODY,
     ConnectionState,
     EarlyResponse,
     drop_pending,
@@ -117,9 +118,11 @@ class Exchanges:
         self.states: dict[int, ConnectionState] = {}
         # States that are found without looking up their connection.
         self._places: list[ConnectionState | None] = [None] * NUMBER_OF_PLACES
+        # What nearly every response completes: one, in the same list again and again.
+        self._alone: list[Exchange] = [NOBODY]
 
     def feed(self, frame: Frame) -> list[Exchange]:
-        """The exchanges that this frame completes; the list is the caller's to read only."""
+        """The exchanges that this frame completes; the list is to be read before the next call."""
         state = self.state_of(frame.connection)
         if state.request_direction < 0:
             decide_sides(state, self.ports, self.brokers)
@@ -493,18 +496,19 @@ class Exchanges:
         """``pending[at]`` is answered, what was asked before it is not going to be."""
         pending = state.pending
         exchange = pending[at]
-        done: list[Exchange] = []
+        done: list[Exchange] = self._alone
         head = state.pending_head
+        if head < at:
+            done = pending[head : at + 1]
         while head < at:
             earlier = pending[head]
             self._let_go(state, earlier)
             earlier.note_troubles(frame.troubles_at_start)
-            done.append(earlier)
             head += 1
         drop_pending(state, at + 1)
         self.holding.remove_request(exchange)
         self._answer(state, exchange, frame, previous_end)
-        done.append(exchange)
+        done[len(done) - 1] = exchange
         return done
 
     def _keep_early(self, state: ConnectionState, early: EarlyResponse) -> list[Exchange]:

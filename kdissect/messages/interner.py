@@ -4,8 +4,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-# Places for those seen last: a power of 2. They are told apart by their sizes and last bytes, as
-# names that belong together begin alike.
+# Places for those seen last: a power of 2. They are told apart by their sizes and a few bytes.
 RECENT: Final = 256
 RECENT_SIZE: Final = 64  # bytes; longer ones are no names
 
@@ -34,7 +33,7 @@ class Interner:
         size: i64 = len(raw)
         if size == 0:
             return ""
-        place = (raw[size - 1] + (size << 3)) & (RECENT - 1)
+        place = (raw[size - 1] * 31 + raw[size >> 1] * 7 + raw[0] + size) & (RECENT - 1)
         if self.raws[place] == raw:
             return self.raw_texts[place]
         text = self._text(raw)
