@@ -33,6 +33,7 @@ from kdissect.protocol.apis import api_name
 from kdissect.protocol.error_codes import error_name, is_retriable
 from kdissect.protocol.readers import NULL
 from kdissect.tables import schemas
+from kdissect.tables.matrices import Ints, Memory
 from kdissect.tables.rows import (
     CODECS,
     TIMESTAMP_TYPES,
@@ -46,13 +47,11 @@ from kdissect.tables.schemas import Column, Table
 # About 150 bytes a row in Arrow: 75 MB at the most.
 DEFAULT_HELD_ROWS: Final = 500_000
 
-Ints = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 # An id as text, or a name that looks like one.
 ID_IN_ASSIGNMENT: Final = re.compile(r"(?:^| )[\w-]{22}:", re.ASCII)
 
-BLOCK_ROWS: Final = 512  # of 31 columns: 127 KB, which stays in the cache of a core
 PARTITION_RUN: Final = 5  # columns that the partitions of a topic in an exchange have in common
 CODES: Final = 1 << 16  # API keys, error codes and status bits are 16 bits wide
 CODE_MAX: Final = CODES // 2 - 1  # what is more is a code of an old protocol, see rows.code_in
@@ -140,6 +139,7 @@ class BatchBuilder:
         self.held: list[pa.RecordBatch] = []
         self.held_rows = 0
         self.held_limit = held_limit
+        self.memory = Memory()
 
     def batch(self, rows: Rows) -> pa.RecordBatch:
         """One record batch of the rows in the buffer, without those held back."""
@@ -323,11 +323,11 @@ def columns_of(builder: BatchBuilder, rows: Rows) -> Columns:
     if isinstance(rows, PartitionRows):
         return partition_columns(builder, rows, names, packed_rows)
     if not isinstance(rows, RecordRows):
-        by_column = turned(packed_rows.reshape(rows.count, len(names)))
+        by_column = builder.memory.turned(packed_rows.reshape(rows.count, len(names)))
         return Columns(builder, rows, dict(zip(names, by_column, strict=True)))
     single = record_columns(rows)
     names = [name for name in names if name not in single]
-    runs = turned(packed_rows.reshape(-1, len(names) + 1))
+    runs = builder.memory.turned(packed_rows.reshape(-1, len(names) + 1))
     return Columns(builder, rows, dict(zip(names, runs, strict=False)), single, runs[-1])
 
 
@@ -335,11 +335,11 @@ def partition_columns(
     builder: BatchBuilder, rows: PartitionRows, names: list[str], packed_rows: Ints
 ) -> Columns:
     """The columns of partitions: runs, and cells without their first, which is the run's topic."""
-    runs = turned(packed_rows.reshape(-1, PARTITION_RUN + 1))
+    runs = builder.memory.turned(packed_rows.reshape(-1, PARTITION_RUN + 1))
     cells = np.frombuffer(rows.cells.getvalue(), np.int64).reshape(rows.count, WIDTH)
     by_name = dict(zip(names, runs, strict=False))
     own = names[PARTITION_RUN:]
-    by_name |= dict(zip(own, turned(cells[:, 1:]), strict=True))
+    by_name |= dict(zip(own, builder.memory.turned(cells[:, 1:]), strict=True))
     return Columns(builder, rows, by_name, None, runs[-1], frozenset(own))
 
 
@@ -366,17 +366,6 @@ def with_names(assignment: str, by_id: Mapping[str, str]) -> str:
     """
     parts = [part.rpartition(":") for part in assignment.split(" ")]
     return " ".join(f"{by_id.get(topic, topic)}{colon}{rest}" for topic, colon, rest in parts)
-
-
-def turned(by_row: Ints) -> Ints:
-    """The matrix turned around, so that columns lie in one piece.
-
-    Block by block, as a column of the whole matrix touches every cache line of it.
-    """
-    by_column = np.empty(by_row.shape[::-1], np.int64)
-    for start in range(0, len(by_row), BLOCK_ROWS):
-        by_column[:, start : start + BLOCK_ROWS] = by_row[start : start + BLOCK_ROWS].T
-    return by_column
 
 
 def numbers(values: Ints, arrow_type: pa.DataType, repeats: Ints | None = None) -> pa.Array:

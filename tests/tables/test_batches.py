@@ -24,7 +24,6 @@ from kdissect.tables.batches import (
     minus,
     numbers,
     status_text,
-    turned,
 )
 from kdissect.tables.body_rows import MemberRows
 from kdissect.tables.rows import ExchangeRows, PartitionRows
@@ -197,12 +196,6 @@ def test_a_difference_is_null_where_either_is(pairs: list[tuple[int, int]]) -> N
     assert minus(later, earlier).tolist() == [
         NULL if NULL in pair else pair[0] - pair[1] for pair in pairs
     ]
-
-
-@pytest.mark.parametrize("rows", [0, 1, 511, 512, 513, 1500])
-def test_rows_are_turned_into_columns(rows: int) -> None:
-    by_row = np.arange(rows * 3, dtype=np.int64).reshape(rows, 3)
-    assert (turned(by_row) == by_row.T).all()
 
 
 def test_times_keep_their_nanoseconds_in_pandas() -> None:

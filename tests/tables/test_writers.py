@@ -57,10 +57,10 @@ def test_nanoseconds_are_kept(tmp_path: Path) -> None:
     assert column.cast(pa.int64()).to_pylist() == [START]
 
 
-def test_pages_are_zstd(tmp_path: Path) -> None:
+def test_pages_are_snappy(tmp_path: Path) -> None:
     write_all(tmp_path)
     group = pq.ParquetFile(tmp_path / "exchanges.parquet").metadata.row_group(0)
-    assert {group.column(i).compression for i in range(group.num_columns)} == {"ZSTD"}
+    assert {group.column(i).compression for i in range(group.num_columns)} == {"SNAPPY"}
 
 
 def test_a_table_without_rows_is_a_file_too(tmp_path: Path) -> None:
