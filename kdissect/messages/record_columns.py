@@ -99,7 +99,10 @@ def pack_all(payload: bytes, start: i64, end: i64, batch: Batch, columns: Record
     has_own_times = batch.timestamp_type != LOG_APPEND_TIME
     time_ns = ns_of_ms(batch.max_time_ms)
     position = start
-    for _ in range(batch.record_count):
+    left = batch.record_count
+    # Counted down: the number of a `for` would be an object each time.
+    while left > 0:
+        left -= 1
         size: i64 = payload[position]
         position += 1
         if size >= 0x80:
