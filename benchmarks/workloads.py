@@ -17,7 +17,7 @@ MEGABYTES = 1200
 CODEC_MEGABYTES = 600
 SUMMARY_MEGABYTES = 1000
 FEW_MEGABYTES = 20
-# A broker that is given the versions tshark 4.0 knows, or it would pass over what is to be measured.
+# A broker with versions that tshark 4.0 knows, or it would pass over what is to be measured.
 OLDER_BROKERS = {"records": "2.4.1", "wide": "2.4.1"}
 NEWEST = "-newest"  # the same session with the newest broker
 
