@@ -89,15 +89,17 @@ def in_turn(
     timed: Callable[[Program, Path], Run] = run,
     once: Collection[str] = (),
 ) -> dict[str, list[Run]]:
-    """Every run of every program, one after the other in each round; the capture is read before.
+    """Every run of every program, one after the other in each round.
 
-    Those named `once` run in the first round only.
+    The capture is read before each: systems that reclaim what was not used for a while would make
+    whoever comes after a slow program read it from the disk. Those named `once` run in the first
+    round only.
     """
-    warm(capture)
     found: dict[str, list[Run]] = {program.name: [] for program in programs}
     for number in range(rounds):
         for program in programs:
             if not number or program.name not in once:
+                warm(capture)
                 found[program.name].append(timed(program, capture))
     return found
 
