@@ -35,7 +35,7 @@ from kdissect.messages.records import (
 )
 from kdissect.packets.decoder import PacketDecoder
 from kdissect.packets.fragments import Fragments
-from kdissect.packets.segment import Segment
+from kdissect.packets.segment import Segment, copied
 from kdissect.protocol.readers import NULL
 from kdissect.streams.connections import GIVES_CHUNK, WANTS_CARE, Streams
 from kdissect.streams.events import INSIDE, JOINED, MET, Chunk, Connection, End, Event
@@ -154,7 +154,7 @@ class Dissector:
         streams = self.streams
         for packet in packets:
             self.captured_bytes += packet.end - packet.start
-            segment = decoder.decode(packet)
+            segment = decoder.decode_next(packet)
             if decoder.late:
                 self._late()
             if segment is None:
@@ -163,7 +163,7 @@ class Dissector:
             if step == GIVES_CHUNK:
                 self._chunk(streams.chunk)
             elif step == WANTS_CARE:
-                for event in streams.feed_with_care(segment):
+                for event in streams.feed_with_care(copied(segment)):
                     self._event(event)
         self.packets += len(packets)
         self._take_problems()
@@ -175,13 +175,13 @@ class Dissector:
         for packet in packets:
             self.captured_bytes += packet.end - packet.start
             self.latest_ns = max(self.latest_ns, packet.time_ns)
-            segment = decoder.decode(packet)
+            segment = decoder.decode_next(packet)
             if segment is None:
                 continue
             edges.before()
             step = streams.step(segment)
             if step == WANTS_CARE:
-                events = streams.feed_with_care(segment)
+                events = streams.feed_with_care(copied(segment))
                 head = edges.note(segment)
                 for event in events:
                     self._event(event)

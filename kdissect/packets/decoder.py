@@ -50,7 +50,7 @@ from kdissect.packets.link import (
     read_link,
     read_llc,
 )
-from kdissect.packets.segment import Segment
+from kdissect.packets.segment import Segment, copied
 from kdissect.packets.tcp import TCP_HEADER_SIZE, U32, read_tcp
 from kdissect.packets.tunnels import read_mpls, read_pppoe, read_tunnel
 from kdissect.packets.wireless import AGGREGATE, ENCRYPTED, FRAGMENT, LLC_FRAME, NO_DATA
@@ -123,6 +123,7 @@ class PacketDecoder:
 
     __slots__ = (
         "problems", "late", "fragments", "_fragments", "_due_ns", "_reasons", "unknown_link_types",
+        "_common",
     )  # fmt: skip
 
     def __init__(self, fragments: Fragments | None = None) -> None:
@@ -134,6 +135,8 @@ class PacketDecoder:
         self._due_ns: i64 = NEVER
         self._reasons: dict[str, int] = {}
         self.unknown_link_types: set[int] = set()
+        # What common packets become, one after the other.
+        self._common = Segment(0, 0, 0, 0, b"", 0, 0, 0, 0, b"", 0, 0, 0, 0, 0)
 
     def feed(self, packets: list[Packet]) -> list[Segment]:
         """The segments of the packets, in their order."""
@@ -153,6 +156,11 @@ class PacketDecoder:
 
     def decode(self, packet: Packet) -> Segment | None:
         """The packet's segment; None, and counted, when it holds none."""
+        segment = self.decode_next(packet)
+        return copied(segment) if segment is self._common else segment
+
+    def decode_next(self, packet: Packet) -> Segment | None:
+        """As `decode`, but the next call may overwrite the segment: who keeps it copies it."""
         data = packet.data
         start = packet.start
         end = packet.end
@@ -176,25 +184,26 @@ class PacketDecoder:
         numbers = read_i64_be(data, start + 38)
         # Bytes behind the IP packet are padding or a frame check sequence.
         captured_end = end if end < payload_end else payload_end
-        return Segment(
-            packet.number,
-            packet.ordinal,
-            packet.capture,
-            packet.time_ns,
-            b"",
-            numbers >> 32 & U32,
-            numbers & U32,
-            rest >> 48 & 0xFF,
-            rest >> 32 & 0xFFFF,
-            data,
-            payload_start if payload_start < captured_end else captured_end,
-            captured_end,
-            payload_end - payload_start,
-            start + TCP_OFFSET,
-            network & 0xFFFF,
-            read_i64_be(data, start + 26),
-            read_i64_be(data, start + 30) & U32,
-        )
+        # An object for each packet would be a tenth of all that is done for it.
+        segment = self._common
+        segment.number = packet.number
+        segment.ordinal = packet.ordinal
+        segment.capture = packet.capture
+        segment.time_ns = packet.time_ns
+        segment.flow = b""
+        segment.sequence = numbers >> 32 & U32
+        segment.acknowledgment = numbers & U32
+        segment.flags = rest >> 48 & 0xFF
+        segment.window = rest >> 32 & 0xFFFF
+        segment.data = data
+        segment.start = payload_start if payload_start < captured_end else captured_end
+        segment.end = captured_end
+        segment.payload_length = payload_end - payload_start
+        segment.header = start + TCP_OFFSET
+        segment.ip_id = network & 0xFFFF
+        segment.addresses = read_i64_be(data, start + 26)
+        segment.ports = read_i64_be(data, start + 30) & U32
+        return segment
 
     def decode_rare(self, packet: Packet) -> Segment | None:
         """The same for every packet: any link layer, tunnel, IP version, options and lengths."""

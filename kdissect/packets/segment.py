@@ -77,3 +77,13 @@ def flow_of(segment: Segment) -> bytes:
         # IPv4 without options: the addresses end where the TCP header starts.
         segment.flow = segment.data[segment.header - 8 : segment.header + 4]
     return segment.flow
+
+
+def copied(segment: Segment) -> Segment:
+    """Another one like it."""
+    return Segment(
+        segment.number, segment.ordinal, segment.capture, segment.time_ns, segment.flow,
+        segment.sequence, segment.acknowledgment, segment.flags, segment.window, segment.data,
+        segment.start, segment.end, segment.payload_length, segment.header, segment.ip_id,
+        segment.addresses, segment.ports,
+    )  # fmt: skip
