@@ -152,19 +152,24 @@ class Dissector:
             return
         decoder = self.decoder
         streams = self.streams
-        for packet in packets:
-            self.captured_bytes += packet.end - packet.start
-            segment = decoder.decode_next(packet)
-            if decoder.late:
-                self._late()
-            if segment is None:
-                continue
-            step = streams.step(segment)
-            if step == GIVES_CHUNK:
-                self._chunk(streams.chunk)
-            elif step == WANTS_CARE:
-                for event in streams.feed_with_care(copied(segment)):
-                    self._event(event)
+        captured: i64 = 0
+        try:
+            for packet in packets:
+                captured += packet.end - packet.start
+                segment = decoder.decode_next(packet)
+                if decoder.late:
+                    self._late()
+                if segment is None:
+                    continue
+                step = streams.step(segment)
+                if step == GIVES_CHUNK:
+                    self._chunk(streams.chunk)
+                elif step == WANTS_CARE:
+                    for event in streams.feed_with_care(copied(segment)):
+                        self._event(event)
+        finally:
+            # Of packets that were begun: what an interruption leaves is still all accounted for.
+            self.captured_bytes += captured
         self.packets += len(packets)
         self._take_problems()
 
