@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kdissect.analysis.dimensions import DIMENSIONS, check_names, tables_for
+from kdissect.analysis.asking import ask
+from kdissect.analysis.dimensions import check_names, tables_for
 from kdissect.analysis.duckdb_tables import DuckTables
 from kdissect.analysis.question import Question
 from kdissect.analysis.questions import QUESTIONS
@@ -74,23 +75,8 @@ def analyse(
         directories_of(source, needed, jobs, reading or {}) as (paths, balance),
         DuckTables(paths, needed, where) as tables,
     ):
-        found = tables.rows(question.answer(tables.tables, **options))
-    return Answer(question, described(found, question), balance)
-
-
-def described(table: "pa.Table", question: Question) -> "pa.Table":
-    """The table with the meaning and unit of each column as metadata, as other tables have them."""
-    import pyarrow as pa
-
-    columns = {column.name: column for column in question.columns}
-    columns |= {name: dimension.column for name, dimension in DIMENSIONS.items()}
-    fields = [
-        field.with_metadata(
-            {"meaning": columns[field.name].meaning, "unit": columns[field.name].unit}
-        )
-        for field in table.schema
-    ]
-    return table.cast(pa.schema(fields))
+        found = ask(question, tables, options)
+    return Answer(question, found, balance)
 
 
 @contextmanager

@@ -3,17 +3,21 @@
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from kdissect.analysis.question import DURATION, FLAG, NAMES, NUMBER, Option, Question
 from kdissect.analysis.questions import QUESTIONS
+from kdissect.cli import human
 from kdissect.cli import options as shared
 from kdissect.cli.output import chosen_format, destination, make_writer
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 UNITS: Final = {
     "ns": 1,
@@ -79,9 +83,10 @@ def command_of(name: str) -> click.Command:
                 **asked,
             )
             table = answer.table if columns is None else answer.table.select(columns)
+            shown_table = readable(table) if format_ == "table" else table
             shown.clear()
-            writer = make_writer(format_, file, columns)
-            for batch in table.slice(0, limit).to_batches():
+            writer = make_writer(format_, file, shown_table.column_names if columns else None)
+            for batch in shown_table.slice(0, limit).to_batches():
                 writer.write(batch)
             writer.close()
         if table.num_rows:
@@ -107,6 +112,24 @@ def command_of(name: str) -> click.Command:
         help=help_of(question),
         epilog=shared.examples(*question.examples),
     )(decorated)
+
+
+def readable(table: "pa.Table") -> "pa.Table":
+    """The table for people: durations with their unit, and shares in percent."""
+    import pyarrow as pa
+
+    shown = {}
+    for field in table.schema:
+        values = table[field.name].to_pylist()
+        if (field.metadata or {}).get(b"unit") == b"ns":
+            texts = [None if value is None else human.duration(value) for value in values]
+            shown[field.name.removesuffix("_ns")] = pa.array(texts, pa.string())
+        elif pa.types.is_floating(field.type):
+            texts = [None if value is None else f"{value:.1%}" for value in values]
+            shown[field.name] = pa.array(texts, pa.string())
+        else:
+            shown[field.name] = table[field.name]
+    return pa.table(shown)
 
 
 def click_option(option: Option) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

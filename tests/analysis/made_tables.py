@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
+from kdissect.analysis.asking import ask
 from kdissect.analysis.duckdb_tables import DuckTables
 from kdissect.analysis.questions import QUESTIONS
 from kdissect.tables.batches import arrow_schema
@@ -68,5 +69,5 @@ def asked(
 ) -> list[dict[str, Any]]:
     """The rows of the answer to a question about tables with these rows."""
     with tables_of(directory, **rows) as tables:
-        found = tables.rows(QUESTIONS[name].answer(tables.tables, **(options or {})))
+        found = ask(QUESTIONS[name], tables, options or {})
     return [dict(row) for row in found.to_pylist()]
