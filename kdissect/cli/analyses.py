@@ -15,9 +15,12 @@ from kdissect.cli.output import chosen_format, destination, make_writer
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
+from kdissect.errors import KdissectError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from kdissect.answers import Answer
 
 UNITS: Final = {
     "ns": 1,
@@ -82,7 +85,7 @@ def command_of(name: str) -> click.Command:
                 reading={**settings, "progress": shown.report},
                 **asked,
             )
-            table = answer.table if columns is None else answer.table.select(columns)
+            table = chosen(answer, columns)
             shown_table = readable(table) if format_ == "table" else table
             shown.clear()
             writer = make_writer(format_, file, shown_table.column_names if columns else None)
@@ -112,6 +115,16 @@ def command_of(name: str) -> click.Command:
         help=help_of(question),
         epilog=shared.examples(*question.examples),
     )(decorated)
+
+
+def chosen(answer: "Answer", columns: list[str] | None) -> "pa.Table":
+    """The columns that are wanted."""
+    names = answer.table.column_names
+    for name in columns or ():
+        if name not in names:
+            there = ", ".join(names)
+            raise KdissectError(f"{answer.question.name} has no column {name!r}; it has {there}")
+    return answer.table if columns is None else answer.table.select(columns)
 
 
 def readable(table: "pa.Table") -> "pa.Table":
