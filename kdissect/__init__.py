@@ -19,6 +19,7 @@ from kdissect.errors import (
 )
 
 if TYPE_CHECKING:
+    from kdissect.answers import Answer, analyse
     from kdissect.dissected import DissectedExchange, dissect
     from kdissect.limits import Limits
     from kdissect.messages.bodies import decode, decode_request, decode_response
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Answer",
     "Balance",
     "CaptureError",
     "CapturePermissionError",
@@ -50,6 +52,7 @@ __all__ = [
     "TruncatedCapture",
     "UnknownApi",
     "UnknownCaptureFormat",
+    "analyse",
     "decode",
     "decode_message",
     "decode_old",
@@ -64,6 +67,8 @@ __all__ = [
 # Names that need Arrow or the schemas are imported when they are used first (PEP 562), so that
 # `kdissect --help` and code that only wants the exceptions start at once.
 _LAZY = {
+    "Answer": "kdissect.answers",
+    "analyse": "kdissect.answers",
     "Balance": "kdissect.pipeline",
     "DissectedExchange": "kdissect.dissected",
     "Limits": "kdissect.limits",

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import click
 
-from kdissect.cli.program import COMMANDS, program
+from kdissect.analysis.question import Question
+from kdissect.analysis.questions import QUESTIONS
+from kdissect.cli.program import ANALYSES, COMMANDS, program
 from kdissect.tables.schemas import TABLES, Table
 from tools.protocol_page import protocol_page
 
@@ -29,7 +31,30 @@ def pages() -> dict[str, str]:
         "tables.md": tables_page(),
         "command-line.md": command_line_page(),
         "protocol.md": protocol_page(),
+        "analysis.md": analysis_page(),
     }
+
+
+def analysis_page() -> str:
+    """The page as it is, with the columns and options of each question printed into it."""
+    text = (DOCS / "analysis.md").read_text(encoding="utf-8")
+    for question in QUESTIONS.values():
+        start, stop = f"<!-- {question.name}: start -->", f"<!-- {question.name}: stop -->"
+        before, _, rest = text.partition(start)
+        _, _, after = rest.partition(stop)
+        text = "\n".join([before + start, "", *question_lines(question), "", stop + after])
+    return text
+
+
+def question_lines(question: Question) -> list[str]:
+    lines = ["| column | type | unit | meaning |", "|---|---|---|---|"]
+    for column in question.columns:
+        meaning = column.meaning.replace("|", "\\|")
+        lines.append(f"| `{column.name}` | {column.type} | {column.unit} | {meaning} |")
+    if question.options:
+        names = [f"`--{option.name.replace('_', '-')}`" for option in question.options]
+        lines += ["", f"Options: {', '.join(names)}; see `kdissect {question.name} --help`."]
+    return lines
 
 
 def tables_page() -> str:
@@ -76,9 +101,13 @@ def command_line_page() -> str:
     for name in COMMANDS:
         command = program.get_command(click.Context(program), name)
         assert command is not None
-        twin, anchor = TWINS[name]
         lines += ["", f"## kdissect {name}", "", *help_block(command, f"kdissect {name}")]
-        lines += ["", f"In Python: [`{twin}`](library.md#{anchor})."]
+        if COMMANDS[name] == ANALYSES:
+            twin, page = f'kdissect.analyse("{name}", ...)', f"analysis.md#{name}"
+        else:
+            twin, anchor = TWINS[name]
+            page = f"library.md#{anchor}"
+        lines += ["", f"In Python: [`{twin}`]({page})."]
     return "\n".join(lines) + "\n"
 
 

@@ -20,9 +20,12 @@ FAILED: Final = 2
 INTERRUPTED: Final = 130
 
 DEFAULT: Final = "summary"
+ANALYSES: Final = "analyses"  # the module of all that `kdissect.analysis.questions` lists
 # Command → module in kdissect.cli, in the order of --help.
 COMMANDS: Final = {
     "summary": "summary",
+    "latency": ANALYSES,
+    "slowest": ANALYSES,
     "dissect": "dissect",
     "show": "show",
     "table": "table",
@@ -40,7 +43,8 @@ class Program(click.Group):
         module = COMMANDS.get(cmd_name)
         if module is None:
             return None
-        command = importlib.import_module(f"kdissect.cli.{module}").command
+        found = importlib.import_module(f"kdissect.cli.{module}")
+        command = found.command_of(cmd_name) if module == ANALYSES else found.command
         assert isinstance(command, click.Command)  # noqa: S101  # every command module has one
         return command
 

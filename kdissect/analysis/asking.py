@@ -1,0 +1,51 @@
+"""A question put to an engine: the answer has the columns that are declared, of their types."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kdissect.analysis.dimensions import DIMENSIONS
+from kdissect.analysis.question import RATE, SHARE, Question
+from kdissect.tables.schemas import TEXT
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+    import pyarrow as pa
+
+    from kdissect.tables.schemas import Column
+
+
+class Engine(Protocol):
+    """What has the rows of tables: DuckDB, Spark."""
+
+    tables: "dict[str, ir.Table]"
+
+    def rows(self, answer: "ir.Table") -> "pa.Table": ...
+
+
+def ask(question: Question, engine: Engine, options: Mapping[str, Any]) -> "pa.Table":
+    """The rows of the answer; each column has its meaning and unit as metadata."""
+    import pyarrow as pa
+
+    from kdissect.tables.batches import ARROW_TYPES
+
+    # Engines add up to wider types than they were given.
+    types = ARROW_TYPES | {TEXT: pa.string(), SHARE: pa.float64(), RATE: pa.float64()}
+    answer = question.answer(engine.tables, **options)
+    columns = [column_of(question, name) for name in answer.columns]
+    fields = [
+        pa.field(
+            column.name,
+            types[column.type],
+            metadata={"meaning": column.meaning, "unit": column.unit},
+        )
+        for column in columns
+    ]
+    return engine.rows(answer).cast(pa.schema(fields))
+
+
+def column_of(question: Question, name: str) -> "Column":
+    """A column of the answer: the question's own, or a dimension."""
+    for column in question.columns:
+        if column.name == name:
+            return column
+    return DIMENSIONS[name].column

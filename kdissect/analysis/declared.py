@@ -1,0 +1,42 @@
+"""The tables as Ibis sees them: by their declarations, whatever engine has their rows.
+
+Times have microseconds there, which is what all engines can compare; beside each is its number of
+nanoseconds since 1970, ``request_start_ns`` beside ``request_start``.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from kdissect.tables import schemas
+from kdissect.tables.schemas import TABLES, TIME, Table
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+IBIS_TYPES: Final = {
+    schemas.TIME: "timestamp('UTC', 6)",
+    schemas.INT64: "int64",
+    schemas.INT32: "int32",
+    schemas.INT16: "int16",
+    schemas.INT8: "int8",
+    schemas.BOOL: "boolean",
+    schemas.TEXT: "string",
+    schemas.BINARY: "binary",
+}
+
+
+def declared_tables() -> "dict[str, ir.Table]":
+    """All tables, without rows."""
+    import ibis
+
+    return {name: ibis.table(columns_of(table), name=name) for name, table in TABLES.items()}
+
+
+def columns_of(table: Table) -> dict[str, str]:
+    """Name → Ibis type of the columns, the numbers of nanoseconds among them."""
+    columns = {column.name: IBIS_TYPES[column.type] for column in table.columns}
+    return columns | {f"{name}_ns": "int64" for name in times_of(table)}
+
+
+def times_of(table: Table) -> list[str]:
+    """The columns that are times."""
+    return [column.name for column in table.columns if column.type == TIME]

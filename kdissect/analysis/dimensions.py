@@ -1,0 +1,108 @@
+"""By what exchanges are told apart: their own columns, those of their connection, their topics."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kdissect.analysis.question import DURATION, NAMES, Option, Tables
+from kdissect.errors import KdissectError
+from kdissect.tables.schemas import INT32, INT64, TEXT, TIME, Column
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+MS: Final = 1_000_000
+SECOND_NS: Final = 1_000_000_000
+DEFAULT_WINDOW_NS: Final = 10 * SECOND_NS
+
+
+class Dimension(NamedTuple):
+    """A column to group by, and which table beside `exchanges` it is of."""
+
+    column: Column
+    table: str = "exchanges"
+
+
+def _named(name: str, type_: str, meaning: str, table: str = "exchanges") -> Dimension:
+    return Dimension(Column(name, type_, "", meaning), table)
+
+
+DIMENSIONS: Final = {
+    dimension.column.name: dimension
+    for dimension in (
+        _named("api", TEXT, "API"),
+        _named("api_version", INT32, "version of the API"),
+        _named("client", TEXT, "client id"),
+        _named("client_ip", TEXT, "address of the client", "connections"),
+        _named("user", TEXT, "SASL user", "connections"),
+        _named("broker", TEXT, "address and port of the broker", "connections"),
+        _named("connection", INT64, "the connection, see `connections`"),
+        _named("topic", TEXT, "topic; an exchange counts for each of its topics", "partitions"),
+        _named("partition", INT32, "partition of the topic", "partitions"),
+        _named("group", TEXT, "consumer group"),
+        _named("transaction", TEXT, "transactional id"),
+        _named("acks", INT32, "acks that a produce request asks for"),
+        _named("error", TEXT, "error of the response as a whole"),
+        _named("capture", TEXT, "the file"),
+        _named("window", TIME, "start of the time window in which the request was sent"),
+    )
+}  # fmt: skip
+BY: Final = Option(
+    "by", NAMES, ("api",), f"Rows for each of these: {', '.join(DIMENSIONS)}.", tuple(DIMENSIONS)
+)
+WINDOW: Final = Option("window", DURATION, DEFAULT_WINDOW_NS, "Width of the time windows.")
+
+
+def check_names(by: Sequence[str]) -> None:
+    """Raise KdissectError for what is no dimension."""
+    for name in by:
+        if name not in DIMENSIONS:
+            raise KdissectError(f"cannot group by {name!r}; there are {', '.join(DIMENSIONS)}")
+
+
+def tables_for(by: Sequence[str]) -> tuple[str, ...]:
+    """The tables that the dimensions are of."""
+    return tuple(dict.fromkeys(DIMENSIONS[name].table for name in by))
+
+
+def with_dimensions(tables: Tables, by: Sequence[str], window_ns: int) -> "ir.Table":
+    """The exchanges with the dimensions as columns; by topic or partition, a row for each."""
+    check_names(by)
+    exchanges = tables["exchanges"]
+    needed = tables_for(by)
+    if "connections" in needed:
+        exchanges = with_ends(tables, exchanges)
+    columns = {
+        "client": lambda t: t.client_id,
+        "connection": lambda t: t.connection_id,
+        "group": lambda t: t.group_id,
+        "transaction": lambda t: t.transactional_id,
+        "window": lambda t: window_of(t.request_start_ns, window_ns),
+    }
+    asked = {name: columns[name] for name in by if name in columns}
+    if asked:
+        exchanges = exchanges.mutate(**asked)
+    if "partitions" in needed:
+        topics = tables["partitions"].select(
+            "exchange_id", *[name for name in by if DIMENSIONS[name].table == "partitions"]
+        )
+        exchanges = exchanges.inner_join(topics.distinct(), "exchange_id")
+    return exchanges
+
+
+def with_ends(tables: Tables, rows: "ir.Table") -> "ir.Table":
+    """Rows that have a connection_id, with who is at its ends."""
+    connections = tables["connections"]
+    ends = connections.select(
+        "connection_id",
+        "client_ip",
+        broker=connections.broker_ip + ":" + connections.broker_port.cast("string"),
+        user=connections.sasl_user,
+    )
+    return rows.left_join(ends, "connection_id").drop("connection_id_right")
+
+
+def window_of(time_ns: "ir.IntegerColumn", window_ns: int) -> "ir.TimestampColumn":
+    """The start of the time window in which a time is; windows have whole milliseconds."""
+    window_ms = max(1, window_ns // MS)
+    time_ms = (time_ns // MS).cast("int64")
+    return (time_ms - time_ms % window_ms).as_timestamp("ms").cast("timestamp('UTC', 6)")

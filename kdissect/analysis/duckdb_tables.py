@@ -1,0 +1,78 @@
+"""Parquet files of tables on DuckDB: the engine that needs no server."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kdissect.analysis.declared import declared_tables, times_of
+from kdissect.errors import KdissectError
+from kdissect.tables.schemas import TABLES
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+    import pyarrow as pa
+
+# Of one exchange: what is chosen by a condition over the exchanges.
+OF_EXCHANGES: Final = ("partitions", "batches", "records", "errors", "members", "bodies")
+
+
+class DuckTables:
+    """Tables of directories that ``kdissect dissect`` wrote; a context manager.
+
+    `where` is an SQL condition over the columns of `exchanges`: others do not count, nor what is
+    in other tables of them. Raises KdissectError for a wrong one, and for files that are no tables.
+    """
+
+    def __init__(
+        self, directories: Sequence[Path], names: Iterable[str], where: str | None = None
+    ) -> None:
+        import duckdb
+
+        self.tables = declared_tables()
+        self.connection = duckdb.connect()
+        try:
+            self.connection.execute("SET TimeZone = 'UTC'")
+            wanted = set(names) | ({"exchanges"} if where else set())
+            for name in sorted(wanted, key=list(TABLES).index):
+                self._add(name, [directory / f"{name}.parquet" for directory in directories], where)
+        except duckdb.Error as error:
+            self.connection.close()
+            what = f"--where {where!r}" if where else "tables"
+            raise KdissectError(f"{what}: {str(error).strip().splitlines()[0]}") from error
+
+    def __enter__(self) -> "DuckTables":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()
+
+    def rows(self, answer: "ir.Table") -> "pa.Table":
+        """The rows of an expression over the tables."""
+        import ibis
+
+        return self.connection.sql(str(ibis.to_sql(answer, dialect="duckdb"))).to_arrow_table()
+
+    def _add(self, name: str, paths: list[Path], where: str | None) -> None:
+        files = ", ".join(quoted(str(path)) for path in paths)
+        source = f"SELECT {selection(name)} FROM read_parquet([{files}])"  # noqa: S608  # quoted
+        if where and name == "exchanges":
+            # The condition is the user's: in parentheses of its own, on lines of its own.
+            source = f"SELECT * FROM ({source}) WHERE (\n{where}\n)"  # noqa: S608  # as asked
+        elif where and name in OF_EXCHANGES:
+            source += " WHERE exchange_id IN (SELECT exchange_id FROM exchanges)"
+        self.connection.execute(f"CREATE VIEW {name} AS {source}")
+
+
+def selection(name: str) -> str:
+    """What is selected of a table's file, so that the columns are those declared."""
+    times = times_of(TABLES[name])
+    if not times:
+        return "*"
+    changed = ", ".join(f'"{time}"::TIMESTAMPTZ AS "{time}"' for time in times)
+    added = ", ".join(f'epoch_ns("{time}") AS "{time}_ns"' for time in times)
+    return f"* REPLACE ({changed}), {added}"
+
+
+def quoted(text: str) -> str:
+    """A text as SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"

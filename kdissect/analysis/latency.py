@@ -1,0 +1,90 @@
+"""Latency: how long clients wait, and for what.
+
+Latency is from the packet with the last byte of the request to that with the first byte of the
+response. It is split where the wire allows it: the queue behind earlier requests of the same
+connection, the wait that the request asked for (long poll, joining a group), and work, the rest.
+Percentiles interpolate between the two exchanges next to them.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from kdissect.analysis.dimensions import BY, DEFAULT_WINDOW_NS, MS, WINDOW, with_dimensions
+from kdissect.analysis.question import SHARE, TEXT, Option, Question, Tables
+from kdissect.tables.schemas import INT64, Column
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+PERCENTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+PARTS: Final = ("upload", "queue", "service", "wait", "work", "download", "throttle")
+MEASURES: Final = ("latency", *PARTS)
+
+COLUMNS: Final = (
+    Column("exchanges", INT64, "", "answered exchanges"),
+    *[
+        Column(f"{name}_ns", INT64, "ns", f"{name} of the measure (`of`, latency)")
+        for name in (*PERCENTILES, "max")
+    ],
+    *[Column(f"{part}_p99_ns", INT64, "ns", f"p99 of {part}") for part in PARTS],
+    Column("waited", SHARE, "", "share of all latency that was asked for (wait)"),
+    Column("retransmitted", INT64, "", "exchanges with segments sent again"),
+    Column("retransmitted_p99_ns", INT64, "ns", "p99 of the measure of those"),
+    Column("rtt_p50_ns", INT64, "ns", "median of the connections' TCP round trips"),
+)
+OF: Final = Option("of", TEXT, "latency", "What the percentiles are of.", MEASURES)
+
+
+def latency(
+    tables: Tables,
+    by: Sequence[str] = ("api",),
+    of: str = "latency",
+    window: int = DEFAULT_WINDOW_NS,
+) -> "ir.Table":
+    """Percentiles of the latency of answered exchanges, a row for each value of `by`."""
+    import ibis
+
+    rows = measured(with_dimensions(tables, by, window))
+    measure = rows[f"{of}_ns"]
+    is_repeated = rows.retransmits > 0
+    found = rows.group_by(list(by)).aggregate(
+        exchanges=rows.count(),
+        **{f"{name}_ns": whole(measure.quantile(at)) for name, at in PERCENTILES.items()},
+        max_ns=measure.max(),
+        **{f"{part}_p99_ns": whole(rows[f"{part}_ns"].quantile(0.99)) for part in PARTS},
+        waited=rows.wait_ns.sum() / ibis.greatest(rows.latency_ns.sum(), 1),
+        retransmitted=is_repeated.sum().coalesce(0),
+        retransmitted_p99_ns=whole(is_repeated.ifelse(measure, None).quantile(0.99)),
+        rtt_p50_ns=whole(rows.rtt_ns.quantile(0.5)),
+    )
+    # As it went on, and the slowest first.
+    times = [ibis.asc(name) for name in by if name == "window"]
+    others = [ibis.asc(name) for name in by if name != "window"]
+    return found.order_by([*times, ibis.desc("p99_ns"), *others])
+
+
+def measured(exchanges: "ir.Table") -> "ir.Table":
+    """Answered exchanges, the throttle in ns too."""
+    answered = exchanges.filter(exchanges.outcome == "answered", exchanges.latency_ns.notnull())
+    return answered.mutate(throttle_ns=answered.throttle_ms.cast("int64") * MS)
+
+
+def whole(number: "ir.NumericValue") -> "ir.IntegerValue":
+    """A number of nanoseconds without fractions."""
+    return number.round().cast("int64")
+
+
+QUESTION: Final = Question(
+    "latency",
+    "How long do clients wait for the broker, and for what?",
+    ("exchanges",),
+    COLUMNS,
+    latency,
+    (BY, OF, WINDOW),
+    (
+        "kdissect latency broker.pcap",
+        "kdissect latency broker.pcap --by api,client",
+        "kdissect latency broker.pcap --by window --window 1s --of work",
+        "kdissect latency broker.pcap --by topic --where \"api = 'Produce'\"",
+    ),
+)

@@ -1,0 +1,10 @@
+"""All analyses, in the order of --help and of docs/analysis.md."""
+
+from typing import Final
+
+from kdissect.analysis import latency, slowest
+from kdissect.analysis.question import Question
+
+QUESTIONS: Final[dict[str, Question]] = {
+    module.QUESTION.name: module.QUESTION for module in (latency, slowest)
+}

@@ -1,0 +1,96 @@
+"""Questions put to captures, or to the tables that were made of them."""
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kdissect.analysis.asking import ask
+from kdissect.analysis.dimensions import check_names, tables_for
+from kdissect.analysis.duckdb_tables import DuckTables
+from kdissect.analysis.question import Question
+from kdissect.analysis.questions import QUESTIONS
+from kdissect.capture.files import Source
+from kdissect.errors import KdissectError
+from kdissect.tables.schemas import TABLES
+from kdissect.writing import write
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from kdissect.pipeline import Balance
+
+MARK: Final = "exchanges.parquet"  # what a directory of tables has
+
+
+class Answer:
+    """The rows that answer a question; `balance` is of the captures, None of tables made before."""
+
+    def __init__(self, question: Question, table: "pa.Table", balance: "Balance | None") -> None:
+        self.question = question
+        self.table = table
+        self.balance = balance
+
+    def __repr__(self) -> str:
+        return f"<{self.question.name}: {self.table.num_rows} rows>"
+
+    def to_arrow(self) -> "pa.Table":
+        """The rows as an Arrow table."""
+        return self.table
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """The rows as a pandas DataFrame."""
+        frame: pd.DataFrame = self.table.to_pandas()
+        return frame
+
+
+def analyse(
+    name: str,
+    source: Source | Sequence[Source],
+    *,
+    where: str | None = None,
+    jobs: int = 0,
+    reading: dict[str, Any] | None = None,
+    **options: Any,
+) -> Answer:
+    """Answer a question of docs/analysis.md: ``analyse("latency", "a.pcap", by=["client"])``.
+
+    `source` is a capture or several, or directories with tables that `write` made. `where` is an
+    SQL condition over the columns of `exchanges`; `reading` are keywords of `Options`, `options`
+    those of the question. Raises KdissectError for what the question does not know.
+    """
+    question = QUESTIONS.get(name)
+    if question is None:
+        raise KdissectError(f"no question {name!r}; there are {', '.join(QUESTIONS)}")
+    known = {option.name for option in question.options}
+    if unknown := options.keys() - known:
+        raise KdissectError(f"{name} has no option {min(unknown)!r}; it has {', '.join(known)}")
+    by = options.get("by", ())
+    check_names(by)
+    needed = tuple(name for name in TABLES if name in (*question.tables, *tables_for(by)))
+    with (
+        directories_of(source, needed, jobs, reading or {}) as (paths, balance),
+        DuckTables(paths, needed, where) as tables,
+    ):
+        found = ask(question, tables, options)
+    return Answer(question, found, balance)
+
+
+@contextmanager
+def directories_of(
+    source: Source | Sequence[Source], tables: Sequence[str], jobs: int, reading: dict[str, Any]
+) -> Iterator[tuple[list[Path], "Balance | None"]]:
+    """Directories with the tables: those given, or one for as long as this takes."""
+    given = [source] if isinstance(source, str | os.PathLike) or hasattr(source, "read") else source
+    paths = [Path(one) for one in given if isinstance(one, str | os.PathLike)]
+    if paths and all((path / MARK).is_file() for path in paths):
+        yield paths, None
+        return
+    with tempfile.TemporaryDirectory(prefix="kdissect-") as made:
+        directory = Path(made, "tables")
+        wanted = dict.fromkeys((*tables, "exchanges"))
+        _, balance = write(source, directory, tables=list(wanted), jobs=jobs, **reading)
+        yield [directory], balance

@@ -1,0 +1,177 @@
+"""A command for each question: its options are those that the question declares."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kdissect.analysis.question import DURATION, FLAG, NAMES, NUMBER, Option, Question
+from kdissect.analysis.questions import QUESTIONS
+from kdissect.cli import human
+from kdissect.cli import options as shared
+from kdissect.cli.output import chosen_format, destination, make_writer
+from kdissect.cli.program import FOUND, NOTHING_FOUND
+from kdissect.cli.progress import Progress
+from kdissect.cli.reading import explain_empty
+from kdissect.errors import KdissectError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kdissect.answers import Answer
+
+UNITS: Final = {
+    "ns": 1,
+    "us": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+    "d": 86_400_000_000_000,
+}
+
+
+def duration(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
+    """Read ``10s``, ``500ms``, ``1.5h`` as nanoseconds (a click callback)."""
+    if text is None:
+        return None
+    number = text.rstrip("nusmhd")
+    try:
+        nanoseconds = round(float(number) * UNITS[text[len(number) :]])
+    except (KeyError, ValueError, OverflowError):
+        raise click.BadParameter(f"{text!r} is no time; write it like 10s, 500ms, 1h") from None
+    if nanoseconds <= 0:
+        raise click.BadParameter(f"{text!r} is not more than nothing")
+    return nanoseconds
+
+
+def duration_text(nanoseconds: int) -> str:
+    """A duration as `duration` reads it."""
+    for unit, size in reversed(UNITS.items()):
+        if nanoseconds % size == 0:
+            return f"{nanoseconds // size}{unit}"
+    return f"{nanoseconds}ns"
+
+
+def command_of(name: str) -> click.Command:
+    """The command that asks a question."""
+    question = QUESTIONS[name]
+
+    def ask(
+        files: tuple[str, ...],
+        where: str | None,
+        format_: str | None,
+        path: Path | None,
+        force: bool,
+        columns: list[str] | None,
+        limit: int | None,
+        jobs: int,
+        settings: shared.Settings,
+        progress: bool | None,
+        **options: Any,
+    ) -> int:
+        from kdissect.answers import analyse
+
+        format_ = chosen_format(format_, path)
+        asked = {key: value for key, value in options.items() if value is not None}
+        with Progress(progress) as shown, destination(path, force) as file:
+            answer = analyse(
+                name,
+                list(files),
+                where=where,
+                jobs=jobs,
+                reading={**settings, "progress": shown.report},
+                **asked,
+            )
+            table = chosen(answer, columns)
+            shown_table = readable(table) if format_ == "table" else table
+            shown.clear()
+            writer = make_writer(format_, file, shown_table.column_names if columns else None)
+            for batch in shown_table.slice(0, limit).to_batches():
+                writer.write(batch)
+            writer.close()
+        if table.num_rows:
+            return FOUND
+        if answer.balance is not None:
+            explain_empty(f"nothing for {name}", asdict(answer.balance), where)
+        return NOTHING_FOUND
+
+    decorated: Callable[..., Any] = ask
+    decorated = shared.reading(decorated)
+    decorated = shared.sharing(decorated)
+    decorated = shared.output(shared.FORMATS, "[default: table on a terminal, jsonl in a pipe]")(
+        decorated
+    )
+    decorated = shared.selecting(decorated)
+    decorated = shared.columns(decorated)
+    for option in reversed(question.options):
+        decorated = click_option(option)(decorated)
+    decorated = shared.files(decorated)
+    return click.command(
+        name,
+        short_help=question.asks,
+        help=help_of(question),
+        epilog=shared.examples(*question.examples),
+    )(decorated)
+
+
+def chosen(answer: "Answer", columns: list[str] | None) -> "pa.Table":
+    """The columns that are wanted."""
+    names = answer.table.column_names
+    for name in columns or ():
+        if name not in names:
+            there = ", ".join(names)
+            raise KdissectError(f"{answer.question.name} has no column {name!r}; it has {there}")
+    return answer.table if columns is None else answer.table.select(columns)
+
+
+def readable(table: "pa.Table") -> "pa.Table":
+    """The table for people: durations with their unit, and shares in percent."""
+    import pyarrow as pa
+
+    shown = {}
+    for field in table.schema:
+        values = table[field.name].to_pylist()
+        if (field.metadata or {}).get(b"unit") == b"ns":
+            texts = [None if value is None else human.duration(value) for value in values]
+            shown[field.name.removesuffix("_ns")] = pa.array(texts, pa.string())
+        elif pa.types.is_floating(field.type):
+            texts = [None if value is None else f"{value:.1%}" for value in values]
+            shown[field.name] = pa.array(texts, pa.string())
+        else:
+            shown[field.name] = table[field.name]
+    return pa.table(shown)
+
+
+def click_option(option: Option) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What the command line makes of an option."""
+    flag = f"--{option.name.replace('_', '-')}"
+    if option.type == FLAG:
+        return click.option(flag, option.name, is_flag=True, default=None, help=option.meaning)
+    default = option.default
+    if option.type == NAMES:
+        shown = ",".join(default)
+        return click.option(
+            flag, option.name, callback=shared.names, metavar="A,B,...",
+            help=f"{option.meaning}  [default: {shown}]",
+        )  # fmt: skip
+    if option.type == DURATION:
+        return click.option(
+            flag, option.name, callback=duration, metavar="TIME",
+            help=f"{option.meaning}  [default: {duration_text(default)}]",
+        )  # fmt: skip
+    kind: Any = click.Choice(option.choices) if option.choices else str
+    if option.type == NUMBER:
+        kind = click.IntRange(1)
+    shown = "" if default is None else f"  [default: {default}]"
+    return click.option(flag, option.name, type=kind, help=f"{option.meaning}{shown}")
+
+
+def help_of(question: Question) -> str:
+    """The first lines of the command's help."""
+    return (
+        f"{question.asks}\n\nOf the captures FILE..., or of directories with tables that "
+        f"`kdissect dissect` wrote. Docs: analysis.md#{question.name}."
+    )

@@ -1,0 +1,131 @@
+"""Percentiles of latency, by what one likes."""
+
+from pathlib import Path
+
+import pytest
+
+import kdissect
+from kdissect.analysis.latency import MEASURES, PARTS, PERCENTILES
+from kdissect.errors import KdissectError
+from tests.analysis.made_tables import MS, START, asked, connection, exchange, write_tables
+
+QUICKSTART = "captures/quickstart.pcapng"
+
+
+def test_percentiles_are_between_the_exchanges_next_to_them(tmp_path: Path) -> None:
+    exchanges = [exchange(number, "Produce", latency_ms=number) for number in range(1, 102)]
+    (row,) = asked("latency", tmp_path, exchanges=exchanges)
+    assert row["exchanges"] == 101
+    found = [row[f"{name}_ns"] / MS for name in (*PERCENTILES, "max")]
+    assert found == [51, 91, 96, 100, 100.9, 101]
+
+
+def test_the_slowest_come_first_and_what_was_not_answered_does_not_count(tmp_path: Path) -> None:
+    exchanges = [
+        exchange(1, "Produce", 5),
+        exchange(2, "Fetch", 500, wait_ns=400 * MS, work_ns=100 * MS),
+        exchange(3, "Metadata", 9000, outcome="unanswered", latency_ns=None),
+    ]
+    rows = asked("latency", tmp_path, exchanges=exchanges)
+    assert [(row["api"], row["waited"]) for row in rows] == [("Fetch", 0.8), ("Produce", 0.0)]
+
+
+@pytest.mark.parametrize("of", MEASURES)
+def test_the_measure_can_be_any_part(tmp_path: Path, of: str) -> None:
+    column = "throttle_ms" if of == "throttle" else f"{of}_ns"
+    value = 7 if of == "throttle" else 7 * MS
+    exchanges = [exchange(number, "Fetch", **{column: value}) for number in (1, 2)]
+    (row,) = asked("latency", tmp_path, {"of": of}, exchanges=exchanges)
+    assert (row["p50_ns"], row["max_ns"]) == (7 * MS, 7 * MS)
+    if of in PARTS:
+        assert row[f"{of}_p99_ns"] == 7 * MS
+
+
+def test_an_exchange_counts_for_each_of_its_topics_once(tmp_path: Path) -> None:
+    partitions = [
+        {"exchange_id": 1, "topic": "a", "partition": 0},
+        {"exchange_id": 1, "topic": "a", "partition": 1},
+        {"exchange_id": 1, "topic": "b", "partition": 0},
+        {"exchange_id": 2, "topic": "b", "partition": 0},
+    ]
+    exchanges = [exchange(1, "Produce", 5), exchange(2, "Produce", 3)]
+    rows = asked("latency", tmp_path, {"by": ["topic"]}, exchanges=exchanges, partitions=partitions)
+    assert sorted((row["topic"], row["exchanges"]) for row in rows) == [("a", 1), ("b", 2)]
+
+
+def test_windows_are_in_the_order_of_time_and_begin_at_whole_ones(tmp_path: Path) -> None:
+    exchanges = [exchange(number, "Fetch", 9 - number, at_s=number * 0.4) for number in range(6)]
+    options = {"by": ["window"], "window": 1_000_000_000}
+    rows = asked("latency", tmp_path, options, exchanges=exchanges)
+    assert [(row["window"].timestamp() - START / 1e9, row["exchanges"]) for row in rows] == [
+        (0, 3), (1, 2), (2, 1),
+    ]  # fmt: skip
+
+
+def test_clients_and_brokers_are_those_of_the_connection(tmp_path: Path) -> None:
+    exchanges = [
+        exchange(1, "Fetch", 4, client_id="one"),
+        exchange(2, "Fetch", 2, client_id="two", connection_id=2),
+    ]
+    rows = asked(
+        "latency",
+        tmp_path,
+        {"by": ["client", "client_ip", "broker"]},
+        exchanges=exchanges,
+        connections=[connection(1), connection(2, "10.0.0.2")],
+    )
+    assert [(row["client"], row["client_ip"], row["broker"]) for row in rows] == [
+        ("one", "10.0.0.1", "10.0.0.9:9092"),
+        ("two", "10.0.0.2", "10.0.0.9:9092"),
+    ]
+
+
+def test_retransmissions_are_told_apart(tmp_path: Path) -> None:
+    exchanges = [exchange(1, "Fetch", 4), exchange(2, "Fetch", 400, retransmits=2)]
+    (row,) = asked("latency", tmp_path, exchanges=exchanges)
+    assert (row["retransmitted"], row["retransmitted_p99_ns"]) == (1, 400 * MS)
+
+
+def test_a_condition_chooses_the_exchanges(tmp_path: Path) -> None:
+    tables = write_tables(tmp_path, exchanges=[exchange(1, "Fetch"), exchange(2, "Produce")])
+    found = kdissect.analyse("latency", tables, where="api = 'Fetch' -- and nothing else")
+    assert found.to_arrow()["api"].to_pylist() == ["Fetch"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"by": ["colour"]}, "cannot group by 'colour'"),
+        ({"top": 3}, "has no option 'top'"),
+        ({"where": "nonsense ="}, "--where 'nonsense =': Parser Error"),
+    ],
+)
+def test_what_is_not_known_is_an_error(
+    tmp_path: Path, options: dict[str, object], said: str
+) -> None:
+    with pytest.raises(KdissectError, match=said):
+        kdissect.analyse("latency", write_tables(tmp_path), **options)  # type: ignore[arg-type]
+
+
+def test_there_are_only_some_questions() -> None:
+    with pytest.raises(KdissectError, match="no question 'meaning'; there are latency"):
+        kdissect.analyse("meaning", QUICKSTART)
+
+
+def test_a_capture_gives_what_its_tables_give(tmp_path: Path) -> None:
+    kdissect.write(QUICKSTART, tmp_path / "tables")
+    of_capture = kdissect.analyse("latency", QUICKSTART, by=["api", "client"])
+    of_tables = kdissect.analyse("latency", tmp_path / "tables", by=["api", "client"])
+    assert of_capture.to_arrow() == of_tables.to_arrow()
+    assert of_capture.balance is not None
+    assert of_tables.balance is None
+
+
+def test_the_slowest_have_their_packets(tmp_path: Path) -> None:
+    exchanges = [exchange(number, "Fetch", number) for number in range(1, 30)]
+    options = {"number": 3}
+    rows = asked("slowest", tmp_path, options, exchanges=exchanges, connections=[connection()])
+    assert [(row["latency_ns"] // MS, row["request_packet"]) for row in rows] == [
+        (29, 58), (28, 56), (27, 54),
+    ]  # fmt: skip
+    assert rows[0]["broker"] == "10.0.0.9:9092"

@@ -1,0 +1,57 @@
+"""Commands for the questions: options, formats, what a person reads."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kdissect.analysis.questions import QUESTIONS
+from kdissect.cli.analyses import UNITS, duration_text
+from kdissect.cli.program import ANALYSES, COMMANDS, run
+
+QUICKSTART = "captures/quickstart.pcapng"
+
+
+def test_every_question_is_a_command() -> None:
+    assert [name for name, module in COMMANDS.items() if module == ANALYSES] == list(QUESTIONS)
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_every_question_has_an_answer_about_a_real_capture_in_every_format(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([name, QUICKSTART, "--format", "json"]) in (0, 1)
+    rows = json.loads(capsys.readouterr().out)
+    for format_ in ("table", "csv", "parquet"):
+        path = tmp_path / f"answer.{format_}"
+        assert run([name, QUICKSTART, "--format", format_, "-o", str(path)]) in (0, 1)
+        assert path.stat().st_size > 0 or not rows
+
+
+def test_a_person_reads_units(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["latency", QUICKSTART, "--where", "api = 'Fetch'", "--format", "table"]
+    assert run([*words, "--columns", "api,exchanges,p99_ns,waited"]) == 0
+    assert capsys.readouterr().out.split("\n")[2].split() == ["Fetch", "35", "508", "ms", "91.6%"]
+
+
+def test_nothing_found_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["latency", QUICKSTART, "--where", "api = 'Vote'"]) == 1
+    assert "nothing for latency" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_durations_are_read_as_they_are_shown(unit: str) -> None:
+    assert duration_text(7 * UNITS[unit]) == f"7{unit}"
+
+
+@pytest.mark.parametrize("text", ["", "10", "s", "-1s", "0s", "tens", "1x", "nans"])
+def test_what_is_no_time_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["latency", QUICKSTART, "--by", "window", "--window", text]) == 2
+    assert "Invalid value for '--window'" in capsys.readouterr().err
+
+
+def test_columns_that_there_are_not_are_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["latency", QUICKSTART, "--columns", "api,colour"]) == 2
+    assert "latency has no column 'colour'; it has api, exchanges, p50_ns" in (
+        capsys.readouterr().err
+    )
