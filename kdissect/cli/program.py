@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "latency": ANALYSES,
     "slowest": ANALYSES,
     "errors": ANALYSES,
+    "retries": ANALYSES,
     "dissect": "dissect",
     "show": "show",
     "table": "table",
