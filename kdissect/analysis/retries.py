@@ -59,7 +59,7 @@ def retries(tables: Tables) -> "ir.Table":
         first_sent=rows.request_start.min(),
         sent_ns=rows.request_start_ns.min(),
         failures=rows.is_failure.cast("int64").sum(),
-        first_failure=rows.state.argmin(rows.is_failure.ifelse(at, None)),
+        first_failure=rows.state.argmin(at, where=rows.is_failure),
         tries=rows.count(),
         ended=rows.state.argmax(at),
         succeeded_ns=is_ok.ifelse(rows.response_end_ns, None).max(),

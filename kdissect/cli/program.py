@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "slowest": ANALYSES,
     "errors": ANALYSES,
     "retries": ANALYSES,
+    "failovers": ANALYSES,
     "dissect": "dissect",
     "show": "show",
     "table": "table",
