@@ -65,6 +65,7 @@ def sent_batches(tables: Tables) -> "ir.Table":
     batches = tables["batches"]
     batches = batches.mutate(topic=batches.topic.coalesce(batches.topic_id))
     return batches.group_by("exchange_id", "topic", "partition").aggregate(
+        magic=batches.magic.max(),
         producer_id=batches.producer_id.min(),
         producer_epoch=batches.producer_epoch.min(),
         base_sequence=batches.base_sequence.min(),
@@ -73,6 +74,37 @@ def sent_batches(tables: Tables) -> "ir.Table":
         size=batches.compressed_size.sum(),
         codec=batches.codec.min(),
         is_transactional=batches.is_transactional.cast("int8").max() == 1,
+    )
+
+
+def chains(tables: Tables) -> "ir.Table":
+    """A row for each batch that was sent, however often: how it began, and how it ended."""
+    rows = chained(tables)
+    at = rows.exchange_id
+    is_ok = rows.state == OK
+    return rows.group_by(*OF_CLIENT, "identity", "chain").aggregate(
+        first_sent=rows.request_start.min(),
+        sent_ns=rows.request_start_ns.min(),
+        failures=rows.is_failure.cast("int64").sum(),
+        first_failure=rows.state.argmin(at, where=rows.is_failure),
+        tries=rows.count(),
+        ended=rows.state.argmax(at),
+        succeeded_ns=is_ok.ifelse(rows.response_end_ns, None).max(),
+        next_ok_ns=rows.next_ok_ns.min(),
+        copies=(is_ok & (rows.base_offset >= 0)).ifelse(rows.base_offset, None).nunique(),
+        records=rows.record_count.max(),
+        acks=rows.acks.min(),
+        transactional_id=rows.transactional_id.max(),
+        matched_by=rows.matched_by.min(),
+        magic=rows.magic.max(),
+        is_transactional=rows.is_transactional.cast("int8").max() == 1,
+        producer_id=rows.producer_id.min(),
+        producer_epoch=rows.producer_epoch.min(),
+        base_sequence=rows.base_sequence.min(),
+        broker=rows.broker.argmin(at),
+        last_broker=rows.broker.argmax(at),
+        first_packet=rows.request_packet.min(),
+        last_packet=rows.request_packet.max(),
     )
 
 

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from kdissect.analysis import errors, failovers, latency, retries, slowest
+from kdissect.analysis import delivery, errors, failovers, latency, retries, sequences, slowest
 from kdissect.analysis.question import Question
 
 QUESTIONS: Final[dict[str, Question]] = {
     module.QUESTION.name: module.QUESTION
-    for module in (latency, slowest, errors, retries, failovers)
+    for module in (latency, slowest, errors, retries, failovers, delivery, sequences)
 }

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.attempts import OF_CLIENT, OK, UNANSWERED, chained
+from kdissect.analysis.attempts import UNANSWERED, chains
 from kdissect.analysis.question import Question, Tables
 from kdissect.protocol.error_codes import error_codes
 from kdissect.tables.schemas import BOOL, EXCHANGES, INT32, INT64, TEXT, TIME, Column
@@ -52,30 +52,7 @@ def retries(tables: Tables) -> "ir.Table":
     """Batches that did not go well at first, in the order of time."""
     import ibis
 
-    rows = chained(tables)
-    at = rows.exchange_id
-    is_ok = rows.state == OK
-    found = rows.group_by(*OF_CLIENT, "identity", "chain").aggregate(
-        first_sent=rows.request_start.min(),
-        sent_ns=rows.request_start_ns.min(),
-        failures=rows.is_failure.cast("int64").sum(),
-        first_failure=rows.state.argmin(at, where=rows.is_failure),
-        tries=rows.count(),
-        ended=rows.state.argmax(at),
-        succeeded_ns=is_ok.ifelse(rows.response_end_ns, None).max(),
-        next_ok_ns=rows.next_ok_ns.min(),
-        copies=(is_ok & (rows.base_offset >= 0)).ifelse(rows.base_offset, None).nunique(),
-        records=rows.record_count.max(),
-        acks=rows.acks.min(),
-        matched_by=rows.matched_by.min(),
-        producer_id=rows.producer_id.min(),
-        producer_epoch=rows.producer_epoch.min(),
-        base_sequence=rows.base_sequence.min(),
-        broker=rows.broker.argmin(at),
-        last_broker=rows.broker.argmax(at),
-        first_packet=rows.request_packet.min(),
-        last_packet=rows.request_packet.max(),
-    )
+    found = chains(tables)
     found = found.filter((found.failures > 0) | (found.tries > 1))
     cause = (found.failures > 0).ifelse(found.first_failure, SENT_AGAIN)
     has_no_error = cause.isin([SENT_AGAIN, UNANSWERED])

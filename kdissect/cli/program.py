@@ -29,6 +29,8 @@ COMMANDS: Final = {
     "errors": ANALYSES,
     "retries": ANALYSES,
     "failovers": ANALYSES,
+    "delivery": ANALYSES,
+    "sequences": ANALYSES,
     "dissect": "dissect",
     "show": "show",
     "table": "table",
