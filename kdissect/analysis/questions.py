@@ -2,10 +2,28 @@
 
 from typing import Final
 
-from kdissect.analysis import delivery, errors, failovers, latency, retries, sequences, slowest
+from kdissect.analysis import (
+    delivery,
+    errors,
+    failovers,
+    latency,
+    retries,
+    sequences,
+    slowest,
+    transactions,
+)
 from kdissect.analysis.question import Question
 
+MODULES: Final = (
+    latency,
+    slowest,
+    errors,
+    retries,
+    failovers,
+    delivery,
+    sequences,
+    transactions,
+)
 QUESTIONS: Final[dict[str, Question]] = {
-    module.QUESTION.name: module.QUESTION
-    for module in (latency, slowest, errors, retries, failovers, delivery, sequences)
+    module.QUESTION.name: module.QUESTION for module in MODULES
 }

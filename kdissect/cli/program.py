@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "failovers": ANALYSES,
     "delivery": ANALYSES,
     "sequences": ANALYSES,
+    "transactions": ANALYSES,
     "dissect": "dissect",
     "show": "show",
     "table": "table",
