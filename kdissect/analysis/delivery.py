@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 OF_PRODUCER: Final = ("client_id", "client_ip", "topic", "acks", "is_idempotent")
 ORDER: Final = (
-    "wrote twice", "gave up", "unanswered at the end", "may lose: acks=0",
-    "may lose at a failover: acks=1", "may repeat: not idempotent",
-    "unknown: batches were not decoded", "none",
+    "wrote twice", "gave up", "unanswered at the end", "unknown: batches were not decoded",
+    "may lose: not answered (acks=0)", "may lose at a failover: acks=1",
+    "may repeat: not idempotent", "none",
 )  # fmt: skip
 COLUMNS: Final = (
     Column("client_id", TEXT, "", "client id of the producer"),
@@ -75,10 +75,10 @@ def risk_of(rows: "ir.Table") -> "ir.IntegerValue":
         (rows.written_twice > 0, 0),
         (rows.given_up > 0, 1),
         (rows.unanswered > 0, 2),
-        (rows.acks == 0, 3),
-        (rows.acks == 1, 4),
-        (~rows.is_idempotent, 5),
-        (rows.is_idempotent.isnull(), 6),
+        (rows.is_idempotent.isnull(), 3),
+        (rows.acks.coalesce(0) == 0, 4),  # Kafka 0.7 has no acks and answers no produce
+        (rows.acks == 1, 5),
+        (~rows.is_idempotent, 6),
         else_=7,
     )
 

@@ -14,22 +14,23 @@ from kdissect.tables.schemas import INT32, INT64, TEXT, TIME, Column
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-CODES: Final = {
-    3: "UNKNOWN_TOPIC_OR_PARTITION",  # of a broker that is no replica any more, or not yet
-    5: "LEADER_NOT_AVAILABLE",
-    6: "NOT_LEADER_OR_FOLLOWER",
-    8: "BROKER_NOT_AVAILABLE",
-    9: "REPLICA_NOT_AVAILABLE",
-    19: "NOT_ENOUGH_REPLICAS",
-    20: "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
-    56: "KAFKA_STORAGE_ERROR",
-    74: "FENCED_LEADER_EPOCH",
-    75: "UNKNOWN_LEADER_EPOCH",
-    78: "OFFSET_NOT_AVAILABLE",
-    100: "UNKNOWN_TOPIC_ID",
-    103: "INCONSISTENT_TOPIC_ID",
-}
-NOT_LEADER: Final = 6
+NOT_LEADER: Final = "NOT_LEADER_OR_FOLLOWER"
+# By name: Kafka 0.7 has other errors of the same numbers.
+OF_LEADERSHIP: Final = (
+    NOT_LEADER,
+    "UNKNOWN_TOPIC_OR_PARTITION",  # of a broker that is no replica any more, or not yet
+    "LEADER_NOT_AVAILABLE",
+    "BROKER_NOT_AVAILABLE",
+    "REPLICA_NOT_AVAILABLE",
+    "NOT_ENOUGH_REPLICAS",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    "KAFKA_STORAGE_ERROR",
+    "FENCED_LEADER_EPOCH",
+    "UNKNOWN_LEADER_EPOCH",
+    "OFFSET_NOT_AVAILABLE",
+    "UNKNOWN_TOPIC_ID",
+    "INCONSISTENT_TOPIC_ID",
+)
 UNANSWERED: Final = "unanswered"
 # As brokers and controllers call themselves when they fetch from each other.
 FOLLOWER: Final = "^(broker-[0-9]+-fetcher-[0-9]+|raft-client-[0-9]+)$"
@@ -132,7 +133,7 @@ def in_episodes(rows: "ir.Table", quiet_ns: int) -> "ir.Table":
     )
     is_late = (rows.went_ns >= rows.failed_ns) & (rows.at_ns - rows.failed_ns > quiet_ns)
     # Who led since the last error and does not lead now: another change, however soon.
-    is_deposed = (rows.went_here_ns >= rows.failed_ns) & (rows.error_code == NOT_LEADER)
+    is_deposed = (rows.went_here_ns >= rows.failed_ns) & (rows.cause == NOT_LEADER)
     is_over = is_late.coalesce(False) | is_deposed.coalesce(False)
     is_new = rows.is_failure & (rows.failed_ns.isnull() | is_over)
     return rows.mutate(episode=is_new.cast("int64").sum().over(to_here))
@@ -148,13 +149,13 @@ def tried(tables: Tables) -> "ir.Table":
     # A request without an answer says nothing alone; who then goes elsewhere says the broker left.
     is_left = (rows.outcome == "unanswered") & (rows.next_broker != rows.broker).coalesce(False)
     is_left &= rows.access != "metadata"
-    is_refused = rows.error_code.isin(list(CODES)).coalesce(False)
+    is_refused = rows.error.isin(OF_LEADERSHIP).coalesce(False)
     # What an incremental fetch leaves out of its answer has no error and nothing new.
     is_unmentioned = rows.error_code.isnull() & (rows.exchange_code.coalesce(0) == 0)
     is_ok = (rows.outcome == "answered") & ((rows.error_code == 0) | is_unmentioned)
     is_failure = is_refused | is_left
     return rows.select(
-        "exchange_id", *PLACE, *CLIENT, "broker", "error_code",
+        "exchange_id", *PLACE, *CLIENT, "broker",
         is_failure=is_failure,
         is_ok=is_ok.coalesce(False),
         cause=is_left.ifelse(UNANSWERED, rows.error),

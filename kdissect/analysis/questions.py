@@ -3,6 +3,7 @@
 from typing import Final
 
 from kdissect.analysis import (
+    commits,
     delivery,
     errors,
     failovers,
@@ -23,6 +24,7 @@ MODULES: Final = (
     delivery,
     sequences,
     transactions,
+    commits,
 )
 QUESTIONS: Final[dict[str, Question]] = {
     module.QUESTION.name: module.QUESTION for module in MODULES

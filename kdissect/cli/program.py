@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "delivery": ANALYSES,
     "sequences": ANALYSES,
     "transactions": ANALYSES,
+    "commits": ANALYSES,
     "dissect": "dissect",
     "show": "show",
     "table": "table",

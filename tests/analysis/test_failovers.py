@@ -1,7 +1,10 @@
 """Failovers: blackouts of partitions, from the first error to the first success."""
 
 from pathlib import Path
+from random import Random
 from typing import Any
+
+import pytest
 
 import kdissect
 from tests.analysis.made_tables import MS, START, Row, asked, connection, exchange
@@ -154,6 +157,56 @@ def test_metadata_says_nothing_of_the_broker_that_answers(tmp_path: Path) -> Non
             None, None, None,
         )
     ]  # fmt: skip
+
+
+def test_kafka_07_has_other_errors_of_the_same_numbers() -> None:
+    assert kdissect.analyse("failovers", "captures/old/kafka-0.7.pcapng").to_arrow().num_rows == 0
+
+
+def expected(events: list[tuple[float, str, int, str]], quiet_s: float) -> list[tuple[Any, ...]]:
+    """The rule in plain Python: blackouts of one partition as (length, errors, clients)."""
+    rows: list[dict[str, Any]] = []
+    last_error = went = None
+    went_here: dict[str, float] = {}
+    for at, broker, code, client in events:
+        if code == 0:
+            went = went_here[broker] = at
+            if rows and rows[-1]["success"] is None:
+                rows[-1]["success"] = at
+            continue
+        is_new = last_error is None
+        if last_error is not None:
+            is_new |= went is not None and went >= last_error and at - last_error > quiet_s
+            is_new |= code == NOT_LEADER and went_here.get(broker, -1.0) >= last_error
+        if is_new:
+            rows.append({"start": at, "success": None, "errors": 0, "clients": set()})
+        rows[-1]["errors"] += 1
+        rows[-1]["clients"].add(client)
+        last_error = at
+    return [
+        (
+            None if row["success"] is None else round((row["success"] - row["start"]) * 1000) * MS,
+            row["errors"],
+            len(row["clients"]),
+        )
+        for row in rows
+    ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_course_of_events_gives_what_the_rule_says(seed: int, tmp_path: Path) -> None:
+    random = Random(seed)
+    served, events, at = Served(), [], 0.0
+    for _ in range(80):
+        at = round(at + random.choice([0.1, 0.5, 3, 7]), 3)
+        broker, client = random.choice("AB"), random.choice("pqr")
+        code = random.choice([0, 0, 0, FENCED, NOT_LEADER])
+        served.add(at, broker, code, client)
+        events.append((at, broker, code, client))
+    found = asked("failovers", tmp_path, {"quiet": 5_000 * MS}, **served.rows)
+    assert [(row["blackout_ns"], row["errors"], row["clients"]) for row in found] == expected(
+        events, 5
+    )
 
 
 def test_followers_of_a_real_cluster_see_the_leader_move_and_leave() -> None:
