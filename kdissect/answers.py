@@ -65,11 +65,11 @@ def analyse(
     question = QUESTIONS.get(name)
     if question is None:
         raise KdissectError(f"no question {name!r}; there are {', '.join(QUESTIONS)}")
-    known = {option.name for option in question.options}
-    if unknown := options.keys() - known:
+    known = {option.name: option for option in question.options}
+    if unknown := options.keys() - known.keys():
         raise KdissectError(f"{name} has no option {min(unknown)!r}; it has {', '.join(known)}")
     by = options.get("by", ())
-    check_names(by)
+    check_names(by, known["by"].choices if by else ())
     needed = tuple(name for name in TABLES if name in (*question.tables, *tables_for(by)))
     with (
         directories_of(source, needed, jobs, reading or {}) as (paths, balance),

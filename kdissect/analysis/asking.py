@@ -45,7 +45,7 @@ def ask(question: Question, engine: Engine, options: Mapping[str, Any]) -> "pa.T
 
 def column_of(question: Question, name: str) -> "Column":
     """A column of the answer: the question's own, or a dimension."""
-    for column in question.columns:
+    for column in (*question.columns, *question.dimensions):
         if column.name == name:
             return column
     return DIMENSIONS[name].column

@@ -1,6 +1,6 @@
 """By what exchanges are told apart: their own columns, those of their connection, their topics."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kdissect.analysis.question import DURATION, NAMES, Option, Tables
@@ -46,22 +46,28 @@ DIMENSIONS: Final = {
         _named("window", TIME, "start of the time window in which the request was sent"),
     )
 }  # fmt: skip
-BY: Final = Option(
-    "by", NAMES, ("api",), f"Rows for each of these: {', '.join(DIMENSIONS)}.", tuple(DIMENSIONS)
-)
+
+
+def by_option(default: tuple[str, ...], own: Iterable[str] = ()) -> Option:
+    """The option `by` of a question that has dimensions of its own, too."""
+    names = tuple(dict.fromkeys((*own, *DIMENSIONS)))
+    return Option("by", NAMES, default, f"Rows for each of these: {', '.join(names)}.", names)
+
+
+BY: Final = by_option(("api",))
 WINDOW: Final = Option("window", DURATION, DEFAULT_WINDOW_NS, "Width of the time windows.")
 
 
-def check_names(by: Sequence[str]) -> None:
+def check_names(by: Sequence[str], known: Iterable[str] = DIMENSIONS) -> None:
     """Raise KdissectError for what is no dimension."""
     for name in by:
-        if name not in DIMENSIONS:
-            raise KdissectError(f"cannot group by {name!r}; there are {', '.join(DIMENSIONS)}")
+        if name not in known:
+            raise KdissectError(f"cannot group by {name!r}; there are {', '.join(known)}")
 
 
 def tables_for(by: Sequence[str]) -> tuple[str, ...]:
     """The tables that the dimensions are of."""
-    return tuple(dict.fromkeys(DIMENSIONS[name].table for name in by))
+    return tuple(dict.fromkeys(DIMENSIONS[name].table for name in by if name in DIMENSIONS))
 
 
 def with_dimensions(tables: Tables, by: Sequence[str], window_ns: int) -> "ir.Table":

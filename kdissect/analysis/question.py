@@ -40,7 +40,8 @@ class Option(NamedTuple):
 class Question(NamedTuple):
     """One analysis. `asks` is the question in a sentence, `tables` those that are read.
 
-    `columns` are those of the answer, without those that `by` puts in front.
+    `columns` are those of the answer, without those that `by` puts in front; `dimensions` those of
+    the latter that are the question's own.
     """
 
     name: str
@@ -50,3 +51,4 @@ class Question(NamedTuple):
     answer: Answer
     options: tuple[Option, ...] = ()
     examples: tuple[str, ...] = ()
+    dimensions: tuple[Column, ...] = ()

@@ -2,9 +2,30 @@
 
 from typing import Final
 
-from kdissect.analysis import latency, slowest
+from kdissect.analysis import (
+    commits,
+    delivery,
+    errors,
+    failovers,
+    latency,
+    retries,
+    sequences,
+    slowest,
+    transactions,
+)
 from kdissect.analysis.question import Question
 
+MODULES: Final = (
+    latency,
+    slowest,
+    errors,
+    retries,
+    failovers,
+    delivery,
+    sequences,
+    transactions,
+    commits,
+)
 QUESTIONS: Final[dict[str, Question]] = {
-    module.QUESTION.name: module.QUESTION for module in (latency, slowest)
+    module.QUESTION.name: module.QUESTION for module in MODULES
 }

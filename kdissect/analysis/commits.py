@@ -1,0 +1,228 @@
+"""Commits: whether what groups commit fits what they were delivered.
+
+Deliveries are fetches of the clients that speak for one group only; commits are those of the group,
+whoever sends them (transactions commit for it, too). Both are put in one order of time, so at every
+commit it is known how far the group had been delivered, and what it had committed before.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from kdissect.analysis.dimensions import MS, with_ends
+from kdissect.analysis.question import Question, Tables
+from kdissect.tables.schemas import INT32, INT64, TEXT, TIME, Column
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+PLACE: Final = ("group_id", "topic", "partition")
+COMMITTING: Final = ("OffsetCommit", "TxnOffsetCommit")
+SPEAKING: Final = (
+    "JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "OffsetFetch", "ConsumerGroupHeartbeat",
+)  # fmt: skip
+# Intervals between commits are those of a timer when nine in ten of them are within a fourth of
+# the median, and there are some, and the median is no burst.
+TIMER_COMMITS: Final = 5
+TIMER_NS: Final = 200 * MS
+TIMER_SPREAD: Final = 0.25
+RISKS: Final = (
+    "skips: committed beyond what was delivered", "repeated: delivered again",
+    "never commits", "would repeat: not committed", "unknown: deliveries not seen", "none",
+)  # fmt: skip
+COLUMNS: Final = (
+    Column("group_id", TEXT, "", "consumer group"),
+    Column("topic", TEXT, "", "topic, or its id"),
+    Column("partition", INT32, "", "partition"),
+    Column("risk", TEXT, "", f"the worst that applies: {'; '.join(RISKS)}"),
+    Column("rhythm", TEXT, "", "of commits: timer (as auto-commit does), irregular, few or never"),
+    Column("commits", INT64, "", "commits that were answered without an error"),
+    Column("interval_p50_ns", INT64, "ns", "median time between two commits"),
+    Column("committed", INT64, "", "offset of the last commit"),
+    Column("delivered_to", INT64, "", "offset behind the last record that was fetched or skipped"),
+    Column("uncommitted", INT64, "", "offsets between the two: read again by whoever goes on"),
+    Column(
+        "exposed_max", INT64, "",
+        "most offsets delivered and not committed, just before a commit: what a crash repeats",
+    ),
+    Column("ahead_max", INT64, "", "most offsets that a commit was beyond what had been delivered"),
+    Column("redelivered", INT64, "", "offsets delivered again to the group, whichever member"),
+    Column("failed_commits", INT64, "", "commits refused or not answered"),
+    Column("last_error", TEXT, "", "last error of a commit"),
+    Column("clients", INT64, "", "client ids that fetched or committed"),
+    Column("first_commit", TIME, "", "first commit"),
+    Column("last_commit", TIME, "", "last commit"),
+)  # fmt: skip
+
+
+def commits(tables: Tables) -> "ir.Table":
+    """Partitions of groups, those with the worst risk first."""
+    rows = in_order(tables)
+    good = rows.is_commit & rows.is_ok
+    at = rows.exchange_id
+    found = rows.group_by(*PLACE).aggregate(
+        commits=good.cast("int64").sum(),
+        interval_p10_ns=rows.interval_ns.quantile(0.1),
+        interval_p50_ns=rows.interval_ns.quantile(0.5),
+        interval_p90_ns=rows.interval_ns.quantile(0.9),
+        committed=rows["to"].argmax(at, where=good),
+        delivered_to=rows["to"].max(where=~rows.is_commit),
+        exposed_max=(rows.delivered_before - rows.committed_before).max(where=good),
+        ahead_max=(rows["to"] - rows.delivered_before).max(where=good),
+        redelivered=rows.again.sum().coalesce(0),
+        failed_commits=(rows.is_commit & ~rows.is_ok).cast("int64").sum(),
+        last_error=rows.error.argmax(at, where=rows.is_commit & rows.error.notnull()),
+        clients=rows.client_id.nunique(),
+        first_commit=rows["at"].min(where=good),
+        last_commit=rows["at"].max(where=good),
+    )
+    found = found.mutate(
+        uncommitted=or_nothing(found.delivered_to - found.committed),
+        exposed_max=or_nothing(found.exposed_max),
+        ahead_max=or_nothing(found.ahead_max),
+        rhythm=rhythm_of(found),
+    )
+    found = found.mutate(
+        risk_number=risk_of(found), interval_p50_ns=found.interval_p50_ns.round().cast("int64")
+    )
+    told = found.mutate(risk=found.risk_number.cases(*enumerate(RISKS)))
+    return told.order_by(["risk_number", *PLACE]).select(*[column.name for column in COLUMNS])
+
+
+def or_nothing(number: "ir.IntegerColumn") -> "ir.IntegerValue":
+    """A difference, 0 instead of less; null stays null."""
+    return (number < 0).ifelse(0, number)
+
+
+def risk_of(rows: "ir.Table") -> "ir.IntegerValue":
+    """The first of `RISKS` that applies."""
+    import ibis
+
+    return ibis.cases(
+        (rows.ahead_max.coalesce(0) > 0, 0),
+        (rows.redelivered > 0, 1),
+        (rows.commits == 0, 2),
+        (rows.uncommitted.coalesce(0) > 0, 3),
+        (rows.delivered_to.isnull(), 4),
+        else_=5,
+    )
+
+
+def rhythm_of(rows: "ir.Table") -> "ir.StringValue":
+    """Whether commits look like those of a timer."""
+    import ibis
+
+    spread = (rows.interval_p90_ns - rows.interval_p10_ns) / 2
+    is_even = (spread <= rows.interval_p50_ns * TIMER_SPREAD) & (rows.interval_p50_ns >= TIMER_NS)
+    return ibis.cases(
+        (rows.commits == 0, "never"),
+        (rows.commits < TIMER_COMMITS, "few"),
+        (is_even, "timer"),
+        else_="irregular",
+    )
+
+
+def in_order(tables: Tables) -> "ir.Table":
+    """Deliveries and commits in one order, each with what was delivered and committed before."""
+    import ibis
+
+    rows = delivered(tables).union(committed(tables))
+    order = ("at_ns", "exchange_id", "to")
+    before = ibis.window(group_by=PLACE, order_by=order, preceding=(None, 1))
+    good = rows.is_commit & rows.is_ok
+    rows = rows.mutate(
+        delivered_before=rows["to"].max(where=~rows.is_commit).over(before),
+        committed_before=rows["to"].max(where=good).over(before),
+        committed_ns=rows.at_ns.max(where=good).over(before),
+    )
+    # Some of what is delivered may have been so before.
+    is_old = rows["to"] <= rows.delivered_before
+    known_to = is_old.ifelse(rows["to"], rows.delivered_before)
+    return rows.mutate(
+        again=or_nothing(known_to - rows.start),
+        interval_ns=good.ifelse(rows.at_ns - rows.committed_ns, None),
+    )
+
+
+def committed(tables: Tables) -> "ir.Table":
+    """Commits of groups."""
+    import ibis
+
+    rows = asked(tables).filter(lambda t: t.api.isin(COMMITTING) & t.group_id.notnull())
+    rows = placed(tables).inner_join(rows, "exchange_id")
+    rows = rows.filter(rows.committed_offset >= 0)
+    return rows.select(
+        "exchange_id", *PLACE, "client_id", "error",
+        at=rows.request_start, at_ns=rows.request_start_ns,
+        start=ibis.null("int64"), to=rows.committed_offset,
+        is_commit=ibis.literal(True),
+        is_ok=((rows.outcome == "answered") & (rows.error_code == 0)).coalesce(False),
+    )  # fmt: skip
+
+
+def delivered(tables: Tables) -> "ir.Table":
+    """What was fetched for groups: batches, and the positions from which was fetched."""
+    import ibis
+
+    rows = asked(tables).filter(lambda t: t.api == "Fetch").drop("group_id")
+    rows = rows.inner_join(spokesmen(tables), "speaker")
+    rows = placed(tables).inner_join(rows, "exchange_id").filter(lambda t: t.fetch_offset >= 0)
+    ends = ends_of(tables)
+    rows = rows.left_join(ends, ["exchange_id", "topic", "partition"])
+    got = rows.end_offset.notnull()
+    return rows.select(
+        "exchange_id", *PLACE, "client_id", error=ibis.null("string"),
+        at=got.ifelse(rows.response_end, rows.request_start),
+        at_ns=got.ifelse(rows.response_end_ns, rows.request_start_ns),
+        start=got.ifelse(rows.fetch_offset, None), to=rows.end_offset.coalesce(rows.fetch_offset),
+        is_commit=ibis.literal(False), is_ok=ibis.literal(True),
+    )  # fmt: skip
+
+
+def ends_of(tables: Tables) -> "ir.Table":
+    """How far the batches of a partition in a response go."""
+    batches = tables["batches"]
+    batches = batches.mutate(topic=batches.topic.coalesce(batches.topic_id))
+    return batches.group_by("exchange_id", "topic", "partition").aggregate(
+        end_offset=batches.last_offset.max() + 1
+    )
+
+
+def asked(tables: Tables) -> "ir.Table":
+    """Exchanges with the client that asked."""
+    rows = with_ends(tables, tables["exchanges"])
+    return rows.select(
+        "exchange_id", "api", "client_id", "group_id", "outcome",
+        "request_start", "request_start_ns", "response_end", "response_end_ns",
+        speaker=rows.client_id.coalesce("") + "@" + rows.client_ip.coalesce(""),
+    )  # fmt: skip
+
+
+def placed(tables: Tables) -> "ir.Table":
+    """Partitions of exchanges, by topic or else its id."""
+    partitions = tables["partitions"]
+    return partitions.select(
+        "exchange_id", "partition", "error_code", "error", "fetch_offset", "committed_offset",
+        topic=partitions.topic.coalesce(partitions.topic_id),
+    )  # fmt: skip
+
+
+def spokesmen(tables: Tables) -> "ir.Table":
+    """Clients that speak for one group only, and so fetch for it."""
+    rows = asked(tables).filter(lambda t: t.api.isin(SPEAKING) & t.group_id.notnull())
+    clients = rows.group_by("speaker").aggregate(
+        group_id=rows.group_id.min(), groups=rows.group_id.nunique()
+    )
+    return clients.filter(clients.groups == 1).drop("groups")
+
+
+QUESTION: Final = Question(
+    "commits",
+    "Do groups commit what they were delivered, or may they lose or repeat records?",
+    ("connections", "exchanges", "partitions", "batches"),
+    COLUMNS,
+    commits,
+    (),
+    (
+        "kdissect commits broker.pcap",
+        "kdissect commits broker.pcap --columns group_id,topic,partition,risk,uncommitted",
+    ),
+)

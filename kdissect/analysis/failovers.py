@@ -1,0 +1,213 @@
+"""Failovers: partitions that nobody could write or read for a while, by the errors of leadership.
+
+A blackout begins with the first such error for a partition and ends with the first success on it by
+anybody, apart for producers, consumers, followers and metadata. Errors that come later while others
+succeed (clients with old metadata) belong to it until there are none for some time (`quiet`).
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from kdissect.analysis.dimensions import SECOND_NS, with_ends
+from kdissect.analysis.question import DURATION, Option, Question, Tables
+from kdissect.tables.schemas import INT32, INT64, TEXT, TIME, Column
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+NOT_LEADER: Final = "NOT_LEADER_OR_FOLLOWER"
+# By name: Kafka 0.7 has other errors of the same numbers.
+OF_LEADERSHIP: Final = (
+    NOT_LEADER,
+    "UNKNOWN_TOPIC_OR_PARTITION",  # of a broker that is no replica any more, or not yet
+    "LEADER_NOT_AVAILABLE",
+    "BROKER_NOT_AVAILABLE",
+    "REPLICA_NOT_AVAILABLE",
+    "NOT_ENOUGH_REPLICAS",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    "KAFKA_STORAGE_ERROR",
+    "FENCED_LEADER_EPOCH",
+    "UNKNOWN_LEADER_EPOCH",
+    "OFFSET_NOT_AVAILABLE",
+    "UNKNOWN_TOPIC_ID",
+    "INCONSISTENT_TOPIC_ID",
+)
+UNANSWERED: Final = "unanswered"
+# As brokers and controllers call themselves when they fetch from each other.
+FOLLOWER: Final = "^(broker-[0-9]+-fetcher-[0-9]+|raft-client-[0-9]+)$"
+PLACE: Final = ("topic", "partition", "access")
+CLIENT: Final = ("client_id", "client_ip")
+
+QUIET: Final = Option(
+    "quiet", DURATION, 5 * SECOND_NS,
+    "Errors of a partition this far apart, with successes between, are different failovers.",
+)  # fmt: skip
+COLUMNS: Final = (
+    Column("started", TIME, "", "first error, or first request of a client that left unanswered"),
+    Column("topic", TEXT, "", "topic, or its id"),
+    Column("partition", INT32, "", "partition"),
+    Column("access", TEXT, "", "produce, fetch (consumers), replicate (followers) or metadata"),
+    Column("cause", TEXT, "", "first error, or unanswered"),
+    Column("blackout_ns", INT64, "ns", "until the first success by anybody; null: none in capture"),
+    Column(
+        "slowest_client_ns", INT64, "ns",
+        "longest that a client took from its first error to its own next success",
+    ),
+    Column("old_broker", TEXT, "", "broker of the last success before"),
+    Column("new_broker", TEXT, "", "broker of the first success after"),
+    Column("errors", INT64, "", "errors, and requests that clients left unanswered"),
+    Column("clients", INT64, "", "clients that met them"),
+    Column("unrecovered", INT64, "", "clients of those without a success after it"),
+    Column("refused_by", TEXT, "", "broker of the first error"),
+    Column("last_success", TIME, "", "last success before the first error"),
+    Column("first_packet", INT64, "", "frame number of the first error or request left behind"),
+    Column("success_packet", INT64, "", "frame number of the first success's response"),
+)  # fmt: skip
+
+
+def failovers(tables: Tables, quiet: int = QUIET.default) -> "ir.Table":
+    """Blackouts of partitions in the order of time."""
+    import ibis
+
+    rows = in_episodes(tried(tables), quiet)
+    at_ns, fails, goes = rows.at_ns, rows.is_failure, rows.is_ok
+    found = rows.group_by(*PLACE, "episode").aggregate(
+        started=rows["at"].min(where=fails),
+        started_ns=at_ns.min(where=fails),
+        cause=rows.cause.argmin(at_ns, where=fails),
+        errors=fails.cast("int64").sum(),
+        refused_by=rows.broker.argmin(at_ns, where=fails),
+        new_broker=rows.broker.argmin(at_ns, where=goes),
+        success_ns=at_ns.min(where=goes),
+        last_ok=rows["at"].max(where=goes),
+        last_ok_broker=rows.broker.argmax(at_ns, where=goes),
+        first_packet=rows.packet.argmin(at_ns, where=fails),
+        success_packet=rows.packet.argmin(at_ns, where=goes),
+    )
+    before = ibis.window(group_by=PLACE, order_by="episode")
+    found = found.mutate(
+        old_broker=found.last_ok_broker.lag().over(before),
+        last_success=found.last_ok.lag().over(before),
+        blackout_ns=found.success_ns - found.started_ns,
+    )
+    # Episode 0 is what went well before the first error.
+    found = found.filter(found.episode > 0).join(of_clients(rows), [*PLACE, "episode"])
+    has_leader = found.access != "metadata"  # any broker answers metadata
+    brokers = ("old_broker", "refused_by", "new_broker")
+    found = found.mutate(**{name: has_leader.ifelse(found[name], None) for name in brokers})
+    told = found.select(*[column.name for column in COLUMNS])
+    return told.order_by([ibis.asc(name) for name in ("started", *PLACE)])
+
+
+def of_clients(rows: "ir.Table") -> "ir.Table":
+    """Of each episode: clients that met errors, and how long they took to succeed again."""
+    import ibis
+
+    of_client = ibis.window(group_by=(*PLACE, "episode", *CLIENT))
+    rows = rows.mutate(since_ns=rows.at_ns.min(where=rows.is_failure).over(of_client))
+    met = rows.filter(rows.since_ns.notnull())
+    goes_again = met.is_ok & (met.at_ns > met.since_ns)
+    clients = met.group_by(*PLACE, "episode", *CLIENT).aggregate(
+        took_ns=met.at_ns.min(where=goes_again) - met.since_ns.min()
+    )
+    return clients.group_by(*PLACE, "episode").aggregate(
+        clients=clients.count(),
+        unrecovered=clients.took_ns.isnull().cast("int64").sum(),
+        slowest_client_ns=clients.took_ns.max(),
+    )
+
+
+def in_episodes(rows: "ir.Table", quiet_ns: int) -> "ir.Table":
+    """Successes and failures with the number of the failover before or in which they are."""
+    import ibis
+
+    rows = rows.filter(rows.is_failure | rows.is_ok)
+    order = ("at_ns", "exchange_id")
+    before = ibis.window(group_by=PLACE, order_by=order, preceding=(None, 1))
+    to_here = ibis.window(group_by=PLACE, order_by=order, preceding=None, following=0)
+    here = ibis.window(group_by=(*PLACE, "broker"), order_by=order, preceding=(None, 1))
+    went_ns = rows.at_ns.max(where=rows.is_ok)
+    rows = rows.mutate(
+        failed_ns=rows.at_ns.max(where=rows.is_failure).over(before),
+        went_ns=went_ns.over(before),
+        went_here_ns=went_ns.over(here),
+    )
+    is_late = (rows.went_ns >= rows.failed_ns) & (rows.at_ns - rows.failed_ns > quiet_ns)
+    # Who led since the last error and does not lead now: another change, however soon.
+    is_deposed = (rows.went_here_ns >= rows.failed_ns) & (rows.cause == NOT_LEADER)
+    is_over = is_late.coalesce(False) | is_deposed.coalesce(False)
+    is_new = rows.is_failure & (rows.failed_ns.isnull() | is_over)
+    return rows.mutate(episode=is_new.cast("int64").sum().over(to_here))
+
+
+def tried(tables: Tables) -> "ir.Table":
+    """What was tried with partitions, whether it went well, and when (`at_ns`)."""
+    import ibis
+
+    rows = reached(tables)
+    client = ibis.window(group_by=(*PLACE, *CLIENT), order_by="exchange_id")
+    rows = rows.mutate(next_broker=rows.broker.lead().over(client))
+    # A request without an answer says nothing alone; who then goes elsewhere says the broker left.
+    is_left = (rows.outcome == "unanswered") & (rows.next_broker != rows.broker).coalesce(False)
+    is_left &= rows.access != "metadata"
+    is_refused = rows.error.isin(OF_LEADERSHIP).coalesce(False)
+    # What an incremental fetch leaves out of its answer has no error and nothing new.
+    is_unmentioned = rows.error_code.isnull() & (rows.exchange_code.coalesce(0) == 0)
+    is_ok = (rows.outcome == "answered") & ((rows.error_code == 0) | is_unmentioned)
+    is_failure = is_refused | is_left
+    return rows.select(
+        "exchange_id", *PLACE, *CLIENT, "broker",
+        is_failure=is_failure,
+        is_ok=is_ok.coalesce(False),
+        cause=is_left.ifelse(UNANSWERED, rows.error),
+        at=is_left.ifelse(rows.request_start, rows.response_start),
+        # A fetch was accepted when it began to wait.
+        at_ns=ibis.cases(
+            (is_left, rows.request_start_ns),
+            (is_failure, rows.response_start_ns),
+            else_=rows.response_start_ns - rows.wait_ns.coalesce(0),
+        ),
+        packet=is_left.ifelse(rows.request_packet, rows.response_packet),
+    )  # fmt: skip
+
+
+def reached(tables: Tables) -> "ir.Table":
+    """Partitions of the exchanges that need the leader, or name it."""
+    import ibis
+
+    exchanges = tables["exchanges"]
+    exchanges = exchanges.filter(exchanges.api.isin(["Produce", "Fetch", "Metadata"]))
+    is_follower = exchanges.client_id.re_search(FOLLOWER).coalesce(False)
+    exchanges = exchanges.mutate(
+        exchange_code=exchanges.error_code,
+        access=ibis.cases(
+            (exchanges.api == "Produce", "produce"),
+            (exchanges.api == "Metadata", "metadata"),
+            (is_follower, "replicate"),
+            else_="fetch",
+        ),
+    )
+    exchanges = with_ends(tables, exchanges).select(
+        "exchange_id", "access", "client_id", "client_ip", "broker", "outcome", "exchange_code",
+        "wait_ns", "request_start", "request_start_ns", "response_start", "response_start_ns",
+        "request_packet", "response_packet",
+    )  # fmt: skip
+    partitions = tables["partitions"]
+    partitions = partitions.select(
+        "exchange_id", "partition", "error_code", "error",
+        topic=partitions.topic.coalesce(partitions.topic_id),
+    )  # fmt: skip
+    return partitions.inner_join(exchanges, "exchange_id")
+
+
+QUESTION: Final = Question(
+    "failovers",
+    "Which partitions could not be written or read, for how long, and who led before and after?",
+    ("connections", "exchanges", "partitions"),
+    COLUMNS,
+    failovers,
+    (QUIET,),
+    (
+        "kdissect failovers broker.pcap",
+        "kdissect failovers broker.pcap --where \"client_id not like 'broker-%'\"",
+    ),
+)

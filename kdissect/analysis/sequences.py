@@ -1,0 +1,98 @@
+"""Sequences: what idempotent producers numbered, and where numbers repeat, lack or go back."""
+
+from typing import TYPE_CHECKING, Final
+
+from kdissect.analysis.attempts import chained
+from kdissect.analysis.question import Question, Tables
+from kdissect.tables.schemas import INT16, INT32, INT64, TEXT, TIME, Column
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+OF_PRODUCER: Final = ("producer_id", "producer_epoch", "topic", "partition")
+OUT_OF_ORDER: Final = 45
+DUPLICATE: Final = 46
+# Numbers begin again at 0 behind 2^31-1; a hole of half of that is the turn, not a loss.
+LARGEST_HOLE: Final = 1 << 30
+COLUMNS: Final = (
+    Column("client_id", TEXT, "", "client id of the producer"),
+    Column("transactional_id", TEXT, "", "its transactional id"),
+    Column("producer_id", INT64, "", "producer id"),
+    Column("producer_epoch", INT16, "", "its epoch"),
+    Column("topic", TEXT, "", "topic, or its id"),
+    Column("partition", INT32, "", "partition"),
+    Column("batches", INT64, "", "batches, by their first sequence number"),
+    Column("records", INT64, "", "records of those"),
+    Column("repeated", INT64, "", "tries of a batch after its first"),
+    Column("reordered", INT64, "", "batches first sent after one with a larger number"),
+    Column("missing", INT64, "", "numbers between the first and the last that were not seen"),
+    Column("out_of_order_errors", INT64, "", "OUT_OF_ORDER_SEQUENCE_NUMBER answers"),
+    Column("duplicate_errors", INT64, "", "DUPLICATE_SEQUENCE_NUMBER answers"),
+    Column("first_sequence", INT32, "", "smallest number"),
+    Column("last_sequence", INT32, "", "number of the last record"),
+    Column("first_sent", TIME, "", "first batch"),
+    Column("last_sent", TIME, "", "last try of the last batch"),
+)  # fmt: skip
+
+
+def sequences(tables: Tables) -> "ir.Table":
+    """Producer ids by epoch and partition, those with something odd first."""
+    import ibis
+
+    rows = numbered(tables)
+    found = rows.group_by(*OF_PRODUCER).aggregate(
+        client_id=rows.client_id.max(),
+        transactional_id=rows.transactional_id.max(),
+        batches=rows.count(),
+        records=rows.records.sum(),
+        repeated=(rows.tries - 1).sum(),
+        reordered=rows.is_late.cast("int64").sum(),
+        missing=rows.missing.sum(),
+        out_of_order_errors=rows.out_of_order_errors.sum(),
+        duplicate_errors=rows.duplicate_errors.sum(),
+        first_sequence=rows.base_sequence.min(),
+        last_sequence=(rows.base_sequence + rows.records).max() - 1,
+        first_sent=rows.first_sent.min(),
+        last_sent=rows.last_sent.max(),
+    )
+    odd = ("out_of_order_errors", "missing", "reordered", "duplicate_errors", "repeated")
+    found = found.order_by([*[ibis.desc(name) for name in odd], *OF_PRODUCER])
+    return found.select(*[column.name for column in COLUMNS])
+
+
+def numbered(tables: Tables) -> "ir.Table":
+    """Batches with sequence numbers: how often sent, and what lacks before each (`missing`)."""
+    import ibis
+
+    rows = chained(tables)
+    rows = rows.filter(rows.producer_id.notnull() & (rows.base_sequence >= 0))
+    rows = rows.group_by(*OF_PRODUCER, "base_sequence").aggregate(
+        client_id=rows.client_id.max(),
+        transactional_id=rows.transactional_id.max(),
+        exchange_id=rows.exchange_id.min(),
+        tries=rows.count(),
+        records=rows.record_count.max(),
+        out_of_order_errors=(rows.error_code == OUT_OF_ORDER).cast("int64").sum(),
+        duplicate_errors=(rows.error_code == DUPLICATE).cast("int64").sum(),
+        first_sent=rows.request_start.min(),
+        last_sent=rows.request_start.max(),
+    )
+    by_number = ibis.window(group_by=OF_PRODUCER, order_by="base_sequence")
+    expected = (rows.base_sequence + rows.records).lag().over(by_number)
+    before = ibis.window(group_by=OF_PRODUCER, order_by="exchange_id", preceding=(None, 1))
+    hole = (rows.base_sequence - expected).coalesce(0)
+    return rows.mutate(
+        missing=((hole > 0) & (hole < LARGEST_HOLE)).ifelse(hole, 0),
+        is_late=(rows.base_sequence < rows.base_sequence.max().over(before)).coalesce(False),
+    )
+
+
+QUESTION: Final = Question(
+    "sequences",
+    "Where do the sequence numbers of idempotent producers repeat, lack or go back?",
+    ("connections", "exchanges", "partitions", "batches"),
+    COLUMNS,
+    sequences,
+    (),
+    ("kdissect sequences broker.pcap",),
+)

@@ -1,0 +1,180 @@
+"""Transactions: open, long, aborted, taken over, hanging.
+
+One of a transactional id begins with the first request that adds to it and ends with EndTxn, or
+with an InitProducerId of the same id, after which the coordinator aborts it. How EndTxn ended it is
+in its request and not in the tables; what read_committed consumers were told of its batches is.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from kdissect.analysis.attempts import sent_batches
+from kdissect.analysis.dimensions import SECOND_NS, with_ends
+from kdissect.analysis.question import DURATION, Option, Question, Tables
+from kdissect.tables.schemas import INT16, INT64, TEXT, TIME, Column
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+ADDING: Final = ("AddPartitionsToTxn", "AddOffsetsToTxn", "Produce", "TxnOffsetCommit")
+END: Final = "EndTxn"
+TAKE_OVER: Final = "InitProducerId"
+# The answer to a producer that takes over while the coordinator aborts what it found open.
+CONCURRENT_TRANSACTIONS: Final = 51
+OF_TRANSACTION: Final = ("transactional_id", "number")
+OUTCOMES: Final = ("hanging", "open", "refused", "taken over", "aborted", "ended", "committed")
+
+TIMEOUT: Final = Option(
+    "timeout", DURATION, 60 * SECOND_NS,
+    "Open without a request for this long is hanging; like transaction.timeout.ms.",
+)  # fmt: skip
+COLUMNS: Final = (
+    Column("transactional_id", TEXT, "", "transactional id"),
+    Column("client_id", TEXT, "", "client id of the producer"),
+    Column("started", TIME, "", "first request that adds to it"),
+    Column("outcome", TEXT, "", "hanging, open, taken over, aborted, committed, ended or refused"),
+    Column("duration_ns", INT64, "ns", "until the answer that ends it, or the capture's end"),
+    Column("idle_ns", INT64, "ns", "of open ones: since its last request"),
+    Column("ended_by", TEXT, "", "client id of who ended it"),
+    Column("partitions", INT64, "", "topic-partitions written to"),
+    Column("batches", INT64, "", "batches"),
+    Column("records", INT64, "", "records of those"),
+    Column("group_id", TEXT, "", "group whose offsets it commits"),
+    Column("errors", INT64, "", "answers with errors"),
+    Column("last_error", TEXT, "", "the last of those"),
+    Column("producer_id", INT64, "", "producer id; null without batches"),
+    Column("producer_epoch", INT16, "", "its epoch"),
+    Column("client_ip", TEXT, "", "address of the client"),
+    Column("first_packet", INT64, "", "frame number of the first request"),
+    Column("last_packet", INT64, "", "frame number of the last request"),
+)  # fmt: skip
+
+
+def transactions(tables: Tables, timeout: int = TIMEOUT.default) -> "ir.Table":
+    """Transactions, those that did not end first, then the longest."""
+    import ibis
+
+    rows = steps(tables)
+    found = summed(rows).left_join(written(tables, rows), OF_TRANSACTION)
+    found = found.drop(*[f"{name}_right" for name in OF_TRANSACTION])
+    ends = tables["exchanges"].aggregate(capture_end_ns=tables["exchanges"].request_start_ns.max())
+    found = found.cross_join(ends)
+    is_open = found.closer.isnull()
+    found = found.mutate(
+        outcome=outcome_of(found, timeout),
+        duration_ns=found.closed_ns.coalesce(found.capture_end_ns) - found.started_ns,
+        idle_ns=is_open.ifelse(found.capture_end_ns - found.last_ns, None),
+    )
+    severity = found.outcome.cases(*[(name, place) for place, name in enumerate(OUTCOMES)])
+    is_closed = (severity > OUTCOMES.index("open")).cast("int8")
+    order = [is_closed, is_open.ifelse(severity, 0), ibis.desc("duration_ns"), "started"]
+    return found.order_by(order).select(*[column.name for column in COLUMNS])
+
+
+def outcome_of(rows: "ir.Table", timeout_ns: int) -> "ir.StringValue":
+    """One of `OUTCOMES`."""
+    import ibis
+
+    return ibis.cases(
+        (rows.closer == TAKE_OVER, "taken over"),
+        (rows.aborted.coalesce(0) > 0, "aborted"),
+        (rows.committed.coalesce(0) > 0, "committed"),
+        (rows.closer == END, "ended"),
+        (rows.went_well == 0, "refused"),
+        (rows.capture_end_ns - rows.last_ns > timeout_ns, "hanging"),
+        else_="open",
+    )
+
+
+def summed(rows: "ir.Table") -> "ir.Table":
+    """A row for each transaction: what its requests say."""
+    at = rows.exchange_id
+    found = rows.group_by(*OF_TRANSACTION).aggregate(
+        client_id=rows.client_id.argmin(at, where=rows.adds),
+        client_ip=rows.client_ip.argmin(at, where=rows.adds),
+        started=rows.request_start.min(where=rows.adds),
+        started_ns=rows.request_start_ns.min(where=rows.adds),
+        last_ns=rows.request_start_ns.max(),
+        went_well=(rows.adds & rows.is_ok).cast("int64").sum(),
+        closer=rows.api.max(where=rows.closes),
+        closed_ns=rows.response_start_ns.max(where=rows.closes),
+        ended_by=rows.client_id.max(where=rows.closes),
+        group_id=rows.group_id.max(),
+        errors=rows.has_error.cast("int64").sum(),
+        last_error=rows.error.argmax(at, where=rows.has_error),
+        first_packet=rows.request_packet.min(where=rows.adds),
+        last_packet=rows.request_packet.max(),
+    )
+    return found.filter(found.started.notnull())
+
+
+def steps(tables: Tables) -> "ir.Table":
+    """Requests of transactional ids, with the `number` of the transaction that each belongs to."""
+    import ibis
+
+    rows = with_ends(tables, tables["exchanges"])
+    rows = rows.filter(rows.transactional_id != "", rows.api.isin([*ADDING, END, TAKE_OVER]))
+    code = rows.error_code.coalesce(0)
+    is_ok = (rows.outcome == "answered") & (code == 0)
+    is_taking = (rows.api == TAKE_OVER) & (is_ok | (code == CONCURRENT_TRANSACTIONS))
+    rows = rows.mutate(
+        adds=rows.api.isin(ADDING),
+        is_ok=is_ok,
+        has_error=code != 0,
+        closes=((rows.api == END) & is_ok) | is_taking,
+    )
+    before = ibis.window(group_by="transactional_id", order_by="exchange_id", preceding=(None, 1))
+    return rows.mutate(number=rows.closes.cast("int64").sum().over(before).coalesce(0))
+
+
+def written(tables: Tables, rows: "ir.Table") -> "ir.Table":
+    """Of each transaction: what it wrote, and what consumers were told of that."""
+    produced = rows.filter(rows.api == "Produce").select("exchange_id", *OF_TRANSACTION)
+    batches = sent_batches(tables).inner_join(produced, "exchange_id")
+    partitions = tables["partitions"]
+    partitions = partitions.select(
+        "exchange_id", "partition", "base_offset", "record_count",
+        topic=partitions.topic.coalesce(partitions.topic_id),
+    )  # fmt: skip
+    batches = batches.inner_join(partitions, ["exchange_id", "topic", "partition"])
+    # A batch that was sent again is one all the same.
+    batches = batches.group_by(
+        *OF_TRANSACTION, "topic", "partition", "producer_id", "producer_epoch", "base_sequence"
+    ).aggregate(record_count=batches.record_count.max(), base_offset=batches.base_offset.max())
+    told = batches.left_join(told_of(tables), ["topic", "partition", "producer_id", "base_offset"])
+    place = told.topic + ":" + told.partition.cast("string")
+    return told.group_by(*OF_TRANSACTION).aggregate(
+        producer_id=told.producer_id.max(),
+        producer_epoch=told.producer_epoch.max(),
+        partitions=place.nunique(),
+        batches=told.count(),
+        records=told.record_count.sum(),
+        aborted=(told.was_aborted == 1).cast("int64").sum(),
+        committed=(told.was_aborted == 0).cast("int64").sum(),
+    )
+
+
+def told_of(tables: Tables) -> "ir.Table":
+    """Batches of transactions in fetches of read_committed consumers: aborted or not."""
+    batches = tables["batches"]
+    known = batches.is_aborted.notnull() & batches.is_transactional & ~batches.is_control
+    exchanges = tables["exchanges"]
+    fetches = exchanges.filter(exchanges.api == "Fetch").select("exchange_id")
+    batches = batches.filter(known).inner_join(fetches, "exchange_id")
+    batches = batches.mutate(topic=batches.topic.coalesce(batches.topic_id))
+    return batches.group_by("topic", "partition", "producer_id", "base_offset").aggregate(
+        was_aborted=batches.is_aborted.cast("int8").max()
+    )
+
+
+QUESTION: Final = Question(
+    "transactions",
+    "Which transactions are open, hang, take long or were aborted?",
+    ("connections", "exchanges", "partitions", "batches"),
+    COLUMNS,
+    transactions,
+    (TIMEOUT,),
+    (
+        "kdissect transactions broker.pcap",
+        "kdissect transactions broker.pcap --timeout 10s --limit 20",
+    ),
+)
