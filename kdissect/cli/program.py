@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "summary": "summary",
     "latency": ANALYSES,
     "slowest": ANALYSES,
+    "rebalances": ANALYSES,
     "dissect": "dissect",
     "show": "show",
     "table": "table",
