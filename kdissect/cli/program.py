@@ -27,6 +27,8 @@ COMMANDS: Final = {
     "latency": ANALYSES,
     "slowest": ANALYSES,
     "rebalances": ANALYSES,
+    "lag": ANALYSES,
+    "end-to-end": ANALYSES,
     "dissect": "dissect",
     "show": "show",
     "table": "table",
