@@ -38,6 +38,8 @@ COLUMNS: Final = (
     Column("since", TEXT, "", "what lag_ns is by: produce (seen), batch time (producer's clock)"),
 )  # fmt: skip
 ROW: Final = ("group_id", *PARTITION)
+BY_FETCH: Final = "fetch"
+BY_PRODUCE: Final = "produce"
 COMMITS: Final = ("OffsetCommit", "TxnOffsetCommit", "OffsetFetch")
 LATEST: Final = Option("latest", FLAG, False, "Only how it stood at last, the largest lag first.")
 
@@ -72,12 +74,12 @@ def observed(tables: Tables, window: int) -> "ir.Table":
     of_groups = of_groups.mutate(end_offset=ibis.null("int64"), end_by=ibis.null("string"))
     rows = of_groups.select(of_ends.columns).union(of_ends)
     rows = rows.mutate(window=window_of(rows.at_ns, window))
-    is_end, is_commit = rows.end_offset.notnull(), rows.committed_offset.notnull()
-    is_fetch, is_client = rows.fetch_offset.notnull(), rows.client_id.notnull()
+    is_commit, is_fetch = rows.committed_offset.notnull(), rows.fetch_offset.notnull()
+    is_client = rows.client_id.notnull()
     return rows.group_by([*ROW, "window"]).aggregate(
         last_ns=rows.at_ns.max(),
-        end_offset=rows.end_offset.max(),
-        end_by=rows.end_by.argmax(rows.end_offset, where=is_end),
+        fetched_end=(rows.end_by == BY_FETCH).ifelse(rows.end_offset, None).max(),
+        produced_end=(rows.end_by == BY_PRODUCE).ifelse(rows.end_offset, None).max(),
         committed_offset=rows.committed_offset.argmax(rows.at_ns, where=is_commit),
         committed_by=rows.committed_by.argmax(rows.at_ns, where=is_commit),
         fetch_offset=rows.fetch_offset.argmax(rows.at_ns, where=is_fetch),
@@ -144,14 +146,14 @@ def partition_ends(tables: Tables) -> "ir.Table":
     answered = exchanges.select("exchange_id", at_ns="response_end_ns")
     told = parts.filter(parts.high_watermark >= 0).inner_join(answered, "exchange_id")
     marks = told.select(
-        *PARTITION, "at_ns", end_offset=told.high_watermark, end_by=ibis.literal("fetch")
+        *PARTITION, "at_ns", end_offset=told.high_watermark, end_by=ibis.literal(BY_FETCH)
     )
     given = produced(tables)
     ends = given.select(
         *PARTITION,
         at_ns=given.answered_ns,
         end_offset=given.last_offset + 1,
-        end_by=ibis.literal("produce"),
+        end_by=ibis.literal(BY_PRODUCE),
     )
     return marks.union(ends)
 
@@ -160,15 +162,13 @@ def carried(rows: "ir.Table") -> "ir.Table":
     """Windows with what stood before them where nothing was heard, and the differences."""
     own: dict[str, Any] = {"group_by": ROW, "order_by": "window", "rows": (None, 0)}
     rows = rows.mutate(
-        ends=rows.end_offset.max().over(**own),
+        fetched_end=rows.fetched_end.max().over(**own),
+        produced_end=rows.produced_end.max().over(**own),
         **{f"{name}_heard": rows[name].count().over(**own) for name in OF_GROUPS},
     )
-    # The same end seen again is still that of who said it first.
     rows = rows.mutate(
         {name: rows[name].max().over(group_by=[*ROW, f"{name}_heard"]) for name in OF_GROUPS}
     )
-    said = (rows.end_offset == rows.ends).ifelse(rows.end_by, None)
-    rows = rows.mutate(end_by=said.max().over(group_by=[*ROW, "ends"]))
     return with_differences(rows)
 
 
@@ -176,8 +176,15 @@ def with_differences(rows: "ir.Table") -> "ir.Table":
     """Windows with lags; what was committed or fetched there is, so it ends not before that."""
     import ibis
 
-    reached = ibis.greatest(rows.ends, rows.committed_offset, rows.fetch_offset)
-    rows = rows.mutate(end_offset=rows.ends.notnull().ifelse(reached, None))
+    ends = [rows.fetched_end, rows.produced_end]
+    end, is_fetched = ibis.greatest(*ends), rows.fetched_end >= rows.produced_end.coalesce(0)
+    reached = ibis.greatest(*ends, rows.committed_offset, rows.fetch_offset)
+    rows = rows.mutate(
+        end_offset=end.notnull().ifelse(reached, None),
+        end_by=ibis.cases(
+            (is_fetched.fill_null(False), BY_FETCH), (rows.produced_end.notnull(), BY_PRODUCE)
+        ),
+    )
     return rows.mutate(
         lag=rows.end_offset - rows.committed_offset,
         undelivered=rows.end_offset - rows.fetch_offset,
