@@ -50,9 +50,14 @@ def consumer_fetches(tables: Tables) -> "ir.Table":
     return with_group(tables, fetches)
 
 
+def named(rows: "ir.Table") -> "ir.Table":
+    """Rows with the topic's id where nothing says its name."""
+    return rows.mutate(topic=rows.topic.coalesce(rows.topic_id))
+
+
 def produced(tables: Tables) -> "ir.Table":
     """Runs of offsets that a broker gave: first_offset to last_offset, when sent, when answered."""
-    parts, exchanges = tables["partitions"], tables["exchanges"]
+    parts, exchanges = named(tables["partitions"]), tables["exchanges"]
     sent = exchanges.filter(exchanges.api == "Produce").select(
         "exchange_id",
         sent_ns="request_start_ns",
@@ -73,7 +78,7 @@ def produced(tables: Tables) -> "ir.Table":
 
 def fetched(tables: Tables) -> "ir.Table":
     """Batches in answers to fetches of anybody, with their offsets and their first timestamp."""
-    batches, exchanges = tables["batches"], tables["exchanges"]
+    batches, exchanges = named(tables["batches"]), tables["exchanges"]
     fetches = exchanges.filter(exchanges.api.isin(FETCHES)).select("exchange_id")
     rows = batches.filter(~batches.is_control.fill_null(False)).inner_join(fetches, "exchange_id")
     # A record batch of unset times has those before 1970.

@@ -14,6 +14,7 @@ from kdissect.analysis.consumption import (
     PRODUCE,
     consumer_fetches,
     fetched,
+    named,
     produced,
     with_run,
 )
@@ -97,7 +98,7 @@ def deliveries(tables: Tables) -> "ir.Table":
         )
     )
     asked = (
-        tables["partitions"]
+        named(tables["partitions"])
         .select("exchange_id", *PARTITION)
         .inner_join(fetches.select("exchange_id", "reader", "request_start_ns"), "exchange_id")
     )

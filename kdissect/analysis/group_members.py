@@ -34,7 +34,8 @@ def participations(events: "ir.Table") -> "ir.Table":
     # Nobody is assigned anything for them.
     events = events.filter((events.event != "leave") | (events.said.fill_null(0) != STATIC_LEAVE))
     is_settled = events.is_ok & events.event.isin(SETTLED)
-    is_end = is_settled & (events.event != "subscribe")
+    is_end = is_settled & events.event.isin(["sync", "assign", "join", "owned", "epoch"])
+    is_end &= (events.kind != "classic") | (events.event == "sync")
     # In a classic group it is the leader who assigns.
     is_own = (events.kind != "classic") | (events.event != "assign")
     members = events.group_by([*REBALANCE, "owner"]).aggregate(
@@ -95,7 +96,9 @@ def with_triggers(events: "ir.Table") -> "ir.Table":
             (is_leave, said.coalesce("leave")),
             (events.is_new, "join"),
             (events.event == "subscribe", "subscription change"),
-            (events.event == "join", said),
+            (is_join & (events.kind == "classic"), said),
+            # Fenced, it comes anew with the same id.
+            (is_join & events.is_ok, "join"),
         )
     )
 

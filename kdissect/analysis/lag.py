@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kdissect.analysis.consumption import (
     PARTITION,
     consumer_fetches,
+    named,
     produced,
     with_group,
     with_made,
@@ -102,7 +103,7 @@ def commits(tables: Tables) -> "ir.Table":
     exchanges = tables["exchanges"]
     asked = with_group(tables, exchanges.filter(exchanges.api.isin(COMMITS)))
     asked = asked.select("exchange_id", "api", "client_id", "response_end_ns", "group")
-    parts = tables["partitions"]
+    parts = named(tables["partitions"])
     parts = parts.filter(parts.committed_offset >= 0, parts.error.isnull())
     rows = parts.inner_join(asked, "exchange_id")
     return rows.filter(rows.response_end_ns.notnull()).select(
@@ -121,7 +122,7 @@ def positions(tables: Tables) -> "ir.Table":
     fetches = consumer_fetches(tables).select(
         "exchange_id", "client_id", "request_start_ns", "group"
     )
-    parts = tables["partitions"]
+    parts = named(tables["partitions"])
     rows = parts.filter(parts.fetch_offset >= 0).inner_join(fetches, "exchange_id")
     return rows.select(
         "topic", "partition", "fetch_offset", "client_id",
@@ -142,7 +143,7 @@ def partition_ends(tables: Tables) -> "ir.Table":
     """Ends of partitions: high watermarks that any fetch was told, and offsets that were given."""
     import ibis
 
-    parts, exchanges = tables["partitions"], tables["exchanges"]
+    parts, exchanges = named(tables["partitions"]), tables["exchanges"]
     answered = exchanges.select("exchange_id", at_ns="response_end_ns")
     told = parts.filter(parts.high_watermark >= 0).inner_join(answered, "exchange_id")
     marks = told.select(

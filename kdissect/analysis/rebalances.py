@@ -26,7 +26,10 @@ COLUMNS: Final = (
     Column("end", TIME, "", "the last member had its assignment; null: none had"),
     Column("duration_ns", INT64, "ns", "end - start"),
     Column("stopped_ns", INT64, "ns", "longest time that a partition was nobody's, up to the end"),
-    Column("outcome", TEXT, "", "complete, emptied (nobody is left), open (no assignment seen)"),
+    Column(
+        "outcome", TEXT, "",
+        "complete; emptied: nobody is left; interrupted: the next came first; open: no end seen",
+    ),
     Column(
         "cause", TEXT, "",
         "join, leave, removed (by an administrator), max poll exceeded, session timeout, static "
@@ -152,6 +155,7 @@ def with_history(turns: "ir.Table") -> "ir.Table":
     known = turns.mutate(
         seen=ibis.ifelse(is_return, 0, turns.joined - turns.gone).sum().over(**upto),
         is_nobody=turns.is_emptied | turns.generation.isnull(),
+        is_followed=turns.turn.lead().over(**own).notnull(),
     )
     counted = known.mutate(
         counted=ibis.cases(
@@ -191,7 +195,12 @@ def ended(rows: "ir.Table") -> "ir.Table":
     is_emptied = rows.is_emptied | (rows.generation.isnull() & (rows.members == 0))
     end_ns = rows.is_nobody.ifelse(None, rows.end_ns)
     return rows.mutate(
-        outcome=ibis.cases((is_emptied, "emptied"), (end_ns.isnull(), "open"), else_="complete"),
+        outcome=ibis.cases(
+            (is_emptied, "emptied"),
+            (end_ns.notnull(), "complete"),
+            (rows.is_followed, "interrupted"),
+            else_="open",
+        ),
         generation=is_emptied.ifelse(None, rows.generation),
         end_ns=end_ns,
         duration_ns=end_ns - rows.start_ns,

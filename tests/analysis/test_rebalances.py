@@ -14,7 +14,12 @@ from tests.analysis.made_tables import MS, SECOND, START, Row, asked, connection
 
 JOIN, SYNC, BEAT, LEAVE = "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"
 NEW = "ConsumerGroupHeartbeat"
-ERRORS = {"REBALANCE_IN_PROGRESS": 27, "UNKNOWN_MEMBER_ID": 25, "MEMBER_ID_REQUIRED": 79}
+ERRORS = {
+    "REBALANCE_IN_PROGRESS": 27,
+    "UNKNOWN_MEMBER_ID": 25,
+    "MEMBER_ID_REQUIRED": 79,
+    "FENCED_MEMBER_EPOCH": 110,
+}
 
 
 class Story:
@@ -117,7 +122,7 @@ def test_a_member_that_comes_back_after_its_time_out_joins(tmp_path: Path) -> No
     assert chosen(rows, "generation", "cause", "client_id", "lost", "outcome") == [
         (1, "join", "ann", None, "complete"),
         (2, "session timeout", "bob", 1, "complete"),
-        (3, "join", "bob", None, "complete"),
+        (3, "join", "bob", None, "open"),
     ]
 
 
@@ -169,6 +174,53 @@ def test_a_static_member_comes_back_without_a_rebalance(tmp_path: Path) -> None:
     assert chosen(rows, *columns) == [
         (None, 1, "join", 1, 1, None),
         (1, 1, "static restart", 1, 0, 5_101 * MS),
+    ]
+
+
+def test_a_static_member_of_the_new_protocol_comes_back_to_what_is_its_own(tmp_path: Path) -> None:
+    story = Story()
+    for at_s, member in ((1, "d-1"), (12, "d-2")):
+        static = {"group_instance_id": "desk", "member_id": member}
+        story.tell(at_s, "ann", NEW, "join", generation=1, assignment="t:0", **static)
+        story.tell(at_s + 9, "ann", NEW, "leave", generation=-2, **static)
+    rows = story.rows(tmp_path)
+    assert chosen(rows, "generation", "cause", "members", "gone", "stopped_ns") == [
+        (1, "join", 1, 0, None),
+        (1, "static restart", 1, 0, 2_001 * MS),
+    ]
+
+
+def test_a_rebalance_that_another_overtakes_is_interrupted(tmp_path: Path) -> None:
+    story = Story().generation(1, 1, ann="t:0,1")
+    story.tell(5, "ann", JOIN, "join", generation=2, protocol="range")
+    story.tell(5.1, "ann", SYNC, "sync", generation=2, error="REBALANCE_IN_PROGRESS")
+    story.generation(5.5, 3, ann="t:0,1")
+    rows = story.rows(tmp_path)
+    assert chosen(rows, "generation", "outcome", "duration_ns", "stopped_ns") == [
+        (1, "complete", 10 * MS, None),
+        (2, "interrupted", None, None),
+        (3, "complete", 410 * MS, 510 * MS),
+    ]
+
+
+def test_a_capture_that_ends_in_a_rebalance_leaves_it_open(tmp_path: Path) -> None:
+    story = Story().generation(1, 1, ann="t:0", bob="t:1")
+    story.tell(5, "ann", BEAT, "heartbeat", generation=1, error="REBALANCE_IN_PROGRESS")
+    story.tell(6, "bob", LEAVE, "leave", reason="the consumer is being closed")
+    *_, row = story.rows(tmp_path)
+    assert chosen([row], "generation", "outcome", "cause", "members", "end") == [
+        (None, "open", "leave", 1, None)
+    ]
+
+
+def test_a_member_that_is_fenced_joins_anew_with_its_id(tmp_path: Path) -> None:
+    story = Story().tell(1, "ann", NEW, "join", generation=1, assignment="t:0")
+    story.tell(90, "ann", NEW, "heartbeat", generation=1, error="FENCED_MEMBER_EPOCH")
+    story.tell(90.1, "ann", NEW, "join", generation=3, assignment="t:0")
+    rows = story.rows(tmp_path)
+    assert chosen(rows, "generation", "cause", "client_id", "members", "joined") == [
+        (1, "join", "ann", 1, 1),
+        (3, "join", "ann", 1, 0),
     ]
 
 
