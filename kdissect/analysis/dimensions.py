@@ -111,4 +111,7 @@ def window_of(time_ns: "ir.IntegerColumn", window_ns: int) -> "ir.TimestampColum
     """The start of the time window in which a time is; windows have whole milliseconds."""
     window_ms = max(1, window_ns // MS)
     time_ms = (time_ns // MS).cast("int64")
-    return (time_ms - time_ms % window_ms).as_timestamp("ms").cast("timestamp('UTC', 6)")
+    start_ms = time_ms - time_ms % window_ms
+    # Spark makes times of whole seconds alone.
+    second = (start_ms // 1000).cast("int64").as_timestamp("s")
+    return (second + (start_ms % 1000).as_interval("ms")).cast("timestamp('UTC', 6)")

@@ -5,9 +5,12 @@ from typing import Final
 from kdissect.analysis import (
     commits,
     delivery,
+    end_to_end,
     errors,
     failovers,
+    lag,
     latency,
+    rebalances,
     retries,
     sequences,
     slowest,
@@ -25,6 +28,9 @@ MODULES: Final = (
     sequences,
     transactions,
     commits,
+    rebalances,
+    lag,
+    end_to_end,
 )
 QUESTIONS: Final[dict[str, Question]] = {
     module.QUESTION.name: module.QUESTION for module in MODULES

@@ -1,0 +1,139 @@
+"""What was produced, and what consumers fetched of it: offsets and times by topic and partition.
+
+A Fetch does not say its group. It is that of the exchanges which do, of the same connection, else
+of the same address and client id; null when those name none, or more than one. Fetches of
+followers are told by the client ids that Kafka's brokers give themselves.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from kdissect.analysis.question import Tables
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+# APIs by which only members of a group and those who commit for it name it.
+OF_MEMBERS: Final = (
+    "JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "TxnOffsetCommit",
+    "ConsumerGroupHeartbeat", "StreamsGroupHeartbeat", "ShareGroupHeartbeat", "ShareFetch",
+)  # fmt: skip
+FETCHES: Final = ("Fetch", "ShareFetch")
+# broker-1-fetcher-0 since 0.9, ReplicaFetcherThread-0-1 in 0.8, raft-client-1 of controllers.
+FOLLOWER: Final = r"^(broker-[0-9]+-fetcher-[0-9]+|ReplicaFetcherThread-.*|raft-client-[0-9]+)$"
+PARTITION: Final = ("topic", "partition")
+PRODUCE: Final = "produce"
+BATCH_TIME: Final = "batch time"
+
+
+def with_group(tables: Tables, exchanges: "ir.Table") -> "ir.Table":
+    """Exchanges with `client_ip` and `group`."""
+    ends = tables["connections"].select("connection_id", "client_ip")
+    placed = exchanges.left_join(ends, "connection_id").drop("connection_id_right")
+    known = tables["exchanges"].left_join(ends, "connection_id").drop("connection_id_right")
+    known = known.filter(known.api.isin(OF_MEMBERS), known.group_id.notnull())
+    found = placed
+    for name, keys in (("own", ["connection_id"]), ("near", ["client_ip", "client_id"])):
+        groups = known.group_by(keys).aggregate(
+            count=known.group_id.nunique(), only=known.group_id.min()
+        )
+        one = groups.filter(groups["count"] == 1).select(*keys, **{name: groups.only})
+        found = found.left_join(one, keys).drop(*[f"{key}_right" for key in keys])
+    return found.mutate(group=found.group_id.coalesce(found.own, found.near)).drop("own", "near")
+
+
+def consumer_fetches(tables: Tables) -> "ir.Table":
+    """The answered fetches of those who are no brokers, with their group."""
+    exchanges = tables["exchanges"]
+    is_follower = exchanges.client_id.re_search(FOLLOWER).fill_null(False)
+    fetches = exchanges.filter(exchanges.api.isin(FETCHES), ~is_follower)
+    return with_group(tables, fetches)
+
+
+def named(rows: "ir.Table") -> "ir.Table":
+    """Rows with the topic's id where nothing says its name."""
+    return rows.mutate(topic=rows.topic.coalesce(rows.topic_id))
+
+
+def produced(tables: Tables) -> "ir.Table":
+    """Runs of offsets that a broker gave: first_offset to last_offset, when sent, when answered."""
+    parts, exchanges = named(tables["partitions"]), tables["exchanges"]
+    sent = exchanges.filter(exchanges.api == "Produce").select(
+        "exchange_id",
+        sent_ns="request_start_ns",
+        answered_ns="response_end_ns",
+        producer="client_id",
+    )
+    given = parts.filter(parts.base_offset >= 0, parts.error.isnull()).inner_join(
+        sent, "exchange_id"
+    )
+    # Of messages in a wrapper nobody says how many they are before they are unpacked.
+    count = given.record_count.coalesce(1)
+    return given.select(
+        "topic", "partition", "sent_ns", "answered_ns", "producer",
+        first_offset=given.base_offset,
+        last_offset=given.base_offset + (count > 0).ifelse(count, 1) - 1,
+    )  # fmt: skip
+
+
+def fetched(tables: Tables) -> "ir.Table":
+    """Batches in answers to fetches of anybody, with their offsets and their first timestamp."""
+    batches, exchanges = named(tables["batches"]), tables["exchanges"]
+    fetches = exchanges.filter(exchanges.api.isin(FETCHES)).select("exchange_id")
+    rows = batches.filter(~batches.is_control.fill_null(False)).inner_join(fetches, "exchange_id")
+    # A record batch of unset times has those before 1970.
+    time_ns = rows.base_time_ns.coalesce(rows.max_time_ns)
+    return rows.select(
+        "exchange_id", "topic", "partition", "record_count",
+        first_offset="base_offset",
+        last_offset="last_offset",
+        base_ns=(time_ns > 0).ifelse(time_ns, None),
+    )  # fmt: skip
+
+
+def with_run(rows: "ir.Table", offset: str, runs: "ir.Table", columns: Sequence[str]) -> "ir.Table":
+    """Rows with the columns of the run that their offset is in; null when it is in none.
+
+    Sorted and carried on rather than joined by a range, which is each row with each run.
+    """
+    import ibis
+
+    place = [*PARTITION, "at_offset"]
+    runs = runs.group_by([*PARTITION, "first_offset"]).aggregate(
+        **{name: runs[name].max() for name in ("last_offset", *columns)}
+    )
+    starts = runs.select(
+        *PARTITION, "last_offset", *columns, at_offset="first_offset", is_asked=ibis.literal(0)
+    )
+    asked = rows.filter(rows[offset].notnull()).select(*PARTITION, at_offset=offset).distinct()
+    types = starts.schema()
+    asked = asked.mutate(
+        is_asked=ibis.literal(1),
+        **{name: ibis.null(types[name]) for name in ("last_offset", *columns)},
+    )
+    both = starts.union(asked.select(starts.columns))
+    on: dict[str, Any] = {"group_by": PARTITION, "order_by": ["at_offset", "is_asked"]}
+    both = both.mutate(run=(1 - both.is_asked).sum().over(**on, rows=(None, 0)))
+    of_run = [*PARTITION, "run"]
+    both = both.mutate(
+        **{name: both[name].max().over(group_by=of_run) for name in ("last_offset", *columns)}
+    )
+    found = both.filter(both.is_asked == 1, both.at_offset <= both.last_offset)
+    found = found.select(*place, *columns)
+    keys = [*[(name, name) for name in PARTITION], (offset, "at_offset")]
+    same = [rows[own] == found[other] for own, other in keys]
+    joined = rows.left_join(found, same)
+    return joined.drop("at_offset", *[f"{name}_right" for name in PARTITION])
+
+
+def with_made(rows: "ir.Table", offset: str, tables: Tables) -> "ir.Table":
+    """Rows with when the record at their offset was produced, `made_ns`, and by what: `made_by`."""
+    import ibis
+
+    rows = with_run(rows, offset, produced(tables), ["sent_ns"])
+    rows = with_run(rows, offset, fetched(tables), ["base_ns"])
+    # What was seen to be produced is truer than what a producer's clock says.
+    made_by = ibis.cases((rows.sent_ns.notnull(), PRODUCE), (rows.base_ns.notnull(), BATCH_TIME))
+    return rows.mutate(made_ns=rows.sent_ns.coalesce(rows.base_ns), made_by=made_by).drop(
+        "sent_ns", "base_ns"
+    )

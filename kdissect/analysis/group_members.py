@@ -1,0 +1,110 @@
+"""What each member did in each rebalance of its group, and whether that caused it."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from kdissect.analysis.group_events import GROUP, REBALANCE, SETTLED, STATIC_LEAVE
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+TURN: Final = (*REBALANCE, "is_emptied")
+# Of the event that causes a rebalance.
+TRIGGER: Final = ("trigger", "reason", "exchange_id", "request_packet")
+# Who did something.
+WHO: Final = ("client_id", "member_id", "group_instance_id", "connection_id")
+# What Java's clients say (KIP-800), part of the reason → the cause.
+REASONS: Final = {
+    "%poll timeout has expired%": "max poll exceeded",
+    "%removed by an admin%": "removed",
+    "%metadata has changed%": "metadata change",
+    "%subscription has changed%": "subscription change",
+    "%need to revoke partitions%": "cooperative step",
+    "%followup rebalance%": "cooperative step",
+}
+
+
+def participations(events: "ir.Table") -> "ir.Table":
+    """A row for each member in each rebalance; `is_emptied` marks those after which nobody is left.
+
+    `is_new`: was not in the group before. `left_after`: the next that is known of it is that it
+    left. `trigger` is the cause if it is the member's, `trigger_place` when.
+    """
+    events = with_triggers(events)
+    # Nobody is assigned anything for them.
+    events = events.filter((events.event != "leave") | (events.said.fill_null(0) != STATIC_LEAVE))
+    is_settled = events.is_ok & events.event.isin(SETTLED)
+    is_end = is_settled & events.event.isin(["sync", "assign", "join", "owned", "epoch"])
+    is_end &= (events.kind != "classic") | (events.event == "sync")
+    # In a classic group it is the leader who assigns.
+    is_own = (events.kind != "classic") | (events.event != "assign")
+    members = events.group_by([*REBALANCE, "owner"]).aggregate(
+        kind=events.kind.max(),
+        protocol=(events.kind == "classic").ifelse(events.protocol, None).max(),
+        place=events.place.min(),
+        start_ns=events.sent_ns.min(),
+        end_ns=is_end.ifelse(events.answered_ns, None).max(),
+        start=events.sent.min(),
+        end=is_end.ifelse(events.answered, None).max(),
+        is_new=events.is_new.argmin(events.place),
+        is_member=is_settled.max(),
+        is_told=(events.error == "REBALANCE_IN_PROGRESS").fill_null(False).max(),
+        is_gone=events.is_left.max(),
+        left_after=events.leaves_next.argmax(events.place),
+        trigger_place=events.trigger.notnull().ifelse(events.place, None).min(),
+        **{
+            name: events[name].argmin(events.place, where=events.trigger.notnull())
+            for name in TRIGGER
+        },
+        **{
+            f"by_{name}": events[name].argmin(events.place, where=events.trigger.notnull())
+            for name in WHO
+        },
+        **{name: events[name].argmax(events.place, where=is_own) for name in WHO},
+    )
+    goes_on = members.is_member & ~members.is_new
+    staying = goes_on.cast("int32").sum().over(group_by=REBALANCE)
+    is_emptied = members.is_gone & (staying == 0) & members.generation.notnull()
+    return members.mutate(is_emptied=is_emptied)
+
+
+def with_triggers(events: "ir.Table") -> "ir.Table":
+    """Events with `trigger`, the cause that each is, else null."""
+    import ibis
+
+    own: dict[str, Any] = {"group_by": [*GROUP, "owner"], "order_by": "place"}
+    earlier = events.event.lag().over(**own)
+    # Who comes in the first generation that the capture has may have been there before.
+    is_later = events.generation > events.own.min().over(group_by=GROUP)
+    is_known = is_later.fill_null(True) | (events.generation == 1) | (events.kind != "classic")
+    is_knocking = events.error == "MEMBER_ID_REQUIRED"
+    is_fresh = earlier.isnull() | (earlier == "leave")
+    is_join = (events.event == "join") & (events.owner != "")
+    earlier_member = events.member_id.lag().over(**own)
+    is_return = is_join & (earlier_member != events.member_id) & ~is_fresh
+    is_return |= is_join & (events.said.lag().over(**own) == STATIC_LEAVE)
+    events = events.mutate(
+        is_new=(is_fresh & is_join & (is_known | is_knocking.fill_null(False))).fill_null(False),
+        is_return=(is_return & events.group_instance_id.notnull()).fill_null(False),
+        leaves_next=(events.event.lead().over(**own) == "leave").fill_null(False),
+    )
+    said = ibis.cases(*[(events.reason.like(text), cause) for text, cause in REASONS.items()])
+    is_leave = events.is_left & (events.said.fill_null(0) != STATIC_LEAVE)
+    return events.mutate(
+        trigger=ibis.cases(
+            (events.is_return, "static restart"),
+            (is_leave, said.coalesce("leave")),
+            (events.is_new, "join"),
+            (events.event == "subscribe", "subscription change"),
+            (is_join & (events.kind == "classic"), said),
+            # Fenced, it comes anew with the same id.
+            (is_join & events.is_ok, "join"),
+        )
+    )
+
+
+def joined_back(rows: "ir.Table", more: "ir.Table", keys: Sequence[str]) -> "ir.Table":
+    """Rows with the columns that another table has for the same keys, null ones among them."""
+    same = [rows[key].identical_to(more[key]) for key in keys]
+    joined = rows.left_join(more, same)
+    return joined.drop(*[f"{key}_right" for key in keys])

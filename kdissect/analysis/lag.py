@@ -1,0 +1,222 @@
+"""Lag: how far consumer groups are behind the end of what they read, over time."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from kdissect.analysis.consumption import (
+    PARTITION,
+    consumer_fetches,
+    named,
+    produced,
+    with_group,
+    with_made,
+)
+from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, WINDOW, window_of
+from kdissect.analysis.question import FLAG, Option, Question, Tables
+from kdissect.tables.schemas import INT32, INT64, TEXT, TIME, Column
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+COLUMNS: Final = (
+    Column("group_id", TEXT, "", "consumer group"),
+    Column("topic", TEXT, "", "topic"),
+    Column("partition", INT32, "", "partition"),
+    Column("window", TIME, "", "start of the time window; the rest is how it stood at its end"),
+    Column("lag", INT64, "", "records that are not committed: end_offset - committed_offset"),
+    Column("lag_ns", INT64, "ns", "since when the first of them waits; null: not known"),
+    Column("undelivered", INT64, "", "records that no member asked for: end - fetch_offset"),
+    Column("undelivered_ns", INT64, "ns", "since when the first of them waits"),
+    Column("uncommitted", INT64, "", "delivered, not committed: fetch_offset - committed_offset"),
+    Column("end_offset", INT64, "", "end of the partition, the highest that was seen so far"),
+    Column("end_by", TEXT, "", "what said so: fetch (high watermark), produce (a given offset)"),
+    Column("committed_offset", INT64, "", "last committed offset"),
+    Column(
+        "committed_by", TEXT, "",
+        "OffsetCommit, OffsetFetch (somebody read it), TxnOffsetCommit (valid if it committed)",
+    ),
+    Column("fetch_offset", INT64, "", "last offset that a member fetched at"),
+    Column("client_id", TEXT, "", "client id of who committed or fetched last"),
+    Column("since", TEXT, "", "what lag_ns is by: produce (seen), batch time (producer's clock)"),
+)  # fmt: skip
+ROW: Final = ("group_id", *PARTITION)
+BY_FETCH: Final = "fetch"
+BY_PRODUCE: Final = "produce"
+COMMITS: Final = ("OffsetCommit", "TxnOffsetCommit", "OffsetFetch")
+LATEST: Final = Option("latest", FLAG, False, "Only how it stood at last, the largest lag first.")
+
+
+def lag(tables: Tables, window: int = DEFAULT_WINDOW_NS, latest: bool = False) -> "ir.Table":
+    """A row for each partition of a group and each time window in which it was heard of."""
+    import ibis
+
+    rows = carried(observed(tables, window))
+    # Before the group was heard of, the ends of its partitions say nothing of it.
+    rows = rows.filter(rows.committed_offset.notnull() | rows.fetch_offset.notnull())
+    if latest:
+        last = ibis.row_number().over(group_by=ROW, order_by=ibis.desc("window"))
+        rows = rows.mutate(from_last=last).filter(lambda t: t.from_last == 0)
+    rows = with_ages(rows, tables)
+    order = [ibis.desc("lag"), *ROW] if latest else [*ROW, "window"]
+    return rows.select(*[column.name for column in COLUMNS]).order_by(order)
+
+
+def observed(tables: Tables, window: int) -> "ir.Table":
+    """What was last seen in each window of offsets of groups, and of the ends of partitions."""
+    import ibis
+
+    of_groups = commits(tables).union(positions(tables))
+    of_groups = of_groups.filter(of_groups.group_id.notnull(), of_groups.topic.notnull())
+    ends = partition_ends(tables)
+    groups = of_groups.select(*ROW).distinct()
+    of_ends = groups.inner_join(ends, PARTITION).select(
+        *ROW, "at_ns", "end_offset", "end_by",
+        **{name: ibis.null(type_) for name, type_ in OF_GROUPS.items()},
+    )  # fmt: skip
+    of_groups = of_groups.mutate(end_offset=ibis.null("int64"), end_by=ibis.null("string"))
+    rows = of_groups.select(of_ends.columns).union(of_ends)
+    rows = rows.mutate(window=window_of(rows.at_ns, window))
+    is_commit, is_fetch = rows.committed_offset.notnull(), rows.fetch_offset.notnull()
+    is_client = rows.client_id.notnull()
+    return rows.group_by([*ROW, "window"]).aggregate(
+        last_ns=rows.at_ns.max(),
+        fetched_end=(rows.end_by == BY_FETCH).ifelse(rows.end_offset, None).max(),
+        produced_end=(rows.end_by == BY_PRODUCE).ifelse(rows.end_offset, None).max(),
+        committed_offset=rows.committed_offset.argmax(rows.at_ns, where=is_commit),
+        committed_by=rows.committed_by.argmax(rows.at_ns, where=is_commit),
+        fetch_offset=rows.fetch_offset.argmax(rows.at_ns, where=is_fetch),
+        client_id=rows.client_id.argmax(rows.at_ns, where=is_client),
+    )
+
+
+OF_GROUPS: Final = {
+    "committed_offset": "int64",
+    "committed_by": "string",
+    "fetch_offset": "int64",
+    "client_id": "string",
+}
+
+
+def commits(tables: Tables) -> "ir.Table":
+    """Offsets that a group committed, or that it was told it had."""
+    import ibis
+
+    exchanges = tables["exchanges"]
+    asked = with_group(tables, exchanges.filter(exchanges.api.isin(COMMITS)))
+    asked = asked.select("exchange_id", "api", "client_id", "response_end_ns", "group")
+    parts = named(tables["partitions"])
+    parts = parts.filter(parts.committed_offset >= 0, parts.error.isnull())
+    rows = parts.inner_join(asked, "exchange_id")
+    return rows.filter(rows.response_end_ns.notnull()).select(
+        "topic", "partition", "committed_offset", "client_id",
+        group_id="group",
+        at_ns="response_end_ns",
+        committed_by="api",
+        fetch_offset=ibis.null("int64"),
+    ).select(*COMMON)  # fmt: skip
+
+
+def positions(tables: Tables) -> "ir.Table":
+    """Offsets that members of groups fetched at: all before was delivered."""
+    import ibis
+
+    fetches = consumer_fetches(tables).select(
+        "exchange_id", "client_id", "request_start_ns", "group"
+    )
+    parts = named(tables["partitions"])
+    rows = parts.filter(parts.fetch_offset >= 0).inner_join(fetches, "exchange_id")
+    return rows.select(
+        "topic", "partition", "fetch_offset", "client_id",
+        group_id="group",
+        at_ns="request_start_ns",
+        committed_by=ibis.null("string"),
+        committed_offset=ibis.null("int64"),
+    ).select(*COMMON)  # fmt: skip
+
+
+COMMON: Final = (
+    "group_id", "topic", "partition", "at_ns", "committed_offset", "committed_by", "fetch_offset",
+    "client_id",
+)  # fmt: skip
+
+
+def partition_ends(tables: Tables) -> "ir.Table":
+    """Ends of partitions: high watermarks that any fetch was told, and offsets that were given."""
+    import ibis
+
+    parts, exchanges = named(tables["partitions"]), tables["exchanges"]
+    answered = exchanges.select("exchange_id", at_ns="response_end_ns")
+    told = parts.filter(parts.high_watermark >= 0).inner_join(answered, "exchange_id")
+    marks = told.select(
+        *PARTITION, "at_ns", end_offset=told.high_watermark, end_by=ibis.literal(BY_FETCH)
+    )
+    given = produced(tables)
+    ends = given.select(
+        *PARTITION,
+        at_ns=given.answered_ns,
+        end_offset=given.last_offset + 1,
+        end_by=ibis.literal(BY_PRODUCE),
+    )
+    return marks.union(ends)
+
+
+def carried(rows: "ir.Table") -> "ir.Table":
+    """Windows with what stood before them where nothing was heard, and the differences."""
+    own: dict[str, Any] = {"group_by": ROW, "order_by": "window", "rows": (None, 0)}
+    rows = rows.mutate(
+        fetched_end=rows.fetched_end.max().over(**own),
+        produced_end=rows.produced_end.max().over(**own),
+        **{f"{name}_heard": rows[name].count().over(**own) for name in OF_GROUPS},
+    )
+    rows = rows.mutate(
+        {name: rows[name].max().over(group_by=[*ROW, f"{name}_heard"]) for name in OF_GROUPS}
+    )
+    return with_differences(rows)
+
+
+def with_differences(rows: "ir.Table") -> "ir.Table":
+    """Windows with lags; what was committed or fetched there is, so it ends not before that."""
+    import ibis
+
+    ends = [rows.fetched_end, rows.produced_end]
+    end, is_fetched = ibis.greatest(*ends), rows.fetched_end >= rows.produced_end.coalesce(0)
+    reached = ibis.greatest(*ends, rows.committed_offset, rows.fetch_offset)
+    rows = rows.mutate(
+        end_offset=end.notnull().ifelse(reached, None),
+        end_by=ibis.cases(
+            (is_fetched.fill_null(False), BY_FETCH), (rows.produced_end.notnull(), BY_PRODUCE)
+        ),
+    )
+    return rows.mutate(
+        lag=rows.end_offset - rows.committed_offset,
+        undelivered=rows.end_offset - rows.fetch_offset,
+        uncommitted=rows.fetch_offset - rows.committed_offset,
+    )
+
+
+def with_ages(rows: "ir.Table", tables: Tables) -> "ir.Table":
+    """Windows with how long the first record has waited that was not committed, not delivered."""
+    for count, offset in (("undelivered", "fetch_offset"), ("lag", "committed_offset")):
+        is_behind = rows[count] > 0
+        rows = with_made(
+            rows.mutate(first_waiting=is_behind.ifelse(rows[offset], None)), "first_waiting", tables
+        )
+        age = (rows.last_ns > rows.made_ns).ifelse(rows.last_ns - rows.made_ns, 0)
+        waited = rows.made_ns.notnull().ifelse(age, (rows[count] == 0).ifelse(0, None))
+        rows = rows.mutate(**{f"{count}_ns": waited, "since": rows.made_by})
+        rows = rows.drop("made_ns", "made_by", "first_waiting")
+    return rows
+
+
+QUESTION: Final = Question(
+    "lag",
+    "How far are consumer groups behind, in records and in time?",
+    ("connections", "exchanges", "partitions", "batches"),
+    COLUMNS,
+    lag,
+    (WINDOW, LATEST),
+    (
+        "kdissect lag broker.pcap --latest",
+        "kdissect lag broker.pcap --window 1s",
+        "kdissect lag broker.pcap --columns group_id,topic,partition,window,lag,lag_ns",
+    ),
+)
