@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from kdissect.analysis import latency, slowest
+from kdissect.analysis import clients, latency, slowest, topology
 from kdissect.analysis.question import Question
 
 QUESTIONS: Final[dict[str, Question]] = {
-    module.QUESTION.name: module.QUESTION for module in (latency, slowest)
+    module.QUESTION.name: module.QUESTION for module in (latency, slowest, clients, topology)
 }

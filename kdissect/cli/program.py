@@ -26,6 +26,8 @@ COMMANDS: Final = {
     "summary": "summary",
     "latency": ANALYSES,
     "slowest": ANALYSES,
+    "clients": ANALYSES,
+    "topology": ANALYSES,
     "dissect": "dissect",
     "show": "show",
     "table": "table",
