@@ -2,9 +2,10 @@
 
 from typing import Final
 
-from kdissect.analysis import clients, latency, slowest, topology
+from kdissect.analysis import clients, latency, slowest, topology, upgrade
 from kdissect.analysis.question import Question
 
+MODULES: Final = (latency, slowest, clients, topology, upgrade)
 QUESTIONS: Final[dict[str, Question]] = {
-    module.QUESTION.name: module.QUESTION for module in (latency, slowest, clients, topology)
+    module.QUESTION.name: module.QUESTION for module in MODULES
 }

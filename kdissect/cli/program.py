@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "slowest": ANALYSES,
     "clients": ANALYSES,
     "topology": ANALYSES,
+    "upgrade": ANALYSES,
     "dissect": "dissect",
     "show": "show",
     "table": "table",
