@@ -4,16 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-import ibis
 import pytest
 
 import kdissect
 from kdissect.analysis.clients import COLUMNS
-from kdissect.analysis.declared import declared_tables
 from kdissect.analysis.fingerprints import FINGERPRINTS
-from kdissect.analysis.questions import QUESTIONS
 from kdissect.errors import KdissectError
 from tests.analysis.made_tables import Row, asked, connection, exchange
+from tests.analysis.spark_sql import spark_sql
 
 CAPTURES = Path("captures")
 # Side-car's library → the name that its clients say, or are guessed to be.
@@ -229,5 +227,5 @@ def rows_of(sidecar: dict[str, Any], table: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", ["clients", "topology"])
-def test_the_same_expressions_are_sql_of_spark(name: str) -> None:
-    assert ibis.to_sql(QUESTIONS[name].answer(declared_tables()), dialect="pyspark")
+def test_the_same_expressions_are_sql_of_spark(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert spark_sql(name, monkeypatch)

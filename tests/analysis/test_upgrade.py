@@ -4,17 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-import ibis
 import pytest
 
 import kdissect
 from kdissect.analysis import releases
-from kdissect.analysis.declared import declared_tables
-from kdissect.analysis.questions import QUESTIONS
 from kdissect.analysis.releases import Spoken, spoken_by
 from kdissect.analysis.upgrade import VERDICTS
 from kdissect.protocol.apis import APIS
 from tests.analysis.made_tables import Row, asked, connection, exchange, write_tables
+from tests.analysis.spark_sql import spark_sql
 
 CAPTURES = Path("captures")
 
@@ -167,5 +165,5 @@ def test_libraries_that_work_with_kafka_4_never_break_on_older_brokers(name: str
         }  # fmt: skip
 
 
-def test_the_same_expression_is_sql_of_spark() -> None:
-    assert ibis.to_sql(QUESTIONS["upgrade"].answer(declared_tables()), dialect="pyspark")
+def test_the_same_expression_is_sql_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert spark_sql("upgrade", monkeypatch)
