@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from kdissect.analysis import clients, health, latency, slowest, topology, upgrade
+from kdissect.analysis import clients, health, latency, slowest, topology, traffic, upgrade
 from kdissect.analysis.question import Question
 
-MODULES: Final = (latency, slowest, clients, topology, upgrade, health)
+MODULES: Final = (latency, slowest, clients, topology, upgrade, traffic, health)
 QUESTIONS: Final[dict[str, Question]] = {
     module.QUESTION.name: module.QUESTION for module in MODULES
 }

@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "clients": ANALYSES,
     "topology": ANALYSES,
     "upgrade": ANALYSES,
+    "traffic": ANALYSES,
     "health": ANALYSES,
     "dissect": "dissect",
     "show": "show",
