@@ -103,6 +103,11 @@ def with_ends(tables: Tables, rows: "ir.Table") -> "ir.Table":
 
 def window_of(time_ns: "ir.IntegerColumn", window_ns: int) -> "ir.TimestampColumn":
     """The start of the time window in which a time is; windows have whole milliseconds."""
+    import ibis
+
     window_ms = max(1, window_ns // MS)
     time_ms = (time_ns // MS).cast("int64")
-    return (time_ms - time_ms % window_ms).as_timestamp("ms").cast("timestamp('UTC', 6)")
+    # Not `as_timestamp("ms")`, which Spark has not.
+    start = ibis.timestamp("1970-01-01", timezone="UTC")
+    since = (time_ms - time_ms % window_ms).as_interval("ms")
+    return (start + since).cast("timestamp('UTC', 6)")

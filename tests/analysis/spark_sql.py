@@ -1,5 +1,7 @@
 """Expressions as SQL of Spark, without a Spark."""
 
+from typing import Any
+
 import ibis
 import pytest
 from ibis.config import Config
@@ -14,7 +16,7 @@ class SparkOptions(Config):  # type: ignore[misc]
     treat_nan_as_null: bool = False
 
 
-def spark_sql(name: str, monkeypatch: pytest.MonkeyPatch) -> str:
+def spark_sql(name: str, monkeypatch: pytest.MonkeyPatch, **options: Any) -> str:
     """What Ibis makes of a question for Spark; raises for what Spark has not."""
     monkeypatch.setattr(ibis.options, "pyspark", SparkOptions())
-    return str(ibis.to_sql(QUESTIONS[name].answer(declared_tables()), dialect="pyspark"))
+    return str(ibis.to_sql(QUESTIONS[name].answer(declared_tables(), **options), dialect="pyspark"))

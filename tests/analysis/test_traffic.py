@@ -154,3 +154,4 @@ def test_shares_are_read_in_percent_and_rates_as_numbers() -> None:
 
 def test_the_same_expression_is_sql_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     assert spark_sql("traffic", monkeypatch)
+    assert spark_sql("traffic", monkeypatch, by=["window", "client"])
