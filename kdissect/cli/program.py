@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "upgrade": ANALYSES,
     "traffic": ANALYSES,
     "health": ANALYSES,
+    "acks": ANALYSES,
     "dissect": "dissect",
     "show": "show",
     "table": "table",
