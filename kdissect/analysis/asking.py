@@ -23,7 +23,7 @@ class Engine(Protocol):
 
 
 def ask(question: Question, engine: Engine, options: Mapping[str, Any]) -> "pa.Table":
-    """The rows of the answer; each column has its meaning and unit as metadata."""
+    """The rows of the answer; each column has its meaning, unit and type as metadata."""
     import pyarrow as pa
 
     from kdissect.tables.batches import ARROW_TYPES
@@ -36,7 +36,7 @@ def ask(question: Question, engine: Engine, options: Mapping[str, Any]) -> "pa.T
         pa.field(
             column.name,
             types[column.type],
-            metadata={"meaning": column.meaning, "unit": column.unit},
+            metadata={"meaning": column.meaning, "unit": column.unit, "type": column.type},
         )
         for column in columns
     ]

@@ -109,9 +109,11 @@ def with_ends(tables: Tables, rows: "ir.Table") -> "ir.Table":
 
 def window_of(time_ns: "ir.IntegerColumn", window_ns: int) -> "ir.TimestampColumn":
     """The start of the time window in which a time is; windows have whole milliseconds."""
+    import ibis
+
     window_ms = max(1, window_ns // MS)
     time_ms = (time_ns // MS).cast("int64")
-    start_ms = time_ms - time_ms % window_ms
-    # Spark makes times of whole seconds alone.
-    second = (start_ms // 1000).cast("int64").as_timestamp("s")
-    return (second + (start_ms % 1000).as_interval("ms")).cast("timestamp('UTC', 6)")
+    # Not `as_timestamp("ms")`, which Spark has not.
+    start = ibis.timestamp("1970-01-01", timezone="UTC")
+    since = (time_ms - time_ms % window_ms).as_interval("ms")
+    return (start + since).cast("timestamp('UTC', 6)")

@@ -3,24 +3,31 @@
 from typing import Final
 
 from kdissect.analysis import (
+    acks,
+    clients,
     commits,
     delivery,
     end_to_end,
     errors,
     failovers,
+    health,
     lag,
     latency,
     rebalances,
     retries,
     sequences,
     slowest,
+    topology,
+    traffic,
     transactions,
+    upgrade,
 )
 from kdissect.analysis.question import Question
 
 MODULES: Final = (
     latency,
     slowest,
+    acks,
     errors,
     retries,
     failovers,
@@ -31,6 +38,11 @@ MODULES: Final = (
     rebalances,
     lag,
     end_to_end,
+    clients,
+    topology,
+    upgrade,
+    traffic,
+    health,
 )
 QUESTIONS: Final[dict[str, Question]] = {
     module.QUESTION.name: module.QUESTION for module in MODULES

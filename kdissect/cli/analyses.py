@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kdissect.analysis.question import DURATION, FLAG, NAMES, NUMBER, Option, Question
+from kdissect.analysis.question import DURATION, FLAG, NAMES, NUMBER, SHARE, Option, Question
 from kdissect.analysis.questions import QUESTIONS
 from kdissect.cli import human
 from kdissect.cli import options as shared
@@ -128,17 +128,19 @@ def chosen(answer: "Answer", columns: list[str] | None) -> "pa.Table":
 
 
 def readable(table: "pa.Table") -> "pa.Table":
-    """The table for people: durations with their unit, and shares in percent."""
+    """The table for people: durations with their unit, shares in percent, rates in short."""
     import pyarrow as pa
 
     shown = {}
     for field in table.schema:
         values = table[field.name].to_pylist()
-        if (field.metadata or {}).get(b"unit") == b"ns":
+        metadata = field.metadata or {}
+        if metadata.get(b"unit") == b"ns":
             texts = [None if value is None else human.duration(value) for value in values]
             shown[field.name.removesuffix("_ns")] = pa.array(texts, pa.string())
         elif pa.types.is_floating(field.type):
-            texts = [None if value is None else f"{value:.1%}" for value in values]
+            written = "{:.1%}" if metadata.get(b"type") == SHARE.encode() else "{:.2f}"
+            texts = [None if value is None else written.format(value) for value in values]
             shown[field.name] = pa.array(texts, pa.string())
         else:
             shown[field.name] = table[field.name]

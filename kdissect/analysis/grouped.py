@@ -1,0 +1,44 @@
+"""Rows of groups put beside each other, and many names in one text."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from kdissect.analysis.dimensions import check_names
+from kdissect.errors import KdissectError
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+# What a line can hold; whoever needs them all asks the tables.
+MOST_LISTED: Final = 20
+
+
+def check_choice(by: Sequence[str], choices: Sequence[str]) -> None:
+    """Raise KdissectError for what the question cannot group by."""
+    check_names(by)
+    for name in by:
+        if name not in choices:
+            raise KdissectError(f"cannot group by {name!r} here; there are {', '.join(choices)}")
+
+
+def beside(left: "ir.Table", right: "ir.Table", by: Sequence[str]) -> "ir.Table":
+    """The rows of `left` with the columns of `right`, where null is a value like others."""
+    if not by:
+        return left.cross_join(right)
+    joined = left.left_join(right, [left[name].identical_to(right[name]) for name in by])
+    return joined.drop(*[f"{name}_right" for name in by])
+
+
+def listed(texts: "ir.StringColumn", where: "ir.BooleanValue | None" = None) -> "ir.StringValue":
+    """Different texts in order, as one: ``a, b``; null when there are none."""
+    return texts.collect(distinct=True, where=where).sort().join(", ")
+
+
+def shortly_listed(texts: "ir.StringColumn") -> "ir.StringValue":
+    """The same of many: ``a, b and 7 more``."""
+    import ibis
+
+    names = texts.collect(distinct=True).sort()
+    more = names.length() - MOST_LISTED
+    tail = ibis.cases((more > 0, " and " + more.cast("string") + " more"), else_="")
+    return names[:MOST_LISTED].join(", ") + tail

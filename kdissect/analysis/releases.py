@@ -1,0 +1,87 @@
+"""Which releases of Kafka speak which versions: the protocol's definitions as lookups by column.
+
+A release is its place in `RELEASES`, so that releases compare.
+"""
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kdissect.protocol.apis import APIS
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+# Those that changed the protocol, oldest first.
+RELEASES: Final = (
+    "0.8.0", "0.8.1", "0.8.2", "0.9.0", "0.10.0", "0.10.1", "0.10.2", "0.11.0", "1.0", "1.1",
+    "2.0", "2.1", "2.2", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8", "3.0", "3.1", "3.2", "3.3",
+    "3.4", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0", "4.1", "4.2", "4.3", "4.4",
+)  # fmt: skip
+# KIP-896 marked versions as deprecated from here on, and 4.0 took them out.
+DEPRECATING: Final = "3.7"
+# From here on brokers take only message format 2 from producers (KIP-724), and convert no more.
+ONE_FORMAT: Final = "4.0"
+
+
+class Spoken(NamedTuple):
+    """The versions of an API that a release speaks; those up to `deprecated` are."""
+
+    api: str
+    oldest: int
+    newest: int
+    deprecated: int
+
+
+def numbers(release: str) -> tuple[int, ...]:
+    """What releases are compared by.
+
+    >>> numbers("0.10.2") < numbers("3.9") < numbers("4.0")
+    True
+    """
+    return tuple(int(part) for part in release.split("."))
+
+
+def spoken_by(release: str) -> list[Spoken]:
+    """What a release speaks; early-access versions, which have to be enabled, do not count."""
+    found = []
+    for api in APIS.values():
+        definition = api.definition()
+        versions = [
+            version
+            for version, span in definition.releases.items()
+            if numbers(span.first) <= numbers(release)
+            and (not span.last or numbers(release) <= numbers(span.last))
+            and release not in span.unstable_in
+        ]
+        if versions:
+            is_deprecating = numbers(release) >= numbers(DEPRECATING)
+            old = [one for one in versions if is_deprecating and one in definition.deprecated]
+            spoken = Spoken(api.name, min(versions), max(versions), max(old, default=-1))
+            found.append(spoken)
+    return found
+
+
+def place_since(api: "ir.StringColumn", version: "ir.IntegerColumn") -> "ir.IntegerValue":
+    """The place of the first release that speaks a version; null for those unknown."""
+    return looked_up(first_places(), api + " " + version.cast("string"))
+
+
+def first_places() -> dict[str, int]:
+    """``API version`` → the place of the first release that spoke it."""
+    return {
+        f"{api.name} {version}": RELEASES.index(span.first)
+        for api in APIS.values()
+        for version, span in api.definition().releases.items()
+    }
+
+
+def release_at(place: "ir.IntegerColumn") -> "ir.StringValue":
+    """The name of the release at a place."""
+    return looked_up({str(index): name for index, name in enumerate(RELEASES)},
+                     place.cast("string"))  # fmt: skip
+
+
+def looked_up(known: dict[str, int] | dict[str, str], key: "ir.StringValue") -> "ir.Value":
+    """The value for each key; null for others."""
+    import ibis
+
+    return ibis.map(list(known), list(known.values())).get(key)

@@ -1,0 +1,91 @@
+"""Which follower's fetch was the last to pass the batches of a produce request.
+
+A follower that asks for an offset has everything before it, so with acks=all the leader answers
+when every follower in sync has asked for more than the last record's offset. The fetch that did so
+last is the one that the producer waited for.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from kdissect.analysis.question import Tables
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+ALL: Final = -1  # acks
+# What brokers call their fetchers.
+FOLLOWER_ID: Final = "^broker-([0-9]+)-fetcher-"
+PLACE: Final = ("topic", "partition", "follower")
+
+
+def last_followers(tables: Tables) -> "ir.Table":
+    """Produce exchanges with acks=all: `follower` (broker id) that passed last, and `passed_ns`.
+
+    Those of which no follower was seen are no rows.
+    """
+    copies = follower_fetches(tables)
+    batches = produced_batches(tables)
+    followers = copies.select(*PLACE).distinct()
+    wanted = batches.inner_join(followers, ["topic", "partition"])
+    passed = first_passes(wanted, copies)
+    in_time = passed.filter(
+        passed.passed_ns >= passed.request_start_ns, passed.passed_ns <= passed.response_start_ns
+    )
+    return in_time.group_by("exchange_id").aggregate(
+        follower=in_time.follower.argmax(in_time.passed_ns), passed_ns=in_time.passed_ns.max()
+    )
+
+
+def follower_fetches(tables: Tables) -> "ir.Table":
+    """Topic, partition and offset of each fetch of a broker, and when it was sent."""
+    exchanges, partitions = tables["exchanges"], tables["partitions"]
+    fetches = exchanges.filter(exchanges.api == "Fetch", exchanges.client_id.re_search(FOLLOWER_ID))
+    sent = fetches.select(
+        "exchange_id",
+        follower=fetches.client_id.re_extract(FOLLOWER_ID, 1).cast("int32"),
+        time_ns=fetches.request_end_ns,
+    )
+    asked = partitions.filter(partitions.fetch_offset.notnull(), partitions.topic.notnull())
+    offsets = asked.select("exchange_id", "topic", "partition", offset=asked.fetch_offset)
+    return offsets.inner_join(sent, "exchange_id").drop("exchange_id")
+
+
+def produced_batches(tables: Tables) -> "ir.Table":
+    """Topic, partition and next offset of what was produced with acks=all and kept."""
+    exchanges, partitions = tables["exchanges"], tables["partitions"]
+    produces = exchanges.filter(exchanges.api == "Produce", exchanges.acks == ALL)
+    times = produces.select("exchange_id", "request_start_ns", "response_start_ns")
+    kept = partitions.filter(
+        partitions.error_code == 0, partitions.base_offset >= 0, partitions.record_count > 0
+    )
+    offsets = kept.select(
+        "exchange_id", "topic", "partition", offset=kept.base_offset + kept.record_count
+    )
+    return offsets.inner_join(times, "exchange_id")
+
+
+def first_passes(wanted: "ir.Table", copies: "ir.Table") -> "ir.Table":
+    """`wanted` with the time of the first fetch of its follower that asked for its offset or more.
+
+    One sort instead of a comparison of all with all: from the highest offset down, the earliest
+    time so far is that of the first fetch at this offset or above.
+    """
+    import ibis
+
+    columns = ["exchange_id", "request_start_ns", "response_start_ns"]
+    marks = wanted.select(
+        *PLACE, *columns, "offset", time_ns=ibis.null("int64"), is_wanted=ibis.literal(1)
+    )
+    passes = copies.select(
+        *PLACE,
+        **{name: ibis.null("int64") for name in columns},
+        offset=copies.offset,
+        time_ns=copies.time_ns,
+        is_wanted=ibis.literal(0),
+    )
+    both = passes.union(marks)
+    down = ibis.cumulative_window(
+        group_by=list(PLACE), order_by=[ibis.desc(both.offset), both.is_wanted]
+    )
+    placed = both.mutate(passed_ns=both.time_ns.min().over(down))
+    return placed.filter(placed.is_wanted == 1)

@@ -1,0 +1,169 @@
+"""Upgrade: who breaks on another release, and why it is said."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kdissect
+from kdissect.analysis import releases
+from kdissect.analysis.releases import Spoken, spoken_by
+from kdissect.analysis.upgrade import VERDICTS
+from kdissect.protocol.apis import APIS
+from tests.analysis.made_tables import Row, asked, connection, exchange, write_tables
+from tests.analysis.spark_sql import spark_sql
+
+CAPTURES = Path("captures")
+
+
+def call(number: int, api: str, version: int, connection_id: int = 1, **more: Any) -> Row:
+    more = {"client_id": f"c{connection_id}"} | more
+    return exchange(number, api, api_version=version, connection_id=connection_id, **more)
+
+
+def whole(number: int, exchanges: int, **more: Any) -> Row:
+    """A connection that is there from its SYN."""
+    return connection(number, syn_seen=True, exchanges=exchanges, **more)
+
+
+def judged(tmp_path: Path, to: str = "4.0", **rows: Any) -> list[tuple[Any, ...]]:
+    names = ("client", "api", "api_version", "verdict", "reason")
+    found = asked("upgrade", tmp_path, {"to": to}, **rows)
+    return [tuple(row[name] for name in names) for row in found]
+
+
+def test_releases_speak_what_their_definitions_say() -> None:
+    spoken = {one.api: one for one in spoken_by("4.0")}
+    assert spoken["Produce"] == Spoken("Produce", 3, 12, 6)
+    assert spoken["Fetch"] == Spoken("Fetch", 4, 17, -1)
+    assert spoken["JoinGroup"] == Spoken("JoinGroup", 0, 9, 1)
+    assert "LeaderAndIsr" not in spoken
+    assert "ShareFetch" not in spoken  # early access
+    assert Spoken("Fetch", 0, 11, -1) in spoken_by("2.4")
+
+
+def test_the_releases_are_those_that_changed_the_protocol() -> None:
+    spans = [span for api in APIS.values() for span in api.definition().releases.values()]
+    named = {release for span in spans for release in (span.first, span.last) if release}
+    assert tuple(sorted(named, key=releases.numbers)) == releases.RELEASES
+
+
+def test_a_client_that_does_not_ask_for_versions_breaks(tmp_path: Path) -> None:
+    exchanges = [call(1, "Produce", 2), call(2, "Metadata", 5, error_code=35)]
+    assert judged(tmp_path, exchanges=exchanges, connections=[whole(1, 2)]) == [
+        ("c1", "Produce", 2, "breaks",
+         "Produce 2 is not in 4.0, which begins at 3; it does not ask for versions"),
+    ]  # fmt: skip
+
+
+def test_a_client_that_asks_may_know_a_newer_version(tmp_path: Path) -> None:
+    exchanges = [call(1, "ApiVersions", 0), call(2, "Produce", 2)]
+    assert judged(tmp_path, exchanges=exchanges, connections=[whole(1, 2)]) == [
+        ("c1", "Produce", 2, "may break",
+         "Produce 2 is not in 4.0, which begins at 3; it asks for versions and its broker is not "
+         "known to have a newer one, so it may know one"),
+    ]  # fmt: skip
+
+
+def test_a_client_that_could_have_used_a_newer_version_breaks(tmp_path: Path) -> None:
+    newer = call(3, "Metadata", 5, connection_id=2)  # Kafka 1.0 or newer; Produce 3 is of 0.11
+    exchanges = [call(1, "ApiVersions", 0), call(2, "Produce", 2), newer]
+    connections = [whole(1, 2), whole(2, 1)]
+    assert judged(tmp_path, exchanges=exchanges, connections=connections) == [
+        ("c1", "Produce", 2, "breaks",
+         "Produce 2 is not in 4.0, which begins at 3; its broker has a newer one that the client "
+         "did not take"),
+    ]  # fmt: skip
+
+
+def test_a_version_that_the_broker_refused_says_nothing_of_its_release(tmp_path: Path) -> None:
+    refused = call(1, "ApiVersions", 4, error_code=35)
+    exchanges = [refused, call(2, "Produce", 2)]
+    (row,) = asked("upgrade", tmp_path, exchanges=exchanges, connections=[whole(1, 2)])
+    assert (row["verdict"], row["broker_release"]) == ("may break", "0.10.0")
+
+
+def test_without_the_start_it_is_not_known_whether_a_client_asks(tmp_path: Path) -> None:
+    found = judged(
+        tmp_path, exchanges=[call(1, "Fetch", 2)], connections=[connection(1, exchanges=1)]
+    )
+    assert found == [
+        ("c1", "Fetch", 2, "may break",
+         "Fetch 2 is not in 4.0, which begins at 4; whether it asks for versions was not seen"),
+    ]  # fmt: skip
+
+
+def test_a_condition_that_hides_the_asking_does_not_make_a_client_break(tmp_path: Path) -> None:
+    exchanges = [call(1, "ApiVersions", 0), call(2, "Produce", 2)]
+    tables = write_tables(tmp_path, exchanges=exchanges, connections=[whole(1, 2)])
+    found = kdissect.analyse("upgrade", tables, where="api = 'Produce'").to_arrow()
+    assert found["verdict"].to_pylist() == ["may break"]
+
+
+def test_old_formats_are_told_in_requests_and_in_answers(tmp_path: Path) -> None:
+    exchanges = [call(1, "Produce", 1), call(2, "Fetch", 11)]
+    batches = [{"exchange_id": 1, "magic": 0}, {"exchange_id": 2, "magic": 1}]
+    connections = [whole(1, 2)]
+    found = judged(tmp_path, exchanges=exchanges, connections=connections, batches=batches)
+    assert found == [
+        ("c1", "Produce", 1, "breaks",
+         "Produce 1 is not in 4.0, which begins at 3; writes message format 0; its broker has a "
+         "newer one that the client did not take"),
+        ("c1", "Fetch", 11, "old format",
+         "reads message format 1, which 4.0 keeps only in old segments"),
+    ]  # fmt: skip
+    assert judged(
+        tmp_path, "2.8", exchanges=exchanges, connections=connections, batches=batches
+    ) == []  # fmt: skip
+
+
+def test_brokers_are_upgraded_with_the_cluster(tmp_path: Path) -> None:
+    exchanges = [call(1, "UpdateMetadata", 6), call(2, "JoinGroup", 1, connection_id=2)]
+    connections = [whole(1, 1), whole(2, 1)]
+    assert judged(tmp_path, exchanges=exchanges, connections=connections) == [
+        ("c1", "UpdateMetadata", 6, "broker", "4.0 has no UpdateMetadata; upgraded with the "
+         "cluster"),
+        ("c2", "JoinGroup", 1, "deprecated",
+         "JoinGroup 1 is deprecated, a later release may take it out"),
+    ]  # fmt: skip
+
+
+def test_what_a_release_does_not_have_yet_may_break_who_does_not_ask(tmp_path: Path) -> None:
+    exchanges = [call(1, "Fetch", 12), call(2, "ApiVersions", 3, connection_id=2),
+                 call(3, "Fetch", 12, connection_id=2)]  # fmt: skip
+    found = judged(tmp_path, "2.4", exchanges=exchanges, connections=[whole(1, 1), whole(2, 2)])
+    assert found == [
+        ("c1", "Fetch", 12, "may break", "Fetch 12 is too new for 2.4; it does not ask for "
+         "versions"),
+    ]  # fmt: skip
+
+
+def test_a_wrong_release_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(kdissect.KdissectError, match=r"no release '5\.0'; there are 0\.8\.0, "):
+        asked("upgrade", tmp_path, {"to": "5.0"})
+
+
+@pytest.mark.parametrize("name", ["basics-4.0.1", "basics-4.3.1", "transactions-4.3.1"])
+def test_clients_that_worked_with_kafka_4_do_not_break(name: str) -> None:
+    rows = kdissect.analyse("upgrade", CAPTURES / f"{name}.pcapng").to_arrow().to_pylist()
+    assert {row["verdict"] for row in rows} <= {"deprecated"}
+
+
+@pytest.mark.parametrize("name", ["basics-0.10.2.2", "basics-2.4.1", "old-formats-2.4.1"])
+def test_libraries_that_work_with_kafka_4_never_break_on_older_brokers(name: str) -> None:
+    sidecar = json.loads((CAPTURES / f"{name}.json").read_text())
+    library = {one["session"]: one["library"] for one in sidecar["sessions"]}
+    rows = kdissect.analyse("upgrade", CAPTURES / f"{name}.pcapng").to_arrow().to_pylist()
+    breaking = {library.get(row["client"], "tools") for row in rows if row["verdict"] == "breaks"}
+    # kafka-python was told the release of its brokers, and the tools speak one version.
+    assert breaking <= {"kafka_python@1.4.7", "tools"}
+    assert {row["verdict"] for row in rows} <= set(VERDICTS)
+    if name == "old-formats-2.4.1":
+        assert {(row["client"], row["api_version"]) for row in rows if row["api"] == "Produce"} >= {
+            ("kafka-python-1.4.7-magic-0-none", 1), ("kafka-python-1.4.7-magic-1-gzip", 2)
+        }  # fmt: skip
+
+
+def test_the_same_expression_is_sql_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert spark_sql("upgrade", monkeypatch)
