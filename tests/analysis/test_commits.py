@@ -141,3 +141,26 @@ def test_real_groups_committed_what_they_say(name: str) -> None:
         if key in told:
             assert found[key]["delivered_to"] > row["offset"]
     assert {row["redelivered"] for row in answer} == {0}
+
+
+def test_a_real_consumer_left_what_it_had_fetched_and_not_handed_out() -> None:
+    """reader-2 was closed after the records of partition 0; partition 1 was in its buffer."""
+    sidecar = tables_of_sidecar("cluster-2.4.1")
+    handed_out = [row for row in sidecar["consumed"] if row["session"] == "reader-2"]
+    assert {row["partition"] for row in handed_out} == {0}
+    answer = kdissect.analyse("commits", "captures/cluster-2.4.1.pcapng").to_arrow().to_pylist()
+    assert [(row["partition"], row["risk"], row["uncommitted"]) for row in answer] == [
+        (1, "would repeat: not committed", 11),
+        (0, "none", 0),
+    ]
+
+
+def test_an_operators_reset_is_a_commit_of_the_group() -> None:
+    answer = kdissect.analyse("commits", "captures/groups-2.4.1.pcapng").to_arrow().to_pylist()
+    (row,) = [row for row in answer if row["risk"] != "none"]
+    (reset,) = [
+        each["arguments"] for each in tables_of_sidecar("groups-2.4.1")["operations"]
+        if each["operation"] == "alter_group_offsets"
+    ]  # fmt: skip
+    assert (row["group_id"], row["committed"]) == (reset["group"], reset["offset"])
+    assert [row["topic"], row["partition"]] == list(reset["place"])
