@@ -33,7 +33,7 @@ COLUMNS: Final = (
     Column(
         "cause", TEXT, "",
         "join, leave, removed (by an administrator), max poll exceeded, session timeout, static "
-        "restart, metadata change, subscription change, cooperative step, unknown",
+        "restart, metadata change, subscription change, cooperative step, rejoin, unknown",
     ),
     Column("reason", TEXT, "", "what the member said of it"),
     Column("client_id", TEXT, "", "client id of who caused it"),
@@ -80,6 +80,10 @@ def turns_of(members: "ir.Table") -> "ir.Table":
         f"first_{name}": members[name].argmin(members.place)
         for name in ("exchange_id", "request_packet")
     }
+    unasked = {
+        f"first_{name}": members.is_unasked.ifelse(members[name], None).argmin(members.place)
+        for name in WHO
+    }
     found = members.group_by(list(TURN)).aggregate(
         kind=members.kind.max(),
         protocol=members.protocol.max(),
@@ -94,6 +98,7 @@ def turns_of(members: "ir.Table") -> "ir.Table":
         is_told=members.is_told.max(),
         **by_trigger,
         **first,
+        **unasked,
     )
     return found.mutate(
         exchange_id=found.exchange_id.coalesce(found.first_exchange_id),
@@ -210,9 +215,20 @@ def ended(rows: "ir.Table") -> "ir.Table":
 
 
 def blamed(rows: "ir.Table") -> "ir.Table":
-    """Rebalances with who caused them: who did something, else who was not heard of any more."""
-    who = {name: rows[f"by_{name}"].coalesce(rows[f"lost_{name}"]) for name in WHO}
+    """Rebalances with who caused them: who did something, who was silent, who joined unasked."""
+    is_silence = rows.cause == "session timeout"
+    who = {
+        name: rows[f"by_{name}"].coalesce(
+            rows[f"lost_{name}"], (is_silence | is_first(rows)).ifelse(None, rows[f"first_{name}"])
+        )
+        for name in WHO
+    }
     return rows.mutate(**who)
+
+
+def is_first(rows: "ir.Table") -> "ir.BooleanValue":
+    """Is it the first of its group in the capture? Who was told before, nobody knows."""
+    return rows.generation_before.isnull()
 
 
 def cause_of(rows: "ir.Table") -> "ir.StringValue":
@@ -228,6 +244,7 @@ def cause_of(rows: "ir.Table") -> "ir.StringValue":
         (rows.from_silent > 0, "session timeout"),
         (is_cooperative & is_step, "cooperative step"),
         (is_changed, "metadata change"),
+        (rows.first_client_id.notnull() & ~is_first(rows), "rejoin"),
         else_="unknown",
     )
 

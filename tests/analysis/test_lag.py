@@ -72,7 +72,7 @@ def test_lag_is_what_is_not_committed_and_undelivered_what_nobody_asked_for(
         "group_id": "g", "topic": "t", "partition": 0, "lag": 6, "lag_ns": 1_201 * MS,
         "undelivered": 0, "undelivered_ns": 0, "uncommitted": 6, "end_offset": 10,
         "end_by": "fetch", "committed_offset": 4, "committed_by": "OffsetCommit",
-        "fetch_offset": 10, "client_id": "reader", "since": "produce",
+        "delivered_offset": 10, "client_id": "reader", "since": "produce",
     }  # fmt: skip
 
 
@@ -109,15 +109,21 @@ def test_the_time_of_a_batch_is_used_when_its_produce_was_not_seen_and_it_is_sai
 def test_followers_say_where_a_partition_ends_and_are_no_consumers(tmp_path: Path) -> None:
     follower = {"client": "broker-2-fetcher-0", "on": 3}
     rows = Wire().commit(1, 4).fetch(1.1, 20, 7, **follower).rows(tmp_path)
-    assert chosen(rows, "group_id", "lag", "end_offset", "fetch_offset") == [("g", 3, 7, None)]
+    assert chosen(rows, "group_id", "lag", "end_offset", "delivered_offset") == [("g", 3, 7, None)]
 
 
 def test_a_client_id_of_two_groups_names_none_of_them(tmp_path: Path) -> None:
     wire = Wire().commit(1, 4, group="g").commit(1, 4, group="h").fetch(1.1, 5, 9)
-    assert chosen(wire.rows(tmp_path), "group_id", "lag", "fetch_offset") == [
+    assert chosen(wire.rows(tmp_path), "group_id", "lag", "delivered_offset") == [
         ("g", 5, None),
         ("h", 5, None),
     ]
+
+
+def test_what_a_fetch_brought_is_delivered(tmp_path: Path) -> None:
+    wire = Wire().fetch(1, 3, 9, stamped_s=0.5).commit(1.1, 3)
+    columns = ("delivered_offset", "undelivered", "uncommitted", "lag")
+    assert chosen(wire.rows(tmp_path), *columns) == [(9, 0, 6, 6)]
 
 
 def test_a_refused_commit_is_none(tmp_path: Path) -> None:
