@@ -23,9 +23,9 @@ COLUMNS: Final = (
     Column("partition", INT32, "", "partition"),
     Column("window", TIME, "", "start of the time window; the rest is how it stood at its end"),
     Column("lag", INT64, "", "records that are not committed: end_offset - committed_offset"),
-    Column("lag_ns", INT64, "ns", "since when the first of them waits; null: not known"),
+    Column("lag_time_ns", INT64, "ns", "since when the first of them waits; null: not known"),
     Column("undelivered", INT64, "", "records that no member got: end_offset - delivered_offset"),
-    Column("undelivered_ns", INT64, "ns", "since when the first of them waits"),
+    Column("undelivered_time_ns", INT64, "ns", "since when the first of them waits"),
     Column("uncommitted", INT64, "", "got, not committed: delivered_offset - committed_offset"),
     Column("end_offset", INT64, "", "end of the partition, the highest that was seen so far"),
     Column("end_by", TEXT, "", "what said so: fetch (high watermark), produce (a given offset)"),
@@ -39,7 +39,7 @@ COLUMNS: Final = (
         "end of what the last fetch response brought, or where a member fetched since",
     ),
     Column("client_id", TEXT, "", "client id of who committed or fetched last"),
-    Column("since", TEXT, "", "what lag_ns is by: produce (seen), batch time (producer's clock)"),
+    Column("since", TEXT, "", "lag_time is by: produce (seen), batch time (producer's clock)"),
 )  # fmt: skip
 ROW: Final = ("group_id", *PARTITION)
 BY_FETCH: Final = "fetch"
@@ -209,7 +209,7 @@ def with_ages(rows: "ir.Table", tables: Tables) -> "ir.Table":
         )
         age = (rows.last_ns > rows.made_ns).ifelse(rows.last_ns - rows.made_ns, 0)
         waited = rows.made_ns.notnull().ifelse(age, (rows[count] == 0).ifelse(0, None))
-        rows = rows.mutate(**{f"{count}_ns": waited, "since": rows.made_by})
+        rows = rows.mutate(**{f"{count}_time_ns": waited, "since": rows.made_by})
         rows = rows.drop("made_ns", "made_by", "first_waiting")
     return rows
 
@@ -224,6 +224,6 @@ QUESTION: Final = Question(
     (
         "kdissect lag broker.pcap --latest",
         "kdissect lag broker.pcap --window 1s",
-        "kdissect lag broker.pcap --columns group_id,topic,partition,window,lag,lag_ns",
+        "kdissect lag broker.pcap --columns group_id,topic,partition,window,lag,lag_time_ns",
     ),
 )
