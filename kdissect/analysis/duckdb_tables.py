@@ -1,6 +1,7 @@
 """Parquet files of tables on DuckDB: the engine that needs no server."""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +12,7 @@ from kdissect.tables.schemas import TABLES
 if TYPE_CHECKING:
     import ibis.expr.types as ir
     import pyarrow as pa
+    from ibis.expr.operations import Node
 
 # Of one exchange: what is chosen by a condition over the exchanges.
 OF_EXCHANGES: Final = ("partitions", "batches", "records", "errors", "members", "bodies")
@@ -48,9 +50,7 @@ class DuckTables:
 
     def rows(self, answer: "ir.Table") -> "pa.Table":
         """The rows of an expression over the tables."""
-        import ibis
-
-        return self.connection.sql(str(ibis.to_sql(answer, dialect="duckdb"))).to_arrow_table()
+        return self.connection.sql(sql_of(answer.op())).to_arrow_table()
 
     def _add(self, name: str, paths: list[Path], where: str | None) -> None:
         files = ", ".join(quoted(str(path)) for path in paths)
@@ -61,6 +61,14 @@ class DuckTables:
         elif where and name in OF_EXCHANGES:
             source += " WHERE exchange_id IN (SELECT exchange_id FROM exchanges)"
         self.connection.execute(f"CREATE VIEW {name} AS {source}")
+
+
+@lru_cache(maxsize=64)
+def sql_of(answer: "Node") -> str:
+    """An expression as DuckDB's SQL; making it takes longer than a small table's answer."""
+    import ibis
+
+    return str(ibis.to_sql(answer.to_expr(), dialect="duckdb"))
 
 
 def selection(name: str) -> str:

@@ -27,8 +27,9 @@ REASONS: Final = {
 def participations(events: "ir.Table") -> "ir.Table":
     """A row for each member in each rebalance; `is_emptied` marks those after which nobody is left.
 
-    `is_new`: was not in the group before. `left_after`: the next that is known of it is that it
-    left. `trigger` is the cause if it is the member's, `trigger_place` when.
+    `is_new`: was not in the group before. `is_unasked`: joined, and was not told to. `left_after`:
+    the next that is known of it is that it left. `trigger` is the cause if it is the member's,
+    `trigger_place` when.
     """
     events = with_triggers(events)
     # Nobody is assigned anything for them.
@@ -36,6 +37,7 @@ def participations(events: "ir.Table") -> "ir.Table":
     is_settled = events.is_ok & events.event.isin(SETTLED)
     is_end = is_settled & events.event.isin(["sync", "assign", "join", "owned", "epoch"])
     is_end &= (events.kind != "classic") | (events.event == "sync")
+    is_join = (events.kind == "classic") & (events.event == "join")
     # In a classic group it is the leader who assigns.
     is_own = (events.kind != "classic") | (events.event != "assign")
     members = events.group_by([*REBALANCE, "owner"]).aggregate(
@@ -48,6 +50,7 @@ def participations(events: "ir.Table") -> "ir.Table":
         end=is_end.ifelse(events.answered, None).max(),
         is_new=events.is_new.argmin(events.place),
         is_member=is_settled.max(),
+        is_unasked=(is_join & events.is_ok).argmin(events.place),
         is_told=(events.error == "REBALANCE_IN_PROGRESS").fill_null(False).max(),
         is_gone=events.is_left.max(),
         left_after=events.leaves_next.argmax(events.place),

@@ -23,10 +23,10 @@ COLUMNS: Final = (
     Column("partition", INT32, "", "partition"),
     Column("window", TIME, "", "start of the time window; the rest is how it stood at its end"),
     Column("lag", INT64, "", "records that are not committed: end_offset - committed_offset"),
-    Column("lag_ns", INT64, "ns", "since when the first of them waits; null: not known"),
-    Column("undelivered", INT64, "", "records that no member asked for: end - fetch_offset"),
-    Column("undelivered_ns", INT64, "ns", "since when the first of them waits"),
-    Column("uncommitted", INT64, "", "delivered, not committed: fetch_offset - committed_offset"),
+    Column("lag_time_ns", INT64, "ns", "since when the first of them waits; null: not known"),
+    Column("undelivered", INT64, "", "records that no member got: end_offset - delivered_offset"),
+    Column("undelivered_time_ns", INT64, "ns", "since when the first of them waits"),
+    Column("uncommitted", INT64, "", "got, not committed: delivered_offset - committed_offset"),
     Column("end_offset", INT64, "", "end of the partition, the highest that was seen so far"),
     Column("end_by", TEXT, "", "what said so: fetch (high watermark), produce (a given offset)"),
     Column("committed_offset", INT64, "", "last committed offset"),
@@ -34,9 +34,12 @@ COLUMNS: Final = (
         "committed_by", TEXT, "",
         "OffsetCommit, OffsetFetch (somebody read it), TxnOffsetCommit (valid if it committed)",
     ),
-    Column("fetch_offset", INT64, "", "last offset that a member fetched at"),
+    Column(
+        "delivered_offset", INT64, "",
+        "end of what the last fetch response brought, or where a member fetched since",
+    ),
     Column("client_id", TEXT, "", "client id of who committed or fetched last"),
-    Column("since", TEXT, "", "what lag_ns is by: produce (seen), batch time (producer's clock)"),
+    Column("since", TEXT, "", "lag_time is by: produce (seen), batch time (producer's clock)"),
 )  # fmt: skip
 ROW: Final = ("group_id", *PARTITION)
 BY_FETCH: Final = "fetch"
@@ -51,7 +54,7 @@ def lag(tables: Tables, window: int = DEFAULT_WINDOW_NS, latest: bool = False) -
 
     rows = carried(observed(tables, window))
     # Before the group was heard of, the ends of its partitions say nothing of it.
-    rows = rows.filter(rows.committed_offset.notnull() | rows.fetch_offset.notnull())
+    rows = rows.filter(rows.committed_offset.notnull() | rows.delivered_offset.notnull())
     if latest:
         last = ibis.row_number().over(group_by=ROW, order_by=ibis.desc("window"))
         rows = rows.mutate(from_last=last).filter(lambda t: t.from_last == 0)
@@ -75,7 +78,7 @@ def observed(tables: Tables, window: int) -> "ir.Table":
     of_groups = of_groups.mutate(end_offset=ibis.null("int64"), end_by=ibis.null("string"))
     rows = of_groups.select(of_ends.columns).union(of_ends)
     rows = rows.mutate(window=window_of(rows.at_ns, window))
-    is_commit, is_fetch = rows.committed_offset.notnull(), rows.fetch_offset.notnull()
+    is_commit, is_fetch = rows.committed_offset.notnull(), rows.delivered_offset.notnull()
     is_client = rows.client_id.notnull()
     return rows.group_by([*ROW, "window"]).aggregate(
         last_ns=rows.at_ns.max(),
@@ -83,7 +86,7 @@ def observed(tables: Tables, window: int) -> "ir.Table":
         produced_end=(rows.end_by == BY_PRODUCE).ifelse(rows.end_offset, None).max(),
         committed_offset=rows.committed_offset.argmax(rows.at_ns, where=is_commit),
         committed_by=rows.committed_by.argmax(rows.at_ns, where=is_commit),
-        fetch_offset=rows.fetch_offset.argmax(rows.at_ns, where=is_fetch),
+        delivered_offset=rows.delivered_offset.argmax(rows.at_ns, where=is_fetch),
         client_id=rows.client_id.argmax(rows.at_ns, where=is_client),
     )
 
@@ -91,7 +94,7 @@ def observed(tables: Tables, window: int) -> "ir.Table":
 OF_GROUPS: Final = {
     "committed_offset": "int64",
     "committed_by": "string",
-    "fetch_offset": "int64",
+    "delivered_offset": "int64",
     "client_id": "string",
 }
 
@@ -111,31 +114,35 @@ def commits(tables: Tables) -> "ir.Table":
         group_id="group",
         at_ns="response_end_ns",
         committed_by="api",
-        fetch_offset=ibis.null("int64"),
+        delivered_offset=ibis.null("int64"),
     ).select(*COMMON)  # fmt: skip
 
 
 def positions(tables: Tables) -> "ir.Table":
-    """Offsets that members of groups fetched at: all before was delivered."""
+    """Up to where members of groups had everything: where they fetched, then what they got."""
     import ibis
 
     fetches = consumer_fetches(tables).select(
-        "exchange_id", "client_id", "request_start_ns", "group"
+        "exchange_id", "client_id", "request_start_ns", "response_end_ns", "group"
     )
-    parts = named(tables["partitions"])
-    rows = parts.filter(parts.fetch_offset >= 0).inner_join(fetches, "exchange_id")
-    return rows.select(
-        "topic", "partition", "fetch_offset", "client_id",
-        group_id="group",
-        at_ns="request_start_ns",
-        committed_by=ibis.null("string"),
-        committed_offset=ibis.null("int64"),
-    ).select(*COMMON)  # fmt: skip
+    parts, batches = named(tables["partitions"]), named(tables["batches"])
+    asked = parts.filter(parts.fetch_offset >= 0).inner_join(fetches, "exchange_id")
+    brought = batches.group_by(["exchange_id", *PARTITION]).aggregate(
+        last_offset=batches.last_offset.max()
+    )
+    got = brought.inner_join(fetches, "exchange_id")
+    asked = asked.mutate(at_ns=asked.request_start_ns, delivered_offset=asked.fetch_offset)
+    got = got.mutate(at_ns=got.response_end_ns, delivered_offset=got.last_offset + 1)
+    columns = [*PARTITION, "delivered_offset", "client_id", "at_ns"]
+    rows = asked.select(*columns, group_id="group").union(got.select(*columns, group_id="group"))
+    return rows.mutate(
+        committed_by=ibis.null("string"), committed_offset=ibis.null("int64")
+    ).select(*COMMON)
 
 
 COMMON: Final = (
-    "group_id", "topic", "partition", "at_ns", "committed_offset", "committed_by", "fetch_offset",
-    "client_id",
+    "group_id", "topic", "partition", "at_ns", "committed_offset", "committed_by",
+    "delivered_offset", "client_id",
 )  # fmt: skip
 
 
@@ -179,7 +186,7 @@ def with_differences(rows: "ir.Table") -> "ir.Table":
 
     ends = [rows.fetched_end, rows.produced_end]
     end, is_fetched = ibis.greatest(*ends), rows.fetched_end >= rows.produced_end.coalesce(0)
-    reached = ibis.greatest(*ends, rows.committed_offset, rows.fetch_offset)
+    reached = ibis.greatest(*ends, rows.committed_offset, rows.delivered_offset)
     rows = rows.mutate(
         end_offset=end.notnull().ifelse(reached, None),
         end_by=ibis.cases(
@@ -188,21 +195,21 @@ def with_differences(rows: "ir.Table") -> "ir.Table":
     )
     return rows.mutate(
         lag=rows.end_offset - rows.committed_offset,
-        undelivered=rows.end_offset - rows.fetch_offset,
-        uncommitted=rows.fetch_offset - rows.committed_offset,
+        undelivered=rows.end_offset - rows.delivered_offset,
+        uncommitted=rows.delivered_offset - rows.committed_offset,
     )
 
 
 def with_ages(rows: "ir.Table", tables: Tables) -> "ir.Table":
     """Windows with how long the first record has waited that was not committed, not delivered."""
-    for count, offset in (("undelivered", "fetch_offset"), ("lag", "committed_offset")):
+    for count, offset in (("undelivered", "delivered_offset"), ("lag", "committed_offset")):
         is_behind = rows[count] > 0
         rows = with_made(
             rows.mutate(first_waiting=is_behind.ifelse(rows[offset], None)), "first_waiting", tables
         )
         age = (rows.last_ns > rows.made_ns).ifelse(rows.last_ns - rows.made_ns, 0)
         waited = rows.made_ns.notnull().ifelse(age, (rows[count] == 0).ifelse(0, None))
-        rows = rows.mutate(**{f"{count}_ns": waited, "since": rows.made_by})
+        rows = rows.mutate(**{f"{count}_time_ns": waited, "since": rows.made_by})
         rows = rows.drop("made_ns", "made_by", "first_waiting")
     return rows
 
@@ -217,6 +224,6 @@ QUESTION: Final = Question(
     (
         "kdissect lag broker.pcap --latest",
         "kdissect lag broker.pcap --window 1s",
-        "kdissect lag broker.pcap --columns group_id,topic,partition,window,lag,lag_ns",
+        "kdissect lag broker.pcap --columns group_id,topic,partition,window,lag,lag_time_ns",
     ),
 )

@@ -18,36 +18,36 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = (
     Column("group_id", TEXT, "", "group"),
-    Column("kind", TEXT, "", "classic, consumer (KIP-848), share or streams (KIP-1071)"),
-    Column("protocol", TEXT, "", "assignor of a classic group"),
-    Column("generation_before", INT32, "", "generation or epoch before; null: not captured"),
-    Column("generation", INT32, "", "that it led to; null: none was seen"),
     Column("start", TIME, "", "first request that belongs to it: the leave, the join, ..."),
-    Column("end", TIME, "", "the last member had its assignment; null: none had"),
-    Column("duration_ns", INT64, "ns", "end - start"),
+    Column(
+        "cause", TEXT, "",
+        "join, leave, removed (by an administrator), max poll exceeded, session timeout, static "
+        "restart, metadata change, subscription change, cooperative step, rejoin, unknown",
+    ),
+    Column("client_id", TEXT, "", "client id of who caused it"),
     Column("stopped_ns", INT64, "ns", "longest time that a partition was nobody's, up to the end"),
+    Column("duration_ns", INT64, "ns", "end - start"),
+    Column("members", INT64, "", "members after"),
+    Column("moved", INT64, "", "partitions that changed hands"),
     Column(
         "outcome", TEXT, "",
         "complete; emptied: nobody is left; interrupted: the next came first; open: no end seen",
     ),
-    Column(
-        "cause", TEXT, "",
-        "join, leave, removed (by an administrator), max poll exceeded, session timeout, static "
-        "restart, metadata change, subscription change, cooperative step, unknown",
-    ),
     Column("reason", TEXT, "", "what the member said of it"),
-    Column("client_id", TEXT, "", "client id of who caused it"),
-    Column("client_ip", TEXT, "", "its address"),
+    Column("generation_before", INT32, "", "generation or epoch before; null: not captured"),
+    Column("generation", INT32, "", "that it led to; null: none was seen"),
+    Column("end", TIME, "", "the last member had its assignment; null: none had"),
+    Column("kind", TEXT, "", "classic, consumer (KIP-848), share or streams (KIP-1071)"),
+    Column("protocol", TEXT, "", "assignor of a classic group"),
+    Column("client_ip", TEXT, "", "address of who caused it"),
     Column("member_id", TEXT, "", "its member id"),
     Column("group_instance_id", TEXT, "", "its name as a static member"),
     Column("members_before", INT64, "", "members before"),
-    Column("members", INT64, "", "members after"),
     Column("joined", INT64, "", "members that were not there before"),
     Column("gone", INT64, "", "members that left or were removed"),
     Column("lost", INT64, "", "members that were not heard of any more (classic groups)"),
     Column("partitions", INT64, "", "partitions that somebody has after it"),
-    Column("moved", INT64, "", "partitions that changed hands"),
-    Column("moved_partitions", TEXT, "", "those, like orders:3; Streams: subtopology:partition"),
+    Column("moved_partitions", TEXT, "", "those that moved, like orders:3; Streams: 0:3"),
     Column("exchange_id", INT64, "", "the exchange that caused it, else the first"),
     Column("request_packet", INT64, "", "frame number of that"),
 )  # fmt: skip
@@ -80,6 +80,10 @@ def turns_of(members: "ir.Table") -> "ir.Table":
         f"first_{name}": members[name].argmin(members.place)
         for name in ("exchange_id", "request_packet")
     }
+    unasked = {
+        f"first_{name}": members.is_unasked.ifelse(members[name], None).argmin(members.place)
+        for name in WHO
+    }
     found = members.group_by(list(TURN)).aggregate(
         kind=members.kind.max(),
         protocol=members.protocol.max(),
@@ -94,6 +98,7 @@ def turns_of(members: "ir.Table") -> "ir.Table":
         is_told=members.is_told.max(),
         **by_trigger,
         **first,
+        **unasked,
     )
     return found.mutate(
         exchange_id=found.exchange_id.coalesce(found.first_exchange_id),
@@ -210,9 +215,20 @@ def ended(rows: "ir.Table") -> "ir.Table":
 
 
 def blamed(rows: "ir.Table") -> "ir.Table":
-    """Rebalances with who caused them: who did something, else who was not heard of any more."""
-    who = {name: rows[f"by_{name}"].coalesce(rows[f"lost_{name}"]) for name in WHO}
+    """Rebalances with who caused them: who did something, who was silent, who joined unasked."""
+    is_silence = rows.cause == "session timeout"
+    who = {
+        name: rows[f"by_{name}"].coalesce(
+            rows[f"lost_{name}"], (is_silence | is_first(rows)).ifelse(None, rows[f"first_{name}"])
+        )
+        for name in WHO
+    }
     return rows.mutate(**who)
+
+
+def is_first(rows: "ir.Table") -> "ir.BooleanValue":
+    """Is it the first of its group in the capture? Who was told before, nobody knows."""
+    return rows.generation_before.isnull()
 
 
 def cause_of(rows: "ir.Table") -> "ir.StringValue":
@@ -228,6 +244,7 @@ def cause_of(rows: "ir.Table") -> "ir.StringValue":
         (rows.from_silent > 0, "session timeout"),
         (is_cooperative & is_step, "cooperative step"),
         (is_changed, "metadata change"),
+        (rows.first_client_id.notnull() & ~is_first(rows), "rejoin"),
         else_="unknown",
     )
 

@@ -69,10 +69,10 @@ def test_lag_is_what_is_not_committed_and_undelivered_what_nobody_asked_for(
     (row,) = wire.rows(tmp_path)
     assert row.pop("window").timestamp() == START / SECOND + 2
     assert row == {
-        "group_id": "g", "topic": "t", "partition": 0, "lag": 6, "lag_ns": 1_201 * MS,
-        "undelivered": 0, "undelivered_ns": 0, "uncommitted": 6, "end_offset": 10,
+        "group_id": "g", "topic": "t", "partition": 0, "lag": 6, "lag_time_ns": 1_201 * MS,
+        "undelivered": 0, "undelivered_time_ns": 0, "uncommitted": 6, "end_offset": 10,
         "end_by": "fetch", "committed_offset": 4, "committed_by": "OffsetCommit",
-        "fetch_offset": 10, "client_id": "reader", "since": "produce",
+        "delivered_offset": 10, "client_id": "reader", "since": "produce",
     }  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def test_lag_of_a_consumer_that_died_goes_on_growing(tmp_path: Path) -> None:
     wire.produce(4, 5, 5).produce(9, 10, 5)
     rows = wire.rows(tmp_path)
     assert [round(row["window"].timestamp() - START / SECOND) for row in rows] == [1, 4, 9]
-    assert chosen(rows, "lag", "lag_ns", "end_by", "committed_offset") == [
+    assert chosen(rows, "lag", "lag_time_ns", "end_by", "committed_offset") == [
         (0, 0, "fetch", 5),
         (5, 1 * MS, "produce", 5),
         (10, 5_001 * MS, "produce", 5),
@@ -94,30 +94,36 @@ def test_what_was_not_seen_is_not_known(tmp_path: Path) -> None:
         (None, 6)
     ]
     (row,) = Wire().commit(1, 3).rows(tmp_path)
-    assert chosen([row], "lag", "lag_ns", "end_offset") == [(None, None, None)]
+    assert chosen([row], "lag", "lag_time_ns", "end_offset") == [(None, None, None)]
     (row,) = Wire().fetch(1, 3, 9).commit(1.5, 4).rows(tmp_path)
-    assert chosen([row], "lag", "lag_ns", "since") == [(5, None, None)]
+    assert chosen([row], "lag", "lag_time_ns", "since") == [(5, None, None)]
 
 
 def test_the_time_of_a_batch_is_used_when_its_produce_was_not_seen_and_it_is_said(
     tmp_path: Path,
 ) -> None:
     (row,) = Wire().fetch(8, 3, 9, stamped_s=2).commit(8.5, 3).rows(tmp_path)
-    assert chosen([row], "lag", "lag_ns", "since") == [(6, 6_501 * MS, "batch time")]
+    assert chosen([row], "lag", "lag_time_ns", "since") == [(6, 6_501 * MS, "batch time")]
 
 
 def test_followers_say_where_a_partition_ends_and_are_no_consumers(tmp_path: Path) -> None:
     follower = {"client": "broker-2-fetcher-0", "on": 3}
     rows = Wire().commit(1, 4).fetch(1.1, 20, 7, **follower).rows(tmp_path)
-    assert chosen(rows, "group_id", "lag", "end_offset", "fetch_offset") == [("g", 3, 7, None)]
+    assert chosen(rows, "group_id", "lag", "end_offset", "delivered_offset") == [("g", 3, 7, None)]
 
 
 def test_a_client_id_of_two_groups_names_none_of_them(tmp_path: Path) -> None:
     wire = Wire().commit(1, 4, group="g").commit(1, 4, group="h").fetch(1.1, 5, 9)
-    assert chosen(wire.rows(tmp_path), "group_id", "lag", "fetch_offset") == [
+    assert chosen(wire.rows(tmp_path), "group_id", "lag", "delivered_offset") == [
         ("g", 5, None),
         ("h", 5, None),
     ]
+
+
+def test_what_a_fetch_brought_is_delivered(tmp_path: Path) -> None:
+    wire = Wire().fetch(1, 3, 9, stamped_s=0.5).commit(1.1, 3)
+    columns = ("delivered_offset", "undelivered", "uncommitted", "lag")
+    assert chosen(wire.rows(tmp_path), *columns) == [(9, 0, 6, 6)]
 
 
 def test_a_refused_commit_is_none(tmp_path: Path) -> None:

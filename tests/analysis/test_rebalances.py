@@ -230,9 +230,19 @@ def test_more_partitions_are_a_change_of_metadata(tmp_path: Path) -> None:
     assert chosen([row], "cause", "moved", "partitions") == [("metadata change", 0, 3)]
 
 
-def test_what_nothing_explains_is_unknown(tmp_path: Path) -> None:
+def test_who_joins_unasked_and_says_no_reason_is_named(tmp_path: Path) -> None:
     story = Story().generation(1, 1, ann="t:0", bob="t:1").generation(9, 2, ann="t:1", bob="t:0")
     _, row = story.rows(tmp_path)
+    assert chosen([row], "cause", "client_id", "member_id", "moved") == [
+        ("rejoin", "ann", "ann-id", 2)
+    ]
+
+
+def test_what_nothing_explains_is_unknown(tmp_path: Path) -> None:
+    story = Story().generation(1, 1, ann="t:0", bob="t:1")
+    for who in ("ann", "bob"):
+        story.tell(8, who, BEAT, "heartbeat", generation=1, error="REBALANCE_IN_PROGRESS")
+    _, row = story.generation(9, 2, ann="t:1", bob="t:0").rows(tmp_path)
     assert chosen([row], "cause", "client_id", "moved") == [("unknown", None, 2)]
 
 

@@ -55,3 +55,9 @@ def test_columns_that_there_are_not_are_an_error(capsys: pytest.CaptureFixture[s
     assert "latency has no column 'colour'; it has api, exchanges, p50_ns" in (
         capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_duration_and_a_number_are_not_shown_under_one_name(name: str) -> None:
+    shown = [column.name.removesuffix("_ns") for column in QUESTIONS[name].columns]
+    assert len(set(shown)) == len(shown)
