@@ -42,7 +42,7 @@ COLUMNS: Final = (
     Column("software_version", TEXT, "", "its version, see clients"),
     Column("exchanges", INT64, "", "exchanges of this API and version"),
     Column("message_format", INT16, "", "oldest format (magic) of the batches in them"),
-    Column("asks_versions", BOOL, "", "whether the client was seen to ask for versions"),
+    Column("asks_versions", BOOL, "", "whether the client asks for versions; null: not seen"),
     Column("broker_release", TEXT, "", "its brokers are of this release or newer"),
     Column("first_time", TIME, "", "first request"),
     Column("last_time", TIME, "", "last request"),
@@ -86,7 +86,9 @@ def upgrade(tables: Tables, by: Sequence[str] = DEFAULT_BY, to: str = DEFAULT_TO
     judged = used.mutate(rank=rank(used, to), broker_release=releases.release_at(used.broker_place))
     verdicts = [(judged.rank == place, verdict) for place, verdict in enumerate(VERDICTS)]
     found = judged.filter(judged.rank.notnull()).mutate(
-        verdict=ibis.cases(*verdicts), reason=reason(judged, to)
+        verdict=ibis.cases(*verdicts),
+        reason=reason(judged, to),
+        asks_versions=judged.asks_versions | judged.start_seen.ifelse(False, None),
     )
     order = ["rank", *[ibis.asc(name) for name in by], "api", "api_version"]
     return found.order_by(order).select(*by, *[column.name for column in COLUMNS])
@@ -130,8 +132,9 @@ def connection_facts(tables: Tables) -> "ir.Table":
     A broker is as new as any answer it gave.
     """
     connections = tables["connections"].select(
-        "connection_id", "client_ip", "broker_ip", "broker_port", "syn_seen", all="exchanges"
-    )
+        "connection_id", "client_ip", "broker_ip", "broker_port", "syn_seen",
+        says=tables["connections"].client_software_name.notnull(), all="exchanges",
+    )  # fmt: skip
     exchanges = tables["exchanges"]
     is_answer = (exchanges.outcome == "answered") & (
         exchanges.error_code.coalesce(0) != UNSUPPORTED_VERSION
@@ -153,7 +156,7 @@ def connection_facts(tables: Tables) -> "ir.Table":
     client = ["client_key", "client_ip"]
     is_whole = (both.syn_seen & (both.chosen == both.all)).coalesce(False)
     return both.mutate(
-        asks_versions=both.asks.any().over(group_by=client),
+        asks_versions=(both.asks | both.says).any().over(group_by=client),
         start_seen=is_whole.all().over(group_by=client),
         broker_place=both.place.max().over(group_by=["broker_ip", "broker_port"]),
     ).select("connection_id", "start_seen", "asks_versions", "broker_place")
@@ -181,7 +184,7 @@ def rank(used: "ir.Table", to: str) -> "ir.IntegerValue":
         (used.oldest.isnull() & ~used.asks_versions, BREAKS),
         (is_gone & knows_no_better, BREAKS),
         (is_gone, MAY_BREAK),
-        (is_new & ~used.asks_versions, MAY_BREAK),
+        (is_new & ~used.asks_versions & used.start_seen, MAY_BREAK),
         (used.api_version <= used.deprecated, DEPRECATED),
         ((used.api == "Fetch") & writes_old(used, to), OLD_FORMAT),
     ]

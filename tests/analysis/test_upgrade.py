@@ -98,8 +98,24 @@ def test_without_the_start_it_is_not_known_whether_a_client_asks(tmp_path: Path)
 def test_a_condition_that_hides_the_asking_does_not_make_a_client_break(tmp_path: Path) -> None:
     exchanges = [call(1, "ApiVersions", 0), call(2, "Produce", 2)]
     tables = write_tables(tmp_path, exchanges=exchanges, connections=[whole(1, 2)])
-    found = kdissect.analyse("upgrade", tables, where="api = 'Produce'").to_arrow()
-    assert found["verdict"].to_pylist() == ["may break"]
+    (row,) = kdissect.analyse("upgrade", tables, where="api = 'Produce'").to_arrow().to_pylist()
+    assert (row["verdict"], row["asks_versions"]) == ("may break", None)
+
+
+def test_new_versions_are_no_finding_when_the_start_of_a_client_is_not_there(
+    tmp_path: Path,
+) -> None:
+    assert judged(
+        tmp_path, "2.4", exchanges=[call(1, "Fetch", 12)], connections=[connection(1, exchanges=1)]
+    ) == []  # fmt: skip
+
+
+def test_who_says_a_name_asks_for_versions(tmp_path: Path) -> None:
+    java = {"client_software_name": "lib", "client_software_version": "1"}
+    (row,) = asked(
+        "upgrade", tmp_path, exchanges=[call(1, "Produce", 2)], connections=[connection(1, **java)]
+    )
+    assert (row["verdict"], row["asks_versions"]) == ("may break", True)
 
 
 def test_old_formats_are_told_in_requests_and_in_answers(tmp_path: Path) -> None:
