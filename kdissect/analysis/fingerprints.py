@@ -102,6 +102,7 @@ def with_software(tables: Tables, exchanges: "ir.Table") -> "ir.Table":
     speakers = calls.group_by("who").aggregate(
         client_key=calls.client_key.max(),
         spoken="|" + calls.call.collect(distinct=True).sort().join("|") + "|",
+        is_whole=calls.is_whole.all(),
         is_broker=(calls.api.isin(PEER_APIS) | calls.client_key.re_search(PEER_IDS)).any(),
         client_software_name=calls.client_software_name.max(),
         client_software_version=calls.client_software_version.max(),
@@ -117,7 +118,10 @@ def with_software(tables: Tables, exchanges: "ir.Table") -> "ir.Table":
 
 
 def client_calls(tables: Tables) -> "ir.Table":
-    """What each client sent on which connection: a row for each API and version."""
+    """What each client sent on which connection: a row for each API and version.
+
+    `is_whole` is False when a condition leaves out some of the connection's exchanges.
+    """
     exchanges, connections = tables["exchanges"], tables["connections"]
     sent = exchanges.select(
         "connection_id",
@@ -126,10 +130,16 @@ def client_calls(tables: Tables) -> "ir.Table":
         call=exchanges.api + " " + exchanges.api_version.cast("string"),
     ).distinct()
     ends = connections.select(
-        "connection_id", "client_ip", "client_software_name", "client_software_version"
-    )
+        "connection_id", "client_ip", "client_software_name", "client_software_version",
+        all="exchanges",
+    )  # fmt: skip
+    chosen = exchanges.group_by("connection_id").aggregate(chosen=exchanges.count())
     joined = sent.left_join(ends, "connection_id").drop("connection_id_right")
-    return joined.mutate(who=joined.client_key + "@" + joined.client_ip.coalesce(""))
+    joined = joined.left_join(chosen, "connection_id").drop("connection_id_right")
+    return joined.mutate(
+        who=joined.client_key + "@" + joined.client_ip.coalesce(""),
+        is_whole=(joined.chosen == joined["all"]).coalesce(True),
+    )
 
 
 def identity(speakers: "ir.Table") -> "dict[str, ir.Value]":
@@ -164,7 +174,9 @@ def fingerprint_number(speakers: "ir.Table") -> "ir.IntegerValue":
 def matches(speakers: "ir.Table", one: Fingerprint) -> "ir.BooleanValue":
     """Whether a client is as a fingerprint says."""
     sent = [speakers.spoken.contains(f"|{call}|") for call in one.sent]
-    never = [~speakers.spoken.contains(f"|{call}|") for call in one.never]
+    # What somebody never sends is not known of one whose exchanges are only partly looked at.
+    whole = [speakers.is_whole] if one.never else []
+    never = whole + [~speakers.spoken.contains(f"|{call}|") for call in one.never]
     named = [speakers.client_key.re_search(one.client_id)] if one.client_id else []
     found: ir.BooleanValue = reduce(and_, [*sent, *never, *named])
     return found

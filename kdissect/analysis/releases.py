@@ -16,6 +16,8 @@ RELEASES: Final = (
     "2.0", "2.1", "2.2", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8", "3.0", "3.1", "3.2", "3.3",
     "3.4", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0", "4.1", "4.2", "4.3", "4.4",
 )  # fmt: skip
+# At the start of a text: 0.10.2.2 is a 0.10.2, 3.9.1 a 3.9.
+RELEASE: Final = "^(0\\.[0-9]+(\\.[0-9]+)?|[1-9][0-9]*\\.[0-9]+)"
 # KIP-896 marked versions as deprecated from here on, and 4.0 took them out.
 DEPRECATING: Final = "3.7"
 # From here on brokers take only message format 2 from producers (KIP-724), and convert no more.
@@ -23,12 +25,18 @@ ONE_FORMAT: Final = "4.0"
 
 
 class Spoken(NamedTuple):
-    """The versions of an API that a release speaks; those up to `deprecated` are."""
+    """The versions of an API that a release speaks; those up to `deprecated` are.
+
+    The places are of the releases that were first to speak the oldest, and the oldest that is not
+    deprecated.
+    """
 
     api: str
     oldest: int
     newest: int
     deprecated: int
+    first_place: int
+    current_place: int
 
 
 def numbers(release: str) -> tuple[int, ...]:
@@ -42,6 +50,8 @@ def numbers(release: str) -> tuple[int, ...]:
 
 def spoken_by(release: str) -> list[Spoken]:
     """What a release speaks; early-access versions, which have to be enabled, do not count."""
+    is_deprecating = numbers(release) >= numbers(DEPRECATING)
+    places = first_places()
     found = []
     for api in APIS.values():
         definition = api.definition()
@@ -52,11 +62,13 @@ def spoken_by(release: str) -> list[Spoken]:
             and (not span.last or numbers(release) <= numbers(span.last))
             and release not in span.unstable_in
         ]
-        if versions:
-            is_deprecating = numbers(release) >= numbers(DEPRECATING)
-            old = [one for one in versions if is_deprecating and one in definition.deprecated]
-            spoken = Spoken(api.name, min(versions), max(versions), max(old, default=-1))
-            found.append(spoken)
+        if not versions:
+            continue
+        old = [one for one in versions if is_deprecating and one in definition.deprecated]
+        oldest, newest, deprecated = min(versions), max(versions), max(old, default=-1)
+        current = min(max(oldest, deprecated + 1), newest)
+        first_place, current_place = (places[f"{api.name} {one}"] for one in (oldest, current))
+        found.append(Spoken(api.name, oldest, newest, deprecated, first_place, current_place))
     return found
 
 
@@ -78,6 +90,16 @@ def release_at(place: "ir.IntegerColumn") -> "ir.StringValue":
     """The name of the release at a place."""
     return looked_up({str(index): name for index, name in enumerate(RELEASES)},
                      place.cast("string"))  # fmt: skip
+
+
+def place_of(release: "ir.StringColumn") -> "ir.IntegerValue":
+    """The place of a release; null for what is none.
+
+    Other numbers (0.10.2.2, 3.9.1) are those of the release that they mend.
+    """
+    places = {name: place for place, name in enumerate(RELEASES)}
+    known = places | {"0.11": places["0.11.0"]}
+    return looked_up(known, release.re_extract(RELEASE, 1))
 
 
 def looked_up(known: dict[str, int] | dict[str, str], key: "ir.StringValue") -> "ir.Value":

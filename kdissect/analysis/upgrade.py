@@ -3,6 +3,7 @@
 Kafka 4.0 took out old versions of requests (KIP-896) and message formats (KIP-724). A client that
 asks for versions (ApiVersions) takes the newest that it and the broker know, so a version that it
 used although the broker had a newer one that the new release speaks too is the newest it knows.
+Java clients know the versions of the release whose number they say, whatever the broker made of it.
 """
 
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis import releases
 from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, with_dimensions
-from kdissect.analysis.fingerprints import with_software
+from kdissect.analysis.fingerprints import JAVA, with_software
 from kdissect.analysis.grouped import check_choice, listed
 from kdissect.analysis.question import NAMES, TEXT, Option, Question, Tables
 from kdissect.errors import KdissectError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 DEFAULT_TO: Final = "4.0"
 NEWEST_FORMAT: Final = 2
 UNSUPPORTED_VERSION: Final = 35
+SURE: Final = 85  # % of confidence in a fingerprint; with less nobody is said to break
 BREAKS: Final = "breaks"
 MAY_BREAK: Final = "may break"
 BROKER: Final = "broker"
@@ -40,7 +42,7 @@ COLUMNS: Final = (
     Column("software_version", TEXT, "", "its version, see clients"),
     Column("exchanges", INT64, "", "exchanges of this API and version"),
     Column("message_format", INT16, "", "oldest format (magic) of the batches in them"),
-    Column("asks_versions", BOOL, "", "whether the client was seen to ask for versions"),
+    Column("asks_versions", BOOL, "", "whether the client asks for versions; null: not seen"),
     Column("broker_release", TEXT, "", "its brokers are of this release or newer"),
     Column("first_time", TIME, "", "first request"),
     Column("last_time", TIME, "", "last request"),
@@ -75,6 +77,8 @@ def upgrade(tables: Tables, by: Sequence[str] = DEFAULT_BY, to: str = DEFAULT_TO
         is_broker=rows.is_broker.any(),
         start_seen=rows.start_seen.all().coalesce(False),
         had_newer=rows.had_newer.any().coalesce(False),
+        knows_good=rows.knows_good.all().coalesce(False),
+        knows_none=rows.knows_none.any().coalesce(False),
         broker_place=rows.broker_place.min(),
         first_time=rows.request_start.min(),
         last_time=rows.request_start.max(),
@@ -82,7 +86,9 @@ def upgrade(tables: Tables, by: Sequence[str] = DEFAULT_BY, to: str = DEFAULT_TO
     judged = used.mutate(rank=rank(used, to), broker_release=releases.release_at(used.broker_place))
     verdicts = [(judged.rank == place, verdict) for place, verdict in enumerate(VERDICTS)]
     found = judged.filter(judged.rank.notnull()).mutate(
-        verdict=ibis.cases(*verdicts), reason=reason(judged, to)
+        verdict=ibis.cases(*verdicts),
+        reason=reason(judged, to),
+        asks_versions=judged.asks_versions | judged.start_seen.ifelse(False, None),
     )
     order = ["rank", *[ibis.asc(name) for name in by], "api", "api_version"]
     return found.order_by(order).select(*by, *[column.name for column in COLUMNS])
@@ -96,12 +102,27 @@ def with_evidence(tables: Tables, exchanges: "ir.Table", to: str) -> "ir.Table":
     spoken = releases.spoken_by(to)
     columns = {
         column: releases.looked_up({one.api: getattr(one, column) for one in spoken}, joined.api)
-        for column in ("oldest", "newest", "deprecated")
+        for column in ("oldest", "newest", "deprecated", "first_place", "current_place")
     }
     ranged = joined.mutate(**columns)
-    first = releases.place_since(ranged.api, ranged.oldest)
     is_old = ranged.api_version < ranged.oldest
-    return ranged.mutate(had_newer=is_old & (ranged.broker_place >= first))
+    earliest, latest = java_releases(ranged)
+    return ranged.mutate(
+        had_newer=is_old & (ranged.broker_place >= ranged.first_place),
+        knows_good=(earliest >= ranged.current_place) & (ranged.api_version < ranged.newest),
+        knows_none=is_old & (latest < ranged.first_place),
+    )
+
+
+def java_releases(rows: "ir.Table") -> "tuple[ir.IntegerValue, ir.IntegerValue]":
+    """The earliest and the latest release that a Java client may be of; null when not known."""
+    text = rows.software_version
+    is_java = (rows.software == JAVA) & (rows.confidence >= SURE)
+    is_open = text.contains("newer")
+    earliest = is_java.ifelse(releases.place_of(text), None)
+    last = text.re_replace("^.* (to|or) ", "")
+    latest = (is_java & ~is_open).ifelse(releases.place_of(last), None)
+    return earliest, latest
 
 
 def connection_facts(tables: Tables) -> "ir.Table":
@@ -111,8 +132,9 @@ def connection_facts(tables: Tables) -> "ir.Table":
     A broker is as new as any answer it gave.
     """
     connections = tables["connections"].select(
-        "connection_id", "client_ip", "broker_ip", "broker_port", "syn_seen", all="exchanges"
-    )
+        "connection_id", "client_ip", "broker_ip", "broker_port", "syn_seen",
+        says=tables["connections"].client_software_name.notnull(), all="exchanges",
+    )  # fmt: skip
     exchanges = tables["exchanges"]
     is_answer = (exchanges.outcome == "answered") & (
         exchanges.error_code.coalesce(0) != UNSUPPORTED_VERSION
@@ -134,7 +156,7 @@ def connection_facts(tables: Tables) -> "ir.Table":
     client = ["client_key", "client_ip"]
     is_whole = (both.syn_seen & (both.chosen == both.all)).coalesce(False)
     return both.mutate(
-        asks_versions=both.asks.any().over(group_by=client),
+        asks_versions=(both.asks | both.says).any().over(group_by=client),
         start_seen=is_whole.all().over(group_by=client),
         broker_place=both.place.max().over(group_by=["broker_ip", "broker_port"]),
     ).select("connection_id", "start_seen", "asks_versions", "broker_place")
@@ -152,22 +174,24 @@ def rank(used: "ir.Table", to: str) -> "ir.IntegerValue":
 
     is_old = used.oldest.isnull() | (used.api_version < used.oldest)
     is_new = (used.api_version > used.newest).coalesce(False)
-    knows_no_better = used.had_newer | (~used.asks_versions & used.start_seen)
+    knows_no_better = used.had_newer | used.knows_none | (~used.asks_versions & used.start_seen)
     is_written = (used.api == "Produce") & writes_old(used, to)
     is_gone = is_old | is_written
+    is_fine = used.is_broker | (used.knows_good & ~used.had_newer)
     cases = [
         (used.is_broker & is_gone, BROKER),
+        (is_fine, None),
         (used.oldest.isnull() & ~used.asks_versions, BREAKS),
         (is_gone & knows_no_better, BREAKS),
         (is_gone, MAY_BREAK),
-        (is_new & ~used.asks_versions, MAY_BREAK),
+        (is_new & ~used.asks_versions & used.start_seen, MAY_BREAK),
         (used.api_version <= used.deprecated, DEPRECATED),
         ((used.api == "Fetch") & writes_old(used, to), OLD_FORMAT),
     ]
-    found: ir.IntegerValue = ibis.cases(
-        *[(condition, VERDICTS.index(verdict)) for condition, verdict in cases], else_=None
+    place: ir.IntegerValue = ibis.cases(
+        *[(found, VERDICTS.index(name) if name else None) for found, name in cases], else_=None
     )
-    return found
+    return place
 
 
 def writes_old(used: "ir.Table", to: str) -> "ir.BooleanValue":
@@ -201,6 +225,9 @@ def reason(judged: "ir.Table", to: str) -> "ir.StringValue":
         (judged.is_broker, "; upgraded with the cluster"),
         (judged.rank > VERDICTS.index(MAY_BREAK), ""),
         (judged.had_newer, "; its broker has a newer one that the client did not take"),
+        (judged.knows_none, "; its release knows no newer one"),
+        (judged.oldest.isnull() & judged.asks_versions, "; it asks for versions, so it may do "
+         "without"),
         (judged.asks_versions, "; it asks for versions and its broker is not known to have a newer"
          " one, so it may know one"),
         (judged.start_seen, "; it does not ask for versions"),

@@ -10,7 +10,7 @@ import kdissect
 from kdissect.analysis.clients import COLUMNS
 from kdissect.analysis.fingerprints import FINGERPRINTS
 from kdissect.errors import KdissectError
-from tests.analysis.made_tables import Row, asked, connection, exchange
+from tests.analysis.made_tables import Row, asked, connection, exchange, write_tables
 from tests.analysis.spark_sql import spark_sql
 
 CAPTURES = Path("captures")
@@ -118,6 +118,16 @@ def test_who_says_nothing_is_told_by_how_it_speaks(tmp_path: Path) -> None:
     assert guessed(tmp_path, "Metadata 1", client_id="rdkafka") == ("librdkafka", None, 90)
     assert guessed(tmp_path, "Metadata 1", client_id="rdkafka-not") == (None, None, None)
     assert guessed(tmp_path, "ApiVersions 0", "ApiVersions 3", "Metadata 2") == (None, None, None)
+
+
+def test_a_condition_does_not_make_another_library_of_a_client(tmp_path: Path) -> None:
+    exchanges = calls("ApiVersions 2", "ApiVersions 1", "Metadata 4")
+    tables = write_tables(tmp_path, exchanges=exchanges, connections=[connection(1, exchanges=3)])
+    found = [
+        kdissect.analyse("clients", tables, where=where).to_arrow()["software"].to_pylist()
+        for where in (None, "api_version <> 2")
+    ]
+    assert found == [["kafkajs"], [None]]
 
 
 def test_brokers_are_brokers_and_come_last(tmp_path: Path) -> None:

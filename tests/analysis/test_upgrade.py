@@ -35,12 +35,13 @@ def judged(tmp_path: Path, to: str = "4.0", **rows: Any) -> list[tuple[Any, ...]
 
 def test_releases_speak_what_their_definitions_say() -> None:
     spoken = {one.api: one for one in spoken_by("4.0")}
-    assert spoken["Produce"] == Spoken("Produce", 3, 12, 6)
-    assert spoken["Fetch"] == Spoken("Fetch", 4, 17, -1)
-    assert spoken["JoinGroup"] == Spoken("JoinGroup", 0, 9, 1)
+    place = releases.RELEASES.index
+    assert spoken["Produce"] == Spoken("Produce", 3, 12, 6, place("0.11.0"), place("2.1"))
+    assert spoken["Fetch"] == Spoken("Fetch", 4, 17, -1, place("0.11.0"), place("0.11.0"))
+    assert spoken["JoinGroup"] == Spoken("JoinGroup", 0, 9, 1, place("0.9.0"), place("0.11.0"))
     assert "LeaderAndIsr" not in spoken
     assert "ShareFetch" not in spoken  # early access
-    assert Spoken("Fetch", 0, 11, -1) in spoken_by("2.4")
+    assert Spoken("Fetch", 0, 11, -1, 0, 0) in spoken_by("2.4")
 
 
 def test_the_releases_are_those_that_changed_the_protocol() -> None:
@@ -97,8 +98,24 @@ def test_without_the_start_it_is_not_known_whether_a_client_asks(tmp_path: Path)
 def test_a_condition_that_hides_the_asking_does_not_make_a_client_break(tmp_path: Path) -> None:
     exchanges = [call(1, "ApiVersions", 0), call(2, "Produce", 2)]
     tables = write_tables(tmp_path, exchanges=exchanges, connections=[whole(1, 2)])
-    found = kdissect.analyse("upgrade", tables, where="api = 'Produce'").to_arrow()
-    assert found["verdict"].to_pylist() == ["may break"]
+    (row,) = kdissect.analyse("upgrade", tables, where="api = 'Produce'").to_arrow().to_pylist()
+    assert (row["verdict"], row["asks_versions"]) == ("may break", None)
+
+
+def test_new_versions_are_no_finding_when_the_start_of_a_client_is_not_there(
+    tmp_path: Path,
+) -> None:
+    assert judged(
+        tmp_path, "2.4", exchanges=[call(1, "Fetch", 12)], connections=[connection(1, exchanges=1)]
+    ) == []  # fmt: skip
+
+
+def test_who_says_a_name_asks_for_versions(tmp_path: Path) -> None:
+    java = {"client_software_name": "lib", "client_software_version": "1"}
+    (row,) = asked(
+        "upgrade", tmp_path, exchanges=[call(1, "Produce", 2)], connections=[connection(1, **java)]
+    )
+    assert (row["verdict"], row["asks_versions"]) == ("may break", True)
 
 
 def test_old_formats_are_told_in_requests_and_in_answers(tmp_path: Path) -> None:
@@ -119,8 +136,12 @@ def test_old_formats_are_told_in_requests_and_in_answers(tmp_path: Path) -> None
 
 
 def test_brokers_are_upgraded_with_the_cluster(tmp_path: Path) -> None:
-    exchanges = [call(1, "UpdateMetadata", 6), call(2, "JoinGroup", 1, connection_id=2)]
-    connections = [whole(1, 1), whole(2, 1)]
+    exchanges = [
+        call(1, "UpdateMetadata", 6),
+        call(2, "JoinGroup", 1, connection_id=2),
+        call(3, "Fetch", 18, connection_id=3, client_id="broker-2-fetcher-0"),
+    ]
+    connections = [whole(1, 1), whole(2, 1), whole(3, 1)]
     assert judged(tmp_path, exchanges=exchanges, connections=connections) == [
         ("c1", "UpdateMetadata", 6, "broker", "4.0 has no UpdateMetadata; upgraded with the "
          "cluster"),
@@ -136,6 +157,46 @@ def test_what_a_release_does_not_have_yet_may_break_who_does_not_ask(tmp_path: P
     assert found == [
         ("c1", "Fetch", 12, "may break", "Fetch 12 is too new for 2.4; it does not ask for "
          "versions"),
+    ]  # fmt: skip
+
+
+JAVA = "apache-kafka-java"
+
+
+@pytest.mark.parametrize(
+    ("version", "verdicts"),
+    [("0.10.2.2", ["breaks"]), ("2.4.1", []), ("7.5.0-ccs", ["may break"])],
+)
+def test_java_clients_know_the_versions_of_their_release(
+    tmp_path: Path, version: str, verdicts: list[str]
+) -> None:
+    java = {"client_software_name": JAVA, "client_software_version": version}
+    exchanges = [call(1, "ApiVersions", 0), call(2, "Produce", 2)]
+    rows = asked("upgrade", tmp_path, exchanges=exchanges, connections=[whole(1, 2, **java)])
+    assert [row["verdict"] for row in rows] == verdicts
+    if verdicts == ["breaks"]:
+        assert rows[0]["reason"] == (
+            "Produce 2 is not in 4.0, which begins at 3; its release knows no newer one"
+        )
+
+
+@pytest.mark.parametrize(
+    ("metadata", "produce", "verdict"), [(4, 3, "deprecated"), (5, 5, "deprecated")]
+)
+def test_a_java_client_that_was_guessed_has_a_range_of_releases(
+    tmp_path: Path, metadata: int, produce: int, verdict: str
+) -> None:
+    exchanges = [call(1, "ApiVersions", 1), call(2, "Metadata", metadata),
+                 call(3, "Produce", produce)]  # fmt: skip
+    found = judged(tmp_path, exchanges=exchanges, connections=[whole(1, 3)])
+    assert [row[:4] for row in found] == [("c1", "Produce", produce, verdict)]
+
+
+def test_an_api_that_a_release_does_not_have_yet_may_not_be_needed(tmp_path: Path) -> None:
+    exchanges = [call(1, "ApiVersions", 3), call(2, "ConsumerGroupDescribe", 0)]
+    assert judged(tmp_path, "2.8", exchanges=exchanges, connections=[whole(1, 2)]) == [
+        ("c1", "ConsumerGroupDescribe", 0, "may break",
+         "2.8 has no ConsumerGroupDescribe; it asks for versions, so it may do without"),
     ]  # fmt: skip
 
 
