@@ -72,7 +72,7 @@ CRC_FROM: Final = 21  # what lies before it is the broker's to rewrite
 
 U32: Final = 0xFFFF_FFFF
 SIGN32: Final = 0x8000_0000  # exclusive or with it, minus it, extends the sign of 32 bits
-# Offsets that can be added to any 32-bit delta without wrapping.
+# Offsets to which any 32-bit delta can be added: none of them is NULL, and none wraps.
 OFFSET_MAX: Final[i64] = 0x3FFF_FFFF_0000_0000
 INT64_MAX: Final = 0x7FFF_FFFF_FFFF_FFFF
 INT64_MIN: Final = -INT64_MAX - 1

@@ -1,14 +1,13 @@
 """What a stitcher has to say of the rows of one piece, and rows with that done."""
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from kdissect.protocol.readers import NULL
 from kdissect.tables.batches import ints_of, numbers
-
-Ints = np.ndarray[Any, np.dtype[np.int64]]
+from kdissect.tables.matrices import Ints
 
 CONNECTION_ID: Final = "connection_id"
 RTT: Final = "rtt_ns"

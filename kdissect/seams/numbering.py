@@ -1,6 +1,6 @@
 """Numbers of packets, and ids made of them, as they are in the whole, where pieces were guessed."""
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -9,8 +9,7 @@ from kdissect.exchanges.memory import EXCHANGES_PER_PACKET
 from kdissect.seams.corrections import replaced
 from kdissect.seams.seam import Seam
 from kdissect.tables.batches import ints_of, numbers
-
-Ints = np.ndarray[Any, np.dtype[np.int64]]
+from kdissect.tables.matrices import Ints
 
 ORDINALS: Final = ("connection_id",)
 EXCHANGES: Final = ("exchange_id",)

@@ -7,7 +7,6 @@ import pytest
 
 import kdissect
 from tests.analysis.made_tables import MS, Row, asked, connection, exchange
-from tests.analysis.spark_sql import spark_sql
 
 CAPTURES = Path("captures")
 
@@ -126,7 +125,3 @@ def test_acks_of_a_broker_alone_have_no_follower() -> None:
     assert [(row["acks"], row["exchanges"], row["follower"]) for row in rows] == [
         (-1, 31, None), (0, 20, None), (1, 2, None)
     ]  # fmt: skip
-
-
-def test_the_same_expression_is_sql_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert spark_sql("acks", monkeypatch)

@@ -11,7 +11,6 @@ from kdissect.analysis.clients import COLUMNS
 from kdissect.analysis.fingerprints import FINGERPRINTS
 from kdissect.errors import KdissectError
 from tests.analysis.made_tables import Row, asked, connection, exchange, write_tables
-from tests.analysis.spark_sql import spark_sql
 
 CAPTURES = Path("captures")
 # Side-car's library → the name that its clients say, or are guessed to be.
@@ -234,8 +233,3 @@ def test_edges_of_a_real_session_are_those_that_its_clients_tell() -> None:
 def rows_of(sidecar: dict[str, Any], table: str) -> list[dict[str, Any]]:
     columns = sidecar[table]["columns"]
     return [dict(zip(columns, row, strict=True)) for row in sidecar[table]["rows"]]
-
-
-@pytest.mark.parametrize("name", ["clients", "topology"])
-def test_the_same_expressions_are_sql_of_spark(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert spark_sql(name, monkeypatch)

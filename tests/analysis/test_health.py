@@ -18,7 +18,6 @@ from tests.analysis.made_tables import (
     exchange,
     write_tables,
 )
-from tests.analysis.spark_sql import spark_sql
 
 CAPTURES = Path("captures")
 
@@ -133,7 +132,3 @@ def test_a_login_that_fails_comes_again_and_again() -> None:
     # Its token has expired, and it tries ten times in its few seconds.
     assert max(again, key=lambda client: again[client]) == "kafka-python-expired-oauthbearer"
     assert again["kafka-python-expired-oauthbearer"] == 9
-
-
-def test_the_same_expression_is_sql_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert spark_sql("health", monkeypatch)

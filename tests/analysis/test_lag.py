@@ -5,12 +5,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import ibis
 import pytest
 
 import kdissect
-from kdissect.analysis.declared import declared_tables
-from kdissect.analysis.questions import QUESTIONS
 from tests.analysis.made_tables import MS, SECOND, START, Row, asked, connection, exchange
 
 WINDOW = {"window": SECOND}
@@ -161,11 +158,6 @@ def test_what_was_committed_in_real_captures_is_what_clients_say() -> None:
         assert committed == dict(told)
         for row in rows:
             assert row["end_offset"] == ends[row["topic"], row["partition"]]
-
-
-def test_spark_can_be_asked_the_same() -> None:
-    answer = QUESTIONS["lag"].answer(declared_tables())
-    assert str(ibis.to_sql(answer, dialect="pyspark")).startswith(("SELECT", "WITH"))
 
 
 def test_lag_of_a_group_that_stopped_in_a_real_capture() -> None:

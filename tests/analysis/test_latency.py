@@ -104,7 +104,7 @@ def test_what_is_not_known_is_an_error(
     tmp_path: Path, options: dict[str, object], said: str
 ) -> None:
     with pytest.raises(KdissectError, match=said):
-        kdissect.analyse("latency", write_tables(tmp_path), **options)  # type: ignore[arg-type]
+        kdissect.analyse("latency", write_tables(tmp_path), **options)
 
 
 def test_there_are_only_some_questions() -> None:

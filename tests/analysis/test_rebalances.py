@@ -4,12 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import ibis
 import pytest
 
 import kdissect
-from kdissect.analysis.declared import declared_tables
-from kdissect.analysis.questions import QUESTIONS
 from tests.analysis.made_tables import MS, SECOND, START, Row, asked, connection, exchange
 
 JOIN, SYNC, BEAT, LEAVE = "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"
@@ -368,11 +365,6 @@ def test_new_groups_in_real_captures() -> None:
         ("counters-new", "streams", 4, "join", 2, 2),
         ("counters-new", "streams", None, "leave", 0, None),
     ]
-
-
-def test_spark_can_be_asked_the_same() -> None:
-    answer = QUESTIONS["rebalances"].answer(declared_tables())
-    assert str(ibis.to_sql(answer, dialect="pyspark")).startswith(("SELECT", "WITH"))
 
 
 def test_a_condition_leaves_the_groups_that_it_names() -> None:

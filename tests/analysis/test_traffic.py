@@ -12,7 +12,6 @@ import kdissect
 from kdissect.analysis.question import RATE, SHARE
 from kdissect.cli.analyses import readable
 from tests.analysis.made_tables import START, Row, asked, connection, exchange, write_tables
-from tests.analysis.spark_sql import spark_sql
 
 CAPTURES = Path("captures")
 FOLLOWER = "broker-2-fetcher-0"
@@ -150,8 +149,3 @@ def test_shares_are_read_in_percent_and_rates_as_numbers() -> None:
     fields = [pa.field(name, pa.float64(), metadata={"type": name}) for name in (SHARE, RATE)]
     shown = readable(pa.table([[0.5], [2.7336]], schema=pa.schema(fields)))
     assert shown.to_pylist() == [{SHARE: "50.0%", RATE: "2.73"}]
-
-
-def test_the_same_expression_is_sql_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert spark_sql("traffic", monkeypatch)
-    assert spark_sql("traffic", monkeypatch, by=["window", "client"])

@@ -12,7 +12,6 @@ from kdissect.analysis.releases import Spoken, spoken_by
 from kdissect.analysis.upgrade import VERDICTS
 from kdissect.protocol.apis import APIS
 from tests.analysis.made_tables import Row, asked, connection, exchange, write_tables
-from tests.analysis.spark_sql import spark_sql
 
 CAPTURES = Path("captures")
 
@@ -224,7 +223,3 @@ def test_libraries_that_work_with_kafka_4_never_break_on_older_brokers(name: str
         assert {(row["client"], row["api_version"]) for row in rows if row["api"] == "Produce"} >= {
             ("kafka-python-1.4.7-magic-0-none", 1), ("kafka-python-1.4.7-magic-1-gzip", 2)
         }  # fmt: skip
-
-
-def test_the_same_expression_is_sql_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert spark_sql("upgrade", monkeypatch)

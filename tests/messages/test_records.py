@@ -12,6 +12,7 @@ from kdissect.errors import DecompressionLimit
 from kdissect.messages.batches import Batch, BatchScan, Record, RecordScan
 from kdissect.messages.records import (
     DAMAGED_RECORD_LIMIT,
+    OFFSET_MAX,
     check_crc,
     decode_records,
     read_records,
@@ -105,6 +106,19 @@ def test_an_emptied_batch_is_a_batch() -> None:
     batch = only_batch(data)
     assert (batch.record_count, batch.base_time_ms, batch.last_offset) == (0, -1, 109)
     assert (read(data).records, read(data).error) == ([], None)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_offsets_that_no_delta_can_be_added_to_are_no_offsets(sign: int) -> None:
+    """One of them would be NULL, which stands for no offset at all."""
+    limit = sign * int(OFFSET_MAX)
+    batch = only_batch(make_batch(TWO, base_offset=limit))
+    assert (batch.base_offset, batch.last_offset) == (limit, limit + 1)
+    for offset in (limit + sign, sign << 62):
+        data = make_batch(TWO, base_offset=offset)
+        scan = scan_batches(data, 0, len(data))
+        assert not scan.batches
+        assert f"base offset {offset}" in str(scan.error)
 
 
 def test_nothing_is_no_batches() -> None:
