@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, WINDOW, with_dimensions
-from kdissect.analysis.grouped import check_choice
+from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, WINDOW, check_names, with_dimensions
 from kdissect.analysis.latency import whole
 from kdissect.analysis.question import NAMES, SHARE, Option, Question, Tables
 from kdissect.analysis.replication import last_followers
@@ -45,7 +44,7 @@ def acks(
     """A row for each value of `by` and each follower that was last, those of slow ones first."""
     import ibis
 
-    check_choice(by, CHOICES)
+    check_names(by, CHOICES)
     rows = measured_produces(tables, with_dimensions(tables, by, window), by)
     found = rows.group_by([*by, "follower"]).aggregate(
         exchanges=rows.count(),

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, with_dimensions
+from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, check_names, with_dimensions
 from kdissect.analysis.fingerprints import with_software
-from kdissect.analysis.grouped import beside, check_choice, listed, shortly_listed
+from kdissect.analysis.grouped import beside, listed, shortly_listed
 from kdissect.analysis.question import NAMES, Option, Question, Tables
 from kdissect.tables.schemas import INT32, INT64, TEXT, TIME, Column
 
@@ -64,7 +64,7 @@ def clients(tables: Tables, by: Sequence[str] = DEFAULT_BY) -> "ir.Table":
     """A row for each client, brokers last, then by how much they say."""
     import ibis
 
-    check_choice(by, CHOICES)
+    check_names(by, CHOICES)
     rows = with_software(
         tables, with_logins(tables, with_dimensions(tables, by, DEFAULT_WINDOW_NS))
     )

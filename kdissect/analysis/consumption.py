@@ -8,6 +8,7 @@ followers are told by the client ids that Kafka's brokers give themselves.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from kdissect.analysis.brokers import is_follower
 from kdissect.analysis.question import Tables
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ OF_MEMBERS: Final = (
     "ConsumerGroupHeartbeat", "StreamsGroupHeartbeat", "ShareGroupHeartbeat", "ShareFetch",
 )  # fmt: skip
 FETCHES: Final = ("Fetch", "ShareFetch")
-# broker-1-fetcher-0 since 0.9, ReplicaFetcherThread-0-1 in 0.8, raft-client-1 of controllers.
-FOLLOWER: Final = r"^(broker-[0-9]+-fetcher-[0-9]+|ReplicaFetcherThread-.*|raft-client-[0-9]+)$"
 PARTITION: Final = ("topic", "partition")
 PRODUCE: Final = "produce"
 BATCH_TIME: Final = "batch time"
@@ -45,8 +44,8 @@ def with_group(tables: Tables, exchanges: "ir.Table") -> "ir.Table":
 def consumer_fetches(tables: Tables) -> "ir.Table":
     """The answered fetches of those who are no brokers, with their group."""
     exchanges = tables["exchanges"]
-    is_follower = exchanges.client_id.re_search(FOLLOWER).fill_null(False)
-    fetches = exchanges.filter(exchanges.api.isin(FETCHES), ~is_follower)
+    of_client = ~is_follower(exchanges.client_id)
+    fetches = exchanges.filter(exchanges.api.isin(FETCHES), of_client)
     return with_group(tables, fetches)
 
 

@@ -65,6 +65,12 @@ def check_names(by: Sequence[str], known: Iterable[str] = DIMENSIONS) -> None:
             raise KdissectError(f"cannot group by {name!r}; there are {', '.join(known)}")
 
 
+def in_order(rows: "ir.Table", by: Sequence[str], *first: "ir.Value") -> "ir.Table":
+    """The rows as it went on where `by` has windows, then by `first`, then by the others."""
+    times = [name for name in by if name == "window"]
+    return rows.order_by([*times, *first, *[name for name in by if name != "window"]])
+
+
 def tables_for(by: Sequence[str]) -> tuple[str, ...]:
     """The tables that the dimensions are of."""
     return tuple(dict.fromkeys(DIMENSIONS[name].table for name in by if name in DIMENSIONS))

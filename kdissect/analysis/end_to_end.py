@@ -18,10 +18,9 @@ from kdissect.analysis.consumption import (
     produced,
     with_run,
 )
-from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, WINDOW, window_of
+from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, WINDOW, check_names, in_order, window_of
 from kdissect.analysis.latency import PERCENTILES, whole
 from kdissect.analysis.question import FLAG, NAMES, Option, Question, Tables
-from kdissect.errors import KdissectError
 from kdissect.tables.schemas import INT64, TEXT, Column
 
 if TYPE_CHECKING:
@@ -58,9 +57,7 @@ def end_to_end(
     """Percentiles of the time from produce to consume, a row for each value of `by`."""
     import ibis
 
-    for name in by:
-        if name not in CHOICES:
-            raise KdissectError(f"cannot group by {name!r}; there are {', '.join(CHOICES)}")
+    check_names(by, CHOICES)
     rows = timed(deliveries(tables), tables)
     if live:
         rows = rows.filter(~rows.is_backlog)
@@ -75,9 +72,7 @@ def end_to_end(
         produce_p99_ns=whole(rows.produce_ns.quantile(0.99)),
         fetch_p99_ns=whole(rows.fetch_ns.quantile(0.99)),
     )
-    times = [ibis.asc(name) for name in by if name == "window"]
-    others = [ibis.asc(name) for name in by if name != "window"]
-    return found.order_by([*times, ibis.desc("since"), ibis.desc("p99_ns"), *others])
+    return in_order(found, by, ibis.desc("since"), ibis.desc("p99_ns"))
 
 
 def deliveries(tables: Tables) -> "ir.Table":

@@ -14,6 +14,7 @@ from kdissect.analysis.dimensions import (
     WINDOW,
     by_option,
     check_names,
+    in_order,
     with_dimensions,
 )
 from kdissect.analysis.question import Question, Tables
@@ -74,9 +75,7 @@ def errors(
         is_retriable=(found.least == found.most).ifelse(found.most == 1, None),
         advice=advice_for(one_name),
     ).select(*by, *[column.name for column in COLUMNS])
-    times = [ibis.asc(name) for name in by if name == "window"]
-    others = [ibis.asc(name) for name in by if name != "window"]
-    return told.order_by([*times, ibis.desc("errors"), *others])
+    return in_order(told, by, ibis.desc("errors"))
 
 
 def met(tables: Tables, by: Sequence[str], window_ns: int) -> "ir.Table":

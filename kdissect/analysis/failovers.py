@@ -7,6 +7,7 @@ succeed (clients with old metadata) belong to it until there are none for some t
 
 from typing import TYPE_CHECKING, Final
 
+from kdissect.analysis.brokers import is_follower
 from kdissect.analysis.dimensions import SECOND_NS, with_ends
 from kdissect.analysis.question import DURATION, Option, Question, Tables
 from kdissect.tables.schemas import INT32, INT64, TEXT, TIME, Column
@@ -33,7 +34,6 @@ OF_LEADERSHIP: Final = (
 )
 UNANSWERED: Final = "unanswered"
 # As brokers and controllers call themselves when they fetch from each other.
-FOLLOWER: Final = "^(broker-[0-9]+-fetcher-[0-9]+|raft-client-[0-9]+)$"
 PLACE: Final = ("topic", "partition", "access")
 CLIENT: Final = ("client_id", "client_ip")
 
@@ -176,13 +176,12 @@ def reached(tables: Tables) -> "ir.Table":
 
     exchanges = tables["exchanges"]
     exchanges = exchanges.filter(exchanges.api.isin(["Produce", "Fetch", "Metadata"]))
-    is_follower = exchanges.client_id.re_search(FOLLOWER).coalesce(False)
     exchanges = exchanges.mutate(
         exchange_code=exchanges.error_code,
         access=ibis.cases(
             (exchanges.api == "Produce", "produce"),
             (exchanges.api == "Metadata", "metadata"),
-            (is_follower, "replicate"),
+            (is_follower(exchanges.client_id), "replicate"),
             else_="fetch",
         ),
     )

@@ -10,6 +10,7 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kdissect.analysis.brokers import PEER
 from kdissect.analysis.question import Tables
 
 if TYPE_CHECKING:
@@ -85,10 +86,6 @@ PEER_APIS: Final = (
     "AssignReplicasToDirs", "UpdateRaftVoter", "InitializeShareGroupState", "ReadShareGroupState",
     "WriteShareGroupState", "DeleteShareGroupState", "ReadShareGroupStateSummary",
 )  # fmt: skip
-PEER_IDS: Final = (
-    "^(broker-[0-9]+-fetcher-[0-9]+.*|broker-[0-9]+-txn-marker-sender|raft-client-[0-9]+"
-    "|AddPartitionsManager-client-[0-9]+)$"
-)
 
 
 def with_software(tables: Tables, exchanges: "ir.Table") -> "ir.Table":
@@ -103,7 +100,7 @@ def with_software(tables: Tables, exchanges: "ir.Table") -> "ir.Table":
         client_key=calls.client_key.max(),
         spoken="|" + calls.call.collect(distinct=True).sort().join("|") + "|",
         is_whole=calls.is_whole.all(),
-        is_broker=(calls.api.isin(PEER_APIS) | calls.client_key.re_search(PEER_IDS)).any(),
+        is_broker=(calls.api.isin(PEER_APIS) | calls.client_key.re_search(PEER)).any(),
         client_software_name=calls.client_software_name.max(),
         client_software_version=calls.client_software_version.max(),
     )

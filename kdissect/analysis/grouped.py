@@ -3,22 +3,11 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.dimensions import check_names
-from kdissect.errors import KdissectError
-
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 # What a line can hold; whoever needs them all asks the tables.
 MOST_LISTED: Final = 20
-
-
-def check_choice(by: Sequence[str], choices: Sequence[str]) -> None:
-    """Raise KdissectError for what the question cannot group by."""
-    check_names(by)
-    for name in by:
-        if name not in choices:
-            raise KdissectError(f"cannot group by {name!r} here; there are {', '.join(choices)}")
 
 
 def beside(left: "ir.Table", right: "ir.Table", by: Sequence[str]) -> "ir.Table":

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.grouped import beside, check_choice
+from kdissect.analysis.dimensions import check_names
+from kdissect.analysis.grouped import beside
 from kdissect.analysis.latency import whole
 from kdissect.analysis.question import NAMES, SHARE, Option, Question, Tables
 from kdissect.tables.schemas import INT64, Column
@@ -47,7 +48,7 @@ def health(tables: Tables, by: Sequence[str] = DEFAULT_BY) -> "ir.Table":
     """A row for each value of `by`, those with most trouble first."""
     import ibis
 
-    check_choice(by, CHOICES)
+    check_names(by, CHOICES)
     connections = ends_of_connections(tables)
     found = beside(of_connections(connections, by), of_exchanges(tables, connections, by), by)
     troubles = [

@@ -9,7 +9,14 @@ Percentiles interpolate between the two exchanges next to them.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.dimensions import BY, DEFAULT_WINDOW_NS, MS, WINDOW, with_dimensions
+from kdissect.analysis.dimensions import (
+    BY,
+    DEFAULT_WINDOW_NS,
+    MS,
+    WINDOW,
+    in_order,
+    with_dimensions,
+)
 from kdissect.analysis.question import SHARE, TEXT, Option, Question, Tables
 from kdissect.tables.schemas import INT64, Column
 
@@ -57,10 +64,7 @@ def latency(
         retransmitted_p99_ns=whole(is_repeated.ifelse(measure, None).quantile(0.99)),
         rtt_p50_ns=whole(rows.rtt_ns.quantile(0.5)),
     )
-    # As it went on, and the slowest first.
-    times = [ibis.asc(name) for name in by if name == "window"]
-    others = [ibis.asc(name) for name in by if name != "window"]
-    return found.order_by([*times, ibis.desc("p99_ns"), *others])
+    return in_order(found, by, ibis.desc("p99_ns"))
 
 
 def measured(exchanges: "ir.Table") -> "ir.Table":

@@ -7,14 +7,13 @@ last is the one that the producer waited for.
 
 from typing import TYPE_CHECKING, Final
 
+from kdissect.analysis.brokers import FOLLOWER_NUMBER
 from kdissect.analysis.question import Tables
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 ALL: Final = -1  # acks
-# What brokers call their fetchers.
-FOLLOWER_ID: Final = "^broker-([0-9]+)-fetcher-"
 PLACE: Final = ("topic", "partition", "follower")
 
 
@@ -39,10 +38,12 @@ def last_followers(tables: Tables) -> "ir.Table":
 def follower_fetches(tables: Tables) -> "ir.Table":
     """Topic, partition and offset of each fetch of a broker, and when it was sent."""
     exchanges, partitions = tables["exchanges"], tables["partitions"]
-    fetches = exchanges.filter(exchanges.api == "Fetch", exchanges.client_id.re_search(FOLLOWER_ID))
+    fetches = exchanges.filter(
+        exchanges.api == "Fetch", exchanges.client_id.re_search(FOLLOWER_NUMBER)
+    )
     sent = fetches.select(
         "exchange_id",
-        follower=fetches.client_id.re_extract(FOLLOWER_ID, 1).cast("int32"),
+        follower=fetches.client_id.re_extract(FOLLOWER_NUMBER, 1).cast("int32"),
         time_ns=fetches.request_end_ns,
     )
     asked = partitions.filter(partitions.fetch_offset.notnull(), partitions.topic.notnull())

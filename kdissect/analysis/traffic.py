@@ -3,10 +3,17 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from kdissect.analysis.brokers import PEER
 from kdissect.analysis.clients import CONSUMING, PRODUCING
-from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, WINDOW, window_of, with_ends
-from kdissect.analysis.fingerprints import PEER_IDS
-from kdissect.analysis.grouped import beside, check_choice, listed
+from kdissect.analysis.dimensions import (
+    DEFAULT_WINDOW_NS,
+    WINDOW,
+    check_names,
+    in_order,
+    window_of,
+    with_ends,
+)
+from kdissect.analysis.grouped import beside, listed
 from kdissect.analysis.latency import whole
 from kdissect.analysis.partition_skew import SKEW_COLUMNS, skew
 from kdissect.analysis.question import NAMES, RATE, SHARE, TEXT, Option, Question, Tables
@@ -55,7 +62,7 @@ def traffic(
     """A row for each value of `by`: as time went on, then those with most bytes first."""
     import ibis
 
-    check_choice(by, CHOICES)
+    check_names(by, CHOICES)
     exchanges = dimensioned(tables)
     if "window" in by:
         exchanges = exchanges.mutate(window=window_of(exchanges.request_start_ns, window))
@@ -72,9 +79,7 @@ def traffic(
         batch_bytes=whole(found.produced_bytes / found.batches.nullif(0)),
     )
     size = found.produced_bytes.coalesce(0) + found.fetched_bytes.coalesce(0)
-    times = [ibis.asc(name) for name in by if name == "window"]
-    others = [ibis.asc(name) for name in by if name != "window"]
-    ordered = found.order_by([*times, ibis.desc(size), *others])
+    ordered = in_order(found, by, ibis.desc(size))
     return ordered.select(*by, *[column.name for column in COLUMNS])
 
 
@@ -83,7 +88,7 @@ def dimensioned(tables: Tables) -> "ir.Table":
     import ibis
 
     rows = with_ends(tables, tables["exchanges"])
-    is_peer = rows.client_id.coalesce("").re_search(PEER_IDS)
+    is_peer = rows.client_id.coalesce("").re_search(PEER)
     return rows.select(
         "exchange_id", "api", "client_ip", "user", "broker", "capture", "fetch_class",
         "throttle_ms", "request_start_ns",

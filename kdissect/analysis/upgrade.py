@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis import releases
-from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, with_dimensions
+from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, check_names, with_dimensions
 from kdissect.analysis.fingerprints import JAVA, with_software
-from kdissect.analysis.grouped import check_choice, listed
+from kdissect.analysis.grouped import listed
 from kdissect.analysis.question import NAMES, TEXT, Option, Question, Tables
 from kdissect.errors import KdissectError
 from kdissect.tables.schemas import BOOL, INT16, INT64, TIME, Column
@@ -61,7 +61,7 @@ def upgrade(tables: Tables, by: Sequence[str] = DEFAULT_BY, to: str = DEFAULT_TO
     """A row for each client, API and version that is not simply good on the release."""
     import ibis
 
-    check_choice(by, CHOICES)
+    check_names(by, CHOICES)
     if to not in TO.choices:
         raise KdissectError(f"no release {to!r}; there are {', '.join(TO.choices)}")
     rows = with_evidence(tables, with_dimensions(tables, by, DEFAULT_WINDOW_NS), to)
