@@ -496,9 +496,11 @@ class Exchanges:
         """``pending[at]`` is answered, what was asked before it is not going to be."""
         pending = state.pending
         exchange = pending[at]
-        done: list[Exchange] = self._alone
         head = state.pending_head
-        if head < at:
+        if head == at:
+            done = self._alone
+            done[0] = exchange
+        else:
             done = pending[head : at + 1]
         while head < at:
             earlier = pending[head]
@@ -508,7 +510,6 @@ class Exchanges:
         drop_pending(state, at + 1)
         self.holding.remove_request(exchange)
         self._answer(state, exchange, frame, previous_end)
-        done[len(done) - 1] = exchange
         return done
 
     def _keep_early(self, state: ConnectionState, early: EarlyResponse) -> list[Exchange]:
