@@ -21,12 +21,14 @@ from kdissect.errors import (
 if TYPE_CHECKING:
     from kdissect.answers import Answer, analyse
     from kdissect.dissected import DissectedExchange, dissect
+    from kdissect.first_page import findings
     from kdissect.limits import Limits
     from kdissect.messages.bodies import decode, decode_request, decode_response
     from kdissect.messages.named import decode_message
     from kdissect.messages.old_bodies import decode_old
     from kdissect.messages.records import decode_records
     from kdissect.pipeline import Balance, Options, Reading, Run, read
+    from kdissect.rules.finding import Finding
     from kdissect.writing import write
 
 __version__ = "0.1.0"
@@ -39,6 +41,7 @@ __all__ = [
     "CorruptRecords",
     "DecodeError",
     "DissectedExchange",
+    "Finding",
     "InvalidValue",
     "KdissectError",
     "Limits",
@@ -60,6 +63,7 @@ __all__ = [
     "decode_request",
     "decode_response",
     "dissect",
+    "findings",
     "read",
     "write",
 ]
@@ -71,6 +75,7 @@ _LAZY = {
     "analyse": "kdissect.answers",
     "Balance": "kdissect.pipeline",
     "DissectedExchange": "kdissect.dissected",
+    "Finding": "kdissect.rules.finding",
     "Limits": "kdissect.limits",
     "Options": "kdissect.pipeline",
     "Reading": "kdissect.pipeline",
@@ -82,6 +87,7 @@ _LAZY = {
     "decode_response": "kdissect.messages.bodies",
     "decode_old": "kdissect.messages.old_bodies",
     "dissect": "kdissect.dissected",
+    "findings": "kdissect.first_page",
     "read": "kdissect.pipeline",
     "write": "kdissect.writing",
 }
