@@ -19,6 +19,7 @@ from kdissect.exchanges.exchange import (
     API_JOIN_GROUP,
     API_SASL_AUTHENTICATE,
     API_SASL_HANDSHAKE,
+    API_SHARE_FETCH,
     API_SYNC_GROUP,
     API_VERSIONS,
     DAMAGED,
@@ -35,6 +36,7 @@ from kdissect.exchanges.exchange import (
 )
 from kdissect.exchanges.fetches import FetchSessions, remember_positions, settle_fetch
 from kdissect.exchanges.groups import GroupProtocols
+from kdissect.exchanges.long_polls import settle_share_fetch
 from kdissect.exchanges.memory import ConnectionState, frame_problem, note_spoken
 from kdissect.exchanges.merging import merge_partitions
 from kdissect.exchanges.sasl import OK, Login
@@ -137,7 +139,9 @@ class BodyReader:
         if plan is None:
             return
         sink = self.sink
+        sink.wants_newest = key == API_SHARE_FETCH
         is_whole = self._run(plan, exchange, frame, -1, RESPONSE_FAILED)
+        sink.wants_newest = False
         answered = settle_answer(exchange, sink, is_whole)
         if state.login.is_open:
             settle_login(state.login, exchange, sink, is_whole)
@@ -148,6 +152,8 @@ class BodyReader:
             if is_whole:
                 settle_fetch(state, exchange, answered, sink, self.sessions)
             return
+        if key == API_SHARE_FETCH and is_whole:
+            settle_share_fetch(exchange, sink)
         if key == API_INIT_PRODUCER_ID and sink.producer_id >= 0 and exchange.producing:
             exchange.producing.producer_id = sink.producer_id
             exchange.producing.producer_epoch = sink.producer_epoch

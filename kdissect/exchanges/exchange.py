@@ -19,6 +19,7 @@ API_VERSIONS: Final = 18
 API_INIT_PRODUCER_ID: Final = 22
 API_SASL_AUTHENTICATE: Final = 36
 API_HEARTBEAT: Final = 12
+API_SHARE_FETCH: Final = 78
 GROUP_HEARTBEATS: Final = (68, 76, 88)  # consumer, share and streams groups
 
 # Outcomes.

@@ -161,6 +161,7 @@ class FactSink(Sink):
         self.names = names
         self.keeps_batches: bool = True
         self.keeps_records: bool = False
+        self.wants_newest: bool = False
         self.counts = BatchCounts()
         # Partitions of the body so far, see `partitions`; the cells are used again and again.
         self.cells: vec[i64] = vec[i64]([NULL] * (FIRST_ROWS * WIDTH))
@@ -226,6 +227,7 @@ class FactSink(Sink):
         self.record_count: i64 = 0
         self.record_bytes: i64 = 0
         self.has_records: bool = False
+        self.newest_ms: i64 = NULL  # largest timestamp of all batches, when asked for
         self.group: str = ""
         self.transactional_id: str = ""
         self.rack_id: str = ""
@@ -445,6 +447,9 @@ class FactSink(Sink):
         at = (self.row_count - 1) * WIDTH
         cells = self.cells
         counts = self.counts
+        if self.wants_newest:
+            for batch in scan_batches(data, start, start + size).batches:
+                self.newest_ms = max(self.newest_ms, batch.max_time_ms)
         if self.keeps_batches or self.is_log or not counts.count(data, start, start + size):
             batches = self._batches(data, start, size, aborted_count)
             counts.take(batches)

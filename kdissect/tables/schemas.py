@@ -255,7 +255,7 @@ EXCHANGES = Table(
         Column("record_bytes", INT64, "bytes", "size of the records fields, as on the wire"),
         Column(
             "fetch_class", TEXT, "",
-            "Fetch only: data (answered at once), waited (long poll that data ended), "
+            "Fetch and ShareFetch: data (answered at once), waited (long poll that data ended), "
             "empty (less than min_bytes came back), error",
         ),
         Column("retransmits", INT32, "", "segments of the connection retransmitted meanwhile"),
