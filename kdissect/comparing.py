@@ -79,7 +79,9 @@ def compare(
             for one in ([source] if other is None else [source, other])
         ]
         wholes = [side_of(own) for own in paths]
-        choices = chosen(at, before, after, wholes[0]) if is_within else (Choice(), Choice())
+        choices = (
+            chosen(at, before, after, paths[0], wholes[0]) if is_within else (Choice(), Choice())
+        )
         sides, engines = [], []
         for number, (name, choice) in enumerate(zip(NAMES, choices, strict=True)):
             place = number if other is not None else 0
@@ -109,7 +111,7 @@ def check_options(options: dict[str, Any]) -> None:
 
 
 def chosen(
-    at: str | None, before: str | None, after: str | None, whole: Side
+    at: str | None, before: str | None, after: str | None, paths: list[Path], whole: Side
 ) -> tuple[Choice, Choice]:
     """Both sides of one source. Ranges leave their end out; of one alone the rest is the other."""
     ends = whole.first_ns, whole.last_ns
@@ -118,12 +120,12 @@ def chosen(
             raise KdissectError("at divides the source: before and after do not go with it")
         moment = moment_of(at, *ends)
         return time_choice(whole.first_ns, moment), time_choice(moment, whole.last_ns + 1)
-    first = choice_of("before", before, whole)
-    second = choice_of("after", after, whole)
+    first = choice_of("before", before, paths, whole)
+    second = choice_of("after", after, paths, whole)
     return first or rest_of(second, whole, 0), second or rest_of(first, whole, 1)
 
 
-def choice_of(name: str, text: str | None, whole: Side) -> Choice | None:
+def choice_of(name: str, text: str | None, paths: list[Path], whole: Side) -> Choice | None:
     """A side by a range of time or a condition."""
     if text is None:
         return None
@@ -131,6 +133,10 @@ def choice_of(name: str, text: str | None, whole: Side) -> Choice | None:
         return time_choice(*range_of(text, whole.first_ns, whole.last_ns))
     if is_moment(text.strip()):
         raise KdissectError(f"{name} {text!r} is a moment: say at, or a range like {text}..")
+    try:
+        side_of(paths, text)
+    except KdissectError as error:
+        raise KdissectError(str(error).replace("--where", name, 1)) from error
     return Choice(text)
 
 
@@ -153,10 +159,7 @@ def chosen_side(
     name: str, paths: list[Path], choice: Choice, whole: Side, where: str | None
 ) -> Side:
     """The side with its exchanges counted; those that `where` leaves out do not shorten it."""
-    try:
-        own = side_of(paths, choice.condition) if choice.condition else whole
-    except KdissectError as error:
-        raise KdissectError(str(error).replace("--where", name, 1)) from error
+    own = side_of(paths, choice.condition) if choice.condition else whole
     count = side_of(paths, both(choice.condition, where)).exchanges if where else own.exchanges
     if not count:
         there = f"{written(whole.first_ns)} to {written(whole.last_ns)}"

@@ -108,7 +108,7 @@ def changes(
 
 
 def spans_of(times: Sequence[tuple[int, int]], window: int | None) -> tuple[Span, Span]:
-    """Both sides in windows of about one width."""
+    """Both sides in windows of one width."""
     lengths = [max(1, last - first) for first, last in times]
     if max(lengths) > LONGEST * min(lengths):
         longer, shorter = (length / SECOND_NS for length in (max(lengths), min(lengths)))
@@ -119,10 +119,7 @@ def spans_of(times: Sequence[tuple[int, int]], window: int | None) -> tuple[Span
     width = window or max(1, min(lengths) // WINDOWS)
     if max(lengths) > LONGEST * WINDOWS * width:
         raise KdissectError(f"windows of {width / SECOND_NS:.3g} s are too many: take wider ones")
-    before, after = (
-        Span(first, last, max(1, round(length / width)))
-        for (first, last), length in zip(times, lengths, strict=True)
-    )
+    before, after = (Span(first, last, width) for first, last in times)
     return before, after
 
 
@@ -130,10 +127,8 @@ def parts_of(sides: Any, of: Sequence[str]) -> "Iterator[Part]":
     """Everything that is compared."""
     from kdissect.analysis import compared, compared_times
 
-    for measure in of:
-        yield from compared_times.times(sides, measure)
+    yield from compared_times.times(sides, of)
     yield from compared.amounts(sides)
-    yield from compared.spoken(sides)
     yield from compared.libraries(sides)
 
 
@@ -141,12 +136,12 @@ def told(parts: "list[Part]", settings: Settings) -> list[dict[str, Any]]:
     """The rows of all parts with their verdicts; what is corrected for is all that was tested."""
     import numpy as np
 
-    from kdissect.analysis.significance import false_discovery, p_values
+    from kdissect.analysis.significance import Windows, false_discovery, p_values
 
-    tested = [np.where(part.is_enough, p_values(part.counts), np.nan) for part in parts]
-    p = np.concatenate([np.zeros(0), *tested])
-    q = np.full(len(p), np.nan)
-    is_tested = ~np.isnan(p)
+    is_tested = np.concatenate([part.is_enough for part in parts])
+    x, n = (np.vstack([part.counts[place] for part in parts])[is_tested] for place in (0, 1))
+    p, q = np.full(len(is_tested), np.nan), np.full(len(is_tested), np.nan)
+    p[is_tested] = p_values(Windows(x, n, parts[0].counts.before))
     q[is_tested] = false_discovery(p[is_tested])
     rows, at = [], 0
     for part in parts:

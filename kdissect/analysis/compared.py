@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kdissect.analysis import windowed
-from kdissect.analysis.dimensions import SECOND_NS
 from kdissect.analysis.significance import (
     Array,
     Windows,
@@ -75,24 +74,34 @@ class Sides(NamedTuple):
     def ask(self, question: "Callable[[Any, ir.Table], ir.Table]") -> "list[pa.Table]":
         """The rows of both, of an expression over the exchanges with their windows."""
         tables = []
-        for engine, span in zip(self.engines, self.spans, strict=True):
-            rows = windowed.sent_in_windows(engine.tables, self.by, span)
+        for engine in self.engines:
+            rows = windowed.sent_in_windows(engine.tables, self.by, self.spans[0].width_ns)
             tables.append(engine.rows(question(engine.tables, rows)))
         return tables
+
+    def places(self, table: "pa.Table", side: int) -> Numbers:
+        """The window of each row, counted from the first of before on."""
+        span = self.spans[side]
+        own: Numbers = np.clip(table["at"].to_numpy() - span.first, 0, span.windows - 1)
+        return own + side * self.spans[0].windows
 
     def numbered(self, tables: "list[pa.Table]", keys: dict[Key, int], *more: str) -> list[Numbers]:
         """Each row's place in `keys`, which is added to; a key is the group and `more`."""
         return [numbers_of(table, (*self.by, *more), keys) for table in tables]
 
     def grid(
-        self, tables: "list[pa.Table]", numbers: list[Numbers], rows: int, column: str = "x"
+        self,
+        tables: "list[pa.Table]",
+        numbers: list[Numbers],
+        rows: int,
+        column: str = "requests",
     ) -> Array:
         """Sums of a column: rows × windows."""
         found = np.zeros(rows * self.windows)
         for side, (table, own) in enumerate(zip(tables, numbers, strict=True)):
-            at = table["at"].to_numpy() + side * self.spans[0].windows
+            at = own * self.windows + self.places(table, side)
             weights = table[column].to_numpy().astype(np.float64)
-            found += np.bincount(own * self.windows + at, weights, minlength=len(found))
+            found += np.bincount(at, weights, minlength=len(found))
         return found.reshape(rows, self.windows)
 
 
@@ -112,44 +121,45 @@ def numbers_of(table: "pa.Table", columns: Sequence[str], keys: dict[Key, int]) 
 
 
 def amounts(sides: Sides) -> Iterator[Part]:
-    """What depends on how much there was: errors and traffic."""
-    tables = sides.ask(lambda _, rows: windowed.amounts(rows, sides.by))
+    """Errors, versions and traffic."""
+    tables = sides.ask(lambda _, rows: windowed.counts(rows, sides.by))
     groups: dict[Key, int] = {}
     numbers = sides.numbered(tables, groups)
-    yield from errors(sides, groups, sides.grid(tables, numbers, len(groups), "due"))
+    yield from errors(sides, tables, groups, sides.grid(tables, numbers, len(groups), "due"))
+    yield spoken(sides, tables)
     for what, unit in RATES.items():
         if what == "requests" or not set(TOPICS) & set(sides.by):
             counts = sides.grid(tables, numbers, len(groups), what)
             yield rates(sides, what, unit, list(groups), counts)
 
 
-def errors(sides: Sides, groups: dict[Key, int], due: Array) -> Iterator[Part]:
+def errors(
+    sides: Sides, tables: "list[pa.Table]", groups: dict[Key, int], due: Array
+) -> Iterator[Part]:
     """Shares of exchanges with an error, by its name, and with any where there are several."""
-    tables = sides.ask(lambda _, rows: windowed.errors(rows, sides.by))
+    failed = [table.filter(table["problem"].is_valid()) for table in tables]
     keys: dict[Key, int] = {}
-    numbers = sides.numbered(tables, keys, "what")
-    counts = sides.grid(tables, numbers, len(keys))
+    numbers = sides.numbered(failed, keys, "problem")
+    counts = sides.grid(failed, numbers, len(keys))
     owners = np.array([groups[key[:-1]] for key in keys], np.int64)
     yield shares(sides, "error", list(keys), counts, due[owners])
     several = [number for number in groups.values() if (owners == number).sum() > 1]
-    names = list(groups)
-    together = np.array([counts[owners == number].sum(0) for number in several])
     if several:
+        names = list(groups)
+        together = np.array([counts[owners == number].sum(0) for number in several])
         named = [(*names[number], "any") for number in several]
         yield shares(sides, "error", named, together, due[several])
 
 
-def spoken(sides: Sides) -> Iterator[Part]:
+def spoken(sides: Sides, tables: "list[pa.Table]") -> Part:
     """Versions of each API: shares of its exchanges."""
-    tables = sides.ask(lambda _, rows: windowed.versions(rows, sides.by))
     keys: dict[Key, int] = {}
     apis: dict[Key, int] = {}
-    numbers = sides.numbered(tables, keys, "of_api", "what")
-    counts = sides.grid(tables, numbers, len(keys))
+    counts = sides.grid(tables, sides.numbered(tables, keys, "of_api", "spoken"), len(keys))
     totals = sides.grid(tables, sides.numbered(tables, apis, "of_api"), len(apis))
     owners = np.array([apis[key[:-1]] for key in keys], np.int64)
     named = [(*key[:-2], key[-1]) for key in keys]
-    yield shares(sides, "version", named, counts, totals[owners], is_fact=True)
+    return shares(sides, "version", named, counts, totals[owners], is_fact=True)
 
 
 def libraries(sides: Sides) -> Iterator[Part]:
@@ -214,7 +224,7 @@ def times_wide(counts: Windows) -> float:
 
 def rates(sides: Sides, what: str, unit: str, groups: list[Key], x: Array) -> Part:
     """Rows of amounts per second."""
-    seconds = [span.width_ns / SECOND_NS for span in sides.spans for _ in range(span.windows)]
+    seconds = [*sides.spans[0].seconds(), *sides.spans[1].seconds()]
     is_some = x.sum(1) > 0
     x = x[is_some]
     counts = Windows(x, np.tile(np.array(seconds), (len(x), 1)), sides.spans[0].windows)

@@ -4,7 +4,7 @@ Of a quantile q of both sides together, 1 - q of all exchanges are slower; a sid
 has the larger quantile. So quantiles are compared as shares are, and no row has to be sorted again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -63,11 +63,17 @@ class Bins(NamedTuple):
         return np.minimum(found, len(ends) - 1)
 
 
-def times(sides: Sides, measure: str) -> Iterator[Part]:
-    """p50, p90 and p99 of a measure, of groups that both sides have."""
+def times(sides: Sides, of: Sequence[str]) -> Iterator[Part]:
+    """p50, p90 and p99 of measures, of groups that both sides have."""
+    exact = sides.ask(lambda _, rows: windowed.quantiles(rows, sides.by, of))
+    for measure in of:
+        yield from times_of(sides, measure, exact)
+
+
+def times_of(sides: Sides, measure: str, exact: "list[pa.Table]") -> Iterator[Part]:
+    """Those of one measure; `exact` has its percentiles."""
     groups: dict[Key, int] = {}
     bins = bins_of(sides, sides.ask(lambda _, rows: windowed.bins(rows, sides.by, measure)), groups)
-    exact = exact_of(sides, measure, groups)
     if not len(bins.x):
         return
     split = sides.spans[0].windows
@@ -78,7 +84,10 @@ def times(sides: Sides, measure: str) -> Iterator[Part]:
     for what, share in windowed.QUANTILES.items():
         x = slower(bins, bins.bin[bins.places(np.full(len(groups), share))], n.shape)
         counts = Windows(x[are_both], n[are_both], split)
-        values = [exact[what][side][are_both] for side in (0, 1)]
+        values = [
+            values_of(table, f"{measure}_{what}", own, len(groups))[are_both]
+            for table, own in zip(exact, sides.numbered(exact, groups), strict=True)
+        ]
         bounds = []
         for side in (0, 1):
             low, high = side_bounds(bins, side, share, n, counts, are_both)
@@ -94,8 +103,7 @@ def times(sides: Sides, measure: str) -> Iterator[Part]:
 def bins_of(sides: Sides, tables: "list[pa.Table]", groups: dict[Key, int]) -> Bins:
     """Both sides' bins in the order of group and bin."""
     numbers = np.concatenate(sides.numbered(tables, groups))
-    ats = [table["at"].to_numpy() + side * sides.spans[0].windows
-           for side, table in enumerate(tables)]  # fmt: skip
+    ats = [sides.places(table, side) for side, table in enumerate(tables)]
     columns = {
         name: np.concatenate([table[name].to_numpy() for table in tables]) for name in ("x", "bin")
     }
@@ -106,16 +114,10 @@ def bins_of(sides: Sides, tables: "list[pa.Table]", groups: dict[Key, int]) -> B
     )  # fmt: skip
 
 
-def exact_of(sides: Sides, measure: str, groups: dict[Key, int]) -> dict[str, tuple[Array, Array]]:
-    """The quantiles as `latency` gives them, of both sides for each group; NaN without any."""
-    tables = sides.ask(lambda _, rows: windowed.quantiles(rows, sides.by, measure))
-    numbers = sides.numbered(tables, groups)
-    found = {}
-    for name in windowed.QUANTILES:
-        values = np.full((2, len(groups)), np.nan)
-        for side, (table, own) in enumerate(zip(tables, numbers, strict=True)):
-            values[side, own] = table[name].to_numpy()
-        found[name] = (values[0], values[1])
+def values_of(table: "pa.Table", column: str, numbers: Numbers, rows: int) -> Array:
+    """A column by group; NaN for those that are not there."""
+    found = np.full(rows, np.nan)
+    found[numbers] = table[column].to_numpy()
     return found
 
 

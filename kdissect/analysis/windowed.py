@@ -1,6 +1,6 @@
 """What `compare` counts: exchanges of one side by group and time window, in the engine.
 
-A side is cut into windows of the same width from its start on. What leaves the engine are counts:
+A side is cut into windows of the same width. What leaves the engine are counts:
 for each group and window its amounts, its errors, versions and software by name, and a histogram of
 its latency whose bins have three significant digits.
 """
@@ -8,7 +8,7 @@ its latency whose bins have three significant digits.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, with_dimensions
+from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, SECOND_NS, with_dimensions
 from kdissect.analysis.fingerprints import with_software
 from kdissect.analysis.latency import measured, whole
 from kdissect.analysis.question import Tables
@@ -23,16 +23,32 @@ NO_VERSION: Final = "-"  # Kafka 0.7 has none
 
 
 class Span(NamedTuple):
-    """A side in time, cut into `windows` of equal width; ns since 1970."""
+    """A side in time, ns since 1970, and the width of its windows; they begin at multiples of it.
+
+    So both sides ask the same of their engines, and the SQL is made once.
+    """
 
     first_ns: int
     last_ns: int
-    windows: int
+    width_ns: int
 
     @property
-    def width_ns(self) -> int:
-        """Rounded up, so that the last request is in the last window."""
-        return (self.last_ns - self.first_ns) // self.windows + 1
+    def first(self) -> int:
+        """Number of the first window."""
+        return self.first_ns // self.width_ns
+
+    @property
+    def windows(self) -> int:
+        """How many there are; the first and the last are cut."""
+        return self.last_ns // self.width_ns - self.first + 1
+
+    def seconds(self) -> list[float]:
+        """What the side has of each window; at least 1 ns, so that nothing is divided by 0."""
+        starts = [(self.first + place) * self.width_ns for place in range(self.windows)]
+        return [
+            (min(start + self.width_ns, self.last_ns + 1) - max(start, self.first_ns)) / SECOND_NS
+            for start in starts
+        ]
 
 
 def span_of(tables: Tables) -> "ir.Table":
@@ -45,43 +61,39 @@ def span_of(tables: Tables) -> "ir.Table":
     )
 
 
-def sent_in_windows(tables: Tables, by: Sequence[str], span: Span) -> "ir.Table":
+def sent_in_windows(tables: Tables, by: Sequence[str], width_ns: int) -> "ir.Table":
     """Exchanges whose request was seen, with the number of their window as `at`."""
-    import ibis
-
     rows = with_dimensions(tables, by, DEFAULT_WINDOW_NS)
     rows = rows.filter(rows.request_start_ns.notnull())
-    at = ((rows.request_start_ns - span.first_ns) // span.width_ns).cast("int64")
-    return rows.mutate(at=ibis.greatest(0, ibis.least(at, span.windows - 1)))
+    sent = rows.request_start_ns
+    # Engines divide as floating point, which has too few digits for ns since 1970: so no floor.
+    return rows.mutate(at=((sent - sent % width_ns) / width_ns).round().cast("int64"))
 
 
-def amounts(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
-    """Requests, bytes and records of each group and window; `due` had or should have an answer."""
-    return rows.group_by([*by, "at"]).aggregate(
-        requests=rows.count(),
-        request_bytes=rows.request_size.sum().coalesce(0),
-        response_bytes=rows.response_size.sum().coalesce(0),
-        records=rows.record_count.sum().coalesce(0),
-        due=rows.outcome.isin(("answered", "unanswered")).sum().coalesce(0),
-    )
+def counts(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
+    """Requests, bytes and records of each group and window, by version and by what went wrong.
 
-
-def errors(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
-    """Exchanges by the error that they were answered with, the first of each."""
+    `due` had or should have an answer; `problem` is the first error of it, or ``unanswered``.
+    """
     import ibis
 
-    what = ibis.cases(
-        (rows.outcome == "unanswered", "unanswered"),
-        ((rows.outcome == "answered") & (rows.error_count > 0), rows.error),
-        else_=None,
+    due = rows.outcome.isin(("answered", "unanswered"))
+    told = rows.mutate(
+        of_api=rows.api,
+        spoken=rows.api + " " + rows.api_version.cast("string").coalesce(NO_VERSION),
+        problem=ibis.cases(
+            (rows.outcome == "unanswered", "unanswered"),
+            ((rows.outcome == "answered") & (rows.error_count > 0), rows.error),
+            else_=None,
+        ),
     )
-    return counted(rows.mutate(what=what), by)
-
-
-def versions(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
-    """Exchanges by API and version: ``Fetch 12``."""
-    what = rows.api + " " + rows.api_version.cast("string").coalesce(NO_VERSION)
-    return counted(rows.mutate(what=what, of_api=rows.api), by, "of_api")
+    return told.group_by([*by, "at", "of_api", "spoken", "problem"]).aggregate(
+        requests=told.count(),
+        request_bytes=told.request_size.sum().coalesce(0),
+        response_bytes=told.response_size.sum().coalesce(0),
+        records=told.record_count.sum().coalesce(0),
+        due=due.sum().coalesce(0),
+    )
 
 
 def software(tables: Tables, rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
@@ -89,13 +101,7 @@ def software(tables: Tables, rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
     told = with_software(tables, rows)
     told = told.filter(~told.is_broker)
     what = told.software.coalesce("unknown") + (" " + told.software_version).coalesce("")
-    return counted(told.mutate(what=what), by)
-
-
-def counted(rows: "ir.Table", by: Sequence[str], *more: str) -> "ir.Table":
-    """How many exchanges each group and window has of each `what`."""
-    known = rows.filter(rows.what.notnull())
-    return known.group_by([*by, "at", "what", *more]).aggregate(x=known.count())
+    return told.group_by([*by, "at", what.name("what")]).aggregate(requests=told.count())
 
 
 def bins(rows: "ir.Table", by: Sequence[str], of: str) -> "ir.Table":
@@ -117,10 +123,13 @@ def rounded(value: "ir.IntegerValue") -> "ir.IntegerValue":
     return found
 
 
-def quantiles(rows: "ir.Table", by: Sequence[str], of: str) -> "ir.Table":
-    """The percentiles of a measure for each group, those that `latency` gives."""
+def quantiles(rows: "ir.Table", by: Sequence[str], of: Sequence[str]) -> "ir.Table":
+    """The percentiles of measures for each group, those that `latency` gives: ``work_p50``."""
     known = measured(rows)
-    value = known[f"{of}_ns"]
     return known.group_by(list(by)).aggregate(
-        **{name: whole(value.quantile(share)) for name, share in QUANTILES.items()}
+        **{
+            f"{measure}_{name}": whole(known[f"{measure}_ns"].quantile(share))
+            for measure in of
+            for name, share in QUANTILES.items()
+        }
     )
