@@ -20,6 +20,7 @@ from kdissect.errors import (
 
 if TYPE_CHECKING:
     from kdissect.answers import Answer, analyse
+    from kdissect.comparing import Comparison, compare
     from kdissect.dissected import DissectedExchange, dissect
     from kdissect.limits import Limits
     from kdissect.messages.bodies import decode, decode_request, decode_response
@@ -36,6 +37,7 @@ __all__ = [
     "Balance",
     "CaptureError",
     "CapturePermissionError",
+    "Comparison",
     "CorruptRecords",
     "DecodeError",
     "DissectedExchange",
@@ -53,6 +55,7 @@ __all__ = [
     "UnknownApi",
     "UnknownCaptureFormat",
     "analyse",
+    "compare",
     "decode",
     "decode_message",
     "decode_old",
@@ -70,6 +73,8 @@ _LAZY = {
     "Answer": "kdissect.answers",
     "analyse": "kdissect.answers",
     "Balance": "kdissect.pipeline",
+    "Comparison": "kdissect.comparing",
+    "compare": "kdissect.comparing",
     "DissectedExchange": "kdissect.dissected",
     "Limits": "kdissect.limits",
     "Options": "kdissect.pipeline",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from kdissect.analysis import compare
 from kdissect.analysis.question import Question
 from kdissect.analysis.questions import QUESTIONS
 from kdissect.cli.program import ANALYSES, COMMANDS, program
@@ -22,6 +23,7 @@ TWINS = {
     "show": ("kdissect.dissect", "exchanges-one-by-one"),
     "table": ("kdissect.read", "one-table"),
     "protocol": ("kdissect.protocol.apis.APIS", "the-protocol"),
+    "compare": ("kdissect.compare", "two-captures-compared"),
 }
 
 
@@ -38,7 +40,7 @@ def pages() -> dict[str, str]:
 def analysis_page() -> str:
     """The page as it is, with the columns and options of each question printed into it."""
     text = (DOCS / "analysis.md").read_text(encoding="utf-8")
-    for question in QUESTIONS.values():
+    for question in (*QUESTIONS.values(), compare.QUESTION):
         start, stop = f"<!-- {question.name}: start -->", f"<!-- {question.name}: stop -->"
         before, _, rest = text.partition(start)
         _, _, after = rest.partition(stop)

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from kdissect.analysis.moments import UNITS
 from kdissect.analysis.question import DURATION, FLAG, NAMES, NUMBER, SHARE, Option, Question
 from kdissect.analysis.questions import QUESTIONS
 from kdissect.cli import human
@@ -21,16 +22,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kdissect.answers import Answer
-
-UNITS: Final = {
-    "ns": 1,
-    "us": 1_000,
-    "ms": 1_000_000,
-    "s": 1_000_000_000,
-    "m": 60_000_000_000,
-    "h": 3_600_000_000_000,
-    "d": 86_400_000_000_000,
-}
 
 
 def duration(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
@@ -160,10 +151,10 @@ def click_option(option: Option) -> Callable[[Callable[..., Any]], Callable[...,
             help=f"{option.meaning}  [default: {shown}]",
         )  # fmt: skip
     if option.type == DURATION:
+        shown = "" if default is None else f"  [default: {duration_text(default)}]"
         return click.option(
-            flag, option.name, callback=duration, metavar="TIME",
-            help=f"{option.meaning}  [default: {duration_text(default)}]",
-        )  # fmt: skip
+            flag, option.name, callback=duration, metavar="TIME", help=f"{option.meaning}{shown}"
+        )
     kind: Any = click.Choice(option.choices) if option.choices else str
     if option.type == NUMBER:
         kind = click.IntRange(1)

@@ -42,6 +42,7 @@ COMMANDS: Final = {
     "upgrade": ANALYSES,
     "traffic": ANALYSES,
     "health": ANALYSES,
+    "compare": "compare",
     "dissect": "dissect",
     "show": "show",
     "table": "table",
