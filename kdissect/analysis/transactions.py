@@ -169,14 +169,8 @@ def written(tables: Tables, rows: "ir.Table") -> "ir.Table":
     ).aggregate(record_count=batches.record_count.max(), base_offset=batches.base_offset.max())
     told = batches.left_join(told_of(tables), ["topic", "partition", "producer_id", "base_offset"])
     told = told.select(*batches.columns, "was_aborted")
-    markers = markers_of(tables)
-    same = [told[name] == markers[f"marker_{name}"] for name in OF_MARKER]
-    # The next one is its own; what was refused has no offset.
-    is_behind = (told.base_offset >= 0) & (told.base_offset < markers.marker_offset)
-    told = told.left_join(markers, [*same, is_behind])
-    told = told.group_by(*batches.columns, "was_aborted").aggregate(
-        marker_ns=told.marker_ns.argmin(told.marker_offset)
-    )
+    ended = ends_of(told, markers_of(tables))
+    told = told.left_join(ended, [*OF_MARKER, "base_offset"])
     place = told.topic + ":" + told.partition.cast("string")
     return told.group_by(*OF_TRANSACTION).aggregate(
         batch_producer_id=told.producer_id.max(),
@@ -189,17 +183,33 @@ def written(tables: Tables, rows: "ir.Table") -> "ir.Table":
     )
 
 
+def ends_of(batches: "ir.Table", markers: "ir.Table") -> "ir.Table":
+    """The time in the next marker behind each batch; those before the next batch are its own."""
+    import ibis
+
+    kept = batches.filter(batches.base_offset >= 0)
+    kept = kept.select(*OF_MARKER, "base_offset").distinct()
+    places = kept.mutate(marker_offset=ibis.null("int64")).union(
+        markers.select(*OF_MARKER, "marker_offset", base_offset=markers.marker_offset).select(
+            *OF_MARKER, "base_offset", "marker_offset"
+        )
+    )
+    down = ibis.cumulative_window(group_by=OF_MARKER, order_by=ibis.desc(places.base_offset))
+    following = places.marker_offset.min().over(down)
+    placed = places.mutate(following=following).filter(places.marker_offset.isnull())
+    placed = placed.select(*OF_MARKER, "base_offset", marker_offset=placed.following)
+    found = placed.inner_join(markers, [*OF_MARKER, "marker_offset"])
+    return found.select(*OF_MARKER, "base_offset", "marker_ns")
+
+
 def markers_of(tables: Tables) -> "ir.Table":
     """Control batches that were fetched: where transactions of a producer end, and when."""
     batches = tables["all_batches"]
     batches = batches.filter(batches.is_control, batches.is_transactional)
-    return batches.select(
-        marker_topic=batches.topic.coalesce(batches.topic_id),
-        marker_partition=batches.partition,
-        marker_producer_id=batches.producer_id,
-        marker_offset=batches.base_offset,
-        marker_ns=batches.base_time_ns,
-    ).distinct()
+    batches = batches.mutate(topic=batches.topic.coalesce(batches.topic_id))
+    return batches.group_by(*OF_MARKER, marker_offset=batches.base_offset).aggregate(
+        marker_ns=batches.base_time_ns.min()
+    )
 
 
 def timeouts(tables: Tables) -> "ir.Table":
