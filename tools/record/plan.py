@@ -103,6 +103,13 @@ PLAN = (
     Row("tls-closed", NEWEST, ("kafka_python",)),
     Row("quorum", "3.9.1"),
     Row("quorum", NEWEST),
+    Row("incident-slow-follower", NEWEST),
+    Row("incident-slow-leader", NEWEST),
+    Row("incident-leader-killed", NEWEST),
+    Row("incident-leader-stopped", NEWEST),
+    Row("incident-lagging-follower", NEWEST),
+    Row("incident-lost-answers", NEWEST, ("java", "librdkafka")),
+    Row("incident-lossy-network", NEWEST),
 )
 
 
