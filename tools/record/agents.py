@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from tools.record import installs
+from tools.record import client_log, installs
 from tools.record.releases import NEWEST
 
 ANSWER_TIMEOUT_SECONDS = 120.0
@@ -126,21 +126,21 @@ def parse_library(text: str) -> Library:
 
 
 def start_agent(
-    text: str, bootstrap: str, directory: Path, log_name: str, prefix: list[str]
+    text: str, bootstrap: str, log: Path, prefix: list[str], logs_requests: bool
 ) -> AgentProcess:
     """Start the agent of a library, written as `parse_library` reads it; `prefix` is what its
-    command begins with.
+    command begins with. Java's clients can log each request.
     """
     library = parse_library(text)
-    log = directory / f"{log_name}.log"
-    return AgentProcess(text, prefix + _command(library, bootstrap), log)
+    logging = client_log.LOGGING if logs_requests else ()
+    return AgentProcess(text, prefix + _command(library, bootstrap, logging), log)
 
 
-def _command(library: Library, bootstrap: str) -> list[str]:
+def _command(library: Library, bootstrap: str, logging: tuple[str, ...]) -> list[str]:
     if library.is_java:
         make = installs.streams_agent if library.name == "streams" else installs.java_agent
         options, parts = make(library.version or NEWEST)
-        return ["java", *JAVA_OPTIONS, *options, bootstrap, *parts]
+        return ["java", *JAVA_OPTIONS, *logging, *options, bootstrap, *parts]
     if library.name in GO_LIBRARIES:
         return [str(installs.go_agent(library.name)), bootstrap]
     if library.name == "kafkajs":

@@ -116,6 +116,13 @@ PLAN = (
     Row("incident-crashes", NEWEST),
     Row("incident-old-clients", "3.9.1", OF_ALL_AGES),
     Row("incident-old-clients", NEWEST, OF_ALL_AGES),
+    Row("incident-slow-follower", NEWEST),
+    Row("incident-slow-leader", NEWEST),
+    Row("incident-leader-killed", NEWEST),
+    Row("incident-leader-stopped", NEWEST),
+    Row("incident-lagging-follower", NEWEST),
+    Row("incident-lost-answers", NEWEST, ("java", "librdkafka")),
+    Row("incident-lossy-network", NEWEST),
 )
 
 

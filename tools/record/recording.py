@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from tools.record import installs
 from tools.record.agents import AgentProcess, Reply, python_version, start_agent
+from tools.record.client_log import read_client_logs
 from tools.record.cluster import Cluster, ClusterSettings
 from tools.record.configuration import KRAFT, ZOOKEEPER, Layout
 from tools.record.key_log import inject, write_key_log
@@ -100,6 +101,20 @@ class Stage:
         agent.send(operation, client="backstage", **arguments)
         return agent.receive()
 
+    @property
+    def logs_requests(self) -> bool:
+        """Whether Java clients log what they send and receive."""
+        return self.cluster.settings.layout.logs_client_requests
+
+    def act(self, operation: str, node: int, action: Callable[[], object]) -> None:
+        """Do something to a server, journaled as an operation of the session `operator`."""
+        start_ns = time.time_ns()
+        action()
+        arguments = {"client": "operator", "node": node}
+        end_ns = time.time_ns()
+        reply = Reply(operation, arguments, start_ns, end_ns, None, None, [])
+        self.journal.add("recorder", reply)
+
     def create_topics(self, client: str, topics: list[dict[str, Any]]) -> None:
         """Create topics and remember them with their ids; by Kafka's own tool when it is old."""
         if self.options.release.number < FIRST_WITH_NEWEST_CLIENTS:
@@ -146,7 +161,8 @@ class Stage:
             log_name = re.sub(r"\W", "-", f"{library} {len(self._agents)}")
             network = self.cluster.settings.layout.network
             prefix = [] if network is None else network.enter(CLIENT)
-            agent = start_agent(library, address, self.directory, log_name, prefix)
+            log, logs = self.directory / f"{log_name}.log", self.logs_requests
+            agent = start_agent(library, address, log, prefix, logs)
             self._agents[key] = agent
             agent.send("versions")
             self._add_software(agent.receive().result)
@@ -224,6 +240,7 @@ def record(scenario: Scenario, name: str, options: Options, capture: Path) -> No
                 _view(sniffer, told.captured, capture)
                 for sniffer, told in zip(stage.sniffers[1:], reports[1:], strict=True)
             ],
+            requests=read_client_logs(directory) if stage.logs_requests else None,
         )
         log = read_request_logs(cluster.request_logs(), cluster.listeners, report.stopped_ms)
         write_sidecar(capture.with_suffix(".json"), facts, stage.journal, log)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tools.record.agents import Reply
+from tools.record.client_log import ClientRequest
 from tools.record.processes import Pause
 from tools.record.request_log import (
     LoggedExchange,
@@ -94,6 +95,7 @@ class Facts(NamedTuple):
     pauses: list[Pause]
     topics: list[list[Any]]
     views: list[dict[str, Any]]  # of other taps of the same session
+    requests: list[ClientRequest] | None = None  # as Java's clients logged them; None: not asked
 
 
 def capture_facts(capture: Path, packets: int) -> dict[str, Any]:
@@ -123,6 +125,8 @@ def write_sidecar(path: Path, facts: Facts, journal: Journal, log: RequestLog) -
         "exchange_partitions": (LoggedPartition._fields, log.partitions),
         "memberships": (LoggedMembership._fields, log.memberships),
     }
+    if facts.requests is not None:
+        tables["client_requests"] = (ClientRequest._fields, facts.requests)
     head = {
         "format": FORMAT,
         "scenario": facts.scenario,

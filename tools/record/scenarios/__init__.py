@@ -3,12 +3,16 @@
 from tools.record.recording import Scenario
 from tools.record.scenarios import (
     administration,
+    at_work,
     basics,
     crashes,
     encryption,
     group_changes,
     groups,
     hanging,
+    lossy_network,
+    lost_answers,
+    lost_brokers,
     lost_members,
     networks,
     old_clients,
@@ -19,6 +23,7 @@ from tools.record.scenarios import (
     replication,
     retries,
     security,
+    slow_brokers,
     slow_pollers,
     transactions,
     volume,
@@ -69,6 +74,25 @@ SCENARIOS = {
     "incident-hanging-transaction": Scenario(hanging.play, hanging.PROPERTIES),
     "incident-old-clients": Scenario(old_clients.play, SMALL_SINGLE_BROKER),
     "incident-crashes": Scenario(crashes.play, IMPATIENT_BROKER),
+    "incident-slow-follower": Scenario(
+        slow_brokers.play_follower, at_work.properties_of, slow_brokers.LAYOUT
+    ),
+    "incident-slow-leader": Scenario(
+        slow_brokers.play_leader, at_work.properties_of, slow_brokers.LAYOUT
+    ),
+    "incident-leader-killed": Scenario(
+        lost_brokers.play_killed, lost_brokers.quick_to_fence, lost_brokers.LAYOUT
+    ),
+    "incident-leader-stopped": Scenario(
+        lost_brokers.play_stopped, lost_brokers.quick_to_fence, lost_brokers.LAYOUT
+    ),
+    "incident-lagging-follower": Scenario(
+        lost_brokers.play_lagging, lost_brokers.quick_to_shrink, lost_brokers.LAYOUT
+    ),
+    "incident-lost-answers": Scenario(lost_answers.play, SMALL_SINGLE_BROKER, lost_answers.LAYOUT),
+    "incident-lossy-network": Scenario(
+        lossy_network.play, SMALL_SINGLE_BROKER, lossy_network.LAYOUT
+    ),
     "bulk": Scenario(volume.play_bulk, volume.BROKER_PROPERTIES),
     "small": Scenario(volume.play_small, volume.BROKER_PROPERTIES),
     "records": Scenario(volume.play_records, volume.BROKER_PROPERTIES),
