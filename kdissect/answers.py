@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.analysis.asking import ask
-from kdissect.analysis.declared import stored
+from kdissect.analysis.declared import files_of
 from kdissect.analysis.dimensions import check_names, tables_for
 from kdissect.analysis.duckdb_tables import DuckTables
 from kdissect.analysis.question import Question
 from kdissect.analysis.questions import QUESTIONS
 from kdissect.capture.files import Source
 from kdissect.errors import KdissectError
-from kdissect.tables.schemas import TABLES
 from kdissect.writing import write
 
 if TYPE_CHECKING:
@@ -72,10 +71,8 @@ def analyse(
     by = options.get("by", ())
     check_names(by, known["by"].choices if by else ())
     asked = {*question.tables, *tables_for(by)}
-    made = {stored(name) for name in asked}
-    needed = tuple(name for name in TABLES if name in made)
     with (
-        directories_of(source, needed, jobs, reading or {}) as (paths, balance),
+        directories_of(source, files_of(asked), jobs, reading or {}) as (paths, balance),
         DuckTables(paths, asked, where) as tables,
     ):
         found = ask(question, tables, options)

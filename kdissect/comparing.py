@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kdissect.analysis.compare import CHANGED, CHOICES, QUESTION, changes
+from kdissect.analysis.declared import files_of
 from kdissect.analysis.dimensions import SECOND_NS, check_names, tables_for
 from kdissect.analysis.duckdb_tables import DuckTables
 from kdissect.analysis.moments import is_moment, is_range, moment_of, range_of
@@ -14,7 +15,6 @@ from kdissect.analysis.windowed import span_of
 from kdissect.answers import Answer, directories_of
 from kdissect.capture.files import Source
 from kdissect.errors import KdissectError
-from kdissect.tables.schemas import TABLES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,11 +71,10 @@ def compare(
     is_within = at is not None or before is not None or after is not None
     if is_within == (other is not None):
         raise KdissectError("compare needs two sources, or one with at, before or after")
-    tables = (*QUESTION.tables, *tables_for(options.get("by", ())))
-    needed = tuple(name for name in TABLES if name in tables)
+    asked = {*QUESTION.tables, *tables_for(options.get("by", ()))}
     with ExitStack() as stack:
         paths = [
-            stack.enter_context(directories_of(one, needed, jobs, reading or {}))[0]
+            stack.enter_context(directories_of(one, files_of(asked), jobs, reading or {}))[0]
             for one in ([source] if other is None else [source, other])
         ]
         wholes = [side_of(own) for own in paths]
@@ -87,7 +86,7 @@ def compare(
             place = number if other is not None else 0
             sides.append(chosen_side(name, paths[place], choice, wholes[place], where))
             condition = both(choice.condition, where)
-            engines.append(stack.enter_context(DuckTables(paths[place], needed, condition)))
+            engines.append(stack.enter_context(DuckTables(paths[place], asked, condition)))
         times = [(side.first_ns, side.last_ns) for side in sides]
         is_all = options.pop("unchanged", False)
         table = changes((engines[0], engines[1]), times, **options)
