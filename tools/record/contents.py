@@ -30,6 +30,7 @@ SHOWS = {
     "cluster": "three brokers and the controllers: replication, reassignment, fail-over, markers",
     "quorum": "controllers: a snapshot of their log for a late broker, a leader that resigns",
     "voters": "controllers that join the quorum, and its leader that is removed",
+    "client-latency": "a Java client that logs when it sent and received",
     "incident-slow-follower": "a follower that stands still: acks=all waits for it, acks=1 not",
     "incident-slow-leader": "one of three leaders stands still",
     "incident-leader-killed": "a leader is killed, nobody leads until its session is over",

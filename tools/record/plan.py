@@ -103,6 +103,7 @@ PLAN = (
     Row("tls-closed", NEWEST, ("kafka_python",)),
     Row("quorum", "3.9.1"),
     Row("quorum", NEWEST),
+    Row("client-latency", NEWEST),
     Row("incident-slow-follower", NEWEST),
     Row("incident-slow-leader", NEWEST),
     Row("incident-leader-killed", NEWEST),

@@ -5,6 +5,7 @@ from tools.record.scenarios import (
     administration,
     at_work,
     basics,
+    client_latency,
     encryption,
     groups,
     lossy_network,
@@ -60,6 +61,7 @@ SCENARIOS = {
     "bridged": Scenario(networks.play, SMALL_SINGLE_BROKER, networks.BRIDGED_LAYOUT),
     "vxlan": Scenario(networks.play, SMALL_SINGLE_BROKER, networks.VXLAN_LAYOUT),
     "quorum": Scenario(quorum.play, quorum.PROPERTIES, quorum.LAYOUT),
+    "client-latency": Scenario(client_latency.play, SMALL_SINGLE_BROKER, client_latency.LAYOUT),
     "incident-slow-follower": Scenario(
         slow_brokers.play_follower, at_work.properties_of, slow_brokers.LAYOUT
     ),
