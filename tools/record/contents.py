@@ -37,6 +37,7 @@ SHOWS = {
     "incident-hanging-transaction": "a transactional producer killed; another one fenced",
     "incident-crashes": "consumers that lose or repeat records: commits too early, too late",
     "incident-old-clients": "clients of all ages, working or refused (KIP-896)",
+    "client-latency": "a Java client that logs when it sent and received",
     "incident-slow-follower": "a follower that stands still: acks=all waits for it, acks=1 not",
     "incident-slow-leader": "one of three leaders stands still",
     "incident-leader-killed": "a leader is killed, nobody leads until its session is over",

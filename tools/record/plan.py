@@ -116,6 +116,7 @@ PLAN = (
     Row("incident-crashes", NEWEST),
     Row("incident-old-clients", "3.9.1", OF_ALL_AGES),
     Row("incident-old-clients", NEWEST, OF_ALL_AGES),
+    Row("client-latency", NEWEST),
     Row("incident-slow-follower", NEWEST),
     Row("incident-slow-leader", NEWEST),
     Row("incident-leader-killed", NEWEST),

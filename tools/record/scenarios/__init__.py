@@ -6,6 +6,7 @@ from tools.record.scenarios import (
     at_work,
     basics,
     crashes,
+    client_latency,
     encryption,
     group_changes,
     groups,
@@ -74,6 +75,7 @@ SCENARIOS = {
     "incident-hanging-transaction": Scenario(hanging.play, hanging.PROPERTIES),
     "incident-old-clients": Scenario(old_clients.play, SMALL_SINGLE_BROKER),
     "incident-crashes": Scenario(crashes.play, IMPATIENT_BROKER),
+    "client-latency": Scenario(client_latency.play, SMALL_SINGLE_BROKER, client_latency.LAYOUT),
     "incident-slow-follower": Scenario(
         slow_brokers.play_follower, at_work.properties_of, slow_brokers.LAYOUT
     ),
