@@ -160,6 +160,8 @@ def chosen_side(
     """The side with its exchanges counted; those that `where` leaves out do not shorten it."""
     own = side_of(paths, choice.condition) if choice.condition else whole
     count = side_of(paths, both(choice.condition, where)).exchanges if where else own.exchanges
+    if not whole.exchanges:
+        raise KdissectError(f"there is nothing {name}: the source has no requests")
     if not count:
         there = f"{written(whole.first_ns)} to {written(whole.last_ns)}"
         raise KdissectError(f"there is nothing {name}: the source is from {there}")

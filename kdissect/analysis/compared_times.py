@@ -25,6 +25,7 @@ from kdissect.analysis.significance import (
     Windows,
     design_effect,
     inflation,
+    ratio_of,
     wilson,
 )
 
@@ -122,8 +123,14 @@ def values_of(table: "pa.Table", column: str, numbers: Numbers, rows: int) -> Ar
 
 
 def slower(bins: Bins, limits: Numbers, shape: tuple[int, ...]) -> Array:
-    """Exchanges in bins above each group's limit: groups × windows."""
-    return bins.chosen(bins.bin > limits[bins.group]).grid(shape[0], shape[1])
+    """Exchanges in bins above each group's limit, and half of those in it: groups × windows.
+
+    Half, because all of a side may be in one bin, that of the limit: a broker's 500 ms of a poll.
+    """
+    own = limits[bins.group]
+    above = bins.chosen(bins.bin > own).grid(shape[0], shape[1])
+    found: Array = above + bins.chosen(bins.bin == own).grid(shape[0], shape[1]) / 2
+    return found
 
 
 def side_bounds(
@@ -140,7 +147,7 @@ def side_bounds(
     rows = len(n)
     x = slower(own, own.bin[own.places(np.full(rows, share))], n.shape)
     mine = Windows(x[are_both], n[are_both], counts.before).side(side)
-    effect = design_effect(*mine, np.full(len(mine[0]), 1 - share)) * inflation(counts)
+    effect = design_effect(*mine, ratio_of(*mine)) * inflation(counts)
     worth = np.zeros(rows)
     worth[are_both] = mine[1].sum(1) / effect
     low, high = wilson(np.full(rows, share), worth, times_wide(counts))

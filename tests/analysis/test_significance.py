@@ -44,6 +44,7 @@ def stacked(rows: list[Windows]) -> Windows:
     return Windows(np.vstack([row.x for row in rows]), np.vstack([row.n for row in rows]), WINDOWS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory_s", [0.5, 2, 5, 15])
 def test_two_halves_of_the_same_process_differ_at_the_stated_rate(memory_s: float) -> None:
     found, naive = tried(memory_s, factor=1)
@@ -54,6 +55,7 @@ def test_two_halves_of_the_same_process_differ_at_the_stated_rate(memory_s: floa
     assert naive > 0.5  # what takes exchanges for independent is wrong more often than right
 
 
+@pytest.mark.slow
 def test_a_third_more_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(significance, "MOST_ROUNDS", 1)
     found, _ = tried(0.5, factor=1.35)
@@ -61,6 +63,7 @@ def test_a_third_more_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.mean(found[0.9] <= 0.05) > 0.95
 
 
+@pytest.mark.slow
 def test_twice_as_slow_is_found_in_spite_of_slow_spells(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(significance, "MOST_ROUNDS", 1)
     found, _ = tried(5, factor=2)
