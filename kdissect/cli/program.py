@@ -45,6 +45,7 @@ COMMANDS: Final = {
     "dissect": "dissect",
     "show": "show",
     "table": "table",
+    "slice": "slice",
     "protocol": "protocol",
 }
 
