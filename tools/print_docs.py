@@ -21,6 +21,7 @@ TWINS = {
     "dissect": ("kdissect.write", "parquet-files"),
     "show": ("kdissect.dissect", "exchanges-one-by-one"),
     "table": ("kdissect.read", "one-table"),
+    "spans": ("kdissect.spans.exporting.write_spans", "spans"),
     "slice": ("kdissect.write_slice", "a-slice"),
     "protocol": ("kdissect.protocol.apis.APIS", "the-protocol"),
 }

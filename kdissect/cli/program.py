@@ -46,6 +46,7 @@ COMMANDS: Final = {
     "show": "show",
     "table": "table",
     "slice": "slice",
+    "spans": "spans",
     "protocol": "protocol",
 }
 
