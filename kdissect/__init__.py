@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kdissect.messages.old_bodies import decode_old
     from kdissect.messages.records import decode_records
     from kdissect.pipeline import Balance, Options, Reading, Run, read
+    from kdissect.slicing.slices import write_slice
     from kdissect.writing import write
 
 __version__ = "0.1.0"
@@ -65,6 +66,7 @@ __all__ = [
     "dissect",
     "read",
     "write",
+    "write_slice",
 ]
 
 # Names that need Arrow or the schemas are imported when they are used first (PEP 562), so that
@@ -89,6 +91,7 @@ _LAZY = {
     "dissect": "kdissect.dissected",
     "read": "kdissect.pipeline",
     "write": "kdissect.writing",
+    "write_slice": "kdissect.slicing.slices",
 }
 
 

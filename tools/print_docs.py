@@ -22,6 +22,8 @@ TWINS = {
     "dissect": ("kdissect.write", "parquet-files"),
     "show": ("kdissect.dissect", "exchanges-one-by-one"),
     "table": ("kdissect.read", "one-table"),
+    "spans": ("kdissect.spans.exporting.write_spans", "spans"),
+    "slice": ("kdissect.write_slice", "a-slice"),
     "protocol": ("kdissect.protocol.apis.APIS", "the-protocol"),
     "compare": ("kdissect.compare", "two-captures-compared"),
 }
@@ -53,8 +55,9 @@ def question_lines(question: Question) -> list[str]:
     for column in question.columns:
         meaning = column.meaning.replace("|", "\\|")
         lines.append(f"| `{column.name}` | {column.type} | {column.unit} | {meaning} |")
-    if question.options:
-        names = [f"`--{option.name.replace('_', '-')}`" for option in question.options]
+    options = [*question.options, *[turn.option for turn in question.turns]]
+    if options:
+        names = [f"`--{option.name.replace('_', '-')}`" for option in options]
         lines += ["", f"Options: {', '.join(names)}; see `kdissect {question.name} --help`."]
     return lines
 

@@ -97,7 +97,7 @@ def command_of(name: str) -> click.Command:
     )
     decorated = shared.selecting(decorated)
     decorated = shared.columns(decorated)
-    for option in reversed(question.options):
+    for option in reversed((*question.options, *[turn.option for turn in question.turns])):
         decorated = click_option(option)(decorated)
     decorated = shared.files(decorated)
     return click.command(

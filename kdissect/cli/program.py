@@ -46,6 +46,8 @@ COMMANDS: Final = {
     "dissect": "dissect",
     "show": "show",
     "table": "table",
+    "slice": "slice",
+    "spans": "spans",
     "protocol": "protocol",
 }
 

@@ -25,6 +25,7 @@ SHOWS = {
     "throttling": "quotas that throttle a producer and a consumer",
     "topic-configs": "log-append time, compaction, recompression, records refused",
     "telemetry": "subscriptions and pushes of client metrics (KIP-714)",
+    "tracing": "records with trace contexts (traceparent) in their headers",
     "sasl": "every mechanism of each client; where Java is: every one refused, and a second login",
     "tokens": "a delegation token: made, described, renewed, used, expired",
     "cluster": "three brokers and the controllers: replication, reassignment, fail-over, markers",

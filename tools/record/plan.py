@@ -84,6 +84,7 @@ PLAN = (
     Row("throttling", NEWEST, ("java",)),
     Row("topic-configs", "2.8.2", ("java@2.8.2",)),
     Row("topic-configs", NEWEST, ("java",)),
+    Row("tracing", NEWEST, ("java", "kafka_python")),
     Row("sasl", "0.10.2.2", (OLD_PYTHON, "sarama", "librdkafka")),
     Row("sasl", "2.8.2", ("java@2.8.2", MIDDLE_PYTHON, "sarama", "franz")),
     Row("sasl", NEWEST, ("java", "kafka_python", "librdkafka", "franz")),

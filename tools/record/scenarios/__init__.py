@@ -26,6 +26,7 @@ from tools.record.scenarios import (
     security,
     slow_brokers,
     slow_pollers,
+    tracing,
     transactions,
     volume,
 )
@@ -47,6 +48,7 @@ SCENARIOS = {
     "throttling": Scenario(policies.play_throttling, SMALL_SINGLE_BROKER),
     "topic-configs": Scenario(policies.play_topic_configs, policies.CLEANING),
     "telemetry": Scenario(policies.play_telemetry, policies.telemetry_properties),
+    "tracing": Scenario(tracing.play, SMALL_SINGLE_BROKER),
     "sasl": Scenario(security.play, security.properties_of, security.LAYOUT),
     "tokens": Scenario(security.play_tokens, security.properties_of, security.LAYOUT),
     "cluster": Scenario(replication.play, replication.properties_of, replication.LAYOUT),
