@@ -113,8 +113,9 @@ schema: $(VENV)/.developer ## import Kafka's message definitions: make schema ME
 coverage-protocol: $(VENV)/.developer ## say what proves each layout: vectors, captures, both or neither
 	$(BIN)/python -m tools.coverage_protocol
 
-docs: $(VENV)/.developer ## print the reference pages from the code
+docs: $(VENV)/.developer ## print the reference pages, and the SQL of findings, from the code
 	$(BIN)/python -m tools.print_docs
+	$(BIN)/python -m tools.print_evidence
 
 notebooks: $(VENV)/.developer ## run the notebooks and write their outputs anew; look at the plots
 	$(BIN)/python -m tools.notebooks

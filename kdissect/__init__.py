@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from kdissect.answers import Answer, analyse
     from kdissect.comparing import Comparison, compare
     from kdissect.dissected import DissectedExchange, dissect
+    from kdissect.first_page import findings
     from kdissect.limits import Limits
     from kdissect.messages.bodies import decode, decode_request, decode_response
     from kdissect.messages.named import decode_message
     from kdissect.messages.old_bodies import decode_old
     from kdissect.messages.records import decode_records
     from kdissect.pipeline import Balance, Options, Reading, Run, read
+    from kdissect.rules.finding import Finding
     from kdissect.slicing.slices import write_slice
     from kdissect.writing import write
 
@@ -42,6 +44,7 @@ __all__ = [
     "CorruptRecords",
     "DecodeError",
     "DissectedExchange",
+    "Finding",
     "InvalidValue",
     "KdissectError",
     "Limits",
@@ -64,6 +67,7 @@ __all__ = [
     "decode_request",
     "decode_response",
     "dissect",
+    "findings",
     "read",
     "write",
     "write_slice",
@@ -78,6 +82,7 @@ _LAZY = {
     "Comparison": "kdissect.comparing",
     "compare": "kdissect.comparing",
     "DissectedExchange": "kdissect.dissected",
+    "Finding": "kdissect.rules.finding",
     "Limits": "kdissect.limits",
     "Options": "kdissect.pipeline",
     "Reading": "kdissect.pipeline",
@@ -89,6 +94,7 @@ _LAZY = {
     "decode_response": "kdissect.messages.bodies",
     "decode_old": "kdissect.messages.old_bodies",
     "dissect": "kdissect.dissected",
+    "findings": "kdissect.first_page",
     "read": "kdissect.pipeline",
     "write": "kdissect.writing",
     "write_slice": "kdissect.slicing.slices",

@@ -11,6 +11,7 @@ from kdissect.analysis import compare
 from kdissect.analysis.question import Question
 from kdissect.analysis.questions import QUESTIONS
 from kdissect.cli.program import ANALYSES, COMMANDS, program
+from kdissect.rules.finding import KINDS
 from kdissect.tables.schemas import TABLES, Table
 from tools.protocol_page import protocol_page
 
@@ -18,7 +19,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 HELP_WIDTH = 90
 # Command → the function of the library that does the same, an anchor in docs/library.md.
 TWINS = {
-    "summary": ("kdissect.analysis.summary.summarise", "a-summary"),
+    "summary": ("kdissect.findings", "findings-and-a-summary"),
     "dissect": ("kdissect.write", "parquet-files"),
     "show": ("kdissect.dissect", "exchanges-one-by-one"),
     "table": ("kdissect.read", "one-table"),
@@ -36,6 +37,7 @@ def pages() -> dict[str, str]:
         "command-line.md": command_line_page(),
         "protocol.md": protocol_page(),
         "analysis.md": analysis_page(),
+        "summary.md": summary_page(),
     }
 
 
@@ -48,6 +50,19 @@ def analysis_page() -> str:
         _, _, after = rest.partition(stop)
         text = "\n".join([before + start, "", *question_lines(question), "", stop + after])
     return text
+
+
+def summary_page() -> str:
+    """The page as it is, with the ids of findings printed into it, the worst first."""
+    before, after = "<!-- findings: start -->", "<!-- findings: stop -->"
+    text = (DOCS / "summary.md").read_text(encoding="utf-8")
+    head, _, rest = text.partition(before)
+    lines = ["| id | said when | what to do | more |", "|---|---|---|---|"]
+    for id_, kind in KINDS.items():
+        command = f"`kdissect {kind.command}`" if kind.command else ""
+        lines.append(f"| `{id_}` | {kind.says} | {kind.next} | {command} |")
+    _, _, tail = rest.partition(after)
+    return "\n".join([head + before, "", *lines, "", after + tail])
 
 
 def question_lines(question: Question) -> list[str]:

@@ -41,6 +41,12 @@ def declared_tables() -> "dict[str, ir.Table]":
     return {name: ibis.table(columns_of(TABLES[stored(name)]), name=name) for name in names}
 
 
+def unconditional_tables() -> "dict[str, ir.Table]":
+    """The same where there is no condition: tables of all exchanges are those of the chosen."""
+    tables = declared_tables()
+    return {name: tables[stored(name)] for name in tables}
+
+
 def stored(name: str) -> str:
     """The table whose rows those of this name are: exchanges for all_exchanges."""
     return name.removeprefix(EVERY)

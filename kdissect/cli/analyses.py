@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kdissect import human
 from kdissect.analysis.moments import UNITS
 from kdissect.analysis.question import DURATION, FLAG, NAMES, NUMBER, SHARE, Option, Question
 from kdissect.analysis.questions import QUESTIONS
-from kdissect.cli import human
 from kdissect.cli import options as shared
 from kdissect.cli.output import chosen_format, destination, make_writer
 from kdissect.cli.program import FOUND, NOTHING_FOUND

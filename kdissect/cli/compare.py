@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kdissect import human
 from kdissect.analysis.compare import CHANGED, QUESTION, VERDICTS
-from kdissect.cli import human
 from kdissect.cli import options as shared
 from kdissect.cli.analyses import chosen, click_option
 from kdissect.cli.output import chosen_format, destination, make_writer

@@ -6,11 +6,11 @@ from pathlib import Path
 import click
 
 from kdissect.cli import options
-from kdissect.cli.human import count
 from kdissect.cli.output import destination
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
+from kdissect.human import count
 
 
 @click.command(

@@ -14,17 +14,21 @@ from kdissect.analysis.counters import ApiRow, ErrorRow, Quantiles
 from kdissect.analysis.network import Network
 from kdissect.analysis.summary import ProblemRow, ProtocolRow, Summary
 from kdissect.cli.escape import escaped
+from kdissect.cli.findings_page import finding_data, finding_lines
 from kdissect.cli.grid import Column, Grid, folded
-from kdissect.cli.human import count, counted, duration, share, size, time
+from kdissect.human import count, counted, duration, share, size, time
+from kdissect.rules.finding import PROBLEM, Finding
 
 PIPE_WIDTH: Final = 110
 HEADER_LINES: Final = 2
 EXCHANGES_PER_PACKET: Final = 100_000  # exchange_id = packet number * this + place in the packet
 
 
-def print_json(summary: Summary, is_interrupted: bool, file: IO[str]) -> None:
-    """Print the summary as one JSON object; times are ISO 8601, the rest as in `Summary`."""
-    content = asdict(summary)
+def print_json(
+    summary: Summary, found: Sequence[Finding], is_interrupted: bool, file: IO[str]
+) -> None:
+    """Print findings and summary as one JSON object; times are ISO 8601."""
+    content = {"findings": [finding_data(one) for one in found], **asdict(summary)}
     totals = content["totals"]
     for name in ("first_time", "last_time"):
         ns = totals.pop(f"{name}_ns")
@@ -35,13 +39,24 @@ def print_json(summary: Summary, is_interrupted: bool, file: IO[str]) -> None:
 
 
 def print_page(
-    summary: Summary, files: Sequence[str], top: int, is_interrupted: bool = False
+    summary: Summary,
+    files: Sequence[str],
+    top: int,
+    is_interrupted: bool = False,
+    findings: Sequence[Finding] = (),
+    left_out: int = 0,
 ) -> None:
-    """Print the page on stdout, as wide as the terminal."""
+    """Print the page on stdout, as wide as the terminal: the findings, then the tables."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_WIDTH
-    _print_lines(_heading(summary, files), width)
+    _print_lines(_title(summary, files), width)
     if is_interrupted:
         _print("interrupted: this is what had been read", bold=True)
+    if findings:
+        _print("")
+        _print("Findings", bold=True)
+        _print_findings(finding_lines(findings, left_out, files, width))
+        _print("")
+    _print_lines(_heading(summary), width)
     sections = (
         ("APIs", _apis(summary.apis)),
         (_titled("Clients", len(summary.clients), top), _clients(summary, top)),
@@ -102,24 +117,34 @@ def balance_lines(balance: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _heading(summary: Summary, files: Sequence[str]) -> list[str]:
-    totals, balance = summary.totals, summary.balance
+def _print_findings(lines: Sequence[str]) -> None:
+    for line in lines:
+        _print(line, bold=line.startswith(PROBLEM))
+
+
+def _title(summary: Summary, files: Sequence[str]) -> list[str]:
+    totals = summary.totals
     names = ", ".join(escaped(file) for file in files[:3])
     more = f" and {len(files) - 3} more" if len(files) > 3 else ""
     lines = [f"{names}{more}"]
+    if totals.first_time_ns is not None and totals.last_time_ns is not None:
+        span = duration(totals.last_time_ns - totals.first_time_ns)
+        lines.append(f"{time(totals.first_time_ns)} to {time(totals.last_time_ns)} ({span})")
+    return lines
+
+
+def _heading(summary: Summary) -> list[str]:
+    totals, balance = summary.totals, summary.balance
     span = 0.0
     if totals.first_time_ns is not None and totals.last_time_ns is not None:
         span = (totals.last_time_ns - totals.first_time_ns) / 1e9
-        lines.append(
-            f"{time(totals.first_time_ns)} to {time(totals.last_time_ns)} ({duration(span * 1e9)})"
-        )
     protocols = ", ".join(
         f"{count(number)} {escaped(name)}" for name, number in summary.protocols.items()
     )
-    lines.append(
+    lines = [
         f"{count(balance.get('packets', 0))} packets, {size(balance.get('captured_bytes', 0))}; "
         f"{count(totals.connections)} connections" + (f": {protocols}" if protocols else "")
-    )
+    ]
     lines += _exchange_lines(summary, span)
     if summary.software:
         told = (f"{escaped(name)} ({count(number)})" for name, number in summary.software.items())

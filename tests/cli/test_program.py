@@ -165,19 +165,25 @@ def test_keys_and_values_are_shown_only_with_payload(quickstart: str) -> None:
     assert " value: " in kdissect(*arguments, "--payload").stdout
 
 
-def test_a_summary_does_not_wait_for_duckdb(quickstart: str) -> None:
-    code = (
-        "import sys; from kdissect.cli.program import run;"
-        f"run([{quickstart!r}]); print('duckdb' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "False"
+def test_a_page_does_not_wait_for_duckdb_when_there_is_nothing_to_ask(quickstart: str) -> None:
+    quiet = str(Path(quickstart).parent / "other" / "proxied.pcapng")
+    for words, is_asked in (
+        ([quiet], False), ([quickstart], True), ([quickstart, "--findings", "none"], False),
+    ):  # fmt: skip
+        code = (
+            "import sys; from kdissect.cli.program import run;"
+            f"run({words!r}); print('duckdb' in sys.modules, 'ibis' in sys.modules)"
+        )
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[-1] == f"{is_asked} False"
 
 
 def test_neither_summary_nor_dissect_imports_what_takes_long(
     quickstart: str, tmp_path: Path
 ) -> None:
-    arguments = [quickstart], ["dissect", quickstart, "-o", str(tmp_path / "tables")]
+    counted = [quickstart, "--findings", "none"]
+    arguments = counted, ["dissect", quickstart, "-o", str(tmp_path / "tables")]
     code = (
         "import sys; from kdissect.cli.program import run;"
         f"run(sys.argv[1:]); print([name for name in {SLOW} if name in sys.modules])"
