@@ -14,6 +14,7 @@ from kdissect.cli.program import ANALYSES, COMMANDS, program
 from kdissect.rules.finding import KINDS
 from kdissect.tables.schemas import TABLES, Table
 from tools.protocol_page import protocol_page
+from tools.tutorial_page import tutorial_page
 
 DOCS = Path(__file__).parent.parent / "docs"
 HELP_WIDTH = 90
@@ -38,6 +39,7 @@ def pages() -> dict[str, str]:
         "protocol.md": protocol_page(),
         "analysis.md": analysis_page(),
         "summary.md": summary_page(),
+        "tutorial.md": tutorial_page(),
     }
 
 
