@@ -79,7 +79,8 @@ def command_of(name: str) -> click.Command:
             table = chosen(answer, columns)
             shown_table = readable(table) if format_ == "table" else table
             shown.clear()
-            writer = make_writer(format_, file, shown_table.column_names if columns else None)
+            names = shown_table.column_names if columns else None
+            writer = make_writer(format_, file, names, shown_table.schema)
             for batch in shown_table.slice(0, limit).to_batches():
                 writer.write(batch)
             writer.close()

@@ -26,12 +26,15 @@ OPERATIONS: Final = {
     "ShareAcknowledge": "settle",
 }
 COLUMNS: Final = (
-    "api_key", "api_version", "correlation_id", "connection_id", "exchange_id", "outcome",
-    "latency_ns", "upload_ns", "queue_ns", "service_ns", "wait_ns", "work_ns", "download_ns",
-    "throttle_ms", "rtt_ns", "request_size", "response_size", "record_bytes", "error_code",
-    "error_count", "acks", "transactional_id", "topic_count", "partition_count", "fetch_class",
-    "retransmits", "zero_windows", "missing_bytes", "request_packet", "response_packet",
-    "decode_status",
+    "api_version", "correlation_id", "connection_id", "exchange_id", "outcome", "latency_ns",
+    "upload_ns", "queue_ns", "wait_ns", "work_ns", "download_ns", "rtt_ns", "request_size",
+    "response_size", "record_bytes", "acks", "transactional_id", "fetch_class", "request_packet",
+    "response_packet", "decode_status",
+)  # fmt: skip
+# Of these only what is not 0.
+COUNTS: Final = (
+    "error_code", "error_count", "throttle_ms", "retransmits", "zero_windows", "missing_bytes",
+    "topic_count", "partition_count",
 )  # fmt: skip
 # Parts of an exchange in their order; the first begins with the request.
 PARTS: Final = ("upload", "queue", "wait", "work", "download")
@@ -95,7 +98,7 @@ def describe(exchange: DissectedExchange, contexts: Sequence[TraceContext]) -> D
         failure=failure,
         events=events_of(columns),
         parts=parts_of(columns, digest),
-        capture=str(columns["capture"]),
+        capture=clean(str(columns["capture"])),
     )
 
 
@@ -173,6 +176,7 @@ def attributes_of(
     elif topics:
         found["kdissect.topics"] = [clean(name) for name, _ in topics[:MOST_TOPICS]]
     found |= {f"kdissect.{name}": columns[name] for name in COLUMNS}
+    found |= {f"kdissect.{name}": columns[name] or None for name in COUNTS}
     return {
         name: clean(value) if isinstance(value, str) else value
         for name, value in found.items()

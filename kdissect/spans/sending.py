@@ -6,8 +6,6 @@
 Both are what the collector's file exporter writes and its receiver for files of OTLP reads.
 """
 
-import base64
-import json
 import struct
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, Final, Protocol
@@ -17,6 +15,7 @@ from kdissect import __version__
 from kdissect.errors import KdissectError, OutputError
 from kdissect.spans.contexts import TraceContext
 from kdissect.spans.describing import Description
+from kdissect.spans.otlp_json import json_line
 
 MISSING: Final = 'spans need the SDK of OpenTelemetry: pip install "kdissect[otel]"'
 JSON: Final = "json"
@@ -24,8 +23,6 @@ PROTO: Final = "proto"
 TRACES_PATH: Final = "/v1/traces"
 TIMEOUT_SECONDS: Final = 10.0
 SAMPLED: Final = 1
-# Fields of bytes, which OTLP's JSON has as hex where that of protobuf has base64.
-IDS: Final = ("traceId", "spanId", "parentSpanId")
 
 
 class Target(Protocol):
@@ -44,14 +41,13 @@ class FileTarget:
 
     def send(self, spans: Sequence[Any]) -> None:
         """Append one message."""
+        if self._is_json:
+            self._file.write(json_line(spans))
+            return
         from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
-        message = encode_spans(spans)
-        if self._is_json:
-            self._file.write(json_line(message))
-        else:
-            encoded = message.SerializeToString()
-            self._file.write(struct.pack(">I", len(encoded)) + encoded)
+        encoded = encode_spans(spans).SerializeToString()
+        self._file.write(struct.pack(">I", len(encoded)) + encoded)
 
 
 class EndpointTarget:
@@ -87,21 +83,6 @@ def require() -> None:
         import opentelemetry.sdk.trace  # noqa: F401
     except ImportError as error:
         raise KdissectError(MISSING) from error
-
-
-def json_line(message: Any) -> bytes:
-    """A message as a line of OTLP's JSON: ids in hex, enums as numbers."""
-    from google.protobuf.json_format import MessageToDict
-
-    found = MessageToDict(message, use_integers_for_enums=True)
-    for resource in found.get("resourceSpans", ()):
-        for scope in resource.get("scopeSpans", ()):
-            for span in scope.get("spans", ()):
-                for holder in (span, *span.get("links", ())):
-                    for name in IDS:
-                        if name in holder:
-                            holder[name] = base64.b64decode(holder[name]).hex()
-    return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
 class SpanMaker:

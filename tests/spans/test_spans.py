@@ -1,5 +1,6 @@
 """Spans of exchanges: what they say, into files and over HTTP to a receiver made here."""
 
+import base64
 import gzip
 import json
 import struct
@@ -16,7 +17,8 @@ import kdissect
 from kdissect import KdissectError, OutputError
 from kdissect.cli.program import run
 from kdissect.slicing.slices import write_slice
-from kdissect.spans.exporting import write_spans
+from kdissect.spans.exporting import Spans, write_spans
+from kdissect.spans.otlp_json import json_line
 from kdissect.spans.sending import MISSING, EndpointTarget, FileTarget
 from tools.record.scenarios.tracing import traceparent
 
@@ -149,6 +151,20 @@ def test_protobuf_says_the_same(tmp_path: Path) -> None:
         content = content[4 + size :]
         found += [span.span_id.hex() for span in message.resource_spans[0].scope_spans[0].spans]
     assert found == [span["spanId"] for span in spans]
+
+
+@pytest.mark.parametrize("name", ["quickstart", "tracing-4.3.1", "networks/ipv6-4.3.1"])
+def test_our_json_is_that_of_protobuf_with_ids_in_hex(name: str) -> None:
+    from google.protobuf.json_format import MessageToDict
+    from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+
+    spans = list(Spans(f"captures/{name}.pcapng", has_parts=True))
+    expected = MessageToDict(encode_spans(spans), use_integers_for_enums=True)
+    for span in expected["resourceSpans"][0]["scopeSpans"][0]["spans"]:
+        for holder in (span, *span.get("links", [])):
+            for key in {"traceId", "spanId", "parentSpanId"} & holder.keys():
+                holder[key] = base64.b64decode(holder[key]).hex()
+    assert json.loads(json_line(spans)) == expected
 
 
 class Receiver(BaseHTTPRequestHandler):
