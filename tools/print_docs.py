@@ -11,7 +11,7 @@ from kdissect.analysis import compare
 from kdissect.analysis.question import Question
 from kdissect.analysis.questions import QUESTIONS
 from kdissect.cli.program import ANALYSES, COMMANDS, program
-from kdissect.rules.finding import KINDS
+from kdissect.rules.kinds import KINDS
 from kdissect.tables.schemas import TABLES, Table
 from tools.protocol_page import protocol_page
 from tools.tutorial_page import tutorial_page

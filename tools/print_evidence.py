@@ -1,8 +1,8 @@
 """Prints what findings rest on as SQL: ``python -m tools.print_evidence``.
 
 `kdissect.rules.evidence` are Ibis expressions over answers; here each becomes a file of DuckDB's
-SQL in `kdissect/rules/sql/`, without the columns that it does not need, and with the columns
-of tables that it reads named in its first line. A test compares `files` with what is in the tree.
+SQL in `kdissect/rules/sql/`, without the columns that it does not need; beside them stand the
+columns of tables that all of them read. A test compares `files` with what is in the tree.
 """
 
 import json
@@ -22,7 +22,7 @@ from kdissect.analysis.declared import columns_of, unconditional_tables
 from kdissect.analysis.questions import QUESTIONS
 from kdissect.rules.evidence import EVIDENCE, Evidence, expression
 from kdissect.rules.gates import SPOKEN
-from kdissect.rules.printed import DIRECTORY
+from kdissect.rules.printed import COLUMNS, DIRECTORY, stored_columns
 from kdissect.tables.schemas import TABLES
 
 DIALECT = "duckdb"
@@ -31,20 +31,27 @@ DIALECT = "duckdb"
 @cache
 def files() -> dict[str, str]:
     """File name → content of every printed file."""
-    made = {f"{name}.sql": text_of(evidence) for name, evidence in EVIDENCE.items()}
-    return made | {SPOKEN: spoken_text()}
+    queries = {name: query_of(evidence) for name, evidence in EVIDENCE.items()}
+    made = {f"{name}.sql": text_of(EVIDENCE[name], one) for name, one in queries.items()}
+    read: dict[str, set[str]] = {}
+    for one in queries.values():
+        for table, columns in columns_read(one).items():
+            read.setdefault(table, set()).update(columns)
+    needed = {name: stored_columns(name, read[name]) for name in TABLES if name in read}
+    return made | {COLUMNS: json.dumps(needed, indent=1) + "\n", SPOKEN: spoken_text()}
 
 
-def text_of(evidence: Evidence) -> str:
-    made = expression(evidence, unconditional_tables())
-    sql = ibis.to_sql(made, dialect=DIALECT)
-    query = slim(str(sql))
-    read = json.dumps(columns_read(query))
+def query_of(evidence: Evidence) -> expressions.Expression:
+    return slim(str(ibis.to_sql(expression(evidence, unconditional_tables()), dialect=DIALECT)))
+
+
+def text_of(evidence: Evidence, query: expressions.Expression) -> str:
+    """The query; around it times become numbers."""
     told = ", ".join(
         f"EPOCH_US({name}) AS {name}" if kind.is_timestamp() else name
-        for name, kind in made.schema().items()
+        for name, kind in expression(evidence, declared_tables()).schema().items()
     )
-    return f"-- {read}\nSELECT {told} FROM (\n{query.sql(DIALECT)}\n)\n"
+    return f"SELECT {told} FROM (\n{query.sql(DIALECT)}\n)\n"  # noqa: S608  # it is our own
 
 
 def spoken_text() -> str:
@@ -70,7 +77,7 @@ def slim(sql: str) -> expressions.Expression:
     return eliminate_subqueries(pushdown_projections(query))
 
 
-def columns_read(query: expressions.Expression) -> dict[str, list[str]]:
+def columns_read(query: expressions.Expression) -> dict[str, set[str]]:
     """Table → columns of it that the query reads."""
     found: dict[str, set[str]] = {}
     for scope in traverse_scope(query):
@@ -78,7 +85,7 @@ def columns_read(query: expressions.Expression) -> dict[str, list[str]]:
             if isinstance(source, expressions.Table):
                 columns = {column.name for column in scope.source_columns(alias)}
                 found.setdefault(source.name, set()).update(columns)
-    return {name: sorted(found[name]) for name in TABLES if name in found}
+    return found
 
 
 def main() -> None:

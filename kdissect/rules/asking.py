@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from kdissect.rules.printed import printed
+from kdissect.rules.printed import query
 from kdissect.rules.seen import Row
 from kdissect.tables.schemas import TABLES, TIME
 
@@ -31,7 +31,7 @@ def gather(
             connection.execute(f"CREATE VIEW {table} AS {select}")
         for name in names:
             try:
-                found = connection.execute(printed(name).sql)
+                found = connection.execute(query(name))
                 titles = [column[0] for column in found.description or ()]
                 rows[name] = [dict(zip(titles, row, strict=True)) for row in found.fetchall()]
             except duckdb.Error as error:

@@ -21,8 +21,10 @@ SLOW_NS: Final = 50 * MS  # p99 of what a broker works on, from where rules begi
 LONG_NS: Final = 500 * MS  # one exchange that took so long is looked at
 GIVEN_UP_NS: Final = SECOND_NS  # nobody's request time-out is shorter
 BEHIND: Final = 1_000  # records: less is no lag worth a line
-OFTEN: Final = 100  # metadata requests, connections, batches
+OFTEN: Final = 100  # metadata requests, batches; fetches in a second
 LONELY: Final = 1.5  # records in a batch
+FEW: Final = 3  # connections that were refused or reset
+CHURN: Final = 20  # connections that came again
 SPOKEN: Final = "spoken.json"
 
 
@@ -100,10 +102,9 @@ def has_odd_traffic(seen: Seen) -> bool:
 
 def is_unhealthy(seen: Seen) -> bool:
     network, signs = seen.summary.network, seen.signs
-    is_troubled = network.retransmitted_segments or network.zero_windows
-    return bool(is_troubled or signs.resets or signs.silent) or (
-        seen.summary.totals.connections >= OFTEN
-    )
+    is_troubled = network.network_lost_bytes or network.zero_windows
+    is_refused = signs.resets >= FEW or signs.silent >= FEW
+    return bool(is_troubled or is_refused) or seen.summary.totals.connections > CHURN
 
 
 def has_failed_logins(seen: Seen) -> bool:

@@ -7,7 +7,8 @@ from typing import Final
 from kdissect.analysis.failovers import OF_LEADERSHIP
 from kdissect.human import count
 from kdissect.rules import of_capture, of_clients, of_errors, of_groups, of_time, of_writing
-from kdissect.rules.finding import ERROR, NOTICE, WARNING, Finding, weight
+from kdissect.rules.finding import NOTICE, WARNING, Finding, weight
+from kdissect.rules.kinds import ERROR
 from kdissect.rules.seen import Seen
 
 Rule = Callable[[Seen], Iterator[Finding]]

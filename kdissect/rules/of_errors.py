@@ -8,7 +8,8 @@ from kdissect.analysis.advice import ADVICE
 from kdissect.analysis.brokers import PEER
 from kdissect.analysis.failovers import OF_LEADERSHIP
 from kdissect.human import count, counted, duration, share
-from kdissect.rules.finding import ERROR, NOTICE, PROBLEM, WARNING, Finding
+from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
+from kdissect.rules.kinds import ERROR
 from kdissect.rules.seen import (
     SECOND_NS,
     Row,
@@ -19,7 +20,7 @@ from kdissect.rules.seen import (
     latest,
     total,
 )
-from kdissect.rules.telling import clients_of, named, their
+from kdissect.rules.telling import clients_of, named, several, their
 
 PART_OF_PROTOCOL: Final = "Part of the protocol"
 LOGIN: Final = frozenset((
@@ -86,7 +87,7 @@ def _blackout(seen: Seen, broker: str, rows: list[Row]) -> Finding:
     }
     told = " and ".join(f"{word} for up to {duration(ns)}" for word, ns in times.items() if ns)
     after = sorted({row["new_broker"] for row in rows if row["new_broker"]} - {broker})
-    causes = ", ".join(dict.fromkeys(row["cause"] for row in rows))
+    causes = ", ".join(several(rows, "cause"))
     partitions = max(total([r for r in rows if r["access"] == a], "blackouts") for a in ACCESS)
     slowest = largest(rows, "slowest_client_ns")
     text = f"{counted(partitions, 'partition')} of {broker} could not be {told or 'served'}"
@@ -148,7 +149,7 @@ def logins(seen: Seen) -> Iterator[Finding]:
     if not refused and not silent:
         return
     number = max(total(refused, "errors"), total(silent, "failed_logins"))
-    causes = ", ".join(dict.fromkeys(row["error"] for row in refused)) or "the broker hung up"
+    causes = ", ".join(several(refused, "error")) or "the broker hung up"
     mechanisms = ", ".join(dict.fromkeys(row["mechanisms"] for row in silent if row["mechanisms"]))
     yield Finding(
         "authentication-fails",
@@ -169,8 +170,8 @@ def rights(seen: Seen) -> Iterator[Finding]:
     """What clients may not do."""
     rows = [row for row in seen.rows("errors") if row["error"] and RIGHTS in row["error"]]
     if rows:
-        causes = ", ".join(dict.fromkeys(row["error"] for row in rows))
-        apis = ", ".join(dict.fromkeys(row["api"] for row in rows))
+        causes = ", ".join(several(rows, "error"))
+        apis = ", ".join(several(rows, "api"))
         yield Finding(
             "authorization-fails",
             PROBLEM,
@@ -204,7 +205,7 @@ def is_usual(name: str, row: Row) -> bool:
     if name in OF_LEADERSHIP and PEERS.match(row["client"] or ""):
         return True
     # Tools describe a group in the new way first, then in the old one.
-    if name == "GROUP_ID_NOT_FOUND" and row["api"].endswith("GroupDescribe"):
+    if name == "GROUP_ID_NOT_FOUND" and named(row["api"]).endswith("GroupDescribe"):
         return True
     return ADVICE.get(name, "").startswith(PART_OF_PROTOCOL)
 
@@ -212,7 +213,7 @@ def is_usual(name: str, row: Row) -> bool:
 def _code(seen: Seen, name: str, rows: list[Row]) -> Finding:
     is_final = any(row["is_retriable"] is False and row["api"] in DATA_APIS for row in rows)
     is_background = any(row["api"] in BACKGROUND_APIS for row in rows)
-    apis = ", ".join(dict.fromkeys(row["api"] for row in rows))
+    apis = ", ".join(several(rows, "api"))
     example = next((row.concerns for row in seen.summary.errors if row.name == name), "")
     example = example if len(example) <= EXAMPLE else ""
     number = total(rows, "errors")

@@ -1,7 +1,6 @@
 """Findings about what takes long: brokers, followers, the network, quotas; and what is usual."""
 
 import re
-import statistics
 from collections.abc import Iterator
 from typing import Final
 
@@ -19,7 +18,7 @@ from kdissect.rules.seen import (
     time_ns,
     total,
 )
-from kdissect.rules.telling import clients_of, listed, their
+from kdissect.rules.telling import clients_of, listed, several, their
 
 STALL_NS: Final = 500 * MS
 STALL_MANY: Final = 2  # connections or requests that make a stall of one long exchange
@@ -85,7 +84,7 @@ def _stall(broker: str, episodes: list[list[Row]]) -> Finding:
     rows = [row for episode in episodes for row in episode]
     longest = max(episodes, key=lambda episode: largest(episode, "work_ns"))
     most = largest(longest, "work_ns")
-    apis = ", ".join(dict.fromkeys(row["api"] for row in rows))
+    apis = ", ".join(several(rows, "api"))
     text = f"Broker {broker} stood still for up to {duration(most)}: it held "
     text += f"{counted(len(rows), 'request')} ({apis}) of {clients_of(rows)} for "
     text += f"{duration(min(number(row, 'work_ns') for row in rows))} or longer"
@@ -148,13 +147,13 @@ def slow_brokers(seen: Seen) -> Iterator[Finding]:
         if row["api"] in OWN and not (is_cluster and row["api"] == "Fetch")
         and number(row, "exchanges") >= SOME
     ]  # fmt: skip
-    by_broker: dict[str, list[tuple[Row, float | None]]] = {}
+    by_broker: dict[str, list[tuple[Row, int | None]]] = {}
     for row in judged:
         others = [
             number(other, "p99_ns") for other in judged
             if other["api"] == row["api"] and other["broker"] != row["broker"]
         ]  # fmt: skip
-        usual = statistics.median(others) if others else None
+        usual = sorted(others)[len(others) // 2] if others else None
         is_slower = usual is not None and number(row, "p99_ns") >= max(SLOWER * usual, SLOW_NS)
         if is_slower or is_slow(row):
             slower_than = usual if is_slower else None
@@ -169,7 +168,7 @@ def is_slow(row: Row) -> bool:
     return is_rarely or number(row, "p50_ns") >= SLOW_NS
 
 
-def _slow_broker(broker: str, found: list[tuple[Row, float | None]]) -> Finding:
+def _slow_broker(broker: str, found: list[tuple[Row, int | None]]) -> Finding:
     found.sort(key=lambda one: -number(one[0], "exchanges") * number(one[0], "p99_ns"))
     told = [
         f"{row['api']} {duration(row['p99_ns'])} (p50 {duration(row['p50_ns'])})"

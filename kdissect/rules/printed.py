@@ -3,20 +3,14 @@
 import json
 from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from kdissect.analysis.declared import times_of
 from kdissect.tables.schemas import TABLES
 
 DIRECTORY: Final = Path(__file__).parent / "sql"
+COLUMNS: Final = "columns.json"
 NS: Final = "_ns"  # beside each time stands its number of nanoseconds
-
-
-class Printed(NamedTuple):
-    """A query, and the columns of tables that it reads: ``request_start`` for its number, too."""
-
-    sql: str
-    columns: dict[str, list[str]]
 
 
 def names() -> list[str]:
@@ -24,28 +18,20 @@ def names() -> list[str]:
     return sorted(path.stem for path in DIRECTORY.glob("*.sql"))
 
 
-@cache
-def printed(name: str) -> Printed:
-    """The query of that name."""
-    text = (DIRECTORY / f"{name}.sql").read_text(encoding="utf-8")
-    first, _, sql = text.partition("\n")
-    read = json.loads(first.removeprefix("--"))
-    return Printed(sql, {table: _stored(table, columns) for table, columns in read.items()})
+def query(name: str) -> str:
+    """The SQL of that name."""
+    return (DIRECTORY / f"{name}.sql").read_text(encoding="utf-8")
 
 
 @cache
 def columns_needed() -> dict[str, list[str]]:
-    """Table → the columns that any of the queries reads."""
-    found: dict[str, set[str]] = {}
-    for name in names():
-        for table, columns in printed(name).columns.items():
-            found.setdefault(table, set()).update(columns)
-    return {
-        table: [column.name for column in TABLES[table].columns if column.name in chosen]
-        for table, chosen in found.items()
-    }
+    """Table → the columns that any of the queries reads, in the order of the table."""
+    text = (DIRECTORY / COLUMNS).read_text(encoding="utf-8")
+    return {table: list(columns) for table, columns in json.loads(text).items()}
 
 
-def _stored(table: str, columns: list[str]) -> list[str]:
+def stored_columns(table: str, read: set[str]) -> list[str]:
+    """The columns behind those that a query reads: ``request_start`` for its number, too."""
     numbers = {f"{time}{NS}": time for time in times_of(TABLES[table])}
-    return sorted({numbers.get(column, column) for column in columns})
+    wanted = {numbers.get(column, column) for column in read}
+    return [column.name for column in TABLES[table].columns if column.name in wanted]

@@ -14,6 +14,11 @@ def named(text: str | None) -> str:
     return text or "(no name)"
 
 
+def several(rows: Sequence[Row], name: str) -> list[str]:
+    """The different texts of a column, in the order of the rows."""
+    return list(dict.fromkeys(named(row[name]) for row in rows))
+
+
 def client_of(row: Row) -> str:
     """A client id at its address."""
     name = row.get("client") if "client" in row else row.get("client_id")

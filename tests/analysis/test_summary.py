@@ -18,7 +18,8 @@ from kdissect.analysis.summary import (
     Totals,
     summarise,
 )
-from kdissect.cli.summary_page import balance_lines, network_lines, print_json, print_page
+from kdissect.cli.summary_lines import balance_lines, network_lines
+from kdissect.cli.summary_page import print_json, print_page
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import BOOL, TABLES, TEXT
 
