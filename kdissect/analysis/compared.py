@@ -40,6 +40,7 @@ RATES: Final = {
 
 Key = tuple[Any, ...]
 Numbers = npt.NDArray[np.int64]
+Bounds = tuple[Array, Array]
 
 
 class Part(NamedTuple):
@@ -54,7 +55,7 @@ class Part(NamedTuple):
     whats: list[str]
     counts: Windows
     values: tuple[Array, Array]
-    bounds: tuple[tuple[Array, Array], tuple[Array, Array]]
+    bounds: tuple[Bounds, Bounds]
     is_enough: npt.NDArray[np.bool_]
     is_fact: bool = False
 
@@ -203,18 +204,27 @@ def are_enough(counts: Windows) -> npt.NDArray[np.bool_]:
     return found
 
 
-def share_bounds(counts: Windows) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+def share_bounds(counts: Windows) -> tuple[Bounds, Bounds]:
     """Bounds of both sides' shares: Wilson's, of as many exchanges as theirs are worth."""
     values = [ratio_of(*counts.side(side)) for side in (0, 1)]
     effects = [design_effect(*counts.side(side), values[side]) for side in (0, 1)]
+    rare = [effective(np.minimum(x, n - x)) for x, n in (counts.side(0), counts.side(1))]
     wider, times = inflation(counts), times_wide(counts)
     found = []
     for side in (0, 1):
         # A share of 0 or 1 has no spread of its own; that of the other side is taken.
-        is_plain = (values[side] > 0) & (values[side] < 1)
-        effect = np.where(is_plain, effects[side], effects[1 - side]) * wider
-        found.append(wilson(values[side], counts.side(side)[1].sum(1) / effect, times))
+        of = [(values[one] > 0) & (values[one] < 1) for one in (side, 1 - side)]
+        effect = np.where(of[0], effects[side], effects[1 - side]) * wider
+        n = counts.side(side)[1]
+        windows = np.where(of[0], rare[side], np.where(of[1], rare[1 - side], effective(n)))
+        found.append(known(wilson(values[side], n.sum(1) / effect, times), windows))
     return found[0], found[1]
+
+
+def known(bounds: Bounds, windows: Array) -> Bounds:
+    """Bounds, or NaN where they rest on too few windows to say how far windows differ."""
+    is_known = windows >= FEWEST_WINDOWS
+    return np.where(is_known, bounds[0], np.nan), np.where(is_known, bounds[1], np.nan)
 
 
 def times_wide(counts: Windows) -> float:
@@ -235,7 +245,8 @@ def rates(sides: Sides, what: str, unit: str, groups: list[Key], x: Array) -> Pa
         value, variance = ratio_and_variance(sums, own.shape[1])
         half = times_wide(counts) * np.sqrt(variance * inflation(counts))
         values.append(value)
-        bounds.append((np.maximum(value - half, 0), value + half))
+        windows = np.where(value > 0, effective(own), effective(width))
+        bounds.append(known((np.maximum(value - half, 0), value + half), windows))
     kept = [group for group, is_kept in zip(groups, is_some, strict=True) if is_kept]
     enough = effective(x[:, : counts.before]) + effective(x[:, counts.before :]) >= FEWEST_WINDOWS
     return Part(

@@ -13,17 +13,20 @@ import numpy.typing as npt
 from kdissect.analysis import windowed
 from kdissect.analysis.compared import (
     FEWEST_BEYOND,
+    Bounds,
     Key,
     Numbers,
     Part,
     Sides,
     are_enough,
+    known,
     times_wide,
 )
 from kdissect.analysis.significance import (
     Array,
     Windows,
     design_effect,
+    effective,
     inflation,
     ratio_of,
     wilson,
@@ -140,7 +143,7 @@ def side_bounds(
     n: Array,
     counts: Windows,
     are_both: npt.NDArray[np.bool_],
-) -> tuple[Array, Array]:
+) -> Bounds:
     """Bounds of a side's quantile: quantiles at the bounds of its share (Woodruff's)."""
     is_own = bins.at >= counts.before if side else bins.at < counts.before
     own = bins.chosen(is_own)
@@ -155,7 +158,7 @@ def side_bounds(
     is_open = (1 - high) * n[:, side * counts.before :][:, : mine[0].shape[1]].sum(1) < 1
     lowest = own.bin[own.places(low)].astype(np.float64)
     highest = np.where(is_open, np.nan, ends_of(own.bin[own.places(high)]))
-    return lowest[are_both], highest[are_both]
+    return known((lowest[are_both], highest[are_both]), effective(mine[0]))
 
 
 def ends_of(bins: Numbers) -> Array:
