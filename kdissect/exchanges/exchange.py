@@ -65,14 +65,18 @@ def is_group_api(key: i64) -> bool:
 class Asks:
     """What a Fetch response holds of partitions whose positions are not known, see `fetches`.
 
-    `rows` are those, by their place among the exchange's partitions; `was_there`: one of the others
-    had its data waiting. `record_bytes` are of all partitions.
+    `rows` are those, by their place among the exchange's partitions, `stated` the high watermarks
+    of before (ASK: not known either); `was_there`: one of the others had its data waiting.
+    `record_bytes` are of all partitions.
     """
 
-    __slots__ = ("rows", "was_there", "record_bytes")
+    __slots__ = ("rows", "stated", "was_there", "record_bytes")
 
-    def __init__(self, rows: list[int], was_there: bool, record_bytes: i64) -> None:
+    def __init__(
+        self, rows: list[int], stated: list[int], was_there: bool, record_bytes: i64
+    ) -> None:
         self.rows = rows
+        self.stated = stated
         self.was_there = was_there
         self.record_bytes = record_bytes
 

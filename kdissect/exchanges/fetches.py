@@ -194,21 +194,22 @@ def settle_fetch(
     if sink.session_id > 0 and sink.session_id != state.session_id:
         sessions.made(state, sink.session_id)
     was_there = False
-    asks: list[int] | None = None
     partitions = exchange.partitions
     if partitions is not None and answered > 0:
         was_there, asks = settle_rows(state, partitions, answered)
-    if asks is not None:
-        exchange.asks = Asks(asks, was_there, sink.record_bytes)
+        if asks is not None:
+            asks.was_there = was_there
+            asks.record_bytes = sink.record_bytes
+            exchange.asks = asks
     classify(exchange, was_there, sink.record_bytes)
 
 
 def settle_rows(
     state: ConnectionState, partitions: Partitions, count: i64
-) -> tuple[bool, list[int] | None]:
+) -> tuple[bool, Asks | None]:
     """Fill in offsets; whether data was there, and which rows only the past can tell of."""
     was_there = False
-    asks: list[int] | None = None
+    asks: Asks | None = None
     is_past_unknown = PAST in state.positions
     cells = partitions.cells
     known = NOWHERE
@@ -222,17 +223,17 @@ def settle_rows(
             guess = 0
         partition = cells[at + AT_PARTITION]
         place = known.place(partition, guess)
-        is_new = place < 0
-        if is_new:
+        if place < 0:
             # No request named it; how far its log goes is worth remembering.
-            place = known.add(partition, NULL, NULL)
+            place = known.add(partition, NULL, ASK if is_past_unknown else NULL)
         mark = known.cells[place + AT_MARK]
         if cells[at + AT_FETCH_OFFSET] == NULL:
             cells[at + AT_FETCH_OFFSET] = known.cells[place + AT_OFFSET]
-        if (is_new and is_past_unknown) or mark == ASK:
+        if mark == ASK or (is_past_unknown and cells[at + AT_FETCH_OFFSET] == NULL):
             if asks is None:
-                asks = []
-            asks.append(at // WIDTH)
+                asks = Asks([], [], False, 0)
+            asks.rows.append(at // WIDTH)
+            asks.stated.append(mark)
         elif was_waiting(cells, at, mark):
             was_there = True
         if cells[at + AT_HIGH_WATERMARK] != NULL:
@@ -257,13 +258,16 @@ def settle_asks(exchange: Exchange, past: Positions) -> None:
     if asks is None or partitions is None:
         return
     cells = partitions.cells
-    for index in asks.rows:
+    for index, stated in zip(asks.rows, asks.stated, strict=True):
         at = i64(index) * WIDTH
         known = past.get(topic_key(partitions, cells[at]), NOWHERE)
         place = known.place(cells[at + AT_PARTITION], 0)
         if place >= 0 and cells[at + AT_FETCH_OFFSET] == NULL:
             cells[at + AT_FETCH_OFFSET] = known.cells[place + AT_OFFSET]
-        if was_waiting(cells, at, NULL if place < 0 else known.cells[place + AT_MARK]):
+        mark = i64(stated)
+        if mark == ASK:
+            mark = NULL if place < 0 else known.cells[place + AT_MARK]
+        if was_waiting(cells, at, mark):
             asks.was_there = True
     exchange.asks = None
     classify(exchange, asks.was_there, asks.record_bytes)

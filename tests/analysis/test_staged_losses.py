@@ -105,7 +105,7 @@ def test_the_exchanges_that_the_network_held_up_are_those_the_client_waited_for(
     lossy: Incident,
 ) -> None:
     """A retransmission takes 200 ms at least, when no later segment tells of the loss."""
-    slowest = lossy.asked("slowest", "client_id = 'sensor-during' and api = 'Produce'", number=90)
+    slowest = lossy.asked("slowest", "client_id = 'sensor-during' and api = 'Produce'", number=150)
     held = {
         row["request_start"].value for row in slowest if row["retransmits"] > 0
         and row["upload_ns"] + row["latency_ns"] > 150 * MS

@@ -6,9 +6,9 @@ from tools.record.recording import Stage
 
 LAYOUT = Layout(network=switched(), logs_client_requests=True)
 TOPIC = "readings"
-RECORDS = 90
+RECORDS = 150
 LOST_PERCENT = 12
-VALUE_SIZE = 1800  # two segments
+VALUE_SIZE = 300
 
 
 def play(stage: Stage) -> None:
