@@ -49,7 +49,7 @@ def text_of(evidence: Evidence, query: expressions.Expression) -> str:
     """The query; around it times become numbers."""
     told = ", ".join(
         f"EPOCH_US({name}) AS {name}" if kind.is_timestamp() else name
-        for name, kind in expression(evidence, declared_tables()).schema().items()
+        for name, kind in expression(evidence, unconditional_tables()).schema().items()
     )
     return f"SELECT {told} FROM (\n{query.sql(DIALECT)}\n)\n"  # noqa: S608  # it is our own
 
