@@ -4,9 +4,14 @@ from tools.record.recording import Scenario
 from tools.record.scenarios import (
     administration,
     basics,
+    crashes,
     encryption,
+    group_changes,
     groups,
+    hanging,
+    lost_members,
     networks,
+    old_clients,
     old_formats,
     policies,
     quickstart,
@@ -14,10 +19,12 @@ from tools.record.scenarios import (
     replication,
     retries,
     security,
+    slow_pollers,
     transactions,
     volume,
 )
 from tools.record.scenarios.broker_properties import SMALL_SINGLE_BROKER
+from tools.record.scenarios.incidents import IMPATIENT_BROKER
 
 SCENARIOS = {
     "quickstart": Scenario(quickstart.play, quickstart.BROKER_PROPERTIES),
@@ -55,6 +62,13 @@ SCENARIOS = {
     "bridged": Scenario(networks.play, SMALL_SINGLE_BROKER, networks.BRIDGED_LAYOUT),
     "vxlan": Scenario(networks.play, SMALL_SINGLE_BROKER, networks.VXLAN_LAYOUT),
     "quorum": Scenario(quorum.play, quorum.PROPERTIES, quorum.LAYOUT),
+    "incident-killed-member": Scenario(lost_members.play_killed, lost_members.KILLING),
+    "incident-static-member": Scenario(lost_members.play_static, IMPATIENT_BROKER),
+    "incident-slow-poller": Scenario(slow_pollers.play, IMPATIENT_BROKER),
+    "incident-group-changes": Scenario(group_changes.play, IMPATIENT_BROKER),
+    "incident-hanging-transaction": Scenario(hanging.play, hanging.PROPERTIES),
+    "incident-old-clients": Scenario(old_clients.play, SMALL_SINGLE_BROKER),
+    "incident-crashes": Scenario(crashes.play, IMPATIENT_BROKER),
     "bulk": Scenario(volume.play_bulk, volume.BROKER_PROPERTIES),
     "small": Scenario(volume.play_small, volume.BROKER_PROPERTIES),
     "records": Scenario(volume.play_records, volume.BROKER_PROPERTIES),
