@@ -45,7 +45,10 @@ COLUMNS: Final = (
     Column("members_before", INT64, "", "members before"),
     Column("joined", INT64, "", "members that were not there before"),
     Column("gone", INT64, "", "members that left or were removed"),
-    Column("lost", INT64, "", "members that were not heard of any more (classic groups)"),
+    Column(
+        "lost", INT64, "",
+        "members that were not heard of any more (new protocols: of whom others had partitions)",
+    ),
     Column("partitions", INT64, "", "partitions that somebody has after it"),
     Column("moved_partitions", TEXT, "", "those that moved, like orders:3; Streams: 0:3"),
     Column("exchange_id", INT64, "", "the exchange that caused it, else the first"),
@@ -59,7 +62,7 @@ def rebalances(tables: Tables) -> "ir.Table":
 
     events = group_events(tables)
     members = participations(events)
-    turns = joined_back(with_lost(turns_of(members), members), moves(events, tables), REBALANCE)
+    turns = with_moves(with_lost(turns_of(members), members), moves(events, tables))
     # What was refused, and nothing came of it.
     is_something = turns.generation.notnull() | turns.trigger.notnull() | turns.is_told
     turns = with_history(turns.filter(is_something))
@@ -114,7 +117,11 @@ def with_lost(turns: "ir.Table", members: "ir.Table") -> "ir.Table":
     is_whole = (turns.again == 0) & ~turns.is_emptied & (turns.kind == "classic")
     numbered = turns.filter(is_whole).mutate(number=ibis.row_number().over(**in_group))
     numbers = numbered.select(*TURN, "number", count=numbered.turn.count().over(group_by=GROUP))
-    took_part = joined_back(members, numbers, TURN).filter(lambda t: t.number.notnull())
+    # Of a static member: its process that came back last.
+    process: dict[str, Any] = {"group_by": [*GROUP, "generation", "owner"]}
+    last = {name: members[name].argmax(members.place).over(**process) for name in WHO}
+    took_part = joined_back(members.mutate(**last), numbers, TURN)
+    took_part = took_part.filter(took_part.number.notnull())
     own: dict[str, Any] = {"group_by": [*GROUP, "owner"], "order_by": "number"}
     took_part = took_part.mutate(next_number=took_part.number.lead().over(**own))
     expected = took_part.number + 1
@@ -127,6 +134,16 @@ def with_lost(turns: "ir.Table", members: "ir.Table") -> "ir.Table":
     )
     found = joined_back(numbers, lost, (*GROUP, "number"))
     return joined_back(turns, found.drop("number", "count"), TURN)
+
+
+def with_moves(turns: "ir.Table", moved: "ir.Table") -> "ir.Table":
+    """Rebalances with what moved in them; members of new protocols are lost with partitions."""
+    turns = joined_back(turns, moved, REBALANCE)
+    # Who comes after nobody was left has them.
+    told = [name for name in moved.columns if name not in (*REBALANCE, "stopped_ns")]
+    turns = turns.mutate(**{name: turns.is_emptied.ifelse(None, turns[name]) for name in told})
+    is_silent = (turns.kind != "classic") & (turns.silent > 0)
+    return turns.mutate(lost=is_silent.fill_null(False).ifelse(turns.silent, turns.lost))
 
 
 def moves(events: "ir.Table", tables: Tables) -> "ir.Table":
@@ -145,7 +162,13 @@ def moves(events: "ir.Table", tables: Tables) -> "ir.Table":
         stopped_ns=held.free_ns.notnull()
         .ifelse(ibis.greatest(held.got_ns - held.free_ns, 0), None)
         .max(),
-        from_silent=(is_moved & held.is_silent).sum(),
+        silent=held.held_by.nunique(where=is_moved & held.is_silent),
+        **{
+            f"silent_{name}": held[f"held_{name}"].argmin(
+                held.got_ns, where=is_moved & held.is_silent
+            )
+            for name in WHO
+        },
     )
 
 
@@ -157,8 +180,9 @@ def with_history(turns: "ir.Table") -> "ir.Table":
     upto: dict[str, Any] = own | {"rows": (None, 0)}
     is_classic = turns.kind == "classic"
     is_return = turns.again > 0
+    more = turns.joined - turns.gone - is_classic.ifelse(0, turns.lost.coalesce(0))
     known = turns.mutate(
-        seen=ibis.ifelse(is_return, 0, turns.joined - turns.gone).sum().over(**upto),
+        seen=ibis.ifelse(is_return, 0, more).sum().over(**upto),
         is_nobody=turns.is_emptied | turns.generation.isnull(),
         is_followed=turns.turn.lead().over(**own).notnull(),
     )
@@ -219,7 +243,9 @@ def blamed(rows: "ir.Table") -> "ir.Table":
     is_silence = rows.cause == "session timeout"
     who = {
         name: rows[f"by_{name}"].coalesce(
-            rows[f"lost_{name}"], (is_silence | is_first(rows)).ifelse(None, rows[f"first_{name}"])
+            rows[f"lost_{name}"],
+            is_silence.ifelse(rows[f"silent_{name}"], None),
+            (is_silence | is_first(rows)).ifelse(None, rows[f"first_{name}"]),
         )
         for name in WHO
     }
@@ -241,7 +267,7 @@ def cause_of(rows: "ir.Table") -> "ir.StringValue":
     return ibis.cases(
         (rows.trigger.notnull(), rows.trigger),
         (rows.lost > 0, "session timeout"),
-        (rows.from_silent > 0, "session timeout"),
+        (rows.silent > 0, "session timeout"),
         (is_cooperative & is_step, "cooperative step"),
         (is_changed, "metadata change"),
         (rows.first_client_id.notnull() & ~is_first(rows), "rejoin"),
