@@ -156,6 +156,12 @@ class TestThrottling:
         assert logged - 6 < told <= logged
         assert told * MS <= row["max_ns"]
 
+    def test_a_consumer_that_is_held_back_waits_for_as_long(self) -> None:
+        name = "throttling-4.3.1"
+        poll = operation(name, "hasty-reader", "poll")
+        milliseconds = self.of_client(name, "hasty-reader")["throttle_max_ms"]
+        assert 0 < milliseconds * MS < poll["end_ns"] - poll["start_ns"]
+
     @staticmethod
     def of_client(name: str, client: str) -> Row:
         rows = answer("traffic", name, by=["client"])
