@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 import kdissect
-from tests.analysis.made_tables import MS, SECOND, Row
-from tests.analysis.staged import (
+from tests.analysis.incidents import (
     POLL,
     SLACK,
     answer,
@@ -18,6 +17,7 @@ from tests.analysis.staged import (
     truth,
     until,
 )
+from tests.analysis.made_tables import MS, SECOND, Row
 
 
 class TestTransactions:

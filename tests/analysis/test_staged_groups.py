@@ -5,8 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.analysis.made_tables import MS, SECOND, Row
-from tests.analysis.staged import (
+from tests.analysis.incidents import (
     BROKER_TIMER,
     HEARTBEAT,
     POLL,
@@ -18,6 +17,7 @@ from tests.analysis.staged import (
     produced_by,
     truth,
 )
+from tests.analysis.made_tables import MS, SECOND, Row
 
 
 class TestRebalances:
