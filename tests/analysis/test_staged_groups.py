@@ -150,7 +150,7 @@ class TestRebalances:
             ("metadata change", None, None, 2, 0),
             # Clients tell it which topics fit the pattern, one after the other.
             ("subscription change", "watchers-new-2", None, 2, 1),
-            ("unknown", None, None, 2, None),
+            ("subscription change", "watchers-new-1", None, 2, None),
             ("leave", "watchers-new-2", None, 1, 3),
             ("leave", "watchers-new-1", None, 0, None),
         ]
