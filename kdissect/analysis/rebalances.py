@@ -7,9 +7,10 @@ row for a static member that comes back into a generation, and for a group that 
 from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.analysis.dimensions import with_ends
+from kdissect.analysis.group_causes import BLAME, blamed, cause_of, with_late
 from kdissect.analysis.group_events import GROUP, PLACES, REBALANCE, group_events
 from kdissect.analysis.group_holdings import holdings
-from kdissect.analysis.group_members import TRIGGER, TURN, WHO, joined_back, participations
+from kdissect.analysis.group_members import TURN, WHO, joined_back, participations
 from kdissect.analysis.question import Question, Tables
 from kdissect.tables.schemas import INT32, INT64, TEXT, TIME, Column
 
@@ -65,7 +66,7 @@ def rebalances(tables: Tables) -> "ir.Table":
     turns = with_moves(with_lost(turns_of(members), members), moves(events, tables))
     # What was refused, and nothing came of it.
     is_something = turns.generation.notnull() | turns.trigger.notnull() | turns.is_told
-    turns = with_history(turns.filter(is_something))
+    turns = with_history(with_late(turns.filter(is_something)))
     rows = with_ends(tables, blamed(turns.mutate(cause=cause_of(turns))))
     return rows.order_by(["group_id", "start_ns", ibis.asc("turn")]).select(
         *[column.name for column in COLUMNS]
@@ -76,8 +77,11 @@ def turns_of(members: "ir.Table") -> "ir.Table":
     """A row a rebalance, of what its members did."""
     is_trigger = members.trigger.notnull()
     by_trigger = {
-        name: members[name].argmin(members.trigger_place, where=is_trigger)
-        for name in (*TRIGGER, *[f"by_{name}" for name in WHO])
+        name: members[name].argmin(members.trigger_place, where=is_trigger) for name in BLAME
+    }
+    late = {
+        f"late_{name}": members[name].argmax(members.trigger_place, where=is_trigger)
+        for name in BLAME
     }
     first = {
         f"first_{name}": members[name].argmin(members.place)
@@ -96,10 +100,12 @@ def turns_of(members: "ir.Table") -> "ir.Table":
         start=members.start.min(),
         end=members.end.max(),
         settled=members.is_member.sum().coalesce(0),
+        triggers=is_trigger.cast("int64").sum(),
         joined=(members.is_member & members.is_new).sum().coalesce(0),
         gone=members.is_gone.sum().coalesce(0),
         is_told=members.is_told.max(),
         **by_trigger,
+        **late,
         **first,
         **unasked,
     )
@@ -235,43 +241,6 @@ def ended(rows: "ir.Table") -> "ir.Table":
         duration_ns=end_ns - rows.start_ns,
         stopped_ns=rows.is_nobody.ifelse(None, rows.stopped_ns),
         end=rows.is_nobody.ifelse(None, rows.end),
-    )
-
-
-def blamed(rows: "ir.Table") -> "ir.Table":
-    """Rebalances with who caused them: who did something, who was silent, who joined unasked."""
-    is_silence = rows.cause == "session timeout"
-    who = {
-        name: rows[f"by_{name}"].coalesce(
-            rows[f"lost_{name}"],
-            is_silence.ifelse(rows[f"silent_{name}"], None),
-            (is_silence | is_first(rows)).ifelse(None, rows[f"first_{name}"]),
-        )
-        for name in WHO
-    }
-    return rows.mutate(**who)
-
-
-def is_first(rows: "ir.Table") -> "ir.BooleanValue":
-    """Is it the first of its group in the capture? Who was told before, nobody knows."""
-    return rows.generation_before.isnull()
-
-
-def cause_of(rows: "ir.Table") -> "ir.StringValue":
-    """What caused it: what somebody did, else what can only be concluded."""
-    import ibis
-
-    is_cooperative = rows.protocol.startswith("cooperative") | (rows.protocol == "stream")
-    is_step = rows.partitions_before < rows.partitions_earlier
-    is_changed = (rows.partitions != rows.partitions_before) & (rows.moved == 0)
-    return ibis.cases(
-        (rows.trigger.notnull(), rows.trigger),
-        (rows.lost > 0, "session timeout"),
-        (rows.silent > 0, "session timeout"),
-        (is_cooperative & is_step, "cooperative step"),
-        (is_changed, "metadata change"),
-        (rows.first_client_id.notnull() & ~is_first(rows), "rejoin"),
-        else_="unknown",
     )
 
 

@@ -293,6 +293,20 @@ def test_a_consumer_that_subscribes_to_more_and_gives_up_partitions_for_it(tmp_p
     assert chosen([row], *columns) == [("subscription change", "bob", 3, "t:1", 1000 * MS)]
 
 
+def test_what_a_member_did_meanwhile_causes_the_epoch_that_follows(tmp_path: Path) -> None:
+    story = Story()
+    for at_s, who in ((1, "ann"), (2, "bob"), (3, "cat")):
+        story.tell(at_s, who, NEW, "join", generation=at_s, assignment=f"t:{at_s}")
+    story.tell(5, "bob", NEW, "leave", generation=-1).tell(5.1, "cat", NEW, "leave", generation=-1)
+    story.tell(6, "ann", NEW, "assign", generation=4, assignment="t:1,2")
+    story.tell(7, "ann", NEW, "assign", generation=5, assignment="t:1,2,3")
+    columns = ("generation", "cause", "client_id", "moved_partitions")
+    assert chosen(story.rows(tmp_path)[3:], *columns) == [
+        (4, "leave", "bob", "t:2"),
+        (5, "leave", "cat", "t:3"),
+    ]
+
+
 def test_topics_that_are_named_again_change_nothing(tmp_path: Path) -> None:
     story = Story().tell(1, "ann", NEW, "join", generation=1, assignment="t:0", subscription="t")
     story.tell(5, "ann", NEW, "assign", generation=2, assignment="t:0,1", subscription="t")

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 import kdissect
-from tests.analysis.made_tables import MS, SECOND, Row
-from tests.analysis.staged_clients import (
+from tests.analysis.incidents import (
     POLL,
     SLACK,
     answer,
@@ -18,6 +17,7 @@ from tests.analysis.staged_clients import (
     truth,
     until,
 )
+from tests.analysis.made_tables import MS, SECOND, Row
 
 
 class TestTransactions:
@@ -155,6 +155,12 @@ class TestThrottling:
         logged = max(self.logged(name, client, api))
         assert logged - 6 < told <= logged
         assert told * MS <= row["max_ns"]
+
+    def test_a_consumer_that_is_held_back_waits_for_as_long(self) -> None:
+        name = "throttling-4.3.1"
+        poll = operation(name, "hasty-reader", "poll")
+        milliseconds = self.of_client(name, "hasty-reader")["throttle_max_ms"]
+        assert 0 < milliseconds * MS < poll["end_ns"] - poll["start_ns"]
 
     @staticmethod
     def of_client(name: str, client: str) -> Row:

@@ -5,8 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.analysis.made_tables import MS, SECOND, Row
-from tests.analysis.staged_clients import (
+from tests.analysis.incidents import (
     BROKER_TIMER,
     HEARTBEAT,
     POLL,
@@ -18,6 +17,7 @@ from tests.analysis.staged_clients import (
     produced_by,
     truth,
 )
+from tests.analysis.made_tables import MS, SECOND, Row
 
 
 class TestRebalances:
@@ -150,7 +150,7 @@ class TestRebalances:
             ("metadata change", None, None, 2, 0),
             # Clients tell it which topics fit the pattern, one after the other.
             ("subscription change", "watchers-new-2", None, 2, 1),
-            ("unknown", None, None, 2, None),
+            ("subscription change", "watchers-new-1", None, 2, None),
             ("leave", "watchers-new-2", None, 1, 3),
             ("leave", "watchers-new-1", None, 0, None),
         ]
