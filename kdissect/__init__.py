@@ -20,6 +20,7 @@ from kdissect.errors import (
 
 if TYPE_CHECKING:
     from kdissect.answers import Answer, analyse
+    from kdissect.comparing import Comparison, compare
     from kdissect.dissected import DissectedExchange, dissect
     from kdissect.first_page import findings
     from kdissect.limits import Limits
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from kdissect.messages.records import decode_records
     from kdissect.pipeline import Balance, Options, Reading, Run, read
     from kdissect.rules.finding import Finding
+    from kdissect.slicing.slices import write_slice
     from kdissect.writing import write
 
 __version__ = "0.1.0"
@@ -38,6 +40,7 @@ __all__ = [
     "Balance",
     "CaptureError",
     "CapturePermissionError",
+    "Comparison",
     "CorruptRecords",
     "DecodeError",
     "DissectedExchange",
@@ -56,6 +59,7 @@ __all__ = [
     "UnknownApi",
     "UnknownCaptureFormat",
     "analyse",
+    "compare",
     "decode",
     "decode_message",
     "decode_old",
@@ -66,6 +70,7 @@ __all__ = [
     "findings",
     "read",
     "write",
+    "write_slice",
 ]
 
 # Names that need Arrow or the schemas are imported when they are used first (PEP 562), so that
@@ -74,6 +79,8 @@ _LAZY = {
     "Answer": "kdissect.answers",
     "analyse": "kdissect.answers",
     "Balance": "kdissect.pipeline",
+    "Comparison": "kdissect.comparing",
+    "compare": "kdissect.comparing",
     "DissectedExchange": "kdissect.dissected",
     "Finding": "kdissect.rules.finding",
     "Limits": "kdissect.limits",
@@ -90,6 +97,7 @@ _LAZY = {
     "findings": "kdissect.first_page",
     "read": "kdissect.pipeline",
     "write": "kdissect.writing",
+    "write_slice": "kdissect.slicing.slices",
 }
 
 

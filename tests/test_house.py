@@ -18,7 +18,7 @@ TARGETS = (
     "demo", "setup", "check", "test", "test-plain", "test-compiled", "fuzz", "properties",
     "recovery", "tshark", "bench", "bench-scaling", "bench-check", "bench-accept",
     "bench-recovery", "golden", "captures", "schema",
-    "coverage-protocol", "docs", "clean",
+    "coverage-protocol", "docs", "notebooks", "clean",
 )  # fmt: skip
 RELATIVE_LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]+)?\)")
 

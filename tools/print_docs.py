@@ -7,12 +7,14 @@ from pathlib import Path
 
 import click
 
+from kdissect.analysis import compare
 from kdissect.analysis.question import Question
 from kdissect.analysis.questions import QUESTIONS
 from kdissect.cli.program import ANALYSES, COMMANDS, program
 from kdissect.rules.kinds import KINDS
 from kdissect.tables.schemas import TABLES, Table
 from tools.protocol_page import protocol_page
+from tools.tutorial_page import tutorial_page
 
 DOCS = Path(__file__).parent.parent / "docs"
 HELP_WIDTH = 90
@@ -22,7 +24,10 @@ TWINS = {
     "dissect": ("kdissect.write", "parquet-files"),
     "show": ("kdissect.dissect", "exchanges-one-by-one"),
     "table": ("kdissect.read", "one-table"),
+    "spans": ("kdissect.spans.exporting.write_spans", "spans"),
+    "slice": ("kdissect.write_slice", "a-slice"),
     "protocol": ("kdissect.protocol.apis.APIS", "the-protocol"),
+    "compare": ("kdissect.compare", "two-captures-compared"),
 }
 
 
@@ -34,13 +39,14 @@ def pages() -> dict[str, str]:
         "protocol.md": protocol_page(),
         "analysis.md": analysis_page(),
         "summary.md": summary_page(),
+        "tutorial.md": tutorial_page(),
     }
 
 
 def analysis_page() -> str:
     """The page as it is, with the columns and options of each question printed into it."""
     text = (DOCS / "analysis.md").read_text(encoding="utf-8")
-    for question in QUESTIONS.values():
+    for question in (*QUESTIONS.values(), compare.QUESTION):
         start, stop = f"<!-- {question.name}: start -->", f"<!-- {question.name}: stop -->"
         before, _, rest = text.partition(start)
         _, _, after = rest.partition(stop)
@@ -66,8 +72,9 @@ def question_lines(question: Question) -> list[str]:
     for column in question.columns:
         meaning = column.meaning.replace("|", "\\|")
         lines.append(f"| `{column.name}` | {column.type} | {column.unit} | {meaning} |")
-    if question.options:
-        names = [f"`--{option.name.replace('_', '-')}`" for option in question.options]
+    options = [*question.options, *[turn.option for turn in question.turns]]
+    if options:
+        names = [f"`--{option.name.replace('_', '-')}`" for option in options]
         lines += ["", f"Options: {', '.join(names)}; see `kdissect {question.name} --help`."]
     return lines
 

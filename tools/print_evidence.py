@@ -18,7 +18,7 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import traverse_scope
 
 from kdissect.analysis import releases
-from kdissect.analysis.declared import columns_of, declared_tables
+from kdissect.analysis.declared import columns_of, unconditional_tables
 from kdissect.analysis.questions import QUESTIONS
 from kdissect.rules.evidence import EVIDENCE, Evidence, expression
 from kdissect.rules.gates import SPOKEN
@@ -42,14 +42,14 @@ def files() -> dict[str, str]:
 
 
 def query_of(evidence: Evidence) -> expressions.Expression:
-    return slim(str(ibis.to_sql(expression(evidence, declared_tables()), dialect=DIALECT)))
+    return slim(str(ibis.to_sql(expression(evidence, unconditional_tables()), dialect=DIALECT)))
 
 
 def text_of(evidence: Evidence, query: expressions.Expression) -> str:
     """The query; around it times become numbers."""
     told = ", ".join(
         f"EPOCH_US({name}) AS {name}" if kind.is_timestamp() else name
-        for name, kind in expression(evidence, declared_tables()).schema().items()
+        for name, kind in expression(evidence, unconditional_tables()).schema().items()
     )
     return f"SELECT {told} FROM (\n{query.sql(DIALECT)}\n)\n"  # noqa: S608  # it is our own
 

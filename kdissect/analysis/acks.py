@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 COLUMNS: Final = (
-    Column("follower", INT32, "", "broker whose fetch was the last to pass the batches (acks=all)"),
+    Column("follower", INT32, "", "broker that was waited for last (acks=all)"),
     Column("exchanges", INT64, "", "produce requests"),
     Column("slow", INT64, "", "those at or above `all_p99`"),
     Column("p50_ns", INT64, "ns", "p50 of latency"),
@@ -25,6 +25,7 @@ COLUMNS: Final = (
     Column("replication_p99_ns", INT64, "ns", "p99 of it"),
     Column("replication", SHARE, "", "its share of all latency"),
     Column("answer_p99_ns", INT64, "ns", "p99 from that fetch to the response"),
+    Column("given_up", INT64, "", "those answered when the follower had fallen out of sync"),
     Column("records", INT64, "", "records"),
     Column("failed", INT64, "", "requests with an error in the response"),
     Column("unanswered", INT64, "", "requests without the response they asked for"),
@@ -41,7 +42,7 @@ BY: Final = Option(
 def acks(
     tables: Tables, by: Sequence[str] = ("acks",), window: int = DEFAULT_WINDOW_NS
 ) -> "ir.Table":
-    """A row for each value of `by` and each follower that was last, those of slow ones first."""
+    """A row for each value of `by` and each follower waited for, those of slow ones first."""
     import ibis
 
     check_names(by, CHOICES)
@@ -58,6 +59,7 @@ def acks(
         replication_p99_ns=whole(rows.replication_ns.quantile(0.99)),
         replication=rows.replication_ns.sum() / ibis.greatest(rows.latency_ns.sum(), 1),
         answer_p99_ns=whole(rows.answer_ns.quantile(0.99)),
+        given_up=rows.is_given_up.sum().coalesce(0),
         records=rows.record_count.sum(),
         failed=(rows.error_count > 0).sum().coalesce(0),
         unanswered=(rows.outcome == "unanswered").sum().coalesce(0),
@@ -81,7 +83,7 @@ def measured_produces(tables: Tables, exchanges: "ir.Table", by: Sequence[str]) 
 QUESTION: Final = Question(
     "acks",
     "How long do producers wait by acks, and for which broker?",
-    ("exchanges", "partitions"),
+    ("exchanges", "partitions", "all_exchanges", "all_partitions"),
     COLUMNS,
     acks,
     (BY, WINDOW),

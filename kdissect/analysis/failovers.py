@@ -68,7 +68,7 @@ def failovers(tables: Tables, quiet: int = QUIET.default) -> "ir.Table":
     """Blackouts of partitions in the order of time."""
     import ibis
 
-    rows = in_episodes(tried(tables), quiet)
+    rows = in_episodes(with_long_polls(tried(tables)), quiet)
     at_ns, fails, goes = rows.at_ns, rows.is_failure, rows.is_ok
     found = rows.group_by(*PLACE, "episode").aggregate(
         started=rows["at"].min(where=fails),
@@ -77,7 +77,7 @@ def failovers(tables: Tables, quiet: int = QUIET.default) -> "ir.Table":
         errors=fails.cast("int64").sum(),
         refused_by=rows.broker.argmin(at_ns, where=fails),
         new_broker=rows.broker.argmin(at_ns, where=goes),
-        success_ns=at_ns.min(where=goes),
+        success_ns=rows.accepted_ns.argmin(at_ns, where=goes),
         last_ok=rows["at"].max(where=goes),
         last_ok_broker=rows.broker.argmax(at_ns, where=goes),
         first_packet=rows.packet.argmin(at_ns, where=fails),
@@ -87,7 +87,7 @@ def failovers(tables: Tables, quiet: int = QUIET.default) -> "ir.Table":
     found = found.mutate(
         old_broker=found.last_ok_broker.lag().over(before),
         last_success=found.last_ok.lag().over(before),
-        blackout_ns=found.success_ns - found.started_ns,
+        blackout_ns=(found.success_ns - found.started_ns).clip(lower=0),
     )
     # Episode 0 is what went well before the first error.
     found = found.filter(found.episode > 0).join(of_clients(rows), [*PLACE, "episode"])
@@ -96,6 +96,28 @@ def failovers(tables: Tables, quiet: int = QUIET.default) -> "ir.Table":
     found = found.mutate(**{name: has_leader.ifelse(found[name], None) for name in brokers})
     told = found.select(*[column.name for column in COLUMNS])
     return told.order_by([ibis.asc(name) for name in ("started", *PLACE)])
+
+
+def with_long_polls(rows: "ir.Table") -> "ir.Table":
+    """The fetches that another broker had accepted when one failed are successes after that, too.
+
+    Where nothing is produced, there may be no other sign of the new leader for long: later fetches
+    of a session do not name the partition.
+    """
+    import ibis
+
+    rows = rows.mutate(accepted_ns=rows.at_ns)
+    is_long = rows.is_ok & ~rows.is_failure & (rows.answered_ns > rows.at_ns)
+    answers = rows.filter(is_long).mutate(at_ns=ibis._.answered_ns, is_late=True)
+    events = rows.mutate(is_late=False).union(answers)
+    order = ("at_ns", "exchange_id")
+    before = ibis.window(group_by=PLACE, order_by=order, preceding=(None, 1))
+    here = ibis.window(group_by=(*PLACE, "broker"), order_by=order, preceding=(None, 1))
+    failed_ns = events.at_ns.max(where=events.is_failure)
+    events = events.mutate(failed_ns=failed_ns.over(before), failed_here_ns=failed_ns.over(here))
+    is_elsewhere = events.failed_here_ns.coalesce(0) < events.failed_ns
+    was_waiting = is_elsewhere & (events.accepted_ns < events.failed_ns)
+    return events.filter(~events.is_late | was_waiting.coalesce(False))
 
 
 def of_clients(rows: "ir.Table") -> "ir.Table":
@@ -166,6 +188,7 @@ def tried(tables: Tables) -> "ir.Table":
             (is_failure, rows.response_start_ns),
             else_=rows.response_start_ns - rows.wait_ns.coalesce(0),
         ),
+        answered_ns=rows.response_start_ns,
         packet=is_left.ifelse(rows.request_packet, rows.response_packet),
     )  # fmt: skip
 
@@ -181,7 +204,7 @@ def reached(tables: Tables) -> "ir.Table":
         access=ibis.cases(
             (exchanges.api == "Produce", "produce"),
             (exchanges.api == "Metadata", "metadata"),
-            (is_follower(exchanges.client_id), "replicate"),
+            (is_follower(exchanges), "replicate"),
             else_="fetch",
         ),
     )

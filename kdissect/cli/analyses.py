@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kdissect import human
+from kdissect.analysis.moments import UNITS
 from kdissect.analysis.question import DURATION, FLAG, NAMES, NUMBER, SHARE, Option, Question
 from kdissect.analysis.questions import QUESTIONS
 from kdissect.cli import options as shared
@@ -21,16 +22,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kdissect.answers import Answer
-
-UNITS: Final = {
-    "ns": 1,
-    "us": 1_000,
-    "ms": 1_000_000,
-    "s": 1_000_000_000,
-    "m": 60_000_000_000,
-    "h": 3_600_000_000_000,
-    "d": 86_400_000_000_000,
-}
 
 
 def duration(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
@@ -88,7 +79,8 @@ def command_of(name: str) -> click.Command:
             table = chosen(answer, columns)
             shown_table = readable(table) if format_ == "table" else table
             shown.clear()
-            writer = make_writer(format_, file, shown_table.column_names if columns else None)
+            names = shown_table.column_names if columns else None
+            writer = make_writer(format_, file, names, shown_table.schema)
             for batch in shown_table.slice(0, limit).to_batches():
                 writer.write(batch)
             writer.close()
@@ -106,7 +98,7 @@ def command_of(name: str) -> click.Command:
     )
     decorated = shared.selecting(decorated)
     decorated = shared.columns(decorated)
-    for option in reversed(question.options):
+    for option in reversed((*question.options, *[turn.option for turn in question.turns])):
         decorated = click_option(option)(decorated)
     decorated = shared.files(decorated)
     return click.command(
@@ -160,10 +152,10 @@ def click_option(option: Option) -> Callable[[Callable[..., Any]], Callable[...,
             help=f"{option.meaning}  [default: {shown}]",
         )  # fmt: skip
     if option.type == DURATION:
+        shown = "" if default is None else f"  [default: {duration_text(default)}]"
         return click.option(
-            flag, option.name, callback=duration, metavar="TIME",
-            help=f"{option.meaning}  [default: {duration_text(default)}]",
-        )  # fmt: skip
+            flag, option.name, callback=duration, metavar="TIME", help=f"{option.meaning}{shown}"
+        )
     kind: Any = click.Choice(option.choices) if option.choices else str
     if option.type == NUMBER:
         kind = click.IntRange(1)

@@ -13,14 +13,8 @@ from typing import Final
 from librt.vecs import vec
 from mypy_extensions import i64
 
-from kdissect.exchanges.exchange import (
-    FETCH_DATA,
-    FETCH_EMPTY,
-    FETCH_ERROR,
-    FETCH_WAITED,
-    Asks,
-    Exchange,
-)
+from kdissect.exchanges.exchange import Asks, Exchange
+from kdissect.exchanges.long_polls import classify
 from kdissect.exchanges.memory import (
     ASK,
     AT_MARK,
@@ -31,7 +25,6 @@ from kdissect.exchanges.memory import (
     Positions,
     TopicPositions,
 )
-from kdissect.exchanges.timing import service_ns
 from kdissect.messages.facts import FactSink
 from kdissect.messages.partitions import (
     AT_FETCH_OFFSET,
@@ -45,7 +38,6 @@ from kdissect.messages.partitions import (
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import INSIDE, OPENER, SHARED_PAST
 
-MS: Final = 1_000_000
 # A broker keeps 1 000 (max.incremental.fetch.session.cache.slots); each holds the partitions that
 # its requests named.
 SESSION_LIMIT: Final = 5_000
@@ -202,21 +194,22 @@ def settle_fetch(
     if sink.session_id > 0 and sink.session_id != state.session_id:
         sessions.made(state, sink.session_id)
     was_there = False
-    asks: list[int] | None = None
     partitions = exchange.partitions
     if partitions is not None and answered > 0:
         was_there, asks = settle_rows(state, partitions, answered)
-    if asks is not None:
-        exchange.asks = Asks(asks, was_there, sink.record_bytes)
+        if asks is not None:
+            asks.was_there = was_there
+            asks.record_bytes = sink.record_bytes
+            exchange.asks = asks
     classify(exchange, was_there, sink.record_bytes)
 
 
 def settle_rows(
     state: ConnectionState, partitions: Partitions, count: i64
-) -> tuple[bool, list[int] | None]:
+) -> tuple[bool, Asks | None]:
     """Fill in offsets; whether data was there, and which rows only the past can tell of."""
     was_there = False
-    asks: list[int] | None = None
+    asks: Asks | None = None
     is_past_unknown = PAST in state.positions
     cells = partitions.cells
     known = NOWHERE
@@ -230,17 +223,17 @@ def settle_rows(
             guess = 0
         partition = cells[at + AT_PARTITION]
         place = known.place(partition, guess)
-        is_new = place < 0
-        if is_new:
+        if place < 0:
             # No request named it; how far its log goes is worth remembering.
-            place = known.add(partition, NULL, NULL)
+            place = known.add(partition, NULL, ASK if is_past_unknown else NULL)
         mark = known.cells[place + AT_MARK]
         if cells[at + AT_FETCH_OFFSET] == NULL:
             cells[at + AT_FETCH_OFFSET] = known.cells[place + AT_OFFSET]
-        if (is_new and is_past_unknown) or mark == ASK:
+        if mark == ASK or (is_past_unknown and cells[at + AT_FETCH_OFFSET] == NULL):
             if asks is None:
-                asks = []
-            asks.append(at // WIDTH)
+                asks = Asks([], [], False, 0)
+            asks.rows.append(at // WIDTH)
+            asks.stated.append(mark)
         elif was_waiting(cells, at, mark):
             was_there = True
         if cells[at + AT_HIGH_WATERMARK] != NULL:
@@ -265,31 +258,16 @@ def settle_asks(exchange: Exchange, past: Positions) -> None:
     if asks is None or partitions is None:
         return
     cells = partitions.cells
-    for index in asks.rows:
+    for index, stated in zip(asks.rows, asks.stated, strict=True):
         at = i64(index) * WIDTH
         known = past.get(topic_key(partitions, cells[at]), NOWHERE)
         place = known.place(cells[at + AT_PARTITION], 0)
         if place >= 0 and cells[at + AT_FETCH_OFFSET] == NULL:
             cells[at + AT_FETCH_OFFSET] = known.cells[place + AT_OFFSET]
-        if was_waiting(cells, at, NULL if place < 0 else known.cells[place + AT_MARK]):
+        mark = i64(stated)
+        if mark == ASK:
+            mark = NULL if place < 0 else known.cells[place + AT_MARK]
+        if was_waiting(cells, at, mark):
             asks.was_there = True
     exchange.asks = None
     classify(exchange, asks.was_there, asks.record_bytes)
-
-
-def classify(exchange: Exchange, was_there: bool, record_bytes: i64) -> None:
-    """Say how the long poll ended."""
-    service = service_ns(exchange)
-    if exchange.error_count > 0:
-        exchange.fetch_class = FETCH_ERROR
-        exchange.wait_ns = 0
-    elif record_bytes < exchange.min_bytes or record_bytes == 0:
-        exchange.fetch_class = FETCH_EMPTY
-        asked: i64 = exchange.max_wait_ms * MS if exchange.max_wait_ms > 0 else 0
-        exchange.wait_ns = service if service < asked else asked
-    elif was_there:
-        exchange.fetch_class = FETCH_DATA
-        exchange.wait_ns = 0
-    else:
-        exchange.fetch_class = FETCH_WAITED
-        exchange.wait_ns = service

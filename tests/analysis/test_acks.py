@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import kdissect
-from tests.analysis.made_tables import MS, Row, asked, connection, exchange
+from tests.analysis.made_tables import MS, Row, asked, connection, exchange, write_tables
 
 CAPTURES = Path("captures")
 
@@ -17,7 +17,7 @@ def produce(number: int, latency_ms: float, at_s: float = 0, acks: int = -1, **m
 
 def follow(number: int, broker: int, at_s: float) -> Row:
     """A fetch of a follower that waits for 500 ms."""
-    return exchange(number, "Fetch", 500, at_s, client_id=f"broker-{broker}-fetcher-0")
+    return exchange(number, "Fetch", 500, at_s, replica_id=broker)
 
 
 def written(exchange_id: int, base_offset: int = 0, **more: Any) -> Row:
@@ -64,6 +64,49 @@ def test_who_passes_after_the_answer_is_not_in_sync(tmp_path: Path) -> None:
     exchanges = [produce(1, 100), follow(2, 2, 0.15), produce(3, 10, 1.0)]
     partitions = [written(1), wants(2, 5), written(3, 5)]
     assert followed(tmp_path, exchanges, partitions) == [(-1, None, 2, None, None)]
+
+
+def given_up(tmp_path: Path, exchanges: list[Row], partitions: list[Row]) -> list[Row]:
+    names = ("follower", "exchanges", "given_up", "slow", "replication_p99_ns", "answer_p99_ns")
+    rows = asked("acks", tmp_path, exchanges=exchanges, partitions=partitions)
+    return [{name: row[name] for name in names} for row in rows]
+
+
+def test_who_was_in_sync_and_is_not_any_more_when_the_answer_comes_was_waited_for(
+    tmp_path: Path,
+) -> None:
+    exchanges = [
+        produce(1, 100), follow(2, 2, 0.03), follow(3, 3, 0.05),
+        produce(4, 2000, 1.0), follow(5, 2, 1.01), produce(6, 1500, 1.5), follow(7, 2, 1.51),
+        produce(8, 20, 4.0), follow(9, 2, 4.01),
+    ]  # fmt: skip
+    partitions = [
+        written(1), wants(2, 5), wants(3, 5), written(4, 5), wants(5, 10), written(6, 10),
+        wants(7, 15), written(8, 15), wants(9, 20),
+    ]  # fmt: skip
+    assert given_up(tmp_path, exchanges, partitions) == [
+        {
+            "follower": 3, "exchanges": 3, "given_up": 2, "slow": 1,
+            "replication_p99_ns": 1990 * MS, "answer_p99_ns": 49 * MS,
+        },
+        {
+            "follower": 2, "exchanges": 1, "given_up": 0, "slow": 0,
+            "replication_p99_ns": 10 * MS, "answer_p99_ns": 10 * MS,
+        },
+    ]  # fmt: skip
+
+
+def test_who_comes_back_is_waited_for_again(tmp_path: Path) -> None:
+    exchanges = [
+        produce(1, 100), follow(2, 2, 0.03), follow(3, 3, 0.05), produce(4, 30, 1.0),
+        follow(5, 2, 1.01), produce(6, 90, 2.0), follow(7, 2, 2.01), follow(8, 3, 2.08),
+    ]  # fmt: skip
+    partitions = [
+        written(1), wants(2, 5), wants(3, 5), written(4, 5), wants(5, 10), written(6, 10),
+        wants(7, 15), wants(8, 15),
+    ]  # fmt: skip
+    found = given_up(tmp_path, exchanges, partitions)
+    assert [(row["follower"], row["exchanges"], row["given_up"]) for row in found] == [(3, 3, 1)]
 
 
 def test_consumers_errors_and_other_acks_have_no_follower(tmp_path: Path) -> None:
@@ -125,3 +168,11 @@ def test_acks_of_a_broker_alone_have_no_follower() -> None:
     assert [(row["acks"], row["exchanges"], row["follower"]) for row in rows] == [
         (-1, 31, None), (0, 20, None), (1, 2, None)
     ]  # fmt: skip
+
+
+def test_a_condition_on_producers_leaves_the_followers(tmp_path: Path) -> None:
+    exchanges = [produce(1, 100, client_id="p"), follow(2, 3, 0.08), produce(3, 50, client_id="q")]
+    partitions = [written(1), wants(2, 5), written(3, 5)]
+    tables = write_tables(tmp_path, exchanges=exchanges, partitions=partitions)
+    found = kdissect.analyse("acks", tables, where="client_id = 'p'").to_arrow().to_pylist()
+    assert [(row["follower"], row["exchanges"]) for row in found] == [(3, 1)]

@@ -139,6 +139,20 @@ def test_a_fetch_is_a_success_before_its_long_poll(tmp_path: Path) -> None:
     assert [row[2] for row in served.shown(tmp_path)] == [992 * MS]
 
 
+def test_a_fetch_that_waited_at_the_new_leader_already_means_no_blackout(tmp_path: Path) -> None:
+    waited = {"wait_ns": 8 * MS}  # of 10
+    served = Served("Fetch").add(0, "A").add(0.993, "B", **waited).add(0.99, "A", FENCED, "q")
+    served.add(9, "B")
+    assert [row[2] for row in served.shown(tmp_path)] == [0]
+
+
+def test_a_fetch_that_waited_at_the_broker_that_refuses_says_nothing(tmp_path: Path) -> None:
+    waited = {"wait_ns": 8 * MS}
+    served = Served("Fetch").add(0, "A").add(0.993, "A", **waited).add(0.99, "A", FENCED, "q")
+    served.add(9, "B")
+    assert [row[2] for row in served.shown(tmp_path)] == [8010 * MS]
+
+
 def test_what_an_incremental_fetch_does_not_mention_is_well(tmp_path: Path) -> None:
     served = Served("Fetch").add(0, "A", FENCED).add(1, "A")
     unmentioned = {**served.rows["partitions"][1], "error_code": None}

@@ -4,10 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
+import pyarrow.parquet as pq
 import pytest
 
 from kdissect.cli.environment import is_compiled, version_text
-from kdissect.cli.program import COMMANDS, run
+from kdissect.cli.options import FORMATS
+from kdissect.cli.program import ANALYSES, COMMANDS, program, run
 
 PIPE_CAPACITY = 65_536
 HEAVY = ("numpy", "pyarrow", "pandas", "duckdb", "rich", "dpkt", "zstandard", "lz4")
@@ -248,3 +251,22 @@ def test_every_command_takes_what_is_told_of_ports(
     wrong = kdissect(*arguments, "--broker", "localhost:9092")
     assert wrong.returncode == 2
     assert "'localhost:9092' is not address:port" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, module in COMMANDS.items() if module in ("table", "protocol", ANALYSES)]
+)
+def test_every_command_that_prints_a_table_has_the_same_formats(name: str) -> None:
+    command = program.get_command(click.Context(program), name)
+    assert command is not None
+    there = {parameter.name: parameter for parameter in command.params}
+    assert tuple(there["format_"].type.choices) == FORMATS  # type: ignore[attr-defined]
+    assert {"path", "force"} <= there.keys()
+
+
+@pytest.mark.parametrize("words", [["latency"], ["table", "errors"]])
+def test_a_file_without_rows_can_be_read(words: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "none.parquet"
+    capture = "captures/telemetry-4.3.1.pcapng"
+    assert run([*words, capture, "--where", "1 = 0", "-o", str(path)]) == 1
+    assert pq.read_table(path).num_rows == 0

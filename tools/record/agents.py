@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from tools.record import installs
+from tools.record import client_log, installs
 from tools.record.releases import NEWEST
 
 ANSWER_TIMEOUT_SECONDS = 120.0
@@ -64,21 +64,31 @@ class AgentProcess:
         self._commands.write(json.dumps({"op": operation, **arguments}) + "\n")
         self._commands.flush()
 
-    def receive(self, timeout: float = ANSWER_TIMEOUT_SECONDS) -> Reply:
+    def receive(self) -> Reply:
         """The reply to the oldest command without one; raises when the agent failed at it."""
+        reply = self.await_reply(ANSWER_TIMEOUT_SECONDS)
+        if reply.error is not None:
+            tail = self._log.read_text(errors="replace")[-2000:]
+            raise RuntimeError(f"{self.library} failed at {reply.operation}: {reply.error}\n{tail}")
+        return reply
+
+    def await_reply(self, seconds: float) -> Reply:
+        """The same, but failures are only told."""
         operation, arguments = self._sent.pop(0)
         try:
-            line = self._lines.get(timeout=timeout)
+            line = self._lines.get(timeout=seconds)
         except queue.Empty:
             raise TimeoutError(f"{self.library} did not answer {operation} in time") from None
         if not line:
             tail = self._log.read_text(errors="replace")[-2000:]
             raise RuntimeError(f"{self.library} ended during {operation}:\n{tail}")
-        reply = Reply(operation, arguments, **json.loads(line))
-        if reply.error is not None:
-            tail = self._log.read_text(errors="replace")[-2000:]
-            raise RuntimeError(f"{self.library} failed at {operation}: {reply.error}\n{tail}")
-        return reply
+        return Reply(operation, arguments, **json.loads(line))
+
+    def kill(self) -> None:
+        """End the agent at once: it says goodbye to nobody."""
+        self._process.kill()
+        self._process.wait()
+        self._commands.close()
 
     def stop(self) -> None:
         """Let the agent end itself, else end it by its process id."""
@@ -116,21 +126,21 @@ def parse_library(text: str) -> Library:
 
 
 def start_agent(
-    text: str, bootstrap: str, directory: Path, log_name: str, prefix: list[str]
+    text: str, bootstrap: str, log: Path, prefix: list[str], logs_requests: bool
 ) -> AgentProcess:
     """Start the agent of a library, written as `parse_library` reads it; `prefix` is what its
-    command begins with.
+    command begins with. Java's clients can log each request.
     """
     library = parse_library(text)
-    log = directory / f"{log_name}.log"
-    return AgentProcess(text, prefix + _command(library, bootstrap), log)
+    logging = client_log.LOGGING if logs_requests else ()
+    return AgentProcess(text, prefix + _command(library, bootstrap, logging), log)
 
 
-def _command(library: Library, bootstrap: str) -> list[str]:
+def _command(library: Library, bootstrap: str, logging: tuple[str, ...]) -> list[str]:
     if library.is_java:
         make = installs.streams_agent if library.name == "streams" else installs.java_agent
         options, parts = make(library.version or NEWEST)
-        return ["java", *JAVA_OPTIONS, *options, bootstrap, *parts]
+        return ["java", *JAVA_OPTIONS, *logging, *options, bootstrap, *parts]
     if library.name in GO_LIBRARIES:
         return [str(installs.go_agent(library.name)), bootstrap]
     if library.name == "kafkajs":

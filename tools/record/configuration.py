@@ -75,6 +75,8 @@ class Layout(NamedTuple):
     captures_everything: bool = False  # the traffic among servers too
     has_joining_controllers: bool = False  # all but the first join the quorum by themselves
     late_brokers: int = 0  # the last so many are for the scenario to start
+    is_relayed: bool = False  # clients are sent to the port BEHIND, where the scenario has a relay
+    logs_client_requests: bool = False  # Java's, into the side-car
 
     @property
     def protocol(self) -> str:
@@ -177,6 +179,8 @@ def kafka_properties(
             f"{layout.protocol}://{listeners[layout.protocol]}",
             f"{layout.protocol}://{HOST}:{ports.client}",
         )
+    if layout.is_relayed:
+        advertised = f"{PLAINTEXT}://{node.address}:{ports.client + BEHIND}"
     if node.is_controller:
         listeners |= {CONTROLLER: f"{node.address}:{ports.controller}"}
     properties["listeners"] = ",".join(f"{name}://{place}" for name, place in listeners.items())

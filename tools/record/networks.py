@@ -52,8 +52,8 @@ def inside(namespace: str | None) -> list[str]:
     return [] if namespace is None else ["ip", "netns", "exec", namespace]
 
 
-def bridged() -> Network:
-    """Broker and client at a bridge, as containers are; it is tapped in many ways."""
+def bridge() -> tuple[str, ...]:
+    """The commands that put broker and client at a bridge, as containers are."""
     commands = [f"-n {MIDDLE} link add shop type bridge", f"-n {MIDDLE} link set shop up"]
     for number, namespace in enumerate((BROKER, CLIENT), 2):
         port = namespace.removeprefix("kdissect-")
@@ -63,6 +63,27 @@ def bridged() -> Network:
             f"-n {namespace} address add 10.42.0.{number}/24 dev eth0",
             f"-n {namespace} link set eth0 up",
         ]
+    return tuple(commands)
+
+
+def switched() -> Network:
+    """Broker and client at a bridge, tapped where the client's cable ends: before `lose`."""
+    return Network("10.42.0.2", (MIDDLE, BROKER, CLIENT), bridge(), (Tap("", "client", MIDDLE),))
+
+
+def lose(percent: int) -> None:
+    """Drop so many of the packets that come from the client to the bridge, from now on."""
+    rules = [
+        "add table netdev switch",
+        "add chain netdev switch port { type filter hook ingress device client priority 0; }",
+        "flush chain netdev switch port",
+        f"add rule netdev switch port numgen random mod 100 < {percent} drop",
+    ]
+    _run([*inside(MIDDLE), "nft", "; ".join(rules)])
+
+
+def bridged() -> Network:
+    """Broker and client at a bridge, which is tapped in many ways."""
     cut = tuple(Tap(f"snap{size}", "broker", MIDDLE, ("-s", str(size))) for size in (96, 128, 256))
     taps = (
         Tap("", "broker", MIDDLE),
@@ -73,7 +94,7 @@ def bridged() -> Network:
         Tap("requests", "broker", MIDDLE, filter="tcp dst port {port}"),
         Tap("responses", "broker", MIDDLE, filter="tcp src port {port}"),
     )
-    return Network("10.42.0.2", (MIDDLE, BROKER, CLIENT), tuple(commands), taps)
+    return Network("10.42.0.2", (MIDDLE, BROKER, CLIENT), bridge(), taps)
 
 
 def vxlan() -> Network:
@@ -101,12 +122,16 @@ def loopback_6() -> Network:
 
 
 def _ip(command: str) -> None:
+    _run(["ip", *command.split()])
+
+
+def _run(command: list[str]) -> None:
     done = subprocess.run(
-        ["ip", *command.split()],
+        command,
         capture_output=True,
         text=True,
         timeout=COMMAND_TIMEOUT_SECONDS,
         check=False,
     )
     if done.returncode:
-        raise RuntimeError(f"ip {command}: {done.stderr}")
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr}")

@@ -2,12 +2,14 @@
 
 import re
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tools.record import installs
 from tools.record.agents import AgentProcess, Reply, python_version, start_agent
+from tools.record.client_log import read_client_logs
 from tools.record.cluster import Cluster, ClusterSettings
 from tools.record.configuration import KRAFT, ZOOKEEPER, Layout
 from tools.record.key_log import inject, write_key_log
@@ -18,6 +20,7 @@ from tools.record.sidecar import Facts, Journal, capture_facts, write_sidecar
 from tools.record.sniffer import Sniffer, to_pcapng
 
 LOOPBACK = Network("127.0.0.1")
+PATIENCE_SECONDS = 6.0
 FIRST_WITH_NEWEST_CLIENTS = (2, 1)  # what the newest Java client still speaks to
 
 
@@ -70,11 +73,47 @@ class Stage:
         self.journal.add(library, reply)
         return reply
 
+    def attempt(self, library: str, operation: str, client: str, **arguments: Any) -> Reply:
+        """Let a client do what it may fail at; how it failed is journaled. One that does not come
+        back from it ends with its process.
+        """
+        self.send(library, operation, client, **arguments)
+        start_ns = time.time_ns()
+        try:
+            reply = self._agent(library, self.cluster.address).await_reply(PATIENCE_SECONDS)
+        except TimeoutError as error:
+            self._agents.pop((library, self.cluster.address)).kill()
+            told = {"client": client, **arguments}
+            reply = Reply(operation, told, start_ns, time.time_ns(), None, str(error), [])
+        self.journal.add(library, reply)
+        return reply
+
+    def kill(self, library: str, client: str) -> None:
+        """End a client with its process, which had nothing to answer, by SIGKILL."""
+        agent = self._agents.pop((library, self.cluster.address))
+        start_ns = time.time_ns()
+        agent.kill()
+        self.journal.add_kill(client, start_ns, time.time_ns())
+
     def prepare(self, operation: str, **arguments: Any) -> Reply:
         """Let the newest Java client do something through the listener without SASL and TLS."""
         agent = self._agent("java", self.cluster.open_address)
         agent.send(operation, client="backstage", **arguments)
         return agent.receive()
+
+    @property
+    def logs_requests(self) -> bool:
+        """Whether Java clients log what they send and receive."""
+        return self.cluster.settings.layout.logs_client_requests
+
+    def act(self, operation: str, node: int, action: Callable[[], object]) -> None:
+        """Do something to a server, journaled as an operation of the session `operator`."""
+        start_ns = time.time_ns()
+        action()
+        arguments = {"client": "operator", "node": node}
+        end_ns = time.time_ns()
+        reply = Reply(operation, arguments, start_ns, end_ns, None, None, [])
+        self.journal.add("recorder", reply)
 
     def create_topics(self, client: str, topics: list[dict[str, Any]]) -> None:
         """Create topics and remember them with their ids; by Kafka's own tool when it is old."""
@@ -122,7 +161,8 @@ class Stage:
             log_name = re.sub(r"\W", "-", f"{library} {len(self._agents)}")
             network = self.cluster.settings.layout.network
             prefix = [] if network is None else network.enter(CLIENT)
-            agent = start_agent(library, address, self.directory, log_name, prefix)
+            log, logs = self.directory / f"{log_name}.log", self.logs_requests
+            agent = start_agent(library, address, log, prefix, logs)
             self._agents[key] = agent
             agent.send("versions")
             self._add_software(agent.receive().result)
@@ -200,6 +240,7 @@ def record(scenario: Scenario, name: str, options: Options, capture: Path) -> No
                 _view(sniffer, told.captured, capture)
                 for sniffer, told in zip(stage.sniffers[1:], reports[1:], strict=True)
             ],
+            requests=read_client_logs(directory) if stage.logs_requests else None,
         )
         log = read_request_logs(cluster.request_logs(), cluster.listeners, report.stopped_ms)
         write_sidecar(capture.with_suffix(".json"), facts, stage.journal, log)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tools.record.agents import Reply
+from tools.record.client_log import ClientRequest
 from tools.record.processes import Pause
 from tools.record.request_log import (
     LoggedExchange,
@@ -30,12 +31,13 @@ COUNTER_COLUMNS = ("time_us", "requests_by_api", "tx", "tx_bytes", "rx", "rx_byt
 # The tables that agents fill: an event's kind is the table, its other fields the columns.
 EVENT_TABLES: dict[str, tuple[str, ...]] = {
     "produced": ("session", *PLACE_COLUMNS, "timestamp_ms", *RECORD_COLUMNS, *PRODUCED_COLUMNS),
-    "consumed": ("session", "group", *PLACE_COLUMNS, "timestamp_ms", *RECORD_COLUMNS),
+    "consumed": ("session", "group", *PLACE_COLUMNS, "timestamp_ms", *RECORD_COLUMNS, "time_ns"),
+    "processed": ("session", "group", *PLACE_COLUMNS),
     "errors": ("session", "operation", "code", "name", "topic", "partition", "time_ns"),
     "rebalances": (
         *("session", "group", "event", "generation", "member_id", "partitions", "time_ns"),
     ),
-    "commits": ("session", "group", *PLACE_COLUMNS),
+    "commits": ("session", "group", *PLACE_COLUMNS, "time_ns"),
     "statistics": ("session", *COUNTER_COLUMNS),
 }
 OPERATION_COLUMNS = ("session", "operation", "start_ns", "end_ns", "arguments", "result")
@@ -52,8 +54,12 @@ class Journal:
         self.operations: list[list[Any]] = []
         self.events: dict[str, list[list[Any]]] = {name: [] for name in EVENT_TABLES}
 
+    def add_kill(self, session: str, start_ns: int, end_ns: int) -> None:
+        """The end of a client whose process was killed."""
+        self.operations.append([session, "kill", start_ns, end_ns, {}, None])
+
     def add(self, library: str, reply: Reply) -> None:
-        """Take in one reply."""
+        """Take in one reply; one that failed as a whole is an error of the library's own."""
         session = reply.arguments.get("client")
         if session is None:
             return
@@ -71,6 +77,9 @@ class Journal:
         self.operations.append(
             [session, reply.operation, reply.start_ns, reply.end_ns, arguments, reply.result]
         )
+        if reply.error is not None:
+            failed = [reply.operation, None, reply.error.partition("\n")[0], None, None]
+            self.events["errors"].append([session, *failed, reply.end_ns])
         for event in reply.events:
             columns = EVENT_TABLES[event["kind"]]
             self.events[event["kind"]].append([event.get(column) for column in columns])
@@ -86,6 +95,7 @@ class Facts(NamedTuple):
     pauses: list[Pause]
     topics: list[list[Any]]
     views: list[dict[str, Any]]  # of other taps of the same session
+    requests: list[ClientRequest] | None = None  # as Java's clients logged them; None: not asked
 
 
 def capture_facts(capture: Path, packets: int) -> dict[str, Any]:
@@ -115,6 +125,8 @@ def write_sidecar(path: Path, facts: Facts, journal: Journal, log: RequestLog) -
         "exchange_partitions": (LoggedPartition._fields, log.partitions),
         "memberships": (LoggedMembership._fields, log.memberships),
     }
+    if facts.requests is not None:
+        tables["client_requests"] = (ClientRequest._fields, facts.requests)
     head = {
         "format": FORMAT,
         "scenario": facts.scenario,

@@ -3,10 +3,20 @@
 from tools.record.recording import Scenario
 from tools.record.scenarios import (
     administration,
+    at_work,
     basics,
+    client_latency,
+    crashes,
     encryption,
+    group_changes,
     groups,
+    hanging,
+    lossy_network,
+    lost_answers,
+    lost_brokers,
+    lost_members,
     networks,
+    old_clients,
     old_formats,
     policies,
     quickstart,
@@ -14,10 +24,14 @@ from tools.record.scenarios import (
     replication,
     retries,
     security,
+    slow_brokers,
+    slow_pollers,
+    tracing,
     transactions,
     volume,
 )
 from tools.record.scenarios.broker_properties import SMALL_SINGLE_BROKER
+from tools.record.scenarios.incidents import IMPATIENT_BROKER
 
 SCENARIOS = {
     "quickstart": Scenario(quickstart.play, quickstart.BROKER_PROPERTIES),
@@ -34,6 +48,7 @@ SCENARIOS = {
     "throttling": Scenario(policies.play_throttling, SMALL_SINGLE_BROKER),
     "topic-configs": Scenario(policies.play_topic_configs, policies.CLEANING),
     "telemetry": Scenario(policies.play_telemetry, policies.telemetry_properties),
+    "tracing": Scenario(tracing.play, SMALL_SINGLE_BROKER),
     "sasl": Scenario(security.play, security.properties_of, security.LAYOUT),
     "tokens": Scenario(security.play_tokens, security.properties_of, security.LAYOUT),
     "cluster": Scenario(replication.play, replication.properties_of, replication.LAYOUT),
@@ -55,6 +70,33 @@ SCENARIOS = {
     "bridged": Scenario(networks.play, SMALL_SINGLE_BROKER, networks.BRIDGED_LAYOUT),
     "vxlan": Scenario(networks.play, SMALL_SINGLE_BROKER, networks.VXLAN_LAYOUT),
     "quorum": Scenario(quorum.play, quorum.PROPERTIES, quorum.LAYOUT),
+    "incident-killed-member": Scenario(lost_members.play_killed, lost_members.KILLING),
+    "incident-static-member": Scenario(lost_members.play_static, IMPATIENT_BROKER),
+    "incident-slow-poller": Scenario(slow_pollers.play, IMPATIENT_BROKER),
+    "incident-group-changes": Scenario(group_changes.play, IMPATIENT_BROKER),
+    "incident-hanging-transaction": Scenario(hanging.play, hanging.PROPERTIES),
+    "incident-old-clients": Scenario(old_clients.play, SMALL_SINGLE_BROKER),
+    "incident-crashes": Scenario(crashes.play, IMPATIENT_BROKER),
+    "client-latency": Scenario(client_latency.play, SMALL_SINGLE_BROKER, client_latency.LAYOUT),
+    "incident-slow-follower": Scenario(
+        slow_brokers.play_follower, at_work.properties_of, slow_brokers.LAYOUT
+    ),
+    "incident-slow-leader": Scenario(
+        slow_brokers.play_leader, at_work.properties_of, slow_brokers.LAYOUT
+    ),
+    "incident-leader-killed": Scenario(
+        lost_brokers.play_killed, lost_brokers.quick_to_fence, lost_brokers.LAYOUT
+    ),
+    "incident-leader-stopped": Scenario(
+        lost_brokers.play_stopped, lost_brokers.quick_to_fence, lost_brokers.LAYOUT
+    ),
+    "incident-lagging-follower": Scenario(
+        lost_brokers.play_lagging, lost_brokers.quick_to_shrink, lost_brokers.LAYOUT
+    ),
+    "incident-lost-answers": Scenario(lost_answers.play, SMALL_SINGLE_BROKER, lost_answers.LAYOUT),
+    "incident-lossy-network": Scenario(
+        lossy_network.play, SMALL_SINGLE_BROKER, lossy_network.LAYOUT
+    ),
     "bulk": Scenario(volume.play_bulk, volume.BROKER_PROPERTIES),
     "small": Scenario(volume.play_small, volume.BROKER_PROPERTIES),
     "records": Scenario(volume.play_records, volume.BROKER_PROPERTIES),
