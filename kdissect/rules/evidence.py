@@ -81,7 +81,7 @@ def rebalances(rows: "ir.Table") -> "ir.Table":
         duration_ns=rows.duration_ns.max(),
         members=rows.members.argmax(stopped),
         members_before=rows.members_before.argmax(stopped),
-        moved=rows.moved.max(),
+        lost=rows.lost.max(),
         reason=rows.reason.argmax(stopped),
         group_instance_id=rows.group_instance_id.max(),
         start=rows.start.min(),
@@ -95,8 +95,8 @@ def transactions(rows: "ir.Table") -> "ir.Table":
     """Those that did not simply end well, as `transactions` orders them."""
     return rows.filter(~rows.outcome.isin(("committed", "ended"))).select(
         "transactional_id", "client_id", "client_ip", "outcome", "started", "duration_ns",
-        "idle_ns", "ended_by", "partitions", "records", "errors", "last_error", "first_packet",
-        "last_packet",
+        "idle_ns", "timeout_ns", "ended_by", "partitions", "records", "errors", "last_error",
+        "first_packet", "last_packet",
     )  # fmt: skip
 
 

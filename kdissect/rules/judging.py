@@ -7,7 +7,7 @@ from typing import Final
 from kdissect.analysis.failovers import OF_LEADERSHIP
 from kdissect.human import count
 from kdissect.rules import of_capture, of_clients, of_errors, of_groups, of_time, of_writing
-from kdissect.rules.finding import NOTICE, WARNING, Finding, weight
+from kdissect.rules.finding import NOTICE, Finding, weight
 from kdissect.rules.kinds import ERROR
 from kdissect.rules.seen import Seen
 
@@ -37,17 +37,19 @@ REBALANCES: Final = (
 )  # fmt: skip
 # Symptom → causes: the first is not told when one of the others is.
 SYMPTOMS: Final = {
-    "broker-slow": ("broker-stalls", "produce-latency-slow-follower"),
+    "broker-slow": ("broker-stalls", "produce-latency-slow-follower", "network-makes-p99"),
     "requests-unanswered": (
-        "broker-stalls", "failover-blackout", "produce-sent-again", "client-breaks-on-4.0",
+        "broker-stalls", "failover-blackout", "produce-sent-again",
     ),
-    "connection-churn": ("authentication-fails", "client-breaks-on-4.0"),
+    "connection-churn": ("authentication-fails",),
     "connections-reset": ("authentication-fails",),
     "broker-refuses-connections": ("failover-blackout",),
     "produce-sent-again": ("failover-blackout",),
     "fetch-mostly-long-poll": ("healthy",),
     "latencies": ("healthy",),
 }  # fmt: skip
+# What old clients do when brokers hang up on them.
+OF_REFUSED: Final = ("connection-churn", "requests-unanswered", "produce-sent-again")
 # What leaders hold for others: followers that are late, or not there.
 OF_REPLICAS: Final = frozenset((
     "produce-latency-slow-follower", "replicas-missing", "failover-blackout",
@@ -91,14 +93,15 @@ def is_symptom(finding: Finding, found: Sequence[Finding]) -> bool:
             and one.concerns["group"] == finding.concerns["group"]
             for one in found
         )  # fmt: skip
-    if finding.id == "connection-churn" and finding.severity == WARNING:
-        causes = causes if refused(found) else ("authentication-fails",)
+    if finding.id in OF_REFUSED and refused(found):
+        return True
     if finding.id == STALLS:
         # A leader of acks=all waits for followers; one that stands still holds all requests.
         is_held = finding.concerns["apis"] == ["Produce"] or finding.numbers["requests"] == 1
         return (is_held and bool(ids & OF_REPLICAS)) or is_during(finding, found)
     if finding.id == SLOW_FOLLOWER:
-        return any(one.id == STALLS and not is_symptom(one, found) for one in found)
+        stalls = any(one.id == STALLS and not is_symptom(one, found) for one in found)
+        return stalls or "failover-blackout" in ids
     return bool(ids.intersection(causes))
 
 
@@ -134,5 +137,6 @@ def few(found: list[Finding]) -> list[Finding]:
     worse = [one for one in found if one.severity != NOTICE][:SHOWN]
     usual = [one for one in found if one.id in ("healthy", "latencies")]
     notices = [one for one in found if one.severity == NOTICE and one not in usual]
-    notices = [one for one in notices if one.id not in ONLY_IN_ALL]
+    # The errors of tools are for those who used them, and in the table of errors.
+    notices = [one for one in notices if one.id not in ONLY_IN_ALL and ERROR not in one.id]
     return [*worse, *notices[:NOTICES], *usual]

@@ -95,7 +95,8 @@ KINDS: Final = {
         "rebalances",
     ),
     "hanging-transaction": Kind(
-        "a transaction is open and without a request for longer than its time-out, or a minute",
+        "a transaction is or was open for longer than transaction.timeout.ms, or a minute where "
+        "that is not known: its producer does not end it",
         "Find its producer, or abort it (kafka-transactions.sh): read_committed consumers stand "
         "still behind it.",
         "transactions",
@@ -199,7 +200,7 @@ KINDS: Final = {
         "transactions",
     ),
     "records-delivered-again": Kind(
-        "a group was delivered records again",
+        "a group was delivered 10 records or more of a topic again",
         "Commit before leaving, and more often; see the rebalances.",
         "commits",
     ),

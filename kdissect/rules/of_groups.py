@@ -25,6 +25,7 @@ EMPTIED: Final = "emptied"
 STORM: Final = 5  # rebalances
 STORM_EVERY_NS: Final = 30 * SECOND_NS
 STOPPED: Final = 0.1  # share of the capture
+AGAIN: Final = 10  # records
 BEHIND: Final = 1_000
 FAR_BEHIND: Final = 10_000
 GROWTH: Final = 1.5
@@ -41,12 +42,19 @@ def by_group(seen: Seen) -> dict[str, list[Row]]:
 def timeouts(seen: Seen) -> Iterator[Finding]:
     """Members that vanished."""
     for group, rows in by_group(seen).items():
-        if lost := [row for row in rows if row["cause"] == TIMEOUT]:
-            known = [row for row in lost if row["client_id"]]
+        if lost := [row for row in rows if is_lost(row)]:
+            # In a rebalance with another cause the client is who caused it, not who vanished.
+            known = [row for row in lost if row["client_id"] and row["cause"] == TIMEOUT]
             who = clients_of(known) if known else "a member"
             text = f"Group {group} lost {who} without a goodbye (session timeout)"
             text += _stood_still(lost) + _after(lost)
             yield _about("session-timeout", PROBLEM, group, lost, text)
+
+
+def is_lost(row: Row) -> bool:
+    """Whether a member was not heard of any more."""
+    is_other = row["cause"] in (MAX_POLL, STATIC)
+    return row["cause"] == TIMEOUT or (number(row, "lost") > 0 and not is_other)
 
 
 def slow_polls(seen: Seen) -> Iterator[Finding]:
@@ -74,7 +82,9 @@ def storms(seen: Seen) -> Iterator[Finding]:
 def stops(seen: Seen) -> Iterator[Finding]:
     """Rebalances for which nobody is to blame by the above, and that took long."""
     for group, rows in by_group(seen).items():
-        others = [row for row in rows if row["cause"] not in (TIMEOUT, MAX_POLL, STATIC)]
+        others = [
+            row for row in rows if row["cause"] not in (MAX_POLL, STATIC) and not is_lost(row)
+        ]
         if long := [row for row in others if _stopped(row) >= SECOND_NS]:
             text = f"Partitions of group {group} stood still for up to "
             text += f"{duration(largest(long, 'stopped_ns'))} in "
@@ -184,7 +194,7 @@ def commits(seen: Seen) -> Iterator[Finding]:
             text = f"Group {row['group_id']} committed up to {counted(skipped, 'record')} of "
             text += f"{_place(row)} that nobody in it had been given: they may never be processed"
             yield _commit("commit-skips-records", WARNING, row, text)
-        elif str(row["risk"]).startswith("repeated"):
+        elif str(row["risk"]).startswith("repeated") and again >= AGAIN:
             text = f"Group {row['group_id']} was given {counted(again, 'record')} of "
             text += f"{_place(row)} again"
             yield _commit("records-delivered-again", NOTICE, row, text)

@@ -125,13 +125,14 @@ def transactions(seen: Seen) -> Iterator[Finding]:
                 f"{counted(row['partitions'] or 0, 'partition')}): read_committed consumers get "
                 "nothing behind it",
             )  # fmt: skip
-        elif row["outcome"] == "aborted" and row["ended_by"] is None:
+        elif row["outcome"] == "timed out":
             yield _transaction(
                 "hanging-transaction", PROBLEM, row,
                 f"{_whose(row)} was left open by its producer "
                 f"({counted(row['records'] or 0, 'record')} in "
-                f"{counted(row['partitions'] or 0, 'partition')}), until the coordinator aborted "
-                "it",
+                f"{counted(row['partitions'] or 0, 'partition')}) until the coordinator aborted it "
+                f"after {duration(row['duration_ns'])}: read_committed consumers got nothing "
+                "behind it meanwhile",
             )  # fmt: skip
         elif row["outcome"] == "taken over":
             yield _transaction(
