@@ -10,6 +10,7 @@ from pyarrow import parquet
 
 from kdissect.analysis.asking import Engine
 from kdissect.analysis.counters import ErrorRow
+from kdissect.analysis.declared import unconditional_tables
 from kdissect.analysis.duckdb_tables import DuckTables
 from kdissect.rules.asking import gather
 from kdissect.rules.evidence import EVIDENCE, expression
@@ -52,7 +53,7 @@ def test_the_printed_sql_gives_the_rows_of_the_expressions(capture: str, tmp_pat
 
 def rows_of(engine: Engine, name: str) -> list[dict[str, Any]]:
     """The rows of the expression, with times as the printed query has them."""
-    made = engine.rows(expression(EVIDENCE[name], engine.tables))
+    made = engine.rows(expression(EVIDENCE[name], unconditional_tables()))
     columns = {
         field.name: made[field.name].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
         if pa.types.is_timestamp(field.type)
