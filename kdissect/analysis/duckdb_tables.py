@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.declared import OF_EXCHANGES, declared_tables, stored, times_of
 from kdissect.errors import KdissectError
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
     import pyarrow as pa
     from ibis.expr.operations import Node
+
+PLACE: Final = "place in the answer"
 
 
 class DuckTables:
@@ -59,6 +61,31 @@ class DuckTables:
         elif where and name in OF_EXCHANGES:
             source += " WHERE exchange_id IN (SELECT exchange_id FROM exchanges)"
         self.connection.execute(f"CREATE VIEW {name} AS {source}")
+
+
+def rows_having(table: "pa.Table", condition: str) -> "pa.Table":
+    """The rows of an answer for which an SQL condition over its columns holds, in their order.
+
+    Raises KdissectError for a wrong condition.
+    """
+    import duckdb
+    import pyarrow as pa
+
+    times = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
+    changed = ", ".join(f'"{name}"::TIMESTAMPTZ AS "{name}"' for name in times)
+    columns = f"* REPLACE ({changed})" if times else "*"
+    rows = table.append_column(PLACE, pa.array(range(table.num_rows), pa.int64()))
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("answer", rows)
+        chosen = f"SELECT {columns} FROM answer"  # noqa: S608  # columns are ours
+        query = f'SELECT "{PLACE}" FROM ({chosen}) WHERE (\n{condition}\n) ORDER BY 1'  # noqa: S608
+        try:
+            places = connection.sql(query).to_arrow_table()
+        except duckdb.Error as error:
+            first = str(error).strip().splitlines()[0]
+            raise KdissectError(f"--having {condition!r}: {first}") from error
+    return table.take(places[PLACE])
 
 
 @lru_cache(maxsize=64)
