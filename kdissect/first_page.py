@@ -71,14 +71,16 @@ class FirstPage:
 def findings(
     source: Source | Sequence[Source],
     *,
+    asks_all: bool = False,
     jobs: int = 0,
     crew: Crew | None = None,
     reading: dict[str, Any] | None = None,
 ) -> list[Finding]:
     """All findings about captures, the worst first.
 
-    `source` is a capture or several (a path, a glob, "-" or an open file); `reading` are keywords
-    of `Options`. Damaged captures give findings about what could be read; raises CaptureError for
+    `source` is a capture or several (a path, a glob, "-" or an open file). A question is asked
+    when counters show that it is worth it, or `asks_all`; `reading` are keywords of `Options`.
+    Damaged captures give findings about what could be read; raises CaptureError for
     what is no capture at all.
     """
     options = Options(**(reading or {}), tables=TABLES_OF_RULES, jobs=jobs)
@@ -86,4 +88,4 @@ def findings(
         run = make_run(source, options, crew)
         for table, batch in run:
             page.add(table, batch)
-        return page.findings(page.summary(asdict(run.balance)), is_all=True)
+        return page.findings(page.summary(asdict(run.balance)), asks_all)

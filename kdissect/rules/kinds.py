@@ -113,7 +113,7 @@ KINDS: Final = {
     ),
     "network-makes-p99": Kind(
         "60 % or more of a client's p99 of 50 ms or more are gone without the exchanges, 3 or "
-        "more, that met retransmissions or full windows",
+        "more, that met retransmissions or full windows, of which there were 3 or more",
         "Look at the way between the two, and at who does not read (zero windows).",
         "health",
     ),

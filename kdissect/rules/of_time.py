@@ -191,6 +191,7 @@ def network(seen: Seen) -> Iterator[Finding]:
         row for row in seen.rows("health")
         if (row["network"] or 0) >= NETWORK and number(row, "time_p99_ns") >= NETWORK_NS
         and number(row, "troubled") >= TROUBLED
+        and number(row, "retransmitted_segments") + number(row, "zero_windows") >= TROUBLED
     ]  # fmt: skip
     totals = seen.summary.network
     if not rows or not (totals.network_lost_bytes or totals.zero_windows):

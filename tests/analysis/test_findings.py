@@ -255,7 +255,7 @@ def test_long_polls_are_no_slow_broker() -> None:
 
 def test_the_network_is_told_when_it_loses() -> None:
     row = WHO | {"broker": BROKER, "network": 0.9, "time_p99_ns": 300 * MS, "troubled": 9,
-                 "untroubled_p99_ns": 30 * MS}  # fmt: skip
+                 "retransmitted_segments": 4, "untroubled_p99_ns": 30 * MS}  # fmt: skip
     summary = made_summary(api("Produce"), network={"network_lost_bytes": 5000})
     found = judge(seen(summary=summary, health=[row]))
     assert [one.text for one in found if one.id == "network-makes-p99"] == [
