@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kdissect.analysis.compare import CHANGED, CHOICES, QUESTION, changes
+from kdissect.analysis.declared import stored
 from kdissect.analysis.dimensions import SECOND_NS, check_names, tables_for
 from kdissect.analysis.duckdb_tables import DuckTables
 from kdissect.analysis.moments import is_moment, is_range, moment_of, range_of
@@ -71,8 +72,9 @@ def compare(
     is_within = at is not None or before is not None or after is not None
     if is_within == (other is not None):
         raise KdissectError("compare needs two sources, or one with at, before or after")
-    tables = (*QUESTION.tables, *tables_for(options.get("by", ())))
-    needed = tuple(name for name in TABLES if name in tables)
+    asked = {*QUESTION.tables, *tables_for(options.get("by", ()))}
+    made = {stored(name) for name in asked}
+    needed = tuple(name for name in TABLES if name in made)
     with ExitStack() as stack:
         paths = [
             stack.enter_context(directories_of(one, needed, jobs, reading or {}))[0]
@@ -87,7 +89,7 @@ def compare(
             place = number if other is not None else 0
             sides.append(chosen_side(name, paths[place], choice, wholes[place], where))
             condition = both(choice.condition, where)
-            engines.append(stack.enter_context(DuckTables(paths[place], needed, condition)))
+            engines.append(stack.enter_context(DuckTables(paths[place], asked, condition)))
         times = [(side.first_ns, side.last_ns) for side in sides]
         is_all = options.pop("unchanged", False)
         table = changes((engines[0], engines[1]), times, **options)

@@ -244,7 +244,7 @@ def table_of(rows: list[dict[str, Any]], by: Sequence[str]) -> "pa.Table":
 QUESTION: Final = Question(
     "compare",
     "What changed between two captures or times, beyond what chance does?",
-    ("connections", "exchanges"),
+    ("connections", "exchanges", "all_exchanges"),
     COLUMNS,
     changes,
     OPTIONS,
