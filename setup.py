@@ -28,7 +28,8 @@ COMPILED = """
     messages/record_columns messages/record_headers messages/records
     messages/straight_metadata_groups messages/straight_produce_fetch messages/varints
     exchanges/body_reader exchanges/exchange exchanges/fetches exchanges/fitting
-    exchanges/holding exchanges/memory exchanges/merging exchanges/naming exchanges/pairing
+    exchanges/holding exchanges/long_polls exchanges/memory exchanges/merging exchanges/naming
+    exchanges/pairing
     exchanges/request_search exchanges/response_search exchanges/sasl exchanges/shared_ids
     exchanges/sides
     exchanges/sniffing exchanges/timing exchanges/weighing

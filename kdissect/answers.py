@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.analysis.asking import ask
+from kdissect.analysis.declared import stored
 from kdissect.analysis.dimensions import check_names, tables_for
 from kdissect.analysis.duckdb_tables import DuckTables
 from kdissect.analysis.question import Question
@@ -70,10 +71,12 @@ def analyse(
         raise KdissectError(f"{name} has no option {min(unknown)!r}; it has {', '.join(known)}")
     by = options.get("by", ())
     check_names(by, known["by"].choices if by else ())
-    needed = tuple(name for name in TABLES if name in (*question.tables, *tables_for(by)))
+    asked = {*question.tables, *tables_for(by)}
+    made = {stored(name) for name in asked}
+    needed = tuple(name for name in TABLES if name in made)
     with (
         directories_of(source, needed, jobs, reading or {}) as (paths, balance),
-        DuckTables(paths, needed, where) as tables,
+        DuckTables(paths, asked, where) as tables,
     ):
         found = ask(question, tables, options)
     return Answer(question, found, balance)

@@ -12,7 +12,7 @@ from itertools import repeat
 from typing import Any, Final
 
 from kdissect.errors import KdissectError, Problem
-from kdissect.exchanges.exchange import Asks, Exchange
+from kdissect.exchanges.exchange import Asks, Exchange, Producing
 from kdissect.exchanges.memory import (
     ConnectionState,
     EarlyResponse,
@@ -75,6 +75,7 @@ BLANKS: Final[list[tuple[type, Callable[[], Any]]]] = [
     (Watch, Watch),
     (HeldBatches, lambda: HeldBatches([], b"")),
     (Partitions, lambda: unpacked([], [], b"", None)),
+    (Producing, lambda: Producing(0, 0, 0, 0)),
 ]
 NUMBERS: Final = {kind: number for number, (kind, _) in enumerate(BLANKS)}
 FIELDS: Final[dict[type, tuple[str, ...]]] = {}

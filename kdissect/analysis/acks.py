@@ -83,7 +83,7 @@ def measured_produces(tables: Tables, exchanges: "ir.Table", by: Sequence[str]) 
 QUESTION: Final = Question(
     "acks",
     "How long do producers wait by acks, and for which broker?",
-    ("exchanges", "partitions"),
+    ("exchanges", "partitions", "all_exchanges", "all_partitions"),
     COLUMNS,
     acks,
     (BY, WINDOW),

@@ -1,10 +1,10 @@
 """Attempts to write: what each Produce request tried for a partition, and which belong together.
 
 Tries of the same batch by the same client are a chain. The same batch is known by producer id,
-epoch and first sequence number where the producer is idempotent; else by its looks: times of its
-first and last record, number of records, size, codec. Two batches may look the same, so there the
-next try must come after one that failed, or on a connection that was opened after the one before
-was sent, as clients do that have given up waiting.
+epoch and first sequence number where the producer is idempotent; else by its checksum, with number
+of records and size. A program may send the same twice within a millisecond, so there the next try
+must come after one that failed, or on a connection that was opened after the one before was sent,
+as clients do that have given up waiting.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -22,7 +22,7 @@ OK: Final = "ok"
 UNANSWERED: Final = "unanswered"
 UNKNOWN: Final = "unknown"  # acks=0, or an answer that could not be decoded
 SEQUENCE: Final = "sequence"
-LOOKS: Final = "looks"
+CHECKSUM: Final = "checksum"
 # Whose tries are compared: two programs with one client id on one host are one client here.
 OF_CLIENT: Final = ("client_id", "client_ip", "topic", "partition")
 
@@ -69,10 +69,9 @@ def sent_batches(tables: Tables) -> "ir.Table":
         producer_id=batches.producer_id.min(),
         producer_epoch=batches.producer_epoch.min(),
         base_sequence=batches.base_sequence.min(),
-        first_record_ns=batches.base_time_ns.min(),
-        last_record_ns=batches.max_time_ns.max(),
+        # Of several batches, which old clients send at once, that of all of them.
+        checksum=batches.crc.sum(),
         size=batches.compressed_size.sum(),
-        codec=batches.codec.min(),
         is_transactional=batches.is_transactional.cast("int8").max() == 1,
     )
 
@@ -146,17 +145,12 @@ def with_identity(rows: "ir.Table") -> "ir.Table":
         return ibis.literal("/").join([column.cast("string") for column in columns])
 
     is_idempotent = rows.producer_id.notnull()
-    has_looks = rows.first_record_ns.notnull() & (rows.first_record_ns > 0)
+    has_batch = rows.checksum.notnull()
     return rows.mutate(
-        matched_by=ibis.cases((is_idempotent, SEQUENCE), (has_looks, LOOKS), else_=None),
+        matched_by=ibis.cases((is_idempotent, SEQUENCE), (has_batch, CHECKSUM), else_=None),
         identity=ibis.cases(
             (is_idempotent, text(rows.producer_id, rows.producer_epoch, rows.base_sequence)),
-            (
-                has_looks,
-                text(
-                    rows.first_record_ns, rows.last_record_ns, rows.record_count, rows.size,
-                ) + ibis.literal("/") + rows.codec,
-            ),
+            (has_batch, text(rows.checksum, rows.record_count, rows.size)),
             else_=ibis.literal("exchange ") + rows.exchange_id.cast("string"),
         ),
-    )  # fmt: skip
+    )

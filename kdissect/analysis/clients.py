@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from kdissect.analysis.consumption import OF_MEMBERS
 from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, check_names, with_dimensions
 from kdissect.analysis.fingerprints import with_software
 from kdissect.analysis.grouped import beside, listed, shortly_listed
@@ -132,7 +133,7 @@ def amounts(rows: "ir.Table") -> "dict[str, ir.Value]":
         "response_bytes": answered.ifelse(rows.response_size + SIZE_FIELD, 0).sum(),
         "first_time": rows.request_start.min(),
         "last_time": rows.request_start.max(),
-        "groups": shortly_listed(rows.group_id),
+        "groups": shortly_listed(rows.api.isin(OF_MEMBERS).ifelse(rows.group_id, None)),
         "transactions": shortly_listed(rows.transactional_id),
     }
 
@@ -163,7 +164,7 @@ def apis(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
 QUESTION: Final = Question(
     "clients",
     "Who are the clients, with which software, and what do they do?",
-    ("connections", "exchanges", "partitions"),
+    ("connections", "exchanges", "partitions", "all_exchanges"),
     COLUMNS,
     clients,
     (BY,),

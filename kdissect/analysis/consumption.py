@@ -1,8 +1,7 @@
 """What was produced, and what consumers fetched of it: offsets and times by topic and partition.
 
 A Fetch does not say its group. It is that of the exchanges which do, of the same connection, else
-of the same address and client id; null when those name none, or more than one. Fetches of
-followers are told by the client ids that Kafka's brokers give themselves.
+of the same address and client id; null when those name none, or more than one.
 """
 
 from collections.abc import Sequence
@@ -29,7 +28,7 @@ def with_group(tables: Tables, exchanges: "ir.Table") -> "ir.Table":
     """Exchanges with `client_ip` and `group`."""
     ends = tables["connections"].select("connection_id", "client_ip")
     placed = exchanges.left_join(ends, "connection_id").drop("connection_id_right")
-    known = tables["exchanges"].left_join(ends, "connection_id").drop("connection_id_right")
+    known = tables["all_exchanges"].left_join(ends, "connection_id").drop("connection_id_right")
     known = known.filter(known.api.isin(OF_MEMBERS), known.group_id.notnull())
     found = placed
     for name, keys in (("own", ["connection_id"]), ("near", ["client_ip", "client_id"])):
@@ -44,7 +43,7 @@ def with_group(tables: Tables, exchanges: "ir.Table") -> "ir.Table":
 def consumer_fetches(tables: Tables) -> "ir.Table":
     """The answered fetches of those who are no brokers, with their group."""
     exchanges = tables["exchanges"]
-    of_client = ~is_follower(exchanges.client_id)
+    of_client = ~is_follower(exchanges)
     fetches = exchanges.filter(exchanges.api.isin(FETCHES), of_client)
     return with_group(tables, fetches)
 

@@ -2,6 +2,9 @@
 
 Times have microseconds there, which is what all engines can compare; beside each is its number of
 nanoseconds since 1970, ``request_start_ns`` beside ``request_start``.
+
+A condition over the exchanges leaves out the others and what tables have of them. What a question
+needs of those too, such as who else is there, it finds in ``all_exchanges``, ``all_partitions``.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -24,11 +27,22 @@ IBIS_TYPES: Final = {
 }
 
 
+EVERY: Final = "all_"  # before the name of a table: whatever the condition
+# Of one exchange: what is chosen by a condition over the exchanges.
+OF_EXCHANGES: Final = ("partitions", "batches", "records", "errors", "members", "bodies")
+
+
 def declared_tables() -> "dict[str, ir.Table]":
     """All tables, without rows."""
     import ibis
 
-    return {name: ibis.table(columns_of(table), name=name) for name, table in TABLES.items()}
+    names = [*TABLES, *[EVERY + name for name in ("exchanges", *OF_EXCHANGES)]]
+    return {name: ibis.table(columns_of(TABLES[stored(name)]), name=name) for name in names}
+
+
+def stored(name: str) -> str:
+    """The table whose rows those of this name are: exchanges for all_exchanges."""
+    return name.removeprefix(EVERY)
 
 
 def columns_of(table: Table) -> dict[str, str]:

@@ -40,6 +40,7 @@ DIMENSIONS: Final = {
         _named("partition", INT32, "partition of the topic", "partitions"),
         _named("group", TEXT, "consumer group"),
         _named("transaction", TEXT, "transactional id"),
+        _named("rack", TEXT, "rack that a consumer says it is in"),
         _named("acks", INT32, "acks that a produce request asks for"),
         _named("error", TEXT, "error of the response as a whole"),
         _named("capture", TEXT, "the file"),
@@ -87,6 +88,7 @@ def with_dimensions(tables: Tables, by: Sequence[str], window_ns: int) -> "ir.Ta
         "client": lambda t: t.client_id,
         "connection": lambda t: t.connection_id,
         "group": lambda t: t.group_id,
+        "rack": lambda t: t.rack_id,
         "transaction": lambda t: t.transactional_id,
         "window": lambda t: window_of(t.request_start_ns, window_ns),
     }

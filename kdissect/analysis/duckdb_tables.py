@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from kdissect.analysis.declared import declared_tables, times_of
+from kdissect.analysis.declared import OF_EXCHANGES, declared_tables, stored, times_of
 from kdissect.errors import KdissectError
 from kdissect.tables.schemas import TABLES
 
@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
     import pyarrow as pa
     from ibis.expr.operations import Node
-
-# Of one exchange: what is chosen by a condition over the exchanges.
-OF_EXCHANGES: Final = ("partitions", "batches", "records", "errors", "members", "bodies")
 
 
 class DuckTables:
@@ -35,8 +32,9 @@ class DuckTables:
         try:
             self.connection.execute("SET TimeZone = 'UTC'")
             wanted = set(names) | ({"exchanges"} if where else set())
-            for name in sorted(wanted, key=list(TABLES).index):
-                self._add(name, [directory / f"{name}.parquet" for directory in directories], where)
+            for name in sorted(wanted, key=list(self.tables).index):
+                files = [directory / f"{stored(name)}.parquet" for directory in directories]
+                self._add(name, files, where)
         except duckdb.Error as error:
             self.connection.close()
             what = f"--where {where!r}" if where else "tables"
@@ -54,7 +52,7 @@ class DuckTables:
 
     def _add(self, name: str, paths: list[Path], where: str | None) -> None:
         files = ", ".join(quoted(str(path)) for path in paths)
-        source = f"SELECT {selection(name)} FROM read_parquet([{files}])"  # noqa: S608  # quoted
+        source = f"SELECT {selection(stored(name))} FROM read_parquet([{files}])"  # noqa: S608  # quoted
         if where and name == "exchanges":
             # The condition is the user's: in parentheses of its own, on lines of its own.
             source = f"SELECT * FROM ({source}) WHERE (\n{where}\n)"  # noqa: S608  # as asked

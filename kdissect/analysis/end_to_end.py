@@ -128,7 +128,7 @@ def timed(rows: "ir.Table", tables: Tables) -> "ir.Table":
 QUESTION: Final = Question(
     "end-to-end",
     "How long do records take from producer to consumer?",
-    ("connections", "exchanges", "partitions", "batches"),
+    ("connections", "exchanges", "partitions", "batches", "all_exchanges"),
     COLUMNS,
     end_to_end,
     (BY, WINDOW, LIVE),

@@ -204,7 +204,7 @@ def reached(tables: Tables) -> "ir.Table":
         access=ibis.cases(
             (exchanges.api == "Produce", "produce"),
             (exchanges.api == "Metadata", "metadata"),
-            (is_follower(exchanges.client_id), "replicate"),
+            (is_follower(exchanges), "replicate"),
             else_="fetch",
         ),
     )

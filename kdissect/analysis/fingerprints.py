@@ -10,7 +10,7 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kdissect.analysis.brokers import PEER
+from kdissect.analysis.brokers import is_peer
 from kdissect.analysis.question import Tables
 
 if TYPE_CHECKING:
@@ -99,8 +99,7 @@ def with_software(tables: Tables, exchanges: "ir.Table") -> "ir.Table":
     speakers = calls.group_by("who").aggregate(
         client_key=calls.client_key.max(),
         spoken="|" + calls.call.collect(distinct=True).sort().join("|") + "|",
-        is_whole=calls.is_whole.all(),
-        is_broker=(calls.api.isin(PEER_APIS) | calls.client_key.re_search(PEER)).any(),
+        is_broker=(calls.api.isin(PEER_APIS) | calls.is_peer).any(),
         client_software_name=calls.client_software_name.max(),
         client_software_version=calls.client_software_version.max(),
     )
@@ -115,28 +114,20 @@ def with_software(tables: Tables, exchanges: "ir.Table") -> "ir.Table":
 
 
 def client_calls(tables: Tables) -> "ir.Table":
-    """What each client sent on which connection: a row for each API and version.
-
-    `is_whole` is False when a condition leaves out some of the connection's exchanges.
-    """
-    exchanges, connections = tables["exchanges"], tables["connections"]
+    """What each client sent on which connection: a row for each API and version."""
+    exchanges, connections = tables["all_exchanges"], tables["connections"]
     sent = exchanges.select(
         "connection_id",
         "api",
         client_key=exchanges.client_id.coalesce(""),
+        is_peer=is_peer(exchanges),
         call=exchanges.api + " " + exchanges.api_version.cast("string"),
     ).distinct()
     ends = connections.select(
-        "connection_id", "client_ip", "client_software_name", "client_software_version",
-        all="exchanges",
-    )  # fmt: skip
-    chosen = exchanges.group_by("connection_id").aggregate(chosen=exchanges.count())
-    joined = sent.left_join(ends, "connection_id").drop("connection_id_right")
-    joined = joined.left_join(chosen, "connection_id").drop("connection_id_right")
-    return joined.mutate(
-        who=joined.client_key + "@" + joined.client_ip.coalesce(""),
-        is_whole=(joined.chosen == joined["all"]).coalesce(True),
+        "connection_id", "client_ip", "client_software_name", "client_software_version"
     )
+    joined = sent.left_join(ends, "connection_id").drop("connection_id_right")
+    return joined.mutate(who=joined.client_key + "@" + joined.client_ip.coalesce(""))
 
 
 def identity(speakers: "ir.Table") -> "dict[str, ir.Value]":
@@ -171,9 +162,7 @@ def fingerprint_number(speakers: "ir.Table") -> "ir.IntegerValue":
 def matches(speakers: "ir.Table", one: Fingerprint) -> "ir.BooleanValue":
     """Whether a client is as a fingerprint says."""
     sent = [speakers.spoken.contains(f"|{call}|") for call in one.sent]
-    # What somebody never sends is not known of one whose exchanges are only partly looked at.
-    whole = [speakers.is_whole] if one.never else []
-    never = whole + [~speakers.spoken.contains(f"|{call}|") for call in one.never]
+    never = [~speakers.spoken.contains(f"|{call}|") for call in one.never]
     named = [speakers.client_key.re_search(one.client_id)] if one.client_id else []
     found: ir.BooleanValue = reduce(and_, [*sent, *never, *named])
     return found

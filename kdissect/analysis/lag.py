@@ -217,7 +217,7 @@ def with_ages(rows: "ir.Table", tables: Tables) -> "ir.Table":
 QUESTION: Final = Question(
     "lag",
     "How far are consumer groups behind, in records and in time?",
-    ("connections", "exchanges", "partitions", "batches"),
+    ("connections", "exchanges", "partitions", "batches", "all_exchanges"),
     COLUMNS,
     lag,
     (WINDOW, LATEST),

@@ -8,7 +8,6 @@ in sync has not asked, the leader has given it up: until then the producer waite
 
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.brokers import FOLLOWER_NUMBER
 from kdissect.analysis.question import Tables
 
 if TYPE_CHECKING:
@@ -66,14 +65,10 @@ def with_given_up(rows: "ir.Table") -> "ir.Table":
 
 def follower_fetches(tables: Tables) -> "ir.Table":
     """Topic, partition and offset of each fetch of a broker, and when it was sent."""
-    exchanges, partitions = tables["exchanges"], tables["partitions"]
-    fetches = exchanges.filter(
-        exchanges.api == "Fetch", exchanges.client_id.re_search(FOLLOWER_NUMBER)
-    )
+    exchanges, partitions = tables["all_exchanges"], tables["all_partitions"]
+    fetches = exchanges.filter(exchanges.api == "Fetch", exchanges.replica_id.notnull())
     sent = fetches.select(
-        "exchange_id",
-        follower=fetches.client_id.re_extract(FOLLOWER_NUMBER, 1).cast("int32"),
-        time_ns=fetches.request_end_ns,
+        "exchange_id", follower=fetches.replica_id, time_ns=fetches.request_end_ns
     )
     asked = partitions.filter(partitions.fetch_offset.notnull(), partitions.topic.notnull())
     offsets = asked.select("exchange_id", "topic", "partition", offset=asked.fetch_offset)

@@ -35,7 +35,7 @@ COLUMNS: Final = (
     ACKS,
     Column(
         "matched_by", TEXT, "",
-        "how tries were known to be of one batch: sequence (certain), looks (likely); null: not",
+        "how tries were known to be of one batch: sequence, checksum; null: not",
     ),
     Column("producer_id", INT64, "", "producer id; null without idempotence"),
     Column("producer_epoch", INT32, "", "its epoch"),

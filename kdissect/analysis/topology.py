@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.clients import CONSUMING, PRODUCING
+from kdissect.analysis.consumption import OF_MEMBERS
 from kdissect.analysis.dimensions import with_ends
 from kdissect.analysis.fingerprints import with_software
 from kdissect.analysis.grouped import listed
@@ -92,7 +93,8 @@ def edges(tables: Tables) -> "ir.Table":
 
 def groups_of(tables: Tables) -> "ir.Table":
     """The groups that a client is in, by whatever connection it says so."""
-    exchanges = with_ends(tables, tables["exchanges"])
+    exchanges = tables["all_exchanges"]
+    exchanges = with_ends(tables, exchanges.filter(exchanges.api.isin(OF_MEMBERS)))
     named = exchanges.mutate(who=who(exchanges.client_id, exchanges.client_ip))
     return named.group_by("who").aggregate(groups=listed(named.group_id))
 
@@ -105,7 +107,7 @@ def who(client: "ir.StringColumn", client_ip: "ir.StringColumn") -> "ir.StringCo
 QUESTION: Final = Question(
     "topology",
     "Who produces to which topic, and who consumes it?",
-    ("connections", "exchanges", "partitions"),
+    ("connections", "exchanges", "partitions", "all_exchanges"),
     COLUMNS,
     topology,
     (REPLICATION,),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.brokers import PEER
+from kdissect.analysis.brokers import is_peer
 from kdissect.analysis.clients import CONSUMING, PRODUCING
 from kdissect.analysis.dimensions import (
     DEFAULT_WINDOW_NS,
@@ -46,14 +46,14 @@ COLUMNS: Final = (
     Column("throttle_max_ms", INT32, "ms", "longest throttle"),
 )  # fmt: skip
 CHOICES: Final = (
-    "topic", "partition", "client", "client_ip", "user", "broker", "connection", "capture",
-    "window",
+    "topic", "partition", "client", "client_ip", "user", "broker", "rack", "connection",
+    "capture", "window",
 )  # fmt: skip
 BY: Final = Option(
     "by", NAMES, ("topic",), f"Rows for each of these: {', '.join(CHOICES)}.", CHOICES
 )
 OF_TOPICS: Final = ("topic", "partition")
-OF_CLIENTS: Final = ("client", "client_ip", "user", "connection")
+OF_CLIENTS: Final = ("client", "client_ip", "user", "rack", "connection")
 
 
 def traffic(
@@ -88,15 +88,15 @@ def dimensioned(tables: Tables) -> "ir.Table":
     import ibis
 
     rows = with_ends(tables, tables["exchanges"])
-    is_peer = rows.client_id.coalesce("").re_search(PEER)
     return rows.select(
         "exchange_id", "api", "client_ip", "user", "broker", "capture", "fetch_class",
         "throttle_ms", "request_start_ns",
+        rack=rows.rack_id,
         client=rows.client_id,
         connection=rows.connection_id,
         way=ibis.cases(
             (rows.api.isin(PRODUCING), "produced"),
-            (rows.api.isin(CONSUMING) & is_peer, "replicated"),
+            (rows.api.isin(CONSUMING) & is_peer(rows), "replicated"),
             (rows.api.isin(CONSUMING), "fetched"),
         ),
     )  # fmt: skip

@@ -1,14 +1,14 @@
 """Transactions: open, long, aborted, taken over, hanging.
 
 One of a transactional id begins with the first request that adds to it and ends with EndTxn, or
-with an InitProducerId of the same id, after which the coordinator aborts it. How EndTxn ended it is
-in its request and not in the tables; what read_committed consumers were told of its batches is.
+with an InitProducerId of the same id, after which the coordinator aborts it. One that is open for
+longer than its producer asked for is aborted too, which only read_committed consumers are told.
 """
 
 from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.attempts import sent_batches
-from kdissect.analysis.dimensions import SECOND_NS, with_ends
+from kdissect.analysis.dimensions import MS, SECOND_NS, with_ends
 from kdissect.analysis.question import DURATION, Option, Question, Tables
 from kdissect.tables.schemas import INT16, INT64, TEXT, TIME, Column
 
@@ -21,19 +21,29 @@ TAKE_OVER: Final = "InitProducerId"
 # The answer to a producer that takes over while the coordinator aborts what it found open.
 CONCURRENT_TRANSACTIONS: Final = 51
 OF_TRANSACTION: Final = ("transactional_id", "number")
-OUTCOMES: Final = ("hanging", "open", "refused", "taken over", "aborted", "ended", "committed")
+OUTCOMES: Final = (
+    "hanging", "open", "refused", "timed out", "taken over", "aborted", "ended", "committed"
+)  # fmt: skip
 
 TIMEOUT: Final = Option(
     "timeout", DURATION, 60 * SECOND_NS,
-    "Open without a request for this long is hanging; like transaction.timeout.ms.",
+    "transaction.timeout.ms of producers that began before the capture: open for longer is "
+    "hanging.",
 )  # fmt: skip
 COLUMNS: Final = (
     Column("transactional_id", TEXT, "", "transactional id"),
     Column("client_id", TEXT, "", "client id of the producer"),
     Column("started", TIME, "", "first request that adds to it"),
-    Column("outcome", TEXT, "", "hanging, open, taken over, aborted, committed, ended or refused"),
+    Column(
+        "outcome", TEXT, "",
+        "hanging, open, timed out, taken over, aborted, committed, ended or refused",
+    ),
     Column("duration_ns", INT64, "ns", "until the answer that ends it, or the capture's end"),
     Column("idle_ns", INT64, "ns", "of open ones: since its last request"),
+    Column(
+        "timeout_ns", INT64, "ns",
+        "transaction.timeout.ms of the producer; null when it began before the capture",
+    ),
     Column("ended_by", TEXT, "", "client id of who ended it"),
     Column("partitions", INT64, "", "topic-partitions written to"),
     Column("batches", INT64, "", "batches"),
@@ -41,7 +51,7 @@ COLUMNS: Final = (
     Column("group_id", TEXT, "", "group whose offsets it commits"),
     Column("errors", INT64, "", "answers with errors"),
     Column("last_error", TEXT, "", "the last of those"),
-    Column("producer_id", INT64, "", "producer id; null without batches"),
+    Column("producer_id", INT64, "", "producer id"),
     Column("producer_epoch", INT16, "", "its epoch"),
     Column("client_ip", TEXT, "", "address of the client"),
     Column("first_packet", INT64, "", "frame number of the first request"),
@@ -56,12 +66,17 @@ def transactions(tables: Tables, timeout: int = TIMEOUT.default) -> "ir.Table":
     rows = steps(tables)
     found = summed(rows).left_join(written(tables, rows), OF_TRANSACTION)
     found = found.drop(*[f"{name}_right" for name in OF_TRANSACTION])
+    found = found.left_join(timeouts(tables), "transactional_id").drop("transactional_id_right")
     ends = tables["exchanges"].aggregate(capture_end_ns=tables["exchanges"].request_start_ns.max())
     found = found.cross_join(ends)
     is_open = found.closer.isnull()
     found = found.mutate(
+        duration_ns=found.closed_ns.coalesce(found.capture_end_ns) - found.started_ns
+    )
+    found = found.mutate(
         outcome=outcome_of(found, timeout),
-        duration_ns=found.closed_ns.coalesce(found.capture_end_ns) - found.started_ns,
+        producer_id=found.batch_producer_id.coalesce(found.producer_id),
+        producer_epoch=found.batch_producer_epoch.coalesce(found.producer_epoch),
         idle_ns=is_open.ifelse(found.capture_end_ns - found.last_ns, None),
     )
     severity = found.outcome.cases(*[(name, place) for place, name in enumerate(OUTCOMES)])
@@ -76,11 +91,12 @@ def outcome_of(rows: "ir.Table", timeout_ns: int) -> "ir.StringValue":
 
     return ibis.cases(
         (rows.closer == TAKE_OVER, "taken over"),
-        (rows.aborted.coalesce(0) > 0, "aborted"),
-        (rows.committed.coalesce(0) > 0, "committed"),
+        (rows.is_commit == 1, "committed"),
+        (rows.is_commit == 0, "aborted"),
         (rows.closer == END, "ended"),
+        (rows.aborted.coalesce(0) > 0, "timed out"),
         (rows.went_well == 0, "refused"),
-        (rows.capture_end_ns - rows.last_ns > timeout_ns, "hanging"),
+        (rows.duration_ns > rows.timeout_ns.coalesce(timeout_ns), "hanging"),
         else_="open",
     )
 
@@ -96,6 +112,9 @@ def summed(rows: "ir.Table") -> "ir.Table":
         last_ns=rows.request_start_ns.max(),
         went_well=(rows.adds & rows.is_ok).cast("int64").sum(),
         closer=rows.api.max(where=rows.closes),
+        is_commit=rows.is_commit.cast("int8").max(where=rows.closes),
+        producer_id=rows.producer_id.max(where=rows.adds),
+        producer_epoch=rows.producer_epoch.max(where=rows.adds),
         closed_ns=rows.response_start_ns.max(where=rows.closes),
         ended_by=rows.client_id.max(where=rows.closes),
         group_id=rows.group_id.max(),
@@ -143,21 +162,29 @@ def written(tables: Tables, rows: "ir.Table") -> "ir.Table":
     told = batches.left_join(told_of(tables), ["topic", "partition", "producer_id", "base_offset"])
     place = told.topic + ":" + told.partition.cast("string")
     return told.group_by(*OF_TRANSACTION).aggregate(
-        producer_id=told.producer_id.max(),
-        producer_epoch=told.producer_epoch.max(),
+        batch_producer_id=told.producer_id.max(),
+        batch_producer_epoch=told.producer_epoch.max(),
         partitions=place.nunique(),
         batches=told.count(),
         records=told.record_count.sum(),
         aborted=(told.was_aborted == 1).cast("int64").sum(),
-        committed=(told.was_aborted == 0).cast("int64").sum(),
+    )
+
+
+def timeouts(tables: Tables) -> "ir.Table":
+    """Of each transactional id: how long a transaction may be open, as its producer last said."""
+    rows = tables["all_exchanges"]
+    rows = rows.filter(rows.transactional_id != "", rows.transaction_timeout_ms.notnull())
+    return rows.group_by("transactional_id").aggregate(
+        timeout_ns=rows.transaction_timeout_ms.argmax(rows.exchange_id).cast("int64") * MS
     )
 
 
 def told_of(tables: Tables) -> "ir.Table":
     """Batches of transactions in fetches of read_committed consumers: aborted or not."""
-    batches = tables["batches"]
+    batches = tables["all_batches"]
     known = batches.is_aborted.notnull() & batches.is_transactional & ~batches.is_control
-    exchanges = tables["exchanges"]
+    exchanges = tables["all_exchanges"]
     fetches = exchanges.filter(exchanges.api == "Fetch").select("exchange_id")
     batches = batches.filter(known).inner_join(fetches, "exchange_id")
     batches = batches.mutate(topic=batches.topic.coalesce(batches.topic_id))
@@ -169,12 +196,12 @@ def told_of(tables: Tables) -> "ir.Table":
 QUESTION: Final = Question(
     "transactions",
     "Which transactions are open, hang, take long or were aborted?",
-    ("connections", "exchanges", "partitions", "batches"),
+    ("connections", "exchanges", "partitions", "batches", "all_exchanges", "all_batches"),
     COLUMNS,
     transactions,
     (TIMEOUT,),
     (
         "kdissect transactions broker.pcap",
-        "kdissect transactions broker.pcap --timeout 10s --limit 20",
+        "kdissect transactions broker.pcap --timeout 15m --limit 20",
     ),
 )

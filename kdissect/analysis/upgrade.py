@@ -133,9 +133,9 @@ def connection_facts(tables: Tables) -> "ir.Table":
     """
     connections = tables["connections"].select(
         "connection_id", "client_ip", "broker_ip", "broker_port", "syn_seen",
-        says=tables["connections"].client_software_name.notnull(), all="exchanges",
+        says=tables["connections"].client_software_name.notnull(),
     )  # fmt: skip
-    exchanges = tables["exchanges"]
+    exchanges = tables["all_exchanges"]
     is_answer = (exchanges.outcome == "answered") & (
         exchanges.error_code.coalesce(0) != UNSUPPORTED_VERSION
     )
@@ -150,14 +150,12 @@ def connection_facts(tables: Tables) -> "ir.Table":
         asks=seen.asks.any(),
         place=seen.place.max(),
         client_key=seen.client_key.max(),
-        chosen=seen.count(),
     )
     both = connections.inner_join(own, "connection_id")
     client = ["client_key", "client_ip"]
-    is_whole = (both.syn_seen & (both.chosen == both.all)).coalesce(False)
     return both.mutate(
         asks_versions=(both.asks | both.says).any().over(group_by=client),
-        start_seen=is_whole.all().over(group_by=client),
+        start_seen=both.syn_seen.coalesce(False).all().over(group_by=client),
         broker_place=both.place.max().over(group_by=["broker_ip", "broker_port"]),
     ).select("connection_id", "start_seen", "asks_versions", "broker_place")
 
@@ -242,7 +240,7 @@ def reason(judged: "ir.Table", to: str) -> "ir.StringValue":
 QUESTION: Final = Question(
     "upgrade",
     "Which clients break on another release of the brokers?",
-    ("connections", "exchanges", "batches"),
+    ("connections", "exchanges", "batches", "all_exchanges"),
     COLUMNS,
     upgrade,
     (BY, TO),

@@ -15,9 +15,11 @@ from kdissect.exchanges.candidates import Candidates, weighed
 from kdissect.exchanges.created_acls import CREATE_ACLS, name_resources
 from kdissect.exchanges.exchange import (
     API_FETCH,
+    API_INIT_PRODUCER_ID,
     API_JOIN_GROUP,
     API_SASL_AUTHENTICATE,
     API_SASL_HANDSHAKE,
+    API_SHARE_FETCH,
     API_SYNC_GROUP,
     API_VERSIONS,
     DAMAGED,
@@ -30,9 +32,11 @@ from kdissect.exchanges.exchange import (
     VARIANT_SHIFT,
     VARIANTS,
     Exchange,
+    Producing,
 )
 from kdissect.exchanges.fetches import FetchSessions, remember_positions, settle_fetch
 from kdissect.exchanges.groups import GroupProtocols
+from kdissect.exchanges.long_polls import settle_share_fetch
 from kdissect.exchanges.memory import ConnectionState, frame_problem, note_spoken
 from kdissect.exchanges.merging import merge_partitions
 from kdissect.exchanges.sasl import OK, Login
@@ -92,6 +96,10 @@ class BodyReader:
         exchange.topic_count = sink.topic_count
         exchange.max_wait_ms = sink.max_wait_ms
         exchange.min_bytes = sink.min_bytes
+        exchange.replica_id = sink.replica_id
+        exchange.rack_id = sink.rack_id
+        if sink.has_rare:
+            exchange.producing = producing_of(sink)
         if sink.has_records:
             exchange.record_count = sink.record_count
             exchange.record_bytes = sink.record_bytes
@@ -131,7 +139,9 @@ class BodyReader:
         if plan is None:
             return
         sink = self.sink
+        sink.wants_newest = key == API_SHARE_FETCH
         is_whole = self._run(plan, exchange, frame, -1, RESPONSE_FAILED)
+        sink.wants_newest = False
         answered = settle_answer(exchange, sink, is_whole)
         if state.login.is_open:
             settle_login(state.login, exchange, sink, is_whole)
@@ -142,6 +152,11 @@ class BodyReader:
             if is_whole:
                 settle_fetch(state, exchange, answered, sink, self.sessions)
             return
+        if key == API_SHARE_FETCH and is_whole:
+            settle_share_fetch(exchange, sink)
+        if key == API_INIT_PRODUCER_ID and sink.producer_id >= 0 and exchange.producing:
+            exchange.producing.producer_id = sink.producer_id
+            exchange.producing.producer_epoch = sink.producer_epoch
         if key in (API_JOIN_GROUP, API_SYNC_GROUP):
             exchange.wait_ns = service_ns(exchange)
             if key == API_JOIN_GROUP and sink.protocol_name:
@@ -261,6 +276,15 @@ def body_name(exchange: Exchange, failed: i64) -> str:
     """What a problem's text calls a body, like ``Fetch response v12``."""
     side = "request" if failed == REQUEST_FAILED else "response"
     return f"{api_name(exchange.api_key)} {side} v{exchange.api_version}"
+
+
+def producing_of(sink: FactSink) -> Producing | None:
+    """What a request says of its producer; None when it is about something else."""
+    if sink.producer_id == NULL and sink.transaction_timeout_ms == NULL:
+        return None
+    return Producing(
+        sink.producer_id, sink.producer_epoch, sink.transaction_timeout_ms, sink.committed
+    )
 
 
 def settle_answer(exchange: Exchange, sink: FactSink, is_whole: bool) -> i64:

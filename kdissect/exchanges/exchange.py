@@ -16,8 +16,10 @@ API_JOIN_GROUP: Final = 11
 API_SYNC_GROUP: Final = 14
 API_SASL_HANDSHAKE: Final = 17
 API_VERSIONS: Final = 18
+API_INIT_PRODUCER_ID: Final = 22
 API_SASL_AUTHENTICATE: Final = 36
 API_HEARTBEAT: Final = 12
+API_SHARE_FETCH: Final = 78
 GROUP_HEARTBEATS: Final = (68, 76, 88)  # consumer, share and streams groups
 
 # Outcomes.
@@ -79,6 +81,24 @@ class Asks:
         self.record_bytes = record_bytes
 
 
+@mypyc_attr(acyclic=True)
+class Producing:
+    """What requests of a producer with an id say of it; NULL where they do not.
+
+    `timeout_ms` is that of its transactions, `is_commit` how it ends one: 1 or 0.
+    """
+
+    __slots__ = ("producer_id", "producer_epoch", "timeout_ms", "is_commit")
+
+    def __init__(
+        self, producer_id: i64, producer_epoch: i64, timeout_ms: i64, is_commit: i64
+    ) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.timeout_ms = timeout_ms
+        self.is_commit = is_commit
+
+
 @mypyc_attr(acyclic=True, free_list_len=1)
 class Exchange:
     """A request and what became of it; times in ns since 1970, NULL where there is none.
@@ -89,7 +109,8 @@ class Exchange:
     agreed on. `dialect` is 0, or which of `messages.old_protocols` API key, version and
     error codes are of. `candidates` is for orphans: what they may be, the likeliest first, and
     `certainty` how likely that is, in percent; 100 where a request says it. `asks` is what only the
-    past of a fetch session can say, in a piece of a capture that does not hold it.
+    past of a fetch session can say, in a piece of a capture that does not hold it. `producing` is
+    of requests by which producers get ids and run transactions.
     """
 
     __slots__ = (
@@ -101,7 +122,7 @@ class Exchange:
         "troubles_at_start", "request_packet",
         "response_packet", "status", "partitions", "errors", "max_wait_ms", "min_bytes",
         "request_frame", "response_frame", "connection", "request_direction", "group_protocol",
-        "dialect", "candidates", "certainty", "asks",
+        "dialect", "candidates", "certainty", "asks", "producing", "replica_id", "rack_id",
     )  # fmt: skip
 
     def __init__(
@@ -155,6 +176,9 @@ class Exchange:
         self.response_frame: Frame | None = None
         self.group_protocol: tuple[str, str] = NO_PROTOCOL
         self.asks: Asks | None = None
+        self.producing: Producing | None = None
+        self.replica_id: i64 = NULL
+        self.rack_id: str = ""
 
     def note_troubles(self, troubles: i64) -> None:
         """Count what happened to the connection meanwhile; `troubles` are its at the end."""

@@ -13,14 +13,8 @@ from typing import Final
 from librt.vecs import vec
 from mypy_extensions import i64
 
-from kdissect.exchanges.exchange import (
-    FETCH_DATA,
-    FETCH_EMPTY,
-    FETCH_ERROR,
-    FETCH_WAITED,
-    Asks,
-    Exchange,
-)
+from kdissect.exchanges.exchange import Asks, Exchange
+from kdissect.exchanges.long_polls import classify
 from kdissect.exchanges.memory import (
     ASK,
     AT_MARK,
@@ -31,7 +25,6 @@ from kdissect.exchanges.memory import (
     Positions,
     TopicPositions,
 )
-from kdissect.exchanges.timing import service_ns
 from kdissect.messages.facts import FactSink
 from kdissect.messages.partitions import (
     AT_FETCH_OFFSET,
@@ -45,7 +38,6 @@ from kdissect.messages.partitions import (
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import INSIDE, OPENER, SHARED_PAST
 
-MS: Final = 1_000_000
 # A broker keeps 1 000 (max.incremental.fetch.session.cache.slots); each holds the partitions that
 # its requests named.
 SESSION_LIMIT: Final = 5_000
@@ -279,21 +271,3 @@ def settle_asks(exchange: Exchange, past: Positions) -> None:
             asks.was_there = True
     exchange.asks = None
     classify(exchange, asks.was_there, asks.record_bytes)
-
-
-def classify(exchange: Exchange, was_there: bool, record_bytes: i64) -> None:
-    """Say how the long poll ended."""
-    service = service_ns(exchange)
-    if exchange.error_count > 0:
-        exchange.fetch_class = FETCH_ERROR
-        exchange.wait_ns = 0
-    elif record_bytes < exchange.min_bytes or record_bytes == 0:
-        exchange.fetch_class = FETCH_EMPTY
-        asked: i64 = exchange.max_wait_ms * MS if exchange.max_wait_ms > 0 else 0
-        exchange.wait_ns = service if service < asked else asked
-    elif was_there:
-        exchange.fetch_class = FETCH_DATA
-        exchange.wait_ns = 0
-    else:
-        exchange.fetch_class = FETCH_WAITED
-        exchange.wait_ns = service

@@ -89,7 +89,12 @@ ACL_RESOURCE_TYPE: Final = 37  # of an ACL: see ACL_RESOURCES
 ABORTED_COUNT: Final = 38  # aborted transactions of a partition; NULL: the response says nothing
 ABORTED_PRODUCER: Final = 39
 ABORTED_FIRST_OFFSET: Final = 40
-ROLE_COUNT: Final = 41
+PRODUCER_ID: Final = 41
+PRODUCER_EPOCH: Final = 42
+TRANSACTION_TIMEOUT: Final = 43
+COMMITTED: Final = 44
+RACK_ID: Final = 45
+ROLE_COUNT: Final = 46
 
 FIRST_ROWS: Final = 64  # room for as many partitions before the first growth
 KEPT_ROWS: Final = 65_536  # room for more is given back after the body: 7.5 MiB
@@ -107,6 +112,8 @@ HAS_ERROR: Final = 8
 HAS_RECORD_ERROR: Final = 16  # one record of a batch, the code is that of the partition
 HAS_ENTITY: Final = 32  # one part of the name of whom a quota is for
 HAS_ABORTED: Final = 64  # an aborted transaction of the partition whose row comes next
+HAS_GROUP: Final = 128  # one of the groups that a request is about
+HAS_REPLICA: Final = 256  # the broker that fetches
 
 CONFIG_TOPIC: Final = 2
 CONFIG_GROUP: Final = 32
@@ -154,6 +161,7 @@ class FactSink(Sink):
         self.names = names
         self.keeps_batches: bool = True
         self.keeps_records: bool = False
+        self.wants_newest: bool = False
         self.counts = BatchCounts()
         # Partitions of the body so far, see `partitions`; the cells are used again and again.
         self.cells: vec[i64] = vec[i64]([NULL] * (FIRST_ROWS * WIDTH))
@@ -171,18 +179,22 @@ class FactSink(Sink):
         # Names of a module that is not compiled are looked up each time.
         self.log_topic: str = CLUSTER_METADATA
         self.log_topic_id: bytes = CLUSTER_METADATA_ID
-        self._forget_rare_texts()
+        self._forget_rare()
         self.begin()
 
-    def _forget_rare_texts(self) -> None:
-        """Those of a few APIs: one flag says that there are any."""
-        self.has_rare_texts: bool = False
+    def _forget_rare(self) -> None:
+        """What only a few APIs have: one flag says that there is any."""
+        self.has_rare: bool = False
         self.software_name: str = ""
         self.software_version: str = ""
         self.mechanism: str = ""
         self.auth_bytes: bytes = b""
         self.protocol_type: str = ""
         self.protocol_name: str = ""
+        self.producer_id: i64 = NULL
+        self.producer_epoch: i64 = NULL
+        self.transaction_timeout_ms: i64 = NULL
+        self.committed: i64 = NULL
 
     def begin(self) -> None:
         """Forget the facts of the body before."""
@@ -215,10 +227,12 @@ class FactSink(Sink):
         self.record_count: i64 = 0
         self.record_bytes: i64 = 0
         self.has_records: bool = False
+        self.newest_ms: i64 = NULL  # largest timestamp of all batches, when asked for
         self.group: str = ""
         self.transactional_id: str = ""
-        if self.has_rare_texts:
-            self._forget_rare_texts()
+        self.rack_id: str = ""
+        if self.has_rare:
+            self._forget_rare()
         # Why entries of a records field were passed over; "" when all hold together.
         self.corrupt_records: str = ""
         # Topic of the partition rows that follow; spans differ per body, so compare spans first.
@@ -284,6 +298,10 @@ class FactSink(Sink):
         elif kind & HAS_ABORTED:
             self.aborted_producers.append(self._value(shape, ABORTED_PRODUCER))
             self.aborted_offsets.append(self._value(shape, ABORTED_FIRST_OFFSET))
+        elif kind & HAS_GROUP and not self.group:
+            self.group = self._text(shape, data, GROUP)
+        elif kind & HAS_REPLICA:
+            self.replica_id = self._value(shape, REPLICA_ID)
         if kind & BODY:
             self._body_row(shape, data)
 
@@ -429,6 +447,9 @@ class FactSink(Sink):
         at = (self.row_count - 1) * WIDTH
         cells = self.cells
         counts = self.counts
+        if self.wants_newest:
+            for batch in scan_batches(data, start, start + size).batches:
+                self.newest_ms = max(self.newest_ms, batch.max_time_ms)
         if self.keeps_batches or self.is_log or not counts.count(data, start, start + size):
             batches = self._batches(data, start, size, aborted_count)
             counts.take(batches)
@@ -528,22 +549,28 @@ class FactSink(Sink):
         self.acks = slots[at[ACKS]]
         self.max_wait_ms = slots[at[MAX_WAIT]]
         self.min_bytes = slots[at[MIN_BYTES]]
-        self.replica_id = slots[at[REPLICA_ID]]
+        if at[REPLICA_ID] != 0:
+            self.replica_id = slots[at[REPLICA_ID]]
         self.session_id = slots[at[SESSION_ID]]
         self.session_epoch = slots[at[SESSION_EPOCH]]
         self.group = self._text(shape, data, GROUP) or self.group
         self.transactional_id = self._text(shape, data, TRANSACTIONAL_ID)
+        self.rack_id = self._text(shape, data, RACK_ID)
         rare = at[SOFTWARE_NAME] | at[PROTOCOL_TYPE] | at[PROTOCOL_NAME] | at[MECHANISM]
-        if rare | at[AUTH_BYTES] != 0:
-            self._rare_texts(shape, data)
+        if rare | at[AUTH_BYTES] | at[PRODUCER_ID] | at[TRANSACTION_TIMEOUT] != 0:
+            self._rare(shape, data)
 
-    def _rare_texts(self, shape: Shape, data: bytes) -> None:
-        self.has_rare_texts = True
+    def _rare(self, shape: Shape, data: bytes) -> None:
+        self.has_rare = True
         self.software_name = self._text(shape, data, SOFTWARE_NAME)
         self.software_version = self._text(shape, data, SOFTWARE_VERSION)
         self.protocol_type = self._text(shape, data, PROTOCOL_TYPE)
         self.protocol_name = self._text(shape, data, PROTOCOL_NAME)
         self.mechanism = self._text(shape, data, MECHANISM)
+        self.producer_id = self._value(shape, PRODUCER_ID)
+        self.producer_epoch = self._value(shape, PRODUCER_EPOCH)
+        self.transaction_timeout_ms = self._value(shape, TRANSACTION_TIMEOUT)
+        self.committed = self._value(shape, COMMITTED)
         span = self._value(shape, AUTH_BYTES)
         if span != NULL:
             start = span >> 32

@@ -43,8 +43,24 @@ _REQUEST_FIELDS: Final = {
     "Mechanism": facts.MECHANISM,
     "AuthBytes": facts.AUTH_BYTES,
 }
-# Of JoinGroup and SyncGroup; the fields of the same names elsewhere are of structs inside.
-_GROUP_FIELDS: Final = {"ProtocolType": facts.PROTOCOL_TYPE, "ProtocolName": facts.PROTOCOL_NAME}
+# Of the body itself; fields of the same names in structs inside are about something else.
+_BODY_FIELDS: Final = {
+    "ProtocolType": facts.PROTOCOL_TYPE,  # JoinGroup, SyncGroup
+    "ProtocolName": facts.PROTOCOL_NAME,
+    "ProducerId": facts.PRODUCER_ID,
+    "V3AndBelowProducerId": facts.PRODUCER_ID,
+    "ProducerEpoch": facts.PRODUCER_EPOCH,
+    "V3AndBelowProducerEpoch": facts.PRODUCER_EPOCH,
+}
+_REQUEST_BODY_FIELDS: Final = (
+    _REQUEST_FIELDS
+    | _BODY_FIELDS
+    | {
+        "TransactionTimeoutMs": facts.TRANSACTION_TIMEOUT,
+        "Committed": facts.COMMITTED,
+        "RackId": facts.RACK_ID,
+    }
+)
 # Names that mean the same in both directions.
 _SHARED_FIELDS: Final = {
     "TopicId": facts.TOPIC_ID,
@@ -88,7 +104,7 @@ def request_role(field: FieldSpec, path: tuple[str, ...]) -> Role | None:
         return None
     if field.name == "Name" and path and path[-1] == "Topics":
         return Role(facts.TOPIC)
-    return _role(field, _REQUEST_FIELDS if path else _REQUEST_FIELDS | _GROUP_FIELDS)
+    return _role(field, _REQUEST_FIELDS if path else _REQUEST_BODY_FIELDS)
 
 
 def response_role(field: FieldSpec, path: tuple[str, ...]) -> Role | None:
@@ -101,7 +117,7 @@ def response_role(field: FieldSpec, path: tuple[str, ...]) -> Role | None:
         return Role(facts.ABORTED_COUNT, is_count=True)
     if path and path[-1] == _ABORTED:
         return Role(_ABORTED_FIELDS[field.name])
-    return _role(field, _RESPONSE_FIELDS if path else _RESPONSE_FIELDS | _GROUP_FIELDS)
+    return _role(field, _RESPONSE_FIELDS if path else _RESPONSE_FIELDS | _BODY_FIELDS)
 
 
 def kind_of(roles: frozenset[int], is_body: bool) -> int:
@@ -119,6 +135,10 @@ def kind_of(roles: frozenset[int], is_body: bool) -> int:
         kind |= facts.HAS_ENTITY
     if facts.ABORTED_PRODUCER in roles:
         kind |= facts.HAS_ABORTED
+    if facts.GROUP in roles and kind == 0:
+        kind = facts.HAS_GROUP
+    if facts.REPLICA_ID in roles and not is_body:
+        kind |= facts.HAS_REPLICA
     return kind
 
 

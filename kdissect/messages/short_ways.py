@@ -11,10 +11,13 @@ from kdissect.protocol.generated import ShortWay
 from kdissect.protocol.readers import Shape
 
 # Structs that only count together with others, and roles that few bodies have.
-_LONG_KINDS: Final = facts.HAS_RECORD_ERROR | facts.HAS_ENTITY | facts.HAS_ABORTED
+_LONG_KINDS: Final = (
+    facts.HAS_RECORD_ERROR | facts.HAS_ENTITY | facts.HAS_ABORTED | facts.HAS_GROUP
+    | facts.HAS_REPLICA
+)  # fmt: skip
 _LONG_ROLES: Final = (
     facts.SOFTWARE_NAME, facts.PROTOCOL_TYPE, facts.PROTOCOL_NAME, facts.MECHANISM,
-    facts.AUTH_BYTES,
+    facts.AUTH_BYTES, facts.PRODUCER_ID, facts.TRANSACTION_TIMEOUT,
 )  # fmt: skip
 _PARTITION_ROLES: Final = (
     facts.PARTITION, facts.ERROR, facts.BASE_OFFSET, facts.FETCH_OFFSET, facts.COMMITTED_OFFSET,
@@ -81,4 +84,6 @@ def _body_lines(shape: Shape, value: Callable[[int], str]) -> list[str]:
     if shape.slots[facts.TRANSACTIONAL_ID]:
         text = f"sink.span_text(data, {value(facts.TRANSACTIONAL_ID)})"
         lines.append(f"sink.transactional_id = {text}")
+    if shape.slots[facts.RACK_ID]:
+        lines.append(f"sink.rack_id = sink.span_text(data, {value(facts.RACK_ID)})")
     return lines

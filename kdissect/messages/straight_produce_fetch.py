@@ -1149,6 +1149,7 @@ class FetchRequest11(StraightRead):
         v7: i64 = NULL
         v8: i64 = NULL
         v9: i64 = NULL
+        v10: i64 = NULL
         if at + 29 > size:
             return FAILED
         v1 = i64(read_i32_be(data, at))
@@ -1224,13 +1225,18 @@ class FetchRequest11(StraightRead):
         at += 2
         if n7 < -1:
             return FAILED
-        if n7 > 0:
+        v10 = NULL
+        if n7 >= 0:
+            v10 = at << 32 | n7
             at += n7
+            if at > size:
+                return FAILED
         sink.max_wait_ms = v2
         sink.min_bytes = v3
         sink.replica_id = v1
         sink.session_id = v4
         sink.session_epoch = v5
+        sink.rack_id = sink.span_text(data, v10)
         return at if at <= size else FAILED
 
 
@@ -1249,6 +1255,7 @@ class FetchRequest12(StraightRead):
         v7: i64 = NULL
         v8: i64 = NULL
         v9: i64 = NULL
+        v10: i64 = NULL
         if at + 25 > size:
             return FAILED
         v1 = i64(read_i32_be(data, at))
@@ -1346,8 +1353,12 @@ class FetchRequest12(StraightRead):
         if n7 >= 127:
             n7, at = read_unsigned_varint(data, at - 1)
             n7 -= 1
-        if n7 > 0:
+        v10 = NULL
+        if n7 >= 0:
+            v10 = at << 32 | n7
             at += n7
+            if at > size:
+                return FAILED
         if at < size and data[at] == 0:
             at += 1
         else:
@@ -1357,6 +1368,7 @@ class FetchRequest12(StraightRead):
         sink.replica_id = v1
         sink.session_id = v4
         sink.session_epoch = v5
+        sink.rack_id = sink.span_text(data, v10)
         return at if at <= size else FAILED
 
 
@@ -1375,6 +1387,7 @@ class FetchRequest13(StraightRead):
         v7: i64 = NULL
         v8: i64 = NULL
         v9: i64 = NULL
+        v10: i64 = NULL
         if at + 25 > size:
             return FAILED
         v1 = i64(read_i32_be(data, at))
@@ -1455,8 +1468,12 @@ class FetchRequest13(StraightRead):
         if n5 >= 127:
             n5, at = read_unsigned_varint(data, at - 1)
             n5 -= 1
-        if n5 > 0:
+        v10 = NULL
+        if n5 >= 0:
+            v10 = at << 32 | n5
             at += n5
+            if at > size:
+                return FAILED
         if at < size and data[at] == 0:
             at += 1
         else:
@@ -1466,6 +1483,7 @@ class FetchRequest13(StraightRead):
         sink.replica_id = v1
         sink.session_id = v4
         sink.session_epoch = v5
+        sink.rack_id = sink.span_text(data, v10)
         return at if at <= size else FAILED
 
 
@@ -1484,7 +1502,6 @@ class FetchRequest15(StraightRead):
         v7: i64 = NULL
         v8: i64 = NULL
         v9: i64 = NULL
-        v9 = NULL
         if at + 21 > size:
             return FAILED
         v1 = i64(read_i32_be(data, at))
@@ -1564,16 +1581,20 @@ class FetchRequest15(StraightRead):
         if n5 >= 127:
             n5, at = read_unsigned_varint(data, at - 1)
             n5 -= 1
-        if n5 > 0:
+        v9 = NULL
+        if n5 >= 0:
+            v9 = at << 32 | n5
             at += n5
+            if at > size:
+                return FAILED
         if at >= size or data[at] != 0:
             return FAILED
         at += 1
         sink.max_wait_ms = v1
         sink.min_bytes = v2
-        sink.replica_id = v9
         sink.session_id = v3
         sink.session_epoch = v4
+        sink.rack_id = sink.span_text(data, v9)
         return at if at <= size else FAILED
 
 

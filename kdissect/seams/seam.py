@@ -24,7 +24,7 @@ from kdissect.streams.events import Chunk
 from kdissect.streams.receiver import Receiver
 from kdissect.tls.stage import Watch
 
-VERSION: Final = 2
+VERSION: Final = 3
 ARROW: Final = pa.schema(
     [
         pa.field("version", pa.int32()),

@@ -113,6 +113,7 @@ class ExchangeRows(Rows):
         self.client_ids = self.column("client_id")
         self.groups = self.column("group_id")
         self.transactional_ids = self.column("transactional_id")
+        self.racks = self.column("rack_id")
         self.candidates = self.column("candidates")
 
     def add(self, x: Exchange) -> None:
@@ -142,6 +143,19 @@ class ExchangeRows(Rows):
         write_i64_le(b, x.acks)
         write_i64_le(b, self.groups.index_or_null(x.group_id))
         write_i64_le(b, self.transactional_ids.index_or_null(x.transactional_id))
+        producing = x.producing
+        if producing is None:
+            write_i64_le(b, NULL)
+            write_i64_le(b, NULL)
+            write_i64_le(b, NULL)
+            write_i64_le(b, NULL)
+        else:
+            write_i64_le(b, or_null(producing.producer_id))
+            write_i64_le(b, or_null(producing.producer_epoch))
+            write_i64_le(b, producing.timeout_ms)
+            write_i64_le(b, producing.is_commit)
+        write_i64_le(b, x.replica_id if x.replica_id >= 0 else NULL)
+        write_i64_le(b, self.racks.index_or_null(x.rack_id))
         write_i64_le(b, x.topic_count)
         write_i64_le(b, 0 if partitions is None else partitions.count)
         write_i64_le(b, x.record_count)
@@ -240,6 +254,7 @@ class BatchRows(Rows):
         write_i64_le(b, 1 if batch.is_transactional else 0)
         write_i64_le(b, 1 if batch.is_control else 0)
         write_i64_le(b, aborted_or_null(batch))
+        write_i64_le(b, batch.crc)
         write_i64_le(b, crc_ok)
         self.count += 1
 

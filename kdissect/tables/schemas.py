@@ -232,13 +232,30 @@ EXCHANGES = Table(
         Column("acks", INT16, "", "acks of a Produce request"),
         Column("group_id", TEXT, "", "group of the request (or its first group)"),
         Column("transactional_id", TEXT, "", "transactional id of the request"),
+        Column(
+            "producer_id", INT64, "",
+            "InitProducerId: the producer id that the response gives; AddPartitionsToTxn up to "
+            "v3, AddOffsetsToTxn, TxnOffsetCommit, EndTxn: that of the request",
+        ),
+        Column("producer_epoch", INT16, "", "its epoch"),
+        Column(
+            "transaction_timeout_ms", INT32, "ms",
+            "InitProducerId: how long a transaction may be open before the coordinator aborts it",
+        ),
+        Column("is_commit", BOOL, "", "EndTxn: to commit; false: to abort"),
+        Column(
+            "replica_id", INT32, "",
+            "broker or controller that asks as a replica (Fetch, ListOffsets, "
+            "OffsetForLeaderEpoch, FetchSnapshot, Vote); null for clients",
+        ),
+        Column("rack_id", TEXT, "", "rack of the client: Fetch, heartbeats of the new groups"),
         Column("topic_count", INT32, "", "topics named in request or response, whichever has more"),
         Column("partition_count", INT32, "", "rows of this exchange in `partitions`"),
         Column("record_count", INT64, "", "records carried, as the batch headers count them"),
         Column("record_bytes", INT64, "bytes", "size of the records fields, as on the wire"),
         Column(
             "fetch_class", TEXT, "",
-            "Fetch only: data (answered at once), waited (long poll that data ended), "
+            "Fetch and ShareFetch: data (answered at once), waited (long poll that data ended), "
             "empty (less than min_bytes came back), error",
         ),
         Column("retransmits", INT32, "", "segments of the connection retransmitted meanwhile"),
@@ -367,6 +384,13 @@ BATCHES = Table(
         Column("is_transactional", BOOL, "", "part of a transaction"),
         Column("is_control", BOOL, "", "control batch (transaction marker, leader change ...)"),
         Column("is_aborted", BOOL, "", ABORTED_MEANING),
+        Column(
+            "crc",
+            INT64,
+            "",
+            "checksum in the header, 0 to 2^32 - 1; of a run of plain messages that of the first: "
+            "a batch that is sent again has the same",
+        ),
         Column("crc_ok", BOOL, "", "checksum is right; null when not verified"),
     ),
 )

@@ -27,7 +27,8 @@ class Sent:
         on: int = 1,
         client: str = "p",
         sequence: int | None = None,
-        at_ms: int | None = 0,
+        at_ms: int = 0,
+        damaged: bool = False,
         **more: Any,
     ) -> "Sent":
         number = len(self.rows["exchanges"]) + 1
@@ -42,11 +43,13 @@ class Sent:
             )
         )  # fmt: skip
         self.rows["partitions"].append(place | {key: answered.get(key) for key in codes})
-        time = None if at_ms is None else START + at_ms * MS
+        if damaged:
+            return self
+        time = START + at_ms * MS
         is_counted = sequence is not None
         self.rows["batches"].append(
             place | {
-                "magic": 2, "compressed_size": 300, "codec": "none",
+                "magic": 2, "compressed_size": 300, "codec": "none", "crc": 1000 + at_ms,
                 "base_time": time, "max_time": time,
                 "producer_id": 7 if is_counted else None,
                 "producer_epoch": 0 if is_counted else None, "base_sequence": sequence,

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from kdissect.analysis.asking import ask
+from kdissect.analysis.declared import declared_tables
 from kdissect.analysis.duckdb_tables import DuckTables
 from kdissect.analysis.questions import QUESTIONS
 from kdissect.tables.batches import arrow_schema
@@ -60,7 +61,7 @@ def tables_of(
     directory: Path, where: str | None = None, **rows: Sequence[Row]
 ) -> Iterator[DuckTables]:
     """The tables on DuckDB."""
-    with DuckTables([write_tables(directory, **rows)], list(TABLES), where) as tables:
+    with DuckTables([write_tables(directory, **rows)], list(declared_tables()), where) as tables:
         yield tables
 
 

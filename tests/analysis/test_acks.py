@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import kdissect
-from tests.analysis.made_tables import MS, Row, asked, connection, exchange
+from tests.analysis.made_tables import MS, Row, asked, connection, exchange, write_tables
 
 CAPTURES = Path("captures")
 
@@ -17,7 +17,7 @@ def produce(number: int, latency_ms: float, at_s: float = 0, acks: int = -1, **m
 
 def follow(number: int, broker: int, at_s: float) -> Row:
     """A fetch of a follower that waits for 500 ms."""
-    return exchange(number, "Fetch", 500, at_s, client_id=f"broker-{broker}-fetcher-0")
+    return exchange(number, "Fetch", 500, at_s, replica_id=broker)
 
 
 def written(exchange_id: int, base_offset: int = 0, **more: Any) -> Row:
@@ -168,3 +168,11 @@ def test_acks_of_a_broker_alone_have_no_follower() -> None:
     assert [(row["acks"], row["exchanges"], row["follower"]) for row in rows] == [
         (-1, 31, None), (0, 20, None), (1, 2, None)
     ]  # fmt: skip
+
+
+def test_a_condition_on_producers_leaves_the_followers(tmp_path: Path) -> None:
+    exchanges = [produce(1, 100, client_id="p"), follow(2, 3, 0.08), produce(3, 50, client_id="q")]
+    partitions = [written(1), wants(2, 5), written(3, 5)]
+    tables = write_tables(tmp_path, exchanges=exchanges, partitions=partitions)
+    found = kdissect.analyse("acks", tables, where="client_id = 'p'").to_arrow().to_pylist()
+    assert [(row["follower"], row["exchanges"]) for row in found] == [(3, 1)]

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from kdissect.analysis.brokers import FOLLOWER, FOLLOWER_NUMBER, PEER
+from kdissect.analysis.brokers import FOLLOWER, PEER
 
 FOLLOWERS = ("broker-1-fetcher-0", "ReplicaFetcherThread-0-1", "raft-client-3")
 OTHERS = ("broker-1-txn-marker-sender", "AddPartitionsManager-client-2")
@@ -15,9 +15,3 @@ CLIENTS = ("broker-1", "my-broker-1-fetcher-0", "raft-client", "consumer-orders-
 def test_only_what_brokers_call_themselves_is_a_broker(client_id: str) -> None:
     assert bool(re.search(FOLLOWER, client_id)) == (client_id in FOLLOWERS)
     assert bool(re.search(PEER, client_id)) == (client_id in (*FOLLOWERS, *OTHERS))
-
-
-def test_the_number_of_a_follower_is_in_its_client_id() -> None:
-    found = re.search(FOLLOWER_NUMBER, "broker-12-fetcher-3")
-    assert found is not None
-    assert found[1] == "12"

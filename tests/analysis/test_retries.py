@@ -1,4 +1,4 @@
-"""Retries: tries of one batch found by sequence or by looks, and what came of them."""
+"""Retries: tries of one batch found by sequence or by checksum, and what came of them."""
 
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,13 @@ def test_an_error_that_is_retried_is_a_row_until_its_success(tmp_path: Path) -> 
 
 def test_an_error_that_is_not_retried_has_no_success(tmp_path: Path) -> None:
     assert shown(Sent().add(0, TOO_LARGE), tmp_path) == [
-        ("MESSAGE_TOO_LARGE", 1, "MESSAGE_TOO_LARGE", None, None, 0, "looks")
+        ("MESSAGE_TOO_LARGE", 1, "MESSAGE_TOO_LARGE", None, None, 0, "checksum")
     ]
 
 
 def test_the_client_may_go_on_with_another_batch(tmp_path: Path) -> None:
     assert shown(Sent().add(0, TOO_LARGE).add(2, 0, at_ms=7), tmp_path) == [
-        ("MESSAGE_TOO_LARGE", 1, "MESSAGE_TOO_LARGE", None, 2010 * MS, 0, "looks")
+        ("MESSAGE_TOO_LARGE", 1, "MESSAGE_TOO_LARGE", None, 2010 * MS, 0, "checksum")
     ]
 
 
@@ -52,19 +52,19 @@ def test_what_was_not_answered_is_found_by_its_sequence(tmp_path: Path) -> None:
     assert shown(sent, tmp_path) == [("unanswered", 2, "ok", 1010 * MS, 1010 * MS, 1, "sequence")]
 
 
-def test_a_batch_that_looks_the_same_on_a_new_connection_is_in_the_log_twice(
+def test_the_same_batch_on_a_new_connection_is_in_the_log_twice(
     tmp_path: Path,
 ) -> None:
     assert shown(Sent().add(0, 0).add(1, 3, on=2), tmp_path) == [
-        ("sent again", 2, "ok", 1010 * MS, 1010 * MS, 2, "looks")
+        ("sent again", 2, "ok", 1010 * MS, 1010 * MS, 2, "checksum")
     ]
 
 
-def test_a_batch_that_looks_the_same_on_the_same_connection_is_another(tmp_path: Path) -> None:
+def test_a_batch_that_is_the_same_on_the_same_connection_is_another(tmp_path: Path) -> None:
     assert shown(Sent().add(0, 0).add(1, 3), tmp_path) == []
 
 
-def test_a_batch_that_looks_the_same_on_a_connection_that_was_there_is_another(
+def test_a_batch_that_is_the_same_on_a_connection_that_was_there_is_another(
     tmp_path: Path,
 ) -> None:
     assert shown(Sent().add(1, 0).add(2, 3, on=2), tmp_path) == []
@@ -75,8 +75,8 @@ def test_the_same_sequence_is_the_same_batch_wherever_it_is_sent(tmp_path: Path)
     assert shown(sent, tmp_path) == [("sent again", 2, "ok", 1010 * MS, 1010 * MS, 1, "sequence")]
 
 
-def test_batches_without_times_are_not_matched(tmp_path: Path) -> None:
-    sent = Sent().add(0, NOT_LEADER, at_ms=None).add(1, 3, at_ms=None)
+def test_batches_that_could_not_be_read_are_not_matched(tmp_path: Path) -> None:
+    sent = Sent().add(0, NOT_LEADER, damaged=True).add(1, 3, damaged=True)
     assert shown(sent, tmp_path) == [
         ("NOT_LEADER_OR_FOLLOWER", 1, "NOT_LEADER_OR_FOLLOWER", None, 1010 * MS, 0, None)
     ]
@@ -129,5 +129,5 @@ def test_readers_got_as_many_records_twice() -> None:
     too_many = len(sidecar["consumed"]) - len(sidecar["produced"])
     assert sum(row["records"] * (row["copies"] - 1) for row in twice) == too_many == 6
     assert {(row["client_id"], row["matched_by"]) for row in twice} == {
-        ("java-2.8.2-retrying", "looks")
+        ("java-2.8.2-retrying", "checksum")
     }

@@ -67,24 +67,37 @@ def test_a_transaction_is_from_its_first_request_to_the_answer_that_ends_it(tmp_
     assert begun().add(4, "EndTxn").shown(tmp_path) == [("ended", 3010 * MS, None, "p", 3, 0, None)]
 
 
-@pytest.mark.parametrize(("is_aborted", "outcome"), [(True, "aborted"), (False, "committed")])
-def test_consumers_tell_how_it_ended(is_aborted: bool, outcome: str, tmp_path: Path) -> None:
-    steps = begun().add(4, "EndTxn").add(5, "Produce").add(6, "EndTxn").read(7, 0, is_aborted)
+@pytest.mark.parametrize(("is_commit", "outcome"), [(True, "committed"), (False, "aborted")])
+def test_the_request_that_ends_it_says_how(is_commit: bool, outcome: str, tmp_path: Path) -> None:
+    steps = begun().add(4, "EndTxn", is_commit=is_commit)
+    steps.add(5, "Produce").add(6, "EndTxn", is_commit=not is_commit)
+    other = {"committed": "aborted", "aborted": "committed"}[outcome]
     assert [row[:2] for row in steps.shown(tmp_path)] == [
         (outcome, 3010 * MS),
-        ("ended", 1010 * MS),
+        (other, 1010 * MS),
     ]
 
 
-def test_consumers_that_read_uncommitted_are_told_nothing(tmp_path: Path) -> None:
-    steps = begun().add(4, "EndTxn").read(5, 0, None)
-    assert [row[0] for row in steps.shown(tmp_path)] == ["ended"]
+def test_consumers_are_told_of_one_that_timed_out(tmp_path: Path) -> None:
+    steps = begun().read(12, 0, is_aborted=True)
+    assert [row[0] for row in steps.shown(tmp_path)] == ["timed out"]
 
 
 def test_what_does_not_end_is_open_and_then_hanging(tmp_path: Path) -> None:
     steps = begun().read(12, 0, None)
     assert steps.shown(tmp_path) == [("open", 11_000 * MS, 10_000 * MS, None, 3, 0, None)]
-    assert [row[0] for row in steps.shown(tmp_path, timeout=9_000 * MS)] == ["hanging"]
+    assert [row[0] for row in steps.shown(tmp_path, timeout=10_000 * MS)] == ["hanging"]
+
+
+@pytest.mark.parametrize(("timeout_ms", "outcome"), [(10_000, "hanging"), (20_000, "open")])
+def test_the_producer_says_how_long_it_may_be_open(
+    timeout_ms: int, outcome: str, tmp_path: Path
+) -> None:
+    steps = Steps().add(0, "InitProducerId", transaction_timeout_ms=timeout_ms)
+    steps.add(1, "AddPartitionsToTxn", producer_id=9, producer_epoch=2).read(12, 0, None)
+    (row,) = asked("transactions", tmp_path, {"timeout": MS}, **steps.rows)
+    columns = ("outcome", "timeout_ns", "producer_id", "producer_epoch")
+    assert tuple(row[name] for name in columns) == (outcome, timeout_ms * MS, 9, 2)
 
 
 def test_an_end_that_is_refused_ends_nothing(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_a_condition_that_hides_the_asking_does_not_make_a_client_break(tmp_path
     exchanges = [call(1, "ApiVersions", 0), call(2, "Produce", 2)]
     tables = write_tables(tmp_path, exchanges=exchanges, connections=[whole(1, 2)])
     (row,) = kdissect.analyse("upgrade", tables, where="api = 'Produce'").to_arrow().to_pylist()
-    assert (row["verdict"], row["asks_versions"]) == ("may break", None)
+    assert (row["verdict"], row["asks_versions"]) == ("may break", True)
 
 
 def test_new_versions_are_no_finding_when_the_start_of_a_client_is_not_there(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdissect.errors import Problem
-from kdissect.exchanges.exchange import ANSWERED, FETCH_WAITED, REQUEST_FAILED, Exchange
+from kdissect.exchanges.exchange import ANSWERED, FETCH_WAITED, REQUEST_FAILED, Exchange, Producing
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.messages.batches import Batch, Record
 from kdissect.messages.facts import ErrorFact
@@ -82,7 +82,8 @@ def make_exchange() -> Exchange:
         "retransmits": 3, "zero_windows": 2, "rtt_ns": 70, "missing_bytes": 21,
         "request_packet": 12,
         "response_packet": 15, "status": REQUEST_FAILED, "candidates": "Fetch 4-6, Metadata 2",
-        "certainty": 50,
+        "certainty": 50, "producing": Producing(33, 2, 60_000, 1), "replica_id": 103,
+        "rack_id": "east",
     }  # fmt: skip
     for name, value in fields.items():
         setattr(exchange, name, value)
@@ -271,7 +272,9 @@ EXPECTED: dict[str, Row] = {
         "latency_ns": 100, "upload_ns": 10, "download_ns": 40, "queue_ns": 20, "service_ns": 80,
         "wait_ns": 30, "work_ns": 50, "throttle_ms": 4, "request_size": 50, "response_size": 60,
         "error_code": 6, "error": "NOT_LEADER_OR_FOLLOWER", "error_count": 1, "acks": -1,
-        "group_id": "workers", "transactional_id": "tx", "topic_count": 2, "partition_count": 1,
+        "group_id": "workers", "transactional_id": "tx", "producer_id": 33,
+        "producer_epoch": 2, "transaction_timeout_ms": 60_000, "is_commit": True,
+        "replica_id": 103, "rack_id": "east", "topic_count": 2, "partition_count": 1,
         "record_count": 8, "record_bytes": 900, "fetch_class": "waited", "retransmits": 3,
         "zero_windows": 2, "rtt_ns": 70, "missing_bytes": 21, "request_packet": 12,
         "response_packet": 15, "decode_status": "request",
@@ -290,7 +293,7 @@ EXPECTED: dict[str, Row] = {
         "base_offset": 100, "last_offset": 107, "base_time": 1_700_000_000_000 * MS,
         "max_time": 1_700_000_000_999 * MS, "timestamp_type": "append", "producer_id": 33,
         "producer_epoch": 1, "base_sequence": 44, "leader_epoch": 2, "is_transactional": True,
-        "is_control": True, "is_aborted": True, "crc_ok": False,
+        "is_control": True, "is_aborted": True, "crc": 0xFFFFFFFF, "crc_ok": False,
     },
     "records": {
         **KEYS, "topic": "orders", "topic_id": TOPIC_ID_TEXT, "partition": 5, "offset": 101,
@@ -373,7 +376,7 @@ def test_what_says_nothing_is_null(table: str) -> None:
         "partitions": {*KEYS, "partition"},
         "batches": {*KEYS, "partition", "magic", "codec", "compressed_size", "base_offset",
                     "last_offset", "leader_epoch", "is_transactional", "is_control",
-                    "is_aborted"},
+                    "is_aborted", "crc"},
         "records": {*KEYS, "partition", "offset", "header_count"},
         "errors": {*KEYS, "path", "code", "name", "is_retriable"},
         "members": {*KEYS, "event"},
@@ -471,7 +474,8 @@ def test_integers_of_every_width_come_out_as_they_are(data: st.DataObject) -> No
     for column in TABLES["exchanges"].stored:
         if column.type in LIMITS and hasattr(exchange, column.name):
             limit = LIMITS[column.type]
-            value = data.draw(st.one_of(st.just(NULL), st.integers(-limit, limit - 1)))
+            lowest = 0 if column.name == "replica_id" else -limit
+            value = data.draw(st.one_of(st.just(NULL), st.integers(lowest, limit - 1)))
             setattr(exchange, column.name, value)
     rows = ExchangeRows()
     rows.add(exchange)

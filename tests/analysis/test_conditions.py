@@ -1,0 +1,36 @@
+"""Conditions over exchanges: what they leave out, what they do not, and who applies them."""
+
+from pathlib import Path
+
+import pytest
+
+from kdissect.analysis.declared import EVERY, OF_EXCHANGES
+from kdissect.analysis.duckdb_tables import DuckTables, sql_of
+from kdissect.analysis.questions import QUESTIONS
+from tests.analysis.made_tables import exchange, tables_of, write_tables
+
+ROWS = {
+    "exchanges": [exchange(1, "Produce"), exchange(2, "Fetch")],
+    **{name: [{"exchange_id": 1}, {"exchange_id": 2}] for name in OF_EXCHANGES},
+}
+
+
+def test_others_are_left_out_with_what_tables_have_of_them(tmp_path: Path) -> None:
+    with tables_of(tmp_path, "api = 'Fetch'", **ROWS) as engine:
+        for name in ("exchanges", *OF_EXCHANGES):
+            for asked, ids in ((name, [2]), (EVERY + name, [1, 2])):
+                rows = engine.rows(engine.tables[asked].select("exchange_id"))
+                assert sorted(rows["exchange_id"].to_pylist()) == ids
+
+
+@pytest.mark.parametrize("condition", ["api = 'Produce'", "latency_ns > 5000000"])
+def test_the_reader_of_the_file_applies_it(condition: str, tmp_path: Path) -> None:
+    exchanges = [exchange(number, "Produce", number) for number in range(1, 20)]
+    exchanges.append(exchange(20, "Fetch", 1))
+    directory = write_tables(tmp_path, exchanges=exchanges)
+    with DuckTables([directory], ["exchanges"], condition) as engine:
+        answer = QUESTIONS["latency"].answer(engine.tables)
+        ((_, plan),) = engine.connection.sql(f"EXPLAIN {sql_of(answer.op())}").fetchall()
+    reader = plan[plan.index("Function: READ_PARQUET") :]
+    assert "Filters:" in reader
+    assert condition in reader

@@ -1,0 +1,52 @@
+"""Long polls of share groups (KIP-932), which name no offsets."""
+
+import pytest
+
+import kdissect
+from tests.conversation import START_NS, conversation
+from tests.exchange_builders import ORDERS, Row, found_in, request, response
+from tests.messages.record_builders import make_batch, make_record
+
+MS = 1_000_000
+SENT_MS = START_NS // MS  # of the request, and of records unless a test says otherwise
+
+# Name → ms until the answer, time of the newest record in ms since the request, error code.
+POLL_ENDS: dict[str, tuple[int, int | None, int, str, int]] = {
+    "data that was there": (40, -5_000, 0, "data", 0),
+    "data that came": (300, 280, 0, "waited", 300),
+    "nothing": (503, None, 0, "empty", 500),
+    "nothing, too soon": (100, None, 0, "empty", 100),
+    "an error": (30, None, 3, "error", 0),
+}
+
+
+def records(since_ms: int | None) -> bytes:
+    """Two batches, the newest record `since_ms` after the request; none for None."""
+    if since_ms is None:
+        return b""
+    times = (SENT_MS - 60_000, SENT_MS + since_ms)
+    return b"".join(make_batch([make_record(b"k", b"v")], max_time=time) for time in times)
+
+
+@pytest.mark.parametrize("name", POLL_ENDS)
+def test_a_long_poll_of_a_share_group_ends_with(name: str) -> None:
+    latency_ms, since_ms, error_code, fetch_class, wait_ms = POLL_ENDS[name]
+    asked: Row = {"group_id": "g", "member_id": "m", "max_wait_ms": 500, "min_bytes": 1}
+    part: Row = {"partition_index": 0, "error_code": error_code, "records": records(since_ms)}
+    topics: list[Row] = [{"topic_id": ORDERS, "partitions": [part]}]
+    talk = conversation(has_acks=False).client(request("ShareFetch", 1, 1, **asked))
+    talk = talk.broker(response("ShareFetch", 1, 1, responses=topics), gap_ns=latency_ms * MS)
+    (row,) = found_in(talk).rows
+    assert (row["fetch_class"], row["wait_ns"]) == (fetch_class, wait_ms * MS)
+    assert row["work_ns"] == (latency_ms - wait_ms) * MS
+
+
+def test_real_share_consumers_with_nothing_to_read_wait_for_what_they_asked() -> None:
+    capture = "captures/share-groups-4.3.1.pcapng"
+    found = kdissect.read(capture, table="exchanges").to_arrow().to_pylist()
+    polls = [row for row in found if row["api"] == "ShareFetch"]
+    empty = [row for row in polls if row["record_count"] is None]
+    assert {row["wait_ns"] for row in empty} == {500 * MS}
+    assert {(row["fetch_class"], row["wait_ns"]) for row in polls if row not in empty} == {
+        ("data", 0)
+    }
