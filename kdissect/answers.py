@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kdissect.analysis.asking import ask
 from kdissect.analysis.declared import files_of
 from kdissect.analysis.dimensions import check_names, tables_for
-from kdissect.analysis.duckdb_tables import DuckTables
+from kdissect.analysis.duckdb_tables import DuckTables, rows_having
 from kdissect.analysis.question import Question
 from kdissect.analysis.questions import QUESTIONS
 from kdissect.capture.files import Source
@@ -52,6 +52,7 @@ def analyse(
     source: Source | Sequence[Source],
     *,
     where: str | None = None,
+    having: str | None = None,
     jobs: int = 0,
     reading: dict[str, Any] | None = None,
     **options: Any,
@@ -59,8 +60,9 @@ def analyse(
     """Answer a question of docs/analysis.md: ``analyse("latency", "a.pcap", by=["client"])``.
 
     `source` is a capture or several, or directories with tables that `write` made. `where` is an
-    SQL condition over the columns of `exchanges`; `reading` are keywords of `Options`, `options`
-    those of the question. Raises KdissectError for what the question does not know.
+    SQL condition over the columns of `exchanges`, which leaves out others before the question is
+    asked, `having` one over the columns of the answer; `reading` are keywords of `Options`,
+    `options` those of the question. Raises KdissectError for what the question does not know.
     """
     question, options = turned(name, options)
     known = {option.name: option for option in question.options}
@@ -75,6 +77,8 @@ def analyse(
         DuckTables(paths, asked, where) as tables,
     ):
         found = ask(question, tables, options)
+    if having is not None:
+        found = rows_having(found, having)
     return Answer(question, found, balance)
 
 

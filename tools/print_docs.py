@@ -1,9 +1,11 @@
 """Prints the reference pages of docs/ from the code: ``python -m tools.print_docs``.
 
-A test compares `pages` with what is in the tree.
+A test compares `PAGES` with what is in the tree.
 """
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -29,18 +31,6 @@ TWINS = {
     "protocol": ("kdissect.protocol.apis.APIS", "the-protocol"),
     "compare": ("kdissect.compare", "two-captures-compared"),
 }
-
-
-def pages() -> dict[str, str]:
-    """File name → content of every printed page."""
-    return {
-        "tables.md": tables_page(),
-        "command-line.md": command_line_page(),
-        "protocol.md": protocol_page(),
-        "analysis.md": analysis_page(),
-        "summary.md": summary_page(),
-        "tutorial.md": tutorial_page(),
-    }
 
 
 def analysis_page() -> str:
@@ -140,9 +130,21 @@ def help_block(command: click.Command, name: str) -> list[str]:
     return ["```", *command.get_help(context).splitlines(), "```"]
 
 
+# File name → what makes the content of the page.
+PAGES: Final[dict[str, Callable[[], str]]] = {
+    "tables.md": tables_page,
+    "command-line.md": command_line_page,
+    "protocol.md": protocol_page,
+    "analysis.md": analysis_page,
+    "summary.md": summary_page,
+    "tutorial.md": tutorial_page,
+}
+
+
 def main() -> None:
-    for name, text in pages().items():
+    for name, page in PAGES.items():
         path = DOCS / name
+        text = page()
         partial = path.with_suffix(".partial")
         partial.write_text(text, encoding="utf-8")
         partial.replace(path)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 WINDOWS: Final = 20  # of the shorter side
 LONGEST: Final = 50  # times the shorter side: windows are of one width, and that makes 1 000
+SAME_TIME: Final = 0.8  # sides that have so much of their time in common are of the same
 DEFAULT_OF: Final = ("latency", "work")
 
 CHANGED: Final = ("slower", "faster", "new", "gone", "more", "less")
@@ -108,7 +109,11 @@ def changes(
 
 
 def spans_of(times: Sequence[tuple[int, int]], window: int | None) -> tuple[Span, Span]:
-    """Both sides in windows of one width."""
+    """Both sides in windows of one width; those of the same time are of one span."""
+    first, last = min(times[0][0], times[1][0]), max(times[0][1], times[1][1])
+    in_common = min(times[0][1], times[1][1]) - max(times[0][0], times[1][0])
+    if in_common >= SAME_TIME * (last - first):
+        times = [(first, last)] * 2
     lengths = [max(1, last - first) for first, last in times]
     if max(lengths) > LONGEST * min(lengths):
         longer, shorter = (length / SECOND_NS for length in (max(lengths), min(lengths)))
@@ -136,12 +141,12 @@ def told(parts: "list[Part]", settings: Settings) -> list[dict[str, Any]]:
     """The rows of all parts with their verdicts; what is corrected for is all that was tested."""
     import numpy as np
 
-    from kdissect.analysis.significance import Windows, false_discovery, p_values
+    from kdissect.analysis.significance import false_discovery, p_values
 
     is_tested = np.concatenate([part.is_enough for part in parts])
     x, n = (np.vstack([part.counts[place] for part in parts])[is_tested] for place in (0, 1))
     p, q = np.full(len(is_tested), np.nan), np.full(len(is_tested), np.nan)
-    p[is_tested] = p_values(Windows(x, n, parts[0].counts.before))
+    p[is_tested] = p_values(parts[0].counts._replace(x=x, n=n))
     q[is_tested] = false_discovery(p[is_tested])
     rows, at = [], 0
     for part in parts:

@@ -72,6 +72,15 @@ class Sides(NamedTuple):
         """Of both sides."""
         return self.spans[0].windows + self.spans[1].windows
 
+    @property
+    def are_paired(self) -> bool:
+        """Both sides are of the same time."""
+        return self.spans[0] == self.spans[1]
+
+    def counts(self, x: Array, n: Array) -> Windows:
+        """Rows over the windows of both."""
+        return Windows(x, n, self.spans[0].windows, self.are_paired)
+
     def ask(self, question: "Callable[[Any, ir.Table], ir.Table]") -> "list[pa.Table]":
         """The rows of both, of an expression over the exchanges with their windows."""
         tables = []
@@ -187,7 +196,7 @@ def shares(
     """Rows of shares; only those of groups that both sides have."""
     windows = sides.spans[0].windows
     are_both = (n[:, :windows].sum(1) > 0) & (n[:, windows:].sum(1) > 0)
-    counts = Windows(x[are_both], n[are_both], windows)
+    counts = sides.counts(x[are_both], n[are_both])
     kept = [key for key, is_kept in zip(keys, are_both, strict=True) if is_kept]
     return Part(
         measure, "share", [key[:-1] for key in kept], [key[-1] for key in kept], counts,
@@ -237,7 +246,7 @@ def rates(sides: Sides, what: str, unit: str, groups: list[Key], x: Array) -> Pa
     seconds = [*sides.spans[0].seconds(), *sides.spans[1].seconds()]
     is_some = x.sum(1) > 0
     x = x[is_some]
-    counts = Windows(x, np.tile(np.array(seconds), (len(x), 1)), sides.spans[0].windows)
+    counts = sides.counts(x, np.tile(np.array(seconds), (len(x), 1)))
     values, bounds = [], []
     for side in (0, 1):
         own, width = counts.side(side)

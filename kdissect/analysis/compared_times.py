@@ -87,7 +87,7 @@ def times_of(sides: Sides, measure: str, exact: "list[pa.Table]") -> Iterator[Pa
     names = [group for group, is_both in zip(groups, are_both, strict=True) if is_both]
     for what, share in windowed.QUANTILES.items():
         x = slower(bins, bins.bin[bins.places(np.full(len(groups), share))], n.shape)
-        counts = Windows(x[are_both], n[are_both], split)
+        counts = sides.counts(x[are_both], n[are_both])
         values = [
             values_of(table, f"{measure}_{what}", own, len(groups))[are_both]
             for table, own in zip(exact, sides.numbered(exact, groups), strict=True)

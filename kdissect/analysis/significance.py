@@ -24,11 +24,19 @@ TIE: Final = 1 - 1e-9  # sums in another order differ in their last bits
 
 
 class Windows(NamedTuple):
-    """Rows of numerators `x` and denominators `n`, the first `before` windows of one side."""
+    """Rows of numerators `x` and denominators `n`, the first `before` windows of one side.
+
+    `is_paired`: both sides have as many, and the same place is the same time.
+    """
 
     x: Array
     n: Array
     before: int
+    is_paired: bool = False
+
+    def chosen(self, rows: slice | Flags) -> "Windows":
+        """Some of the rows."""
+        return self._replace(x=self.x[rows], n=self.n[rows])
 
     def side(self, number: int) -> tuple[Array, Array]:
         """Numerators and denominators of before (0) or after (1)."""
@@ -39,14 +47,13 @@ class Windows(NamedTuple):
 def p_values(windows: Windows) -> Array:
     """How often chance alone makes as large a difference, a number for each row.
 
-    Windows change sides at random; the difference of the two ratios is divided by its standard
-    error, which their spread over the windows gives, widened where neighbours are alike. Drawing
-    ends for a row when `ENOUGH` draws were as extreme as what was seen.
+    Windows change sides at random, those of the same time with each other; the difference of the
+    two ratios is divided by its standard error, which their spread over the windows gives, widened
+    where neighbours are alike. Drawing ends for a row when `ENOUGH` draws were as extreme as what
+    was seen.
     """
-    parts = [
-        drawn_p(Windows(windows.x[at : at + AT_ONCE], windows.n[at : at + AT_ONCE], windows.before))
-        for at in range(0, len(windows.x), AT_ONCE)
-    ]
+    starts = range(0, len(windows.x), AT_ONCE)
+    parts = [drawn_p(windows.chosen(slice(start, start + AT_ONCE))) for start in starts]
     return np.concatenate([np.zeros(0), *parts])
 
 
@@ -55,7 +62,7 @@ def drawn_p(windows: Windows) -> Array:
     generator = np.random.default_rng(SEED)
     count = windows.x.shape[1]
     is_after = (np.arange(count) >= windows.before).astype(np.float64)
-    powers = power_sums(windows.x, windows.n)
+    powers = power_sums(windows)
     seen = statistics(is_after[None, :], powers)[0] / np.sqrt(inflation(windows))
     extreme = np.zeros(len(seen))
     drawn = np.zeros(len(seen))
@@ -63,8 +70,7 @@ def drawn_p(windows: Windows) -> Array:
     for _ in range(MOST_ROUNDS):
         if not len(left):
             break
-        moved = generator.permuted(np.tile(is_after, (ROUND, 1)), axis=1)
-        found = statistics(moved, powers[:, left])
+        found = statistics(draws(generator, is_after, windows.is_paired), powers[:, left])
         extreme[left] += (found >= seen[left] * TIE).sum(0)
         drawn[left] += ROUND
         left = left[extreme[left] < ENOUGH]
@@ -72,9 +78,25 @@ def drawn_p(windows: Windows) -> Array:
     return found_p
 
 
-def power_sums(x: Array, n: Array) -> Array:
-    """What the statistic needs of each window: five values, so sides are sums of them."""
-    return np.stack([x, n, x * x, x * n, n * n])
+def draws(generator: np.random.Generator, is_after: Array, is_paired: bool) -> Array:
+    """Which windows are after, in so many draws as make a round."""
+    if not is_paired:
+        return generator.permuted(np.tile(is_after, (ROUND, 1)), axis=1)
+    are_swapped = generator.integers(0, 2, (ROUND, len(is_after) // 2)).astype(np.float64)
+    return np.hstack([are_swapped, 1 - are_swapped])
+
+
+def power_sums(windows: Windows) -> Array:
+    """What the statistic needs of each window: five values, so sides are sums of them.
+
+    With pairs three more: products with the other of the pair.
+    """
+    x, n = windows.x, windows.n
+    own = [x, n, x * x, x * n, n * n]
+    if windows.is_paired:
+        other_x, other_n = (np.roll(values, windows.before, axis=1) for values in (x, n))
+        own += [x * other_x, x * other_n, n * other_n]
+    return np.stack(own)
 
 
 def statistics(is_after: Array, powers: Array) -> Array:
@@ -82,13 +104,24 @@ def statistics(is_after: Array, powers: Array) -> Array:
     after = is_after @ powers.transpose(0, 2, 1)
     before = powers.sum(2)[:, None, :] - after
     counts = is_after.sum(1)[0]
-    ratio_after, variance_after = ratio_and_variance(after, counts)
-    ratio_before, variance_before = ratio_and_variance(before, is_after.shape[1] - counts)
+    ratio_after, variance_after = ratio_and_variance(after[:5], counts)
+    ratio_before, variance_before = ratio_and_variance(before[:5], is_after.shape[1] - counts)
     difference = np.abs(ratio_after - ratio_before)
-    error = np.sqrt(variance_after + variance_before)
+    variance = variance_after + variance_before
+    if len(powers) > 5:
+        both, after_x, both_n = after[5:]
+        shared = both - ratio_before * after_x - ratio_after * before[6]
+        shared += ratio_after * ratio_before * both_n
+        scale = counts / max(1.0, counts - 1)
+        product = np.maximum(after[1] * before[1], 1e-300)
+        left = variance - 2 * shared * scale / product
+        variance = np.where(left > 1e-9 * variance, left, 0.0)
     # Both sides without any spread: no error at all, so either alike or as far apart as can be.
     found: Array = np.divide(
-        difference, error, out=np.where(difference > 1e-12, np.inf, 0.0), where=error > 0
+        difference,
+        np.sqrt(variance),
+        out=np.where(difference > 1e-12, np.inf, 0.0),
+        where=variance > 0,
     )
     return found
 
@@ -124,9 +157,12 @@ def inflation(windows: Windows) -> Array:
     r is the correlation of windows next to each other, without the 1 / count that it is too low by
     in short series; what looks like repulsion is left out, so the factor is 1 at least.
     """
+    rests = [residuals(*windows.side(side)) for side in (0, 1)]
+    if windows.is_paired:
+        totals = [np.maximum(windows.side(side)[1].sum(1), 1e-300)[:, None] for side in (0, 1)]
+        rests = [rests[1] / totals[1] - rests[0] / totals[0]]
     products, squares = np.zeros(len(windows.x)), np.zeros(len(windows.x))
-    for side in (0, 1):
-        rest = residuals(*windows.side(side))
+    for rest in rests:
         own = (rest * rest).sum(1)
         products += (rest[:, 1:] * rest[:, :-1]).sum(1) + own / max(1, rest.shape[1])
         squares += own

@@ -10,14 +10,16 @@ Decryption Secrets only when asked for.
 """
 
 import struct
-from collections.abc import Sequence
-from typing import IO, Final, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import IO, Final, Protocol
 
 from kdissect.capture.blocks import (
     BLOCK_FRAME_SIZE,
     DECRYPTION_SECRETS,
     ENHANCED_PACKET,
     INTERFACE_DESCRIPTION,
+    MAXIMUM_INTERFACES,
     OBSOLETE_PACKET,
     ORDER_LITTLE,
     SECTION_HEADER,
@@ -52,18 +54,17 @@ UNKNOWN_SECTION_LENGTH: Final = -1
 
 
 class Copier(Protocol):
-    """Takes chosen packets of a capture that was opened with `keeps_blocks`, in its order."""
+    """Takes chosen packets of a capture that was opened with `keeps_blocks`, in its order.
+
+    `pass_over` is told now and then which packets were the last ones, chosen or not: numbers by
+    file.
+    """
 
     def write(self, packet: Packet, comment: str) -> None: ...
 
+    def pass_over(self, numbers: Mapping[int, int]) -> None: ...
+
     def finish(self) -> None: ...
-
-
-class Described(NamedTuple):
-    """An interface of a file that is read as it was written, and the number that gave it."""
-
-    content: bytes
-    number: int
 
 
 class _Origin:
@@ -71,7 +72,9 @@ class _Origin:
 
     def __init__(self) -> None:
         self.order = LITTLE
-        self.interfaces: list[Described] = []
+        # Of its interfaces: the numbers that they were written with, the content of the first one.
+        self.interfaces: list[int] = []
+        self.first = b""
         self.blocks: list[Block] = []
         # Number of the packet of the last Simple Packet Block.
         self.simple = -1
@@ -87,7 +90,7 @@ class PcapngCopier:
         self._capture = capture
         self._with_secrets = with_secrets
         self._origins = [_Origin() for _ in capture.names]
-        # Content and place in the section → number.
+        # Digest of the content and place in the section → number.
         self._numbers: dict[tuple[bytes, int], int] = {}
         self._secrets: set[bytes] = set()
         version = struct.pack("<HHq", 1, 0, UNKNOWN_SECTION_LENGTH)
@@ -105,9 +108,14 @@ class PcapngCopier:
             self._packet(packet, number, packet.time_ns // layout.fraction_ns, added)
         elif origin.simple == packet.number:
             # Without a time of its own; the interface's clock may be too coarse for that it got.
-            self._packet(packet, self._in_ns(origin.interfaces[0]), packet.time_ns, added)
+            self._packet(packet, self._in_ns(origin.first), packet.time_ns, added)
         else:
             self._enhanced(packet, origin, added)
+
+    def pass_over(self, numbers: Mapping[int, int]) -> None:
+        """Take what the files said up to these packets, so that it does not pile up."""
+        for index, number in numbers.items():
+            self._follow(index, self._origins[index], number + 1)
 
     def finish(self) -> None:
         """The capture is over: what it said behind the last packet may matter, too."""
@@ -130,20 +138,14 @@ class PcapngCopier:
             origin.order = block.order
             origin.interfaces = []
         elif block.kind == INTERFACE_DESCRIPTION:
-            origin.interfaces.append(self._describe(block, len(origin.interfaces)))
+            place = len(origin.interfaces)
+            content = described(block)
+            origin.first = content if place == 0 else origin.first
+            origin.interfaces.append(self._interface(content, place))
         elif block.kind == SIMPLE_PACKET:
             origin.simple = block.number + 1
         elif block.kind == DECRYPTION_SECRETS and self._with_secrets:
             self._write_secrets(block)
-
-    def _describe(self, block: Block, place: int) -> Described:
-        """The interface, written unless another file or section had it in the same place."""
-        link_type, reserved, snap_length = struct.unpack_from(block.order + "HHI", block.content)
-        options = read_options(block.content, 8, block.order)
-        written = struct.pack("<HHI", link_type, reserved, snap_length) + packed_options(
-            [in_little_endian(option, block.order, INTERFACE_NUMBERS) for option in options]
-        )
-        return Described(written, self._interface(written, place))
 
     def _of_pcap(self, layout: PcapLayout) -> int:
         """The one interface of a pcap file."""
@@ -151,16 +153,20 @@ class PcapngCopier:
         content = struct.pack("<HHI", layout.link_type & 0xFFFF, 0, layout.snap_length)
         return self._interface(content + packed_options([clock]), 0)
 
-    def _in_ns(self, described: Described) -> int:
+    def _in_ns(self, content: bytes) -> int:
         """The same interface with a clock of ns."""
-        options = read_options(described.content, 8, LITTLE)
+        options = read_options(content, 8, LITTLE)
         others = [one for one in options if one.code not in (IF_TSRESOL, IF_TSOFFSET)]
-        return self._interface(described.content[:8] + packed_options([*others, IN_NS]), 0)
+        return self._interface(content[:8] + packed_options([*others, IN_NS]), 0)
 
     def _interface(self, content: bytes, place: int) -> int:
-        number = self._numbers.get((content, place))
+        """Its number; it is written unless another file or section had it in the same place."""
+        key = sha256(content).digest(), place
+        number = self._numbers.get(key)
         if number is None:
-            number = self._numbers[content, place] = len(self._numbers)
+            number = self._numbers[key] = len(self._numbers)
+            if number == MAXIMUM_INTERFACES:
+                raise OutputError(f"a slice has at most {MAXIMUM_INTERFACES} different interfaces")
             self._block(INTERFACE_DESCRIPTION, content)
         return number
 
@@ -178,7 +184,7 @@ class PcapngCopier:
             for option in read_options(behind, 0, order)
             if kind == ENHANCED_PACKET or option.code in OBSOLETE_OPTIONS
         ]
-        number = origin.interfaces[interface].number
+        number = origin.interfaces[interface]
         self._packet(packet, number, high << 32 | low, options + added)
 
     def _packet(
@@ -231,8 +237,20 @@ class PcapCopier:
         self._file.write(struct.pack("<4I", seconds, fraction, size, packet.original_length))
         self._file.write(packet.data[packet.start : packet.end])
 
+    def pass_over(self, numbers: Mapping[int, int]) -> None:
+        """The link type is all that packets depend on, and they have it."""
+
     def finish(self) -> None:
         """There is nothing behind the packets."""
+
+
+def described(block: Block) -> bytes:
+    """The content of an Interface Description Block in little-endian."""
+    link_type, reserved, snap_length = struct.unpack_from(block.order + "HHI", block.content)
+    options = read_options(block.content, 8, block.order)
+    return struct.pack("<HHI", link_type, reserved, snap_length) + packed_options(
+        [in_little_endian(option, block.order, INTERFACE_NUMBERS) for option in options]
+    )
 
 
 def in_little_endian(option: Option, order: str, numbers: dict[int, str]) -> Option:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kdissect.answers import Answer
+
+
+HAVING: Final = click.option(
+    "--having",
+    metavar="SQL",
+    help="Only rows of the answer for which this SQL condition over its columns is true.",
+)
 
 
 def duration(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
@@ -53,6 +60,7 @@ def command_of(name: str) -> click.Command:
     def ask(
         files: tuple[str, ...],
         where: str | None,
+        having: str | None,
         format_: str | None,
         path: Path | None,
         force: bool,
@@ -72,6 +80,7 @@ def command_of(name: str) -> click.Command:
                 name,
                 list(files),
                 where=where,
+                having=having,
                 jobs=jobs,
                 reading={**settings, "progress": shown.report},
                 **asked,
@@ -87,7 +96,7 @@ def command_of(name: str) -> click.Command:
         if table.num_rows:
             return FOUND
         if answer.balance is not None:
-            explain_empty(f"nothing for {name}", asdict(answer.balance), where)
+            explain_empty(f"nothing for {name}", asdict(answer.balance), where or having)
         return NOTHING_FOUND
 
     decorated: Callable[..., Any] = ask
@@ -96,7 +105,7 @@ def command_of(name: str) -> click.Command:
     decorated = shared.output(shared.FORMATS, "[default: table on a terminal, jsonl in a pipe]")(
         decorated
     )
-    decorated = shared.selecting(decorated)
+    decorated = HAVING(shared.selecting(decorated))
     decorated = shared.columns(decorated)
     for option in reversed((*question.options, *[turn.option for turn in question.turns])):
         decorated = click_option(option)(decorated)

@@ -14,6 +14,7 @@ from typing import Final
 from kdissect.analysis.brokers import FOLLOWER
 from kdissect.analysis.counters import ApiRow
 from kdissect.analysis.failovers import OF_LEADERSHIP
+from kdissect.rules.of_time import OWN, SOME
 from kdissect.rules.printed import DIRECTORY
 from kdissect.rules.seen import MS, SECOND_NS, Seen
 
@@ -55,11 +56,15 @@ def has_slow_acks(seen: Seen) -> bool:
 
 
 def has_slow_work(seen: Seen) -> bool:
-    return any((row.work.p99_ns or 0) >= SLOW_NS for row in seen.summary.apis)
+    return any(
+        (row.work.p99_ns or 0) >= SLOW_NS and row.exchanges >= SOME
+        for row in seen.summary.apis
+        if row.api in OWN
+    )
 
 
 def has_long_work(seen: Seen) -> bool:
-    return any((row.work.max_ns or 0) >= LONG_NS for row in seen.summary.apis)
+    return any((row.work.max_ns or 0) >= LONG_NS for row in _of(seen, *OWN))
 
 
 def may_repeat(seen: Seen) -> bool:

@@ -1,7 +1,6 @@
 """All rules together: causes before symptoms, the worst first."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 from kdissect.analysis.failovers import OF_LEADERSHIP
@@ -66,7 +65,7 @@ def judge(seen: Seen) -> list[Finding]:
     found = [finding for rule in RULES for finding in rule(seen)]
     found = [finding for finding in found if not is_explained(finding, found)]
     if all(finding.severity == NOTICE for finding in found):
-        found = [healthy(seen, finding) for finding in found]
+        found += healthy(seen)
     return sorted((one for one in found if not is_symptom(one, found)), key=weight)
 
 
@@ -121,15 +120,23 @@ def refused(found: Sequence[Finding]) -> bool:
     return any(one.numbers.get("unanswered") for one in found if one.id == "client-breaks-on-4.0")
 
 
-def healthy(seen: Seen, finding: Finding) -> Finding:
-    """The sentence about latencies, which says that nothing else is to be said."""
-    if finding.id != "latencies":
-        return finding
-    totals = seen.summary.totals
+def healthy(seen: Seen) -> Iterator[Finding]:
+    """That nothing is wrong, and what is usual here."""
+    totals, rows = seen.summary.totals, of_time.usual_apis(seen)
+    if not rows:
+        return
     text = f"Nothing is wrong in {count(totals.exchanges)} exchanges, "
     text += f"{count(totals.with_errors)} of them" if totals.with_errors else "none of them"
     text += " with errors" + (" of the protocol or of administration" if totals.with_errors else "")
-    return replace(finding, id="healthy", text=f"{text}: {finding.text}")
+    yield Finding(
+        "healthy",
+        NOTICE,
+        f"{text}: {of_time.usual_text(rows)}",
+        {f"{row.api.lower()}_p99_ns": row.latency.p99_ns for row in rows},
+        {"apis": [row.api for row in rows]},
+        totals.first_time_ns,
+        totals.last_time_ns,
+    )
 
 
 def few(found: list[Finding]) -> list[Finding]:

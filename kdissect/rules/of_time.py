@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kdissect.analysis.brokers import PEER
+from kdissect.analysis.counters import ApiRow
 from kdissect.human import count, counted, duration, share
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.seen import (
@@ -230,7 +231,7 @@ def quotas(seen: Seen) -> Iterator[Finding]:
 def polls(seen: Seen) -> Iterator[Finding]:
     """Fetches that are slow because they were asked to wait."""
     row = seen.apis.get("Fetch")
-    if row is None or (row.latency.p99_ns or 0) < POLLED_NS or row.waited < POLLED:
+    if row is None or not is_polled(row):
         return
     yield Finding(
         "fetch-mostly-long-poll",
@@ -247,24 +248,40 @@ def polls(seen: Seen) -> Iterator[Finding]:
 
 def latencies(seen: Seen) -> Iterator[Finding]:
     """What is usual, of what was written and read."""
-    rows = [row for row in seen.summary.apis if row.latency.p99_ns is not None]
-    chosen = [row for row in rows if row.api in TOLD] or rows[:1]
-    if chosen:
-        told = [
-            f"{row.api} {duration(row.latency.p99_ns)}"
-            + (f" ({share(row.waited, 1)} waited, work {duration(row.work.p99_ns)})"
-               if row.waited >= HALF else "")
-            for row in chosen
-        ]  # fmt: skip
+    chosen = usual_apis(seen)
+    # Long polls have a sentence of their own.
+    if told := [row for row in chosen if not (row.api == "Fetch" and is_polled(row))]:
         yield Finding(
             "latencies",
             NOTICE,
-            f"p99 of {listed(told, 'API')}",
+            usual_text(told),
             {f"{row.api.lower()}_p99_ns": row.latency.p99_ns for row in chosen},
             {"apis": [row.api for row in chosen]},
             seen.summary.totals.first_time_ns,
             seen.summary.totals.last_time_ns,
         )
+
+
+def usual_apis(seen: Seen) -> list[ApiRow]:
+    """Those that write and read, else the one with most exchanges."""
+    rows = [row for row in seen.summary.apis if row.latency.p99_ns is not None]
+    return [row for row in rows if row.api in TOLD] or rows[:1]
+
+
+def usual_text(rows: list[ApiRow]) -> str:
+    """Their p99, and what of it was asked for."""
+    told = [
+        f"{row.api} {duration(row.latency.p99_ns)}"
+        + (f" ({share(row.waited, 1)} waited, work {duration(row.work.p99_ns)})"
+           if row.waited >= HALF else "")
+        for row in rows
+    ]  # fmt: skip
+    return f"p99 of {listed(told, 'API')}"
+
+
+def is_polled(row: ApiRow) -> bool:
+    """Whether its latency is what consumers asked for."""
+    return (row.latency.p99_ns or 0) >= POLLED_NS and row.waited >= POLLED
 
 
 RULES: Final = (stalls, followers, slow_brokers, network, quotas, polls, latencies)

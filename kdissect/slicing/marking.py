@@ -2,12 +2,11 @@
 
 In: packets in order. Beside those of a connection within its ranges, these belong to one: all IP
 fragments of such a packet; segments before a range that carry bytes of behind its first segment,
-and segments behind it that carry bytes of before its last one. How far back those that came too
-early are found is bounded (LOOK_BACK).
+and segments behind it that carry bytes of before its last one. Those that came too early are looked
+for behind a hole only, so few wait, and not more than LOOK_BACK of a direction.
 """
 
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
 from itertools import islice
@@ -51,40 +50,59 @@ class Marks:
 class _Direction:
     """Sequence numbers of one direction, to find what came too early or too late for a range."""
 
+    __slots__ = ("_next", "_early", "_low", "_high", "_is_inside")
+
     def __init__(self) -> None:
-        # The last segments that are in no range: the sequence number behind each, its ordinal.
-        self._outside: deque[tuple[int, int]] = deque(maxlen=LOOK_BACK)
-        # From where to where the segments of the last range go, while that is known.
-        self._low = self._high = 0
+        # The sequence number behind all that came in order, -1 while none did; and what came
+        # behind a hole there, in no range: start, end, ordinal.
+        self._next = -1
+        self._early: list[tuple[int, int, int]] = []
+        # From where to where the segments of the last range go, -1 while there was none.
+        self._low = self._high = -1
         self._is_inside = False
-        self._is_known = False
 
     def inside(self, segment: Segment) -> list[int]:
         """A segment of a range; gives the ordinals of those before it that bring later bytes."""
         start, end = ends_of(segment)
-        if not self._is_inside:
-            self._low = self._high = start
         is_lowest = not self._is_inside or is_before(start, self._low)
-        self._is_inside = self._is_known = True
+        if not self._is_inside:
+            self._high = start
+        if is_lowest:
+            self._low = start
         if is_before(self._high, end):
             self._high = end
+        self._is_inside = True
+        self._next = self._high
         if not is_lowest:
             return []
-        self._low = start
-        found = [ordinal for other, ordinal in self._outside if is_before(start, other)]
-        self._outside = deque(
-            [known for known in self._outside if not is_before(start, known[0])], LOOK_BACK
-        )
+        found = [ordinal for _, other, ordinal in self._early if is_before(start, other)]
+        self._early = []
         return found
 
     def outside(self, segment: Segment) -> bool:
         """Whether a segment behind a range brings bytes of it."""
-        self._is_inside = False
         start, end = ends_of(segment)
-        if self._is_known and is_before(start, self._high) and is_before(self._low, end):
+        self._is_inside = False
+        if self._low >= 0 and is_before(start, self._high) and is_before(self._low, end):
             return True
-        self._outside.append((end, segment.ordinal))
+        if self._next >= 0 and is_before(self._next, start):
+            self._early.append((start, end, segment.ordinal))
+            if len(self._early) == LOOK_BACK:
+                # Nothing fills that hole any more.
+                self._next, self._early = end, []
+        elif self._next < 0 or is_before(self._next, end):
+            self._advance(end)
         return False
+
+    def _advance(self, end: int) -> None:
+        """All is there up to `end`, and perhaps what came behind the hole that it fills."""
+        self._next = end
+        waiting, self._early = self._early, []
+        for early in waiting:
+            if is_before(self._next, early[0]):
+                self._early.append(early)
+            elif is_before(self._next, early[1]):
+                self._next = early[1]
 
 
 class _Times:

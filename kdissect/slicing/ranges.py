@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kdissect.analysis.duckdb_tables import DuckTables, quoted, selection
+from kdissect.analysis.duckdb_tables import DuckTables
 from kdissect.errors import KdissectError
 
 if TYPE_CHECKING:
@@ -69,10 +69,6 @@ def find_ranges(directories: Sequence[Path], where: str, around: Around) -> Rang
     with DuckTables(directories, NEEDED, where) as tables:
         connection = tables.connection
         try:
-            for name in NEEDED:
-                files = ", ".join(quoted(str(path / f"{name}.parquet")) for path in directories)
-                source = f"SELECT {selection(name)} FROM read_parquet([{files}])"  # noqa: S608
-                connection.execute(f"CREATE VIEW all_{name} AS {source}")
             for name, query in steps(around).items():
                 connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
             return _read(connection)

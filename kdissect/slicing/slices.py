@@ -123,6 +123,7 @@ def copy(selection: Selection, file: IO[bytes], format_: str = PCAPNG) -> None:
                 if packet.ordinal in marks:
                     where_from = names[packet.capture]
                     copier.write(packet, f"kdissect: frame {packet.number} of {where_from}")
+            copier.pass_over({packet.capture: packet.number for packet in packets})
         copier.finish()
 
 

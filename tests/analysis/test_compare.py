@@ -16,6 +16,7 @@ import kdissect
 from kdissect.analysis import windowed
 from kdissect.analysis.compare import CHANGED, Settings, spans_of, verdict
 from kdissect.analysis.declared import declared_tables
+from kdissect.analysis.windowed import Span
 from kdissect.errors import KdissectError
 from kdissect.protocol.apis import find_api
 from tests.analysis.made_tables import MS, SECOND, START, Row, connection, exchange, write_tables
@@ -25,14 +26,18 @@ SECONDS = 200
 QUICKSTART = "captures/quickstart.pcapng"
 
 
-def made(seed: int, produce: float = 1.0, failing: float = 0.0, version: int = 12) -> list[Row]:
+def made(
+    seed: int, produce: float = 1.0, failing: float = 0.0, version: int = 12, later_s: float = 0
+) -> list[Row]:
     """Produce and Fetch of one client, `produce` times as slow; some of Produce fail."""
     random = np.random.default_rng(seed)
     found = []
     for api in ("Produce", "Fetch"):
         factor = 10 * (produce if api == "Produce" else 1)
         sent, latency = latencies(random, SECONDS, memory_s=1, a_second=5)
-        for at_s, one in zip(sent + random.random(len(sent)), latency * factor, strict=True):
+        for at_s, one in zip(
+            sent + random.random(len(sent)) + later_s, latency * factor, strict=True
+        ):
             fails = api == "Produce" and random.random() < failing
             error = {"error_count": 1, "error": "NOT_ENOUGH_REPLICAS"} if fails else {}
             found.append(
@@ -48,7 +53,11 @@ def made(seed: int, produce: float = 1.0, failing: float = 0.0, version: int = 1
 def sides(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
     """Before; nothing changed; Produce twice as slow, failing, and of another version."""
     place = tmp_path_factory.mktemp("sides")
-    named = {"before": made(1), "like": made(2), "after": made(3, 2, failing=0.03, version=13)}
+    named = {
+        "before": made(1),
+        "like": made(2, later_s=3600),
+        "after": made(3, 2, failing=0.03, version=13, later_s=3600),
+    }
     told = {"client_software_name": "librdkafka", "client_software_version": "2.16.0"}
     paths = [
         write_tables(place / name, exchanges=rows, connections=[connection(**told)])
@@ -152,10 +161,7 @@ def test_a_verdict_is_one_word(row: dict[str, Any], is_fact: bool, word: str) ->
 
 
 def test_parts_of_one_source(tmp_path: Path) -> None:
-    times = ("request_start", "request_end", "response_start", "response_end")
-    later = [
-        row | {name: row[name] + SECONDS * SECOND for name in times} for row in made(3, produce=2)
-    ]
+    later = made(3, produce=2, later_s=SECONDS)
     both = write_tables(tmp_path / "both", exchanges=[*made(1), *later], connections=[connection()])
     slower = {("Produce", "latency", "p50"), ("Produce", "latency", "p90")}
     first, last = START, START + SECONDS * SECOND  # 22:13:20 and 22:16:40
@@ -175,6 +181,42 @@ def test_parts_of_one_source(tmp_path: Path) -> None:
         assert found.before.exchanges == len(made(1)) - fetched, case
         assert abs(found.before.first_ns - first) < SECOND
         assert abs(found.after.first_ns - last) < SECOND
+
+
+def test_clients_of_the_same_time_are_compared_second_by_second(tmp_path: Path) -> None:
+    """Both have the same slow spells; one of them takes a fifth longer, whatever the second."""
+    random = np.random.default_rng(6)
+    sent, latency = latencies(random, SECONDS, memory_s=10, a_second=20)
+    names = random.choice(["one", "two"], len(sent))
+    factors = np.where(names == "two", 12, 10)
+    rows = [
+        exchange(number, "Produce", one, at_s, client_id=str(name))
+        for number, (one, at_s, name) in enumerate(zip(latency * factors, sent, names, strict=True))
+    ]
+    path = write_tables(tmp_path / "both", exchanges=rows, connections=[connection()])
+    found = kdissect.compare(path, after="client_id = 'two'", of=["latency"])
+    told = by_name(found)["Produce", "latency", "p50"]
+    assert told["verdict"] == "slower"
+    assert told["q_value"] < 0.01
+    assert told["ratio"] == pytest.approx(1.2, rel=0.05)
+
+
+def test_what_two_times_differ_by_is_within_what_slow_spells_do(tmp_path: Path) -> None:
+    """The same two clients, one an hour later: a fifth is less than spells of 10 s make."""
+    random = np.random.default_rng(6)
+    sent, latency = latencies(random, SECONDS, memory_s=10, a_second=20)
+    is_two = random.choice(["one", "two"], len(sent)) == "two"
+    paths = []
+    for name, flags, factor, later_s in (("one", ~is_two, 10, 0), ("two", is_two, 12, 3600)):
+        rows = [
+            exchange(number, "Produce", one, at_s)
+            for number, (one, at_s) in enumerate(
+                zip(latency[flags] * factor, sent[flags] + later_s, strict=True)
+            )
+        ]
+        paths.append(write_tables(tmp_path / name, exchanges=rows, connections=[connection()]))
+    found = kdissect.compare(*paths, of=["latency"], unchanged=True)
+    assert by_name(found)["Produce", "latency", "p50"]["verdict"] == "unclear"
 
 
 @pytest.mark.parametrize(
@@ -217,6 +259,8 @@ def test_windows_are_of_one_width_and_begin_at_multiples_of_it() -> None:
     assert after.first == 0
     assert after.seconds()[:2] == [0.95, 1.95]
     assert sum(after.seconds()) == pytest.approx(39)
+    one, other = spans_of([(0, 100 * SECOND), (10 * SECOND, 95 * SECOND)], None)
+    assert one == other == Span(0, 100 * SECOND, 5 * SECOND)
     assert [span.windows for span in spans_of([(5, 5), (5, 5)], None)] == [1, 1]
 
 

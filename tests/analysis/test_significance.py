@@ -71,6 +71,41 @@ def test_twice_as_slow_is_found_in_spite_of_slow_spells(monkeypatch: pytest.Monk
     assert np.mean(found[0.9] <= 0.05) > 0.7
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("memory_s", [0.5, 15])
+def test_pairs_of_the_same_time_keep_the_rate_and_find_more(
+    memory_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(significance, "MOST_ROUNDS", 1)
+    for factor, share_found in ((1.0, None), (1.2, 0.97)):
+        random = np.random.default_rng(4)
+        found = []
+        for _ in range(TRIALS):
+            sent, latency = latencies(random, SECONDS // 2, memory_s)
+            is_other = random.random(len(sent)) < 0.4
+            latency = np.where(is_other, latency * factor, latency)
+            # The other client's exchanges as if they came later: the same windows once more.
+            moved = np.where(is_other, sent + SECONDS / 2, sent)
+            found.append(slower_ones(moved, latency, SECONDS, WINDOWS, 0.5))
+        paired = p_values(stacked(found)._replace(is_paired=True))
+        apart = p_values(stacked(found))
+        if share_found is None:
+            assert np.mean(paired <= 0.05) <= 0.09
+            assert np.mean(apart <= 0.05) <= 0.01  # what both share is taken for noise
+        else:
+            assert np.mean(paired <= 0.05) >= share_found
+            assert np.mean(paired <= 0.05) >= np.mean(apart <= 0.05)
+
+
+def test_pairs_that_differ_alike_in_every_window_are_no_chance() -> None:
+    spells = [[1.0, 9, 2, 8, 3, 7, 2, 9, 1, 8]]
+    slower = [[value + 1 for value in spells[0]]]
+    (apart,) = p_values(rows(spells, slower, n=100))
+    (paired,) = p_values(rows(spells, slower, n=100)._replace(is_paired=True))
+    assert apart > 0.3
+    assert paired == pytest.approx(2 / 2**10, rel=0.4)
+
+
 def rows(before: list[list[float]], after: list[list[float]], n: float = 10) -> Windows:
     x = np.hstack([np.array(before, float), np.array(after, float)])
     return Windows(x, np.full(x.shape, n), len(before[0]))

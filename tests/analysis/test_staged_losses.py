@@ -43,7 +43,7 @@ def test_a_lost_answer_is_one_copy_with_sequence_numbers_and_two_without(
         assert len(read) == len(lost_answers.produced(client)) == 11
         assert row["copies"] == max(read.values()) == (2 if "plain" in client else 1)
         assert (row["cause"], row["tries"], row["ended"]) == ("sent again", 2, "ok")
-        assert row["matched_by"] == ("looks" if "plain" in client else "sequence")
+        assert row["matched_by"] == ("checksum" if "plain" in client else "sequence")
         (record,) = (
             record
             for record in lost_answers.produced(client)

@@ -50,6 +50,7 @@ def copied(*contents: bytes, directory: Path, with_secrets: bool = False) -> byt
         for batch in capture:
             for packet in batch:
                 copier.write(packet, f"number {packet.number}")
+            copier.pass_over({packet.capture: packet.number for packet in batch})
         copier.finish()
     return file.getvalue()
 
@@ -131,6 +132,31 @@ def test_interfaces_of_several_files_and_sections_are_described_once(tmp_path: P
     names = [read_options(one.content, 8, "<")[0].value for one in blocks_of(written)[1:]]
     # The same name in another place of the section is another interface.
     assert names == [b"eth0", b"eth1", b"eth0"]
+
+
+def test_what_the_files_say_does_not_pile_up_behind_the_last_packet_written(tmp_path: Path) -> None:
+    section = make_section_header() + make_interface_block(name="eth0")
+    path = tmp_path / "a.pcapng"
+    path.write_bytes((section + make_simple_packet("<", b"a")) * 10_000)
+    file = io.BytesIO()
+    kept = []
+    with open_captures(path, chunk_size=1 << 12, keeps_blocks=True) as capture:
+        copier = PcapngCopier(file, capture, "none", "tests", False)
+        for batch in capture:
+            copier.pass_over({packet.capture: packet.number for packet in batch})
+            kept.append(len(copier._origins[0].blocks))
+    assert len(kept) > 100
+    # Those of the last packets of a chunk, which may be before the next one.
+    assert max(kept) <= 3
+
+
+def test_there_is_a_limit_on_interfaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kdissect.capture.copied_blocks.MAXIMUM_INTERFACES", 3)
+    content = b"".join(
+        make_section_header() + make_interface_block(name=f"eth{number}") for number in range(4)
+    )
+    with pytest.raises(OutputError, match="at most 3 different interfaces"):
+        copied(content + make_enhanced_packet("<", b"a", MICROS), directory=tmp_path)
 
 
 def test_secrets_are_copied_once_when_they_are_asked_for(tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def test_keys_and_values_are_shown_only_with_payload(quickstart: str) -> None:
 
 
 def test_a_page_does_not_wait_for_duckdb_when_there_is_nothing_to_ask(quickstart: str) -> None:
-    quiet = str(Path(quickstart).parent / "other" / "proxied.pcapng")
+    quiet = str(Path(quickstart).parent / "tls" / "tls13-4.3.1.pcapng")
     for words, is_asked in (
         ([quiet], False), ([quickstart], True), ([quickstart, "--findings", "none"], False),
     ):  # fmt: skip

@@ -168,6 +168,17 @@ def test_names_of_topics_that_are_known_by_id_come_along(tmp_path: Path) -> None
     assert {row["topic"] for row in topics.to_pylist() if row["record_count"]} == {"orders"}
 
 
+def test_the_condition_may_ask_other_tables(tmp_path: Path) -> None:
+    topic = "SELECT exchange_id FROM all_partitions WHERE topic = 'payments'"
+    where = f"api = 'Produce' AND exchange_id IN ({topic})"
+    made = write_slice(QUICKSTART, tmp_path / "a.pcapng", where)
+    topics = kdissect.read(
+        tmp_path / "a.pcapng", table="partitions", columns=["topic", "record_bytes"]
+    ).to_arrow()
+    assert {row["topic"] for row in topics.to_pylist() if row["record_bytes"]} == {"payments"}
+    assert made.exchanges == 3
+
+
 def test_time_before_and_after_comes_along_when_it_is_asked_for(tmp_path: Path) -> None:
     where = "latency_ns > 1e9"
     bare = write_slice(QUICKSTART, tmp_path / "a.pcapng", where)
