@@ -93,11 +93,11 @@ def steps(around: Around) -> dict[str, str]:
     """Tables that are made one after the other: name → query."""
     whole = "SELECT connection_id FROM chosen" if around.connections else DAMAGED
     return {
+        "chosen": CHOSEN,
+        "unnamed": UNNAMED,
+        "naming": NAMING,
         "spans": SPANS,
         "widened": WIDENED,
-        "chosen": CHOSEN,
-        "names": NAMES,
-        "naming": NAMING,
         "wanted": f"""
             SELECT connection_id, start_ns - {around.before_ns} AS start_ns,
                 end_ns + {around.after_ns} AS end_ns
@@ -130,12 +130,34 @@ DAMAGED: Final = """
     WHERE missing_bytes > 0 OR regexp_matches(decode_status, 'damaged|no-request')
     """
 _LIST: Final = "request_start_ns, request_end_ns, response_start_ns, response_end_ns"
-# least and greatest pass over null.
+CHOSEN: Final = "SELECT exchange_id, connection_id FROM exchanges"
+# Topics of the chosen exchanges, by id.
+UNNAMED: Final = "SELECT DISTINCT topic_id FROM partitions WHERE topic_id IS NOT NULL"
+# For each of those that no chosen exchange names, the first exchange that does.
+NAMING: Final = f"""
+    WITH named AS (
+        SELECT exchange_id, topic_id FROM all_partitions
+        SEMI JOIN unnamed USING (topic_id)
+        SEMI JOIN (SELECT exchange_id FROM all_exchanges WHERE api IN {NAMING_APIS})
+            USING (exchange_id)
+        WHERE topic IS NOT NULL
+    ), first AS (
+        SELECT min(named.exchange_id) AS exchange_id,
+            bool_or(chosen.exchange_id IS NOT NULL) AS is_known
+        FROM named LEFT JOIN chosen ON named.exchange_id = chosen.exchange_id
+        GROUP BY topic_id
+    )
+    SELECT DISTINCT exchange_id, connection_id
+    FROM all_exchanges SEMI JOIN (FROM first WHERE NOT is_known) USING (exchange_id)
+    """  # noqa: S608  # constants
+# All exchanges of their connections; least and greatest pass over null.
 SPANS: Final = f"""
     WITH own AS (
         SELECT exchange_id, connection_id, api, outcome,
             least({_LIST}) AS start_ns, greatest({_LIST}) AS end_ns
         FROM all_exchanges
+        SEMI JOIN (SELECT connection_id FROM chosen UNION SELECT connection_id FROM naming)
+            USING (connection_id)
     ), following AS (
         SELECT *, lead(start_ns) OVER (
             PARTITION BY connection_id ORDER BY start_ns, exchange_id) AS next_ns
@@ -146,20 +168,6 @@ SPANS: Final = f"""
         ELSE end_ns END AS end_ns)
     FROM following JOIN all_connections USING (connection_id)
     """  # noqa: S608  # constants
-CHOSEN: Final = "SELECT exchange_id, connection_id FROM exchanges"
-NAMES: Final = f"""
-    SELECT topic_id, exchange_id FROM all_partitions
-    SEMI JOIN (SELECT exchange_id FROM all_exchanges WHERE api IN {NAMING_APIS})
-        USING (exchange_id)
-    WHERE topic IS NOT NULL AND topic_id IS NOT NULL
-    """  # noqa: S608  # constants
-NAMING: Final = """
-    SELECT min(exchange_id) AS exchange_id FROM names
-    SEMI JOIN partitions USING (topic_id)
-    ANTI JOIN (SELECT topic_id FROM names SEMI JOIN chosen USING (exchange_id)) AS known
-        USING (topic_id)
-    GROUP BY topic_id
-    """
 # Spans up to the starts and ends of their neighbours that overlap them.
 WIDENED: Final = f"""
     SELECT exchange_id, connection_id,
