@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import duckdb
 
 NEEDED: Final = ("connections", "exchanges", "partitions")
+ASKED: Final = (*NEEDED, "all_exchanges", "all_partitions")
 START_APIS: Final = ("ApiVersions", "SaslHandshake", "SaslAuthenticate")
 # Answers that have names and ids of topics side by side.
 NAMING_APIS: Final = ("Metadata", "CreateTopics", "DescribeTopicPartitions")
@@ -66,7 +67,7 @@ def find_ranges(directories: Sequence[Path], where: str, around: Around) -> Rang
     """
     import duckdb
 
-    with DuckTables(directories, NEEDED, where) as tables:
+    with DuckTables(directories, ASKED, where) as tables:
         connection = tables.connection
         try:
             for name, query in steps(around).items():
@@ -107,7 +108,7 @@ def steps(around: Around) -> dict[str, str]:
             SEMI JOIN naming USING (exchange_id)
             """,  # noqa: S608  # numbers
         "chosen_connections": """
-            SELECT * FROM all_connections SEMI JOIN wanted USING (connection_id)
+            SELECT * FROM connections SEMI JOIN wanted USING (connection_id)
             """,
         "chosen_tls": f"SELECT * FROM chosen_connections WHERE {IS_TLS}",  # noqa: S608
         "ranges": f"""
@@ -166,7 +167,7 @@ SPANS: Final = f"""
     SELECT following.* REPLACE (
         CASE outcome WHEN 'unanswered' THEN greatest(end_ns, coalesce(next_ns, last_time_ns))
         ELSE end_ns END AS end_ns)
-    FROM following JOIN all_connections USING (connection_id)
+    FROM following JOIN connections USING (connection_id)
     """  # noqa: S608  # constants
 # Spans up to the starts and ends of their neighbours that overlap them.
 WIDENED: Final = f"""
@@ -206,7 +207,7 @@ MERGED: Final = """
     GROUP BY connection_id, island ORDER BY connection_id, island
     """
 SAME_ENDS: Final = """
-    SELECT connection_id, client_ip, client_port, broker_ip, broker_port FROM all_connections
+    SELECT connection_id, client_ip, client_port, broker_ip, broker_port FROM connections
     SEMI JOIN (
         SELECT client_ip, client_port, broker_ip, broker_port FROM chosen_connections
         UNION SELECT broker_ip, broker_port, client_ip, client_port FROM chosen_connections

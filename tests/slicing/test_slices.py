@@ -55,8 +55,9 @@ def test_the_exchanges_of_a_slice_are_those_that_were_chosen(
     assert found == chosen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(CLASSES))
-@settings(max_examples=2, derandomize=True)
+@settings(max_examples=3, derandomize=True)
 @given(seed=st.integers(0, 1 << 32), is_whole=st.booleans())
 def test_whatever_the_network_and_the_capture_did_the_exchanges_are_the_same(
     name: str, seed: int, is_whole: bool, tmp_path_factory: pytest.TempPathFactory
