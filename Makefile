@@ -15,7 +15,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py $(shell find kdissect -type f -not -path '*/__pycache__/*')
 
-.PHONY: help demo setup check test test-plain test-compiled fuzz properties recovery tshark bench bench-scaling bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs clean
+.PHONY: help demo setup check test test-plain test-compiled fuzz properties recovery tshark bench bench-scaling bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs notebooks clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -113,8 +113,12 @@ schema: $(VENV)/.developer ## import Kafka's message definitions: make schema ME
 coverage-protocol: $(VENV)/.developer ## say what proves each layout: vectors, captures, both or neither
 	$(BIN)/python -m tools.coverage_protocol
 
-docs: $(VENV)/.developer ## print the reference pages from the code
+docs: $(VENV)/.developer ## print the reference pages, and the SQL of findings, from the code
 	$(BIN)/python -m tools.print_docs
+	$(BIN)/python -m tools.print_evidence
+
+notebooks: $(VENV)/.developer ## run the notebooks and write their outputs anew; look at the plots
+	$(BIN)/python -m tools.notebooks
 
 clean: ## remove what was made
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -20,13 +20,17 @@ from kdissect.errors import (
 
 if TYPE_CHECKING:
     from kdissect.answers import Answer, analyse
+    from kdissect.comparing import Comparison, compare
     from kdissect.dissected import DissectedExchange, dissect
+    from kdissect.first_page import findings
     from kdissect.limits import Limits
     from kdissect.messages.bodies import decode, decode_request, decode_response
     from kdissect.messages.named import decode_message
     from kdissect.messages.old_bodies import decode_old
     from kdissect.messages.records import decode_records
     from kdissect.pipeline import Balance, Options, Reading, Run, read
+    from kdissect.rules.finding import Finding
+    from kdissect.slicing.slices import write_slice
     from kdissect.writing import write
 
 __version__ = "0.1.0"
@@ -36,9 +40,11 @@ __all__ = [
     "Balance",
     "CaptureError",
     "CapturePermissionError",
+    "Comparison",
     "CorruptRecords",
     "DecodeError",
     "DissectedExchange",
+    "Finding",
     "InvalidValue",
     "KdissectError",
     "Limits",
@@ -53,6 +59,7 @@ __all__ = [
     "UnknownApi",
     "UnknownCaptureFormat",
     "analyse",
+    "compare",
     "decode",
     "decode_message",
     "decode_old",
@@ -60,8 +67,10 @@ __all__ = [
     "decode_request",
     "decode_response",
     "dissect",
+    "findings",
     "read",
     "write",
+    "write_slice",
 ]
 
 # Names that need Arrow or the schemas are imported when they are used first (PEP 562), so that
@@ -70,7 +79,10 @@ _LAZY = {
     "Answer": "kdissect.answers",
     "analyse": "kdissect.answers",
     "Balance": "kdissect.pipeline",
+    "Comparison": "kdissect.comparing",
+    "compare": "kdissect.comparing",
     "DissectedExchange": "kdissect.dissected",
+    "Finding": "kdissect.rules.finding",
     "Limits": "kdissect.limits",
     "Options": "kdissect.pipeline",
     "Reading": "kdissect.pipeline",
@@ -82,8 +94,10 @@ _LAZY = {
     "decode_response": "kdissect.messages.bodies",
     "decode_old": "kdissect.messages.old_bodies",
     "dissect": "kdissect.dissected",
+    "findings": "kdissect.first_page",
     "read": "kdissect.pipeline",
     "write": "kdissect.writing",
+    "write_slice": "kdissect.slicing.slices",
 }
 
 

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.analysis.asking import ask
-from kdissect.analysis.declared import stored
+from kdissect.analysis.declared import files_of
 from kdissect.analysis.dimensions import check_names, tables_for
-from kdissect.analysis.duckdb_tables import DuckTables
+from kdissect.analysis.duckdb_tables import DuckTables, rows_having
 from kdissect.analysis.question import Question
 from kdissect.analysis.questions import QUESTIONS
 from kdissect.capture.files import Source
 from kdissect.errors import KdissectError
-from kdissect.tables.schemas import TABLES
 from kdissect.writing import write
 
 if TYPE_CHECKING:
@@ -53,6 +52,7 @@ def analyse(
     source: Source | Sequence[Source],
     *,
     where: str | None = None,
+    having: str | None = None,
     jobs: int = 0,
     reading: dict[str, Any] | None = None,
     **options: Any,
@@ -60,26 +60,44 @@ def analyse(
     """Answer a question of docs/analysis.md: ``analyse("latency", "a.pcap", by=["client"])``.
 
     `source` is a capture or several, or directories with tables that `write` made. `where` is an
-    SQL condition over the columns of `exchanges`; `reading` are keywords of `Options`, `options`
-    those of the question. Raises KdissectError for what the question does not know.
+    SQL condition over the columns of `exchanges`, which leaves out others before the question is
+    asked, `having` one over the columns of the answer; `reading` are keywords of `Options`,
+    `options` those of the question. Raises KdissectError for what the question does not know.
     """
-    question = QUESTIONS.get(name)
-    if question is None:
-        raise KdissectError(f"no question {name!r}; there are {', '.join(QUESTIONS)}")
+    question, options = turned(name, options)
     known = {option.name: option for option in question.options}
     if unknown := options.keys() - known.keys():
-        raise KdissectError(f"{name} has no option {min(unknown)!r}; it has {', '.join(known)}")
+        there = ", ".join(known)
+        raise KdissectError(f"{question.name} has no option {min(unknown)!r}; it has {there}")
     by = options.get("by", ())
     check_names(by, known["by"].choices if by else ())
     asked = {*question.tables, *tables_for(by)}
-    made = {stored(name) for name in asked}
-    needed = tuple(name for name in TABLES if name in made)
     with (
-        directories_of(source, needed, jobs, reading or {}) as (paths, balance),
+        directories_of(source, files_of(asked), jobs, reading or {}) as (paths, balance),
         DuckTables(paths, asked, where) as tables,
     ):
         found = ask(question, tables, options)
+    if having is not None:
+        found = rows_having(found, having)
     return Answer(question, found, balance)
+
+
+def turned(name: str, options: dict[str, Any]) -> tuple[Question, dict[str, Any]]:
+    """The question, or that which one of the options turns it into; raises KdissectError."""
+    question = QUESTIONS.get(name)
+    if question is None:
+        raise KdissectError(f"no question {name!r}; there are {', '.join(QUESTIONS)}")
+    for turn in question.turns:
+        if turn.option.name in options:
+            others = {key: value for key, value in options.items() if key != turn.option.name}
+            instead = QUESTIONS[turn.question]
+            if lost := others.keys() - {option.name for option in instead.options}:
+                raise KdissectError(
+                    f"{name}: {turn.option.name!r} gives single exchanges, "
+                    f"{min(lost)!r} groups them: say either"
+                )
+            return instead, {**others, turn.becomes: options[turn.option.name]}
+    return question, options
 
 
 @contextmanager

@@ -117,7 +117,8 @@ def dissect(
 class Dissection:
     """What `dissect` iterates over; knows afterwards what became of the bytes.
 
-    Without `waits` no exchange waits for the name of a topic.
+    Without `waits` no exchange waits for the name of a topic. With `keeps_records` partitions have
+    the bytes that their batches are in.
     """
 
     def __init__(
@@ -125,12 +126,17 @@ class Dissection:
         source: Source | Sequence[Source],
         where: str | None = None,
         waits: bool = True,
+        keeps_records: bool = False,
         **options: Any,
     ) -> None:
         self._where = where
         self._options = Options(**options, tables=())
         self._dissector = make_dissector(
-            self._options, collects=True, keeps_frames=True, waits=waits
+            self._options,
+            collects=True,
+            keeps_frames=True,
+            waits=waits,
+            keeps_records=keeps_records,
         )
         self._capture = open_captures(source)
         names = self._dissector.exchanges.names

@@ -223,9 +223,13 @@ class PausedCollector:
 
 
 def make_dissector(
-    options: Options, collects: bool, keeps_frames: bool, waits: bool = True
+    options: Options,
+    collects: bool,
+    keeps_frames: bool,
+    waits: bool = True,
+    keeps_records: bool = False,
 ) -> Dissector:
-    """All stages, set up for a run."""
+    """All stages, set up for a run; `keeps_records`: batches come with the bytes they are in."""
     tables = frozenset(options.tables)
     exchanges = Exchanges(
         ports=frozenset(DEFAULT_PORTS) | frozenset(options.ports),
@@ -233,7 +237,8 @@ def make_dissector(
         keeps_frames=keeps_frames or "bodies" in tables,
         keeps_group_frames="members" in tables,
         keeps_batches=collects or bool(tables & {"batches", "records"}),
-        keeps_records=not collects and (options.verify_crc or "records" in tables),
+        keeps_records=keeps_records
+        or (not collects and (options.verify_crc or "records" in tables)),
         dialect=dialect_of(options.protocol),
         rules=parse_decode_as(options.decode_as) if options.decode_as else None,
         pending_limit=options.limits.pending_requests,

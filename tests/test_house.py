@@ -10,7 +10,7 @@ import pytest
 
 import kdissect
 from kdissect.cli.program import ANALYSES, COMMANDS
-from tools.print_docs import TWINS, pages
+from tools.print_docs import PAGES, TWINS
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = Path(kdissect.__path__[0])
@@ -18,7 +18,7 @@ TARGETS = (
     "demo", "setup", "check", "test", "test-plain", "test-compiled", "fuzz", "properties",
     "recovery", "tshark", "bench", "bench-scaling", "bench-check", "bench-accept",
     "bench-recovery", "golden", "captures", "schema",
-    "coverage-protocol", "docs", "clean",
+    "coverage-protocol", "docs", "notebooks", "clean",
 )  # fmt: skip
 RELATIVE_LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]+)?\)")
 
@@ -40,9 +40,9 @@ def test_the_modules_with_machine_integers_are_the_compiled_ones() -> None:
     assert with_i64 == compiled_modules()
 
 
-@pytest.mark.parametrize("name", pages())
+@pytest.mark.parametrize("name", PAGES)
 def test_a_printed_page_is_what_the_code_prints(name: str) -> None:
-    assert (ROOT / "docs" / name).read_text() == pages()[name], "run make docs"
+    assert (ROOT / "docs" / name).read_text() == PAGES[name](), "run make docs"
 
 
 def test_every_command_has_a_twin_in_the_library_page() -> None:

@@ -1,44 +1,42 @@
 """Prints the reference pages of docs/ from the code: ``python -m tools.print_docs``.
 
-A test compares `pages` with what is in the tree.
+A test compares `PAGES` with what is in the tree.
 """
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import click
 
+from kdissect.analysis import compare
 from kdissect.analysis.question import Question
 from kdissect.analysis.questions import QUESTIONS
 from kdissect.cli.program import ANALYSES, COMMANDS, program
+from kdissect.rules.kinds import KINDS
 from kdissect.tables.schemas import TABLES, Table
 from tools.protocol_page import protocol_page
+from tools.tutorial_page import tutorial_page
 
 DOCS = Path(__file__).parent.parent / "docs"
 HELP_WIDTH = 90
 # Command → the function of the library that does the same, an anchor in docs/library.md.
 TWINS = {
-    "summary": ("kdissect.analysis.summary.summarise", "a-summary"),
+    "summary": ("kdissect.findings", "findings-and-a-summary"),
     "dissect": ("kdissect.write", "parquet-files"),
     "show": ("kdissect.dissect", "exchanges-one-by-one"),
     "table": ("kdissect.read", "one-table"),
+    "spans": ("kdissect.spans.exporting.write_spans", "spans"),
+    "slice": ("kdissect.write_slice", "a-slice"),
     "protocol": ("kdissect.protocol.apis.APIS", "the-protocol"),
+    "compare": ("kdissect.compare", "two-captures-compared"),
 }
-
-
-def pages() -> dict[str, str]:
-    """File name → content of every printed page."""
-    return {
-        "tables.md": tables_page(),
-        "command-line.md": command_line_page(),
-        "protocol.md": protocol_page(),
-        "analysis.md": analysis_page(),
-    }
 
 
 def analysis_page() -> str:
     """The page as it is, with the columns and options of each question printed into it."""
     text = (DOCS / "analysis.md").read_text(encoding="utf-8")
-    for question in QUESTIONS.values():
+    for question in (*QUESTIONS.values(), compare.QUESTION):
         start, stop = f"<!-- {question.name}: start -->", f"<!-- {question.name}: stop -->"
         before, _, rest = text.partition(start)
         _, _, after = rest.partition(stop)
@@ -46,13 +44,27 @@ def analysis_page() -> str:
     return text
 
 
+def summary_page() -> str:
+    """The page as it is, with the ids of findings printed into it, the worst first."""
+    before, after = "<!-- findings: start -->", "<!-- findings: stop -->"
+    text = (DOCS / "summary.md").read_text(encoding="utf-8")
+    head, _, rest = text.partition(before)
+    lines = ["| id | said when | what to do | more |", "|---|---|---|---|"]
+    for id_, kind in KINDS.items():
+        command = f"`kdissect {kind.command}`" if kind.command else ""
+        lines.append(f"| `{id_}` | {kind.says} | {kind.next} | {command} |")
+    _, _, tail = rest.partition(after)
+    return "\n".join([head + before, "", *lines, "", after + tail])
+
+
 def question_lines(question: Question) -> list[str]:
     lines = ["| column | type | unit | meaning |", "|---|---|---|---|"]
     for column in question.columns:
         meaning = column.meaning.replace("|", "\\|")
         lines.append(f"| `{column.name}` | {column.type} | {column.unit} | {meaning} |")
-    if question.options:
-        names = [f"`--{option.name.replace('_', '-')}`" for option in question.options]
+    options = [*question.options, *[turn.option for turn in question.turns]]
+    if options:
+        names = [f"`--{option.name.replace('_', '-')}`" for option in options]
         lines += ["", f"Options: {', '.join(names)}; see `kdissect {question.name} --help`."]
     return lines
 
@@ -118,9 +130,21 @@ def help_block(command: click.Command, name: str) -> list[str]:
     return ["```", *command.get_help(context).splitlines(), "```"]
 
 
+# File name → what makes the content of the page.
+PAGES: Final[dict[str, Callable[[], str]]] = {
+    "tables.md": tables_page,
+    "command-line.md": command_line_page,
+    "protocol.md": protocol_page,
+    "analysis.md": analysis_page,
+    "summary.md": summary_page,
+    "tutorial.md": tutorial_page,
+}
+
+
 def main() -> None:
-    for name, text in pages().items():
+    for name, page in PAGES.items():
         path = DOCS / name
+        text = page()
         partial = path.with_suffix(".partial")
         partial.write_text(text, encoding="utf-8")
         partial.replace(path)

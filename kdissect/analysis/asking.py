@@ -1,6 +1,6 @@
 """A question put to an engine: the answer has the columns that are declared, of their types."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kdissect.analysis.dimensions import DIMENSIONS
@@ -24,23 +24,27 @@ class Engine(Protocol):
 
 def ask(question: Question, engine: Engine, options: Mapping[str, Any]) -> "pa.Table":
     """The rows of the answer; each column has its meaning, unit and type as metadata."""
+    answer = question.answer(engine.tables, **options)
+    return engine.rows(answer).cast(schema_of(question, answer.columns))
+
+
+def schema_of(question: Question, names: Sequence[str]) -> "pa.Schema":
+    """The columns of an answer as they are declared."""
     import pyarrow as pa
 
     from kdissect.tables.batches import ARROW_TYPES
 
     # Engines add up to wider types than they were given.
     types = ARROW_TYPES | {TEXT: pa.string(), SHARE: pa.float64(), RATE: pa.float64()}
-    answer = question.answer(engine.tables, **options)
-    columns = [column_of(question, name) for name in answer.columns]
     fields = [
         pa.field(
             column.name,
             types[column.type],
             metadata={"meaning": column.meaning, "unit": column.unit, "type": column.type},
         )
-        for column in columns
+        for column in [column_of(question, name) for name in names]
     ]
-    return engine.rows(answer).cast(pa.schema(fields))
+    return pa.schema(fields)
 
 
 def column_of(question: Question, name: str) -> "Column":

@@ -24,6 +24,8 @@ SPEAKING: Final = (
 TIMER_COMMITS: Final = 5
 TIMER_NS: Final = 200 * MS
 TIMER_SPREAD: Final = 0.25
+# Commits are of each delivery when there are as many, nine in ten, and as soon after it.
+EACH_SHARE: Final = 0.9
 RISKS: Final = (
     "skips: committed beyond what was delivered", "repeated: delivered again",
     "never commits", "would repeat: not committed", "unknown: deliveries not seen", "none",
@@ -33,7 +35,11 @@ COLUMNS: Final = (
     Column("topic", TEXT, "", "topic, or its id"),
     Column("partition", INT32, "", "partition"),
     Column("risk", TEXT, "", f"the worst that applies: {'; '.join(RISKS)}"),
-    Column("rhythm", TEXT, "", "of commits: timer (as auto-commit does), irregular, few or never"),
+    Column(
+        "rhythm", TEXT, "",
+        "of commits: each delivery (soon after it), timer (as auto-commit does), irregular, few or "
+        "never",
+    ),
     Column("commits", INT64, "", "commits that were answered without an error"),
     Column("interval_p50_ns", INT64, "ns", "median time between two commits"),
     Column("committed", INT64, "", "offset of the last commit"),
@@ -63,9 +69,11 @@ def commits(tables: Tables) -> "ir.Table":
         interval_p10_ns=rows.interval_ns.quantile(0.1),
         interval_p50_ns=rows.interval_ns.quantile(0.5),
         interval_p90_ns=rows.interval_ns.quantile(0.9),
+        deliveries=rows.start.count(),
+        after_p90_ns=rows.after_ns.quantile(0.9),
         committed=rows["to"].argmax(at, where=good),
         delivered_to=rows["to"].max(where=~rows.is_commit),
-        exposed_max=(rows.delivered_before - rows.committed_before).max(where=good),
+        exposed_max=(rows.delivered_before - rows.known_before).max(where=good),
         ahead_max=(rows["to"] - rows.delivered_before).max(where=good),
         redelivered=rows.again.sum().coalesce(0),
         failed_commits=(rows.is_commit & ~rows.is_ok).cast("int64").sum(),
@@ -112,9 +120,12 @@ def rhythm_of(rows: "ir.Table") -> "ir.StringValue":
 
     spread = (rows.interval_p90_ns - rows.interval_p10_ns) / 2
     is_even = (spread <= rows.interval_p50_ns * TIMER_SPREAD) & (rows.interval_p50_ns >= TIMER_NS)
+    is_soon = rows.after_p90_ns <= rows.interval_p50_ns * TIMER_SPREAD
+    is_each = is_soon & (rows.commits >= rows.deliveries * EACH_SHARE)
     return ibis.cases(
         (rows.commits == 0, "never"),
         (rows.commits < TIMER_COMMITS, "few"),
+        (is_each, "each delivery"),
         (is_even, "timer"),
         else_="irregular",
     )
@@ -132,13 +143,18 @@ def in_order(tables: Tables) -> "ir.Table":
         delivered_before=rows["to"].max(where=~rows.is_commit).over(before),
         committed_before=rows["to"].max(where=good).over(before),
         committed_ns=rows.at_ns.max(where=good).over(before),
+        got_ns=rows.at_ns.max(where=rows.start.notnull()).over(before),
     )
+    # Who committed nothing yet began to read where it had been committed, or at nothing.
+    began = rows.start.min().over(before)
     # Some of what is delivered may have been so before.
     is_old = rows["to"] <= rows.delivered_before
     known_to = is_old.ifelse(rows["to"], rows.delivered_before)
     return rows.mutate(
+        known_before=rows.committed_before.coalesce(began),
         again=or_nothing(known_to - rows.start),
         interval_ns=good.ifelse(rows.at_ns - rows.committed_ns, None),
+        after_ns=good.ifelse(rows.at_ns - rows.got_ns, None),
     )
 
 

@@ -86,6 +86,7 @@ def fetched(tables: Tables) -> "ir.Table":
         first_offset="base_offset",
         last_offset="last_offset",
         base_ns=(time_ns > 0).ifelse(time_ns, None),
+        is_aborted=rows.is_aborted.fill_null(False),
     )  # fmt: skip
 
 

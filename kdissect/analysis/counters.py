@@ -24,7 +24,8 @@ class Quantiles:
 class ApiRow:
     """One API: exchanges, those with an error, and what the answered ones took.
 
-    `waited` is the share of the latencies that the requests had asked for (long polls).
+    `waited` is the share of the latencies that the requests had asked for (long polls), `work` what
+    is left of each without that and without the time behind earlier requests.
     """
 
     api: str
@@ -34,6 +35,7 @@ class ApiRow:
     with_errors: int
     unanswered: int
     latency: Quantiles
+    work: Quantiles
     waited: float
     request_bytes: int
     response_bytes: int
@@ -81,6 +83,7 @@ class ExchangeColumns:
     def __init__(self, batch: pa.RecordBatch) -> None:
         self.latency = integers(batch, "latency_ns", -1)
         self.wait = integers(batch, "wait_ns", 0)
+        self.work = integers(batch, "work_ns", -1)
         self.request = integers(batch, "request_size", 0)
         self.response = integers(batch, "response_size", 0)
         self.failed = integers(batch, "error_count", 0) > 0
@@ -102,6 +105,7 @@ class Traffic:
         self.waited_ns = 0.0
         self.versions: set[int] = set()
         self.latency = Histogram()
+        self.work = Histogram()
 
     @property
     def weight(self) -> int:
@@ -116,6 +120,8 @@ class Traffic:
         if self.key >= 0:
             # Not by np.unique, which imports numpy.ma.
             self.versions.update(version for version, _ in groups(columns.version[rows]))
+            work = columns.work[rows]
+            self.work.add(work[work >= 0])
         latency = columns.latency[rows]
         measured = latency >= 0
         self.latency.add(latency[measured])
@@ -139,6 +145,7 @@ class Traffic:
             with_errors=self.with_errors,
             unanswered=self.unanswered,
             latency=quantiles(self.latency),
+            work=quantiles(self.work),
             waited=self.waited_ns / self.latency.total if self.latency.total else 0.0,
             request_bytes=self.request_bytes,
             response_bytes=self.response_bytes,

@@ -7,6 +7,7 @@ A condition over the exchanges leaves out the others and what tables have of the
 needs of those too, such as who else is there, it finds in ``all_exchanges``, ``all_partitions``.
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from kdissect.tables import schemas
@@ -40,9 +41,21 @@ def declared_tables() -> "dict[str, ir.Table]":
     return {name: ibis.table(columns_of(TABLES[stored(name)]), name=name) for name in names}
 
 
+def unconditional_tables() -> "dict[str, ir.Table]":
+    """The same where there is no condition: tables of all exchanges are those of the chosen."""
+    tables = declared_tables()
+    return {name: tables[stored(name)] for name in tables}
+
+
 def stored(name: str) -> str:
     """The table whose rows those of this name are: exchanges for all_exchanges."""
     return name.removeprefix(EVERY)
+
+
+def files_of(names: Iterable[str]) -> tuple[str, ...]:
+    """The tables whose files have the rows of all these, in the order of TABLES."""
+    wanted = {stored(name) for name in names}
+    return tuple(name for name in TABLES if name in wanted)
 
 
 def columns_of(table: Table) -> dict[str, str]:

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.declared import OF_EXCHANGES, declared_tables, stored, times_of
+from kdissect.analysis.declared import EVERY, OF_EXCHANGES, declared_tables, stored, times_of
 from kdissect.errors import KdissectError
 from kdissect.tables.schemas import TABLES
 
@@ -14,12 +14,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from ibis.expr.operations import Node
 
+PLACE: Final = "place in the answer"
+
 
 class DuckTables:
     """Tables of directories that ``kdissect dissect`` wrote; a context manager.
 
     `where` is an SQL condition over the columns of `exchanges`: others do not count, nor what is
-    in other tables of them. Raises KdissectError for a wrong one, and for files that are no tables.
+    in other tables of them. As ``all_exchanges`` and so on, all of each table can be asked for,
+    also by the condition. Raises KdissectError for a wrong one, and for files that are no tables.
     """
 
     def __init__(
@@ -31,10 +34,12 @@ class DuckTables:
         self.connection = duckdb.connect()
         try:
             self.connection.execute("SET TimeZone = 'UTC'")
-            wanted = set(names) | ({"exchanges"} if where else set())
-            for name in sorted(wanted, key=list(self.tables).index):
-                files = [directory / f"{stored(name)}.parquet" for directory in directories]
-                self._add(name, files, where)
+            wanted = {stored(name) for name in names} | ({"exchanges"} if where else set())
+            ordered = sorted(wanted, key=list(TABLES).index)
+            for name in ordered:
+                self._add_all(name, [directory / f"{name}.parquet" for directory in directories])
+            for name in ordered:
+                self._add(name, where)
         except duckdb.Error as error:
             self.connection.close()
             what = f"--where {where!r}" if where else "tables"
@@ -50,15 +55,44 @@ class DuckTables:
         """The rows of an expression over the tables."""
         return self.connection.sql(sql_of(answer.op())).to_arrow_table()
 
-    def _add(self, name: str, paths: list[Path], where: str | None) -> None:
+    def _add_all(self, name: str, paths: list[Path]) -> None:
         files = ", ".join(quoted(str(path)) for path in paths)
-        source = f"SELECT {selection(stored(name))} FROM read_parquet([{files}])"  # noqa: S608  # quoted
+        source = f"SELECT {selection(name)} FROM read_parquet([{files}])"  # noqa: S608  # quoted
+        self.connection.execute(f"CREATE VIEW {EVERY}{name} AS {source}")
+
+    def _add(self, name: str, where: str | None) -> None:
+        source = f"SELECT * FROM {EVERY}{name}"  # noqa: S608  # one of TABLES
         if where and name == "exchanges":
             # The condition is the user's: in parentheses of its own, on lines of its own.
-            source = f"SELECT * FROM ({source}) WHERE (\n{where}\n)"  # noqa: S608  # as asked
+            source += f" WHERE (\n{where}\n)"
         elif where and name in OF_EXCHANGES:
             source += " WHERE exchange_id IN (SELECT exchange_id FROM exchanges)"
         self.connection.execute(f"CREATE VIEW {name} AS {source}")
+
+
+def rows_having(table: "pa.Table", condition: str) -> "pa.Table":
+    """The rows of an answer for which an SQL condition over its columns holds, in their order.
+
+    Raises KdissectError for a wrong condition.
+    """
+    import duckdb
+    import pyarrow as pa
+
+    times = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
+    changed = ", ".join(f'"{name}"::TIMESTAMPTZ AS "{name}"' for name in times)
+    columns = f"* REPLACE ({changed})" if times else "*"
+    rows = table.append_column(PLACE, pa.array(range(table.num_rows), pa.int64()))
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("answer", rows)
+        chosen = f"SELECT {columns} FROM answer"  # noqa: S608  # columns are ours
+        query = f'SELECT "{PLACE}" FROM ({chosen}) WHERE (\n{condition}\n) ORDER BY 1'  # noqa: S608
+        try:
+            places = connection.sql(query).to_arrow_table()
+        except duckdb.Error as error:
+            first = str(error).strip().splitlines()[0]
+            raise KdissectError(f"--having {condition!r}: {first}") from error
+    return table.take(places[PLACE])
 
 
 @lru_cache(maxsize=64)

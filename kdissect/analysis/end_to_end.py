@@ -99,7 +99,9 @@ def deliveries(tables: Tables) -> "ir.Table":
     )
     place = ["reader", *PARTITION]
     begun = asked.group_by(place).aggregate(begun_ns=asked.request_start_ns.min())
-    rows = fetched(tables).inner_join(fetches.drop("request_start_ns"), "exchange_id")
+    # Consumers of read_committed are sent what was aborted, and do not give it to anybody.
+    given = fetched(tables).filter(lambda t: ~t.is_aborted).drop("is_aborted")
+    rows = given.inner_join(fetches.drop("request_start_ns"), "exchange_id")
     rows = rows.left_join(begun, place).drop(*[f"{name}_right" for name in place])
     order = ibis.row_number().over(
         group_by=[*place, "first_offset"], order_by=["got_ns", "exchange_id"]

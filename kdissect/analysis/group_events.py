@@ -110,8 +110,11 @@ def own_generation(events: "ir.Table") -> "ir.IntegerValue":
     member: dict[str, Any] = {"group_by": [*GROUP, "member_id"], "order_by": "place"}
     next_event, next_said = events.event.lead().over(**member), events.said.lead().over(**member)
     is_settled = events.is_ok & events.event.isin(SETTLED)
-    # A member that has to give up partitions comes to the next epoch when it has.
-    is_revoked = (events.event == "assign") & next_event.isin(["owned", "epoch"])
+    # A member that has to give up partitions comes to the next epoch when it has; that it has is
+    # in the request of its next event, which may have the next assignment for an answer.
+    is_behind = (events.said.lag().over(**member) == events.said) & (events.kind != "share")
+    is_next = next_event.isin(["owned", "epoch"]) | ((next_event == "assign") & is_behind)
+    is_revoked = (events.event == "assign") & is_next
     # Without an assignment it waits for the one that its coming leads to.
     is_waiting = events.event.isin(["join", "owned", "subscribe"]) & events.assignment.isnull()
     said = ibis.cases(

@@ -7,7 +7,8 @@ more ends with its connection to the coordinator.
 
 from typing import TYPE_CHECKING, Any, Final
 
-from kdissect.analysis.group_events import GROUP, REBALANCE
+from kdissect.analysis.group_events import GROUP, REBALANCE, STATIC_LEAVE
+from kdissect.analysis.group_members import WHO
 from kdissect.analysis.question import Tables
 
 if TYPE_CHECKING:
@@ -24,15 +25,18 @@ def holdings(events: "ir.Table", tables: Tables) -> "ir.Table":
     """A row for each time that a partition was assigned, with the columns of REBALANCE.
 
     `held_by` had it before, until `free_ns`: both null when nobody is known; `is_silent` says that
-    it was not heard of any more. `got_ns` is when the owner was answered. Share groups have none,
-    their members share partitions.
+    it did not give it up, and had not been heard of when the owner was answered, at `got_ns`; with
+    `held_client_id` and the like of it. Share groups have none, their members share partitions.
     """
     held = partitions_of(states(events, tables))
     own: dict[str, Any] = {"group_by": [*GROUP, "topic_partition"], "order_by": "got_ns"}
+    held_next_ns = held.next_ns.lag().over(**own)
+    is_unheard = held_next_ns.isnull() | (held_next_ns > held.got_ns)
     return held.mutate(
         held_by=held.owner.lag().over(**own),
         free_ns=held.until_ns.lag().over(**own),
-        is_silent=held.is_last.lag().over(**own),
+        is_silent=is_unheard | held.is_away.lag().over(**own).fill_null(False),
+        **{f"held_{name}": held[name].lag().over(**own) for name in WHO},
     )
 
 
@@ -60,7 +64,8 @@ def states(events: "ir.Table", tables: Tables) -> "ir.Table":
     is_gone = next_ns.isnull() | (next_member != rows.member_id).fill_null(False)
     return rows.mutate(
         until_ns=is_gone.ifelse(ibis.least(next_ns, rows.silent_ns), next_ns),
-        is_last=next_ns.isnull(),
+        next_ns=next_ns,
+        is_away=(rows.said.lead().over(**own) == STATIC_LEAVE).fill_null(False),
     )
 
 
@@ -68,7 +73,7 @@ def partitions_of(rows: "ir.Table") -> "ir.Table":
     """A row for each partition of what is assigned, `topic_partition` like ``orders:3``."""
     rows = rows.filter(rows.assigned.notnull())
     words = rows.select(
-        *REBALANCE, "owner", "got_ns", "until_ns", "is_last",
+        *REBALANCE, *WHO, "owner", "got_ns", "until_ns", "next_ns", "is_away",
         word=rows.assigned.re_replace(NOT_HELD, "").split(" ").unnest(),
     )  # fmt: skip
     words = words.filter(words.word.re_search(PARTITIONS))

@@ -40,7 +40,11 @@ def participations(events: "ir.Table") -> "ir.Table":
     is_join = (events.kind == "classic") & (events.event == "join")
     # In a classic group it is the leader who assigns.
     is_own = (events.kind != "classic") | (events.event != "assign")
-    members = events.group_by([*REBALANCE, "owner"]).aggregate(
+    # Who leaves and comes back with the same id does the one and then the other.
+    before: dict[str, Any] = {"group_by": [*REBALANCE, "owner"], "order_by": "place"}
+    left = events.is_left.cast("int32").sum().over(**before, rows=(None, -1))
+    events = events.mutate(left=left.coalesce(0))
+    members = events.group_by([*REBALANCE, "owner", "left"]).aggregate(
         kind=events.kind.max(),
         protocol=(events.kind == "classic").ifelse(events.protocol, None).max(),
         place=events.place.min(),
@@ -84,11 +88,16 @@ def with_triggers(events: "ir.Table") -> "ir.Table":
     is_fresh = earlier.isnull() | (earlier == "leave")
     is_join = (events.event == "join") & (events.owner != "")
     earlier_member = events.member_id.lag().over(**own)
+    is_away = (events.said.lag().over(**own) == STATIC_LEAVE).fill_null(False)
     is_return = is_join & (earlier_member != events.member_id) & ~is_fresh
-    is_return |= is_join & (events.said.lag().over(**own) == STATIC_LEAVE)
+    is_return = (is_return | (is_join & is_away)) & events.group_instance_id.notnull()
+    # The group went on without it: it is a member no more, and comes as any other.
+    is_expelled = (events.own.max().over(**own, rows=(None, -1)) < events.reached).fill_null(False)
+    is_new = is_fresh & is_join & (is_known | is_knocking.fill_null(False)) & ~is_away
     events = events.mutate(
-        is_new=(is_fresh & is_join & (is_known | is_knocking.fill_null(False))).fill_null(False),
-        is_return=(is_return & events.group_instance_id.notnull()).fill_null(False),
+        is_new=(is_new | (is_return & is_expelled)).fill_null(False),
+        is_return=(is_return & ~is_expelled).fill_null(False),
+        is_other=is_other_subscription(events),
         leaves_next=(events.event.lead().over(**own) == "leave").fill_null(False),
     )
     said = ibis.cases(*[(events.reason.like(text), cause) for text, cause in REASONS.items()])
@@ -98,12 +107,23 @@ def with_triggers(events: "ir.Table") -> "ir.Table":
             (events.is_return, "static restart"),
             (is_leave, said.coalesce("leave")),
             (events.is_new, "join"),
-            (events.event == "subscribe", "subscription change"),
+            ((events.event == "subscribe") | events.is_other, "subscription change"),
             (is_join & (events.kind == "classic"), said),
             # Fenced, it comes anew with the same id.
             (is_join & events.is_ok, "join"),
         )
     )
+
+
+def is_other_subscription(events: "ir.Table") -> "ir.BooleanValue":
+    """Does a heartbeat of the new protocols name other topics than the one that last did?"""
+    is_told = events.subscription.notnull()
+    own: dict[str, Any] = {"group_by": [*GROUP, "owner", is_told], "order_by": "place"}
+    earlier = events.subscription.lag().over(**own)
+    is_other = (
+        (events.kind != "classic") & (events.event != "join") & (events.subscription != earlier)
+    )
+    return is_other.fill_null(False)
 
 
 def joined_back(rows: "ir.Table", more: "ir.Table", keys: Sequence[str]) -> "ir.Table":

@@ -38,6 +38,11 @@ COLUMNS: Final = (
         "delivered_offset", INT64, "",
         "end of what the last fetch response brought, or where a member fetched since",
     ),
+    Column(
+        "held_back", INT64, "",
+        "records that open transactions keep from members that read what is committed: high "
+        "watermark - last stable offset in the last fetch response",
+    ),
     Column("client_id", TEXT, "", "client id of who committed or fetched last"),
     Column("since", TEXT, "", "lag_time is by: produce (seen), batch time (producer's clock)"),
 )  # fmt: skip
@@ -79,7 +84,7 @@ def observed(tables: Tables, window: int) -> "ir.Table":
     rows = of_groups.select(of_ends.columns).union(of_ends)
     rows = rows.mutate(window=window_of(rows.at_ns, window))
     is_commit, is_fetch = rows.committed_offset.notnull(), rows.delivered_offset.notnull()
-    is_client = rows.client_id.notnull()
+    is_client, is_held = rows.client_id.notnull(), rows.held_back.notnull()
     return rows.group_by([*ROW, "window"]).aggregate(
         last_ns=rows.at_ns.max(),
         fetched_end=(rows.end_by == BY_FETCH).ifelse(rows.end_offset, None).max(),
@@ -87,6 +92,7 @@ def observed(tables: Tables, window: int) -> "ir.Table":
         committed_offset=rows.committed_offset.argmax(rows.at_ns, where=is_commit),
         committed_by=rows.committed_by.argmax(rows.at_ns, where=is_commit),
         delivered_offset=rows.delivered_offset.argmax(rows.at_ns, where=is_fetch),
+        held_back=rows.held_back.argmax(rows.at_ns, where=is_held),
         client_id=rows.client_id.argmax(rows.at_ns, where=is_client),
     )
 
@@ -95,6 +101,7 @@ OF_GROUPS: Final = {
     "committed_offset": "int64",
     "committed_by": "string",
     "delivered_offset": "int64",
+    "held_back": "int64",
     "client_id": "string",
 }
 
@@ -115,11 +122,14 @@ def commits(tables: Tables) -> "ir.Table":
         at_ns="response_end_ns",
         committed_by="api",
         delivered_offset=ibis.null("int64"),
+        held_back=ibis.null("int64"),
     ).select(*COMMON)  # fmt: skip
 
 
 def positions(tables: Tables) -> "ir.Table":
-    """Up to where members of groups had everything: where they fetched, then what they got."""
+    """Up to where members of groups had everything: where they fetched, then what they got; and
+    what was held back from them.
+    """
     import ibis
 
     fetches = consumer_fetches(tables).select(
@@ -133,8 +143,16 @@ def positions(tables: Tables) -> "ir.Table":
     got = brought.inner_join(fetches, "exchange_id")
     asked = asked.mutate(at_ns=asked.request_start_ns, delivered_offset=asked.fetch_offset)
     got = got.mutate(at_ns=got.response_end_ns, delivered_offset=got.last_offset + 1)
-    columns = [*PARTITION, "delivered_offset", "client_id", "at_ns"]
-    rows = asked.select(*columns, group_id="group").union(got.select(*columns, group_id="group"))
+    told = asked.filter(asked.last_stable_offset >= 0, asked.high_watermark >= 0)
+    told = told.mutate(
+        at_ns=told.response_end_ns,
+        held_back=told.high_watermark - told.last_stable_offset,
+        delivered_offset=ibis.null("int64"),
+    )
+    asked, got = (rows.mutate(held_back=ibis.null("int64")) for rows in (asked, got))
+    columns = [*PARTITION, "delivered_offset", "held_back", "client_id", "at_ns"]
+    each = [rows.select(*columns, group_id="group") for rows in (asked, got, told)]
+    rows = ibis.union(*each)
     return rows.mutate(
         committed_by=ibis.null("string"), committed_offset=ibis.null("int64")
     ).select(*COMMON)
@@ -142,7 +160,7 @@ def positions(tables: Tables) -> "ir.Table":
 
 COMMON: Final = (
     "group_id", "topic", "partition", "at_ns", "committed_offset", "committed_by",
-    "delivered_offset", "client_id",
+    "delivered_offset", "held_back", "client_id",
 )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from kdissect.analysis.dimensions import (
     in_order,
     with_dimensions,
 )
-from kdissect.analysis.question import SHARE, TEXT, Option, Question, Tables
+from kdissect.analysis.question import NUMBER, SHARE, TEXT, Option, Question, Tables, Turn
 from kdissect.tables.schemas import INT64, Column
 
 if TYPE_CHECKING:
@@ -90,5 +90,13 @@ QUESTION: Final = Question(
         "kdissect latency broker.pcap --by api,client",
         "kdissect latency broker.pcap --by window --window 1s --of work",
         "kdissect latency broker.pcap --by topic --where \"api = 'Produce'\"",
+        "kdissect latency broker.pcap --slowest 10 --of work",
+    ),
+    turns=(
+        Turn(
+            Option("slowest", NUMBER, None, "The N slowest exchanges instead, as `slowest` does."),
+            "slowest",
+            "number",
+        ),
     ),
 )

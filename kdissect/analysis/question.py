@@ -37,11 +37,19 @@ class Option(NamedTuple):
     choices: tuple[str, ...] = ()
 
 
+class Turn(NamedTuple):
+    """An option with which another question is asked, that takes its value as `becomes`."""
+
+    option: Option
+    question: str
+    becomes: str
+
+
 class Question(NamedTuple):
     """One analysis. `asks` is the question in a sentence, `tables` those that are read.
 
     `columns` are those of the answer, without those that `by` puts in front; `dimensions` those of
-    the latter that are the question's own.
+    the latter that are the question's own. `turns` are options that ask something else.
     """
 
     name: str
@@ -52,3 +60,4 @@ class Question(NamedTuple):
     options: tuple[Option, ...] = ()
     examples: tuple[str, ...] = ()
     dimensions: tuple[Column, ...] = ()
+    turns: tuple[Turn, ...] = ()

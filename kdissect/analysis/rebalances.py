@@ -7,9 +7,10 @@ row for a static member that comes back into a generation, and for a group that 
 from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.analysis.dimensions import with_ends
+from kdissect.analysis.group_causes import BLAME, blamed, cause_of, with_late
 from kdissect.analysis.group_events import GROUP, PLACES, REBALANCE, group_events
 from kdissect.analysis.group_holdings import holdings
-from kdissect.analysis.group_members import TRIGGER, TURN, WHO, joined_back, participations
+from kdissect.analysis.group_members import TURN, WHO, joined_back, participations
 from kdissect.analysis.question import Question, Tables
 from kdissect.tables.schemas import INT32, INT64, TEXT, TIME, Column
 
@@ -45,7 +46,10 @@ COLUMNS: Final = (
     Column("members_before", INT64, "", "members before"),
     Column("joined", INT64, "", "members that were not there before"),
     Column("gone", INT64, "", "members that left or were removed"),
-    Column("lost", INT64, "", "members that were not heard of any more (classic groups)"),
+    Column(
+        "lost", INT64, "",
+        "members that were not heard of any more (new protocols: of whom others had partitions)",
+    ),
     Column("partitions", INT64, "", "partitions that somebody has after it"),
     Column("moved_partitions", TEXT, "", "those that moved, like orders:3; Streams: 0:3"),
     Column("exchange_id", INT64, "", "the exchange that caused it, else the first"),
@@ -59,10 +63,10 @@ def rebalances(tables: Tables) -> "ir.Table":
 
     events = group_events(tables)
     members = participations(events)
-    turns = joined_back(with_lost(turns_of(members), members), moves(events, tables), REBALANCE)
+    turns = with_moves(with_lost(turns_of(members), members), moves(events, tables))
     # What was refused, and nothing came of it.
     is_something = turns.generation.notnull() | turns.trigger.notnull() | turns.is_told
-    turns = with_history(turns.filter(is_something))
+    turns = with_history(with_late(turns.filter(is_something)))
     rows = with_ends(tables, blamed(turns.mutate(cause=cause_of(turns))))
     return rows.order_by(["group_id", "start_ns", ibis.asc("turn")]).select(
         *[column.name for column in COLUMNS]
@@ -73,8 +77,11 @@ def turns_of(members: "ir.Table") -> "ir.Table":
     """A row a rebalance, of what its members did."""
     is_trigger = members.trigger.notnull()
     by_trigger = {
-        name: members[name].argmin(members.trigger_place, where=is_trigger)
-        for name in (*TRIGGER, *[f"by_{name}" for name in WHO])
+        name: members[name].argmin(members.trigger_place, where=is_trigger) for name in BLAME
+    }
+    late = {
+        f"late_{name}": members[name].argmax(members.trigger_place, where=is_trigger)
+        for name in BLAME
     }
     first = {
         f"first_{name}": members[name].argmin(members.place)
@@ -93,10 +100,12 @@ def turns_of(members: "ir.Table") -> "ir.Table":
         start=members.start.min(),
         end=members.end.max(),
         settled=members.is_member.sum().coalesce(0),
+        triggers=is_trigger.cast("int64").sum(),
         joined=(members.is_member & members.is_new).sum().coalesce(0),
         gone=members.is_gone.sum().coalesce(0),
         is_told=members.is_told.max(),
         **by_trigger,
+        **late,
         **first,
         **unasked,
     )
@@ -114,7 +123,11 @@ def with_lost(turns: "ir.Table", members: "ir.Table") -> "ir.Table":
     is_whole = (turns.again == 0) & ~turns.is_emptied & (turns.kind == "classic")
     numbered = turns.filter(is_whole).mutate(number=ibis.row_number().over(**in_group))
     numbers = numbered.select(*TURN, "number", count=numbered.turn.count().over(group_by=GROUP))
-    took_part = joined_back(members, numbers, TURN).filter(lambda t: t.number.notnull())
+    # Of a static member: its process that came back last.
+    process: dict[str, Any] = {"group_by": [*GROUP, "generation", "owner"]}
+    last = {name: members[name].argmax(members.place).over(**process) for name in WHO}
+    took_part = joined_back(members.mutate(**last), numbers, TURN)
+    took_part = took_part.filter(took_part.number.notnull())
     own: dict[str, Any] = {"group_by": [*GROUP, "owner"], "order_by": "number"}
     took_part = took_part.mutate(next_number=took_part.number.lead().over(**own))
     expected = took_part.number + 1
@@ -127,6 +140,16 @@ def with_lost(turns: "ir.Table", members: "ir.Table") -> "ir.Table":
     )
     found = joined_back(numbers, lost, (*GROUP, "number"))
     return joined_back(turns, found.drop("number", "count"), TURN)
+
+
+def with_moves(turns: "ir.Table", moved: "ir.Table") -> "ir.Table":
+    """Rebalances with what moved in them; members of new protocols are lost with partitions."""
+    turns = joined_back(turns, moved, REBALANCE)
+    # Who comes after nobody was left has them.
+    told = [name for name in moved.columns if name not in (*REBALANCE, "stopped_ns")]
+    turns = turns.mutate(**{name: turns.is_emptied.ifelse(None, turns[name]) for name in told})
+    is_silent = (turns.kind != "classic") & (turns.silent > 0)
+    return turns.mutate(lost=is_silent.fill_null(False).ifelse(turns.silent, turns.lost))
 
 
 def moves(events: "ir.Table", tables: Tables) -> "ir.Table":
@@ -145,7 +168,13 @@ def moves(events: "ir.Table", tables: Tables) -> "ir.Table":
         stopped_ns=held.free_ns.notnull()
         .ifelse(ibis.greatest(held.got_ns - held.free_ns, 0), None)
         .max(),
-        from_silent=(is_moved & held.is_silent).sum(),
+        silent=held.held_by.nunique(where=is_moved & held.is_silent),
+        **{
+            f"silent_{name}": held[f"held_{name}"].argmin(
+                held.got_ns, where=is_moved & held.is_silent
+            )
+            for name in WHO
+        },
     )
 
 
@@ -157,8 +186,9 @@ def with_history(turns: "ir.Table") -> "ir.Table":
     upto: dict[str, Any] = own | {"rows": (None, 0)}
     is_classic = turns.kind == "classic"
     is_return = turns.again > 0
+    more = turns.joined - turns.gone - is_classic.ifelse(0, turns.lost.coalesce(0))
     known = turns.mutate(
-        seen=ibis.ifelse(is_return, 0, turns.joined - turns.gone).sum().over(**upto),
+        seen=ibis.ifelse(is_return, 0, more).sum().over(**upto),
         is_nobody=turns.is_emptied | turns.generation.isnull(),
         is_followed=turns.turn.lead().over(**own).notnull(),
     )
@@ -211,41 +241,6 @@ def ended(rows: "ir.Table") -> "ir.Table":
         duration_ns=end_ns - rows.start_ns,
         stopped_ns=rows.is_nobody.ifelse(None, rows.stopped_ns),
         end=rows.is_nobody.ifelse(None, rows.end),
-    )
-
-
-def blamed(rows: "ir.Table") -> "ir.Table":
-    """Rebalances with who caused them: who did something, who was silent, who joined unasked."""
-    is_silence = rows.cause == "session timeout"
-    who = {
-        name: rows[f"by_{name}"].coalesce(
-            rows[f"lost_{name}"], (is_silence | is_first(rows)).ifelse(None, rows[f"first_{name}"])
-        )
-        for name in WHO
-    }
-    return rows.mutate(**who)
-
-
-def is_first(rows: "ir.Table") -> "ir.BooleanValue":
-    """Is it the first of its group in the capture? Who was told before, nobody knows."""
-    return rows.generation_before.isnull()
-
-
-def cause_of(rows: "ir.Table") -> "ir.StringValue":
-    """What caused it: what somebody did, else what can only be concluded."""
-    import ibis
-
-    is_cooperative = rows.protocol.startswith("cooperative") | (rows.protocol == "stream")
-    is_step = rows.partitions_before < rows.partitions_earlier
-    is_changed = (rows.partitions != rows.partitions_before) & (rows.moved == 0)
-    return ibis.cases(
-        (rows.trigger.notnull(), rows.trigger),
-        (rows.lost > 0, "session timeout"),
-        (rows.from_silent > 0, "session timeout"),
-        (is_cooperative & is_step, "cooperative step"),
-        (is_changed, "metadata change"),
-        (rows.first_client_id.notnull() & ~is_first(rows), "rejoin"),
-        else_="unknown",
     )
 
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.dimensions import with_ends
-from kdissect.analysis.latency import OF, PARTS, measured
+from kdissect.analysis.latency import OF, measured
 from kdissect.analysis.question import NUMBER, Option, Question, Tables
 from kdissect.tables.schemas import EXCHANGES, Column
 
@@ -11,20 +11,31 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 DEFAULT_NUMBER: Final = 20
-BEFORE: Final = ("exchange_id", "request_start", "api", "api_version", "client_id")
-BEHIND: Final = (
-    "retransmits", "rtt_ns", "error", "group_id", "topic_count", "request_packet",
-    "response_packet",
-)  # fmt: skip
 OWN: Final = {column.name: column for column in EXCHANGES.columns}
+BROKER: Final = Column("broker", "text", "", "address and port of the broker")
+CLIENT_IP: Final = Column("client_ip", "text", "", "address of the client")
+THROTTLE: Final = Column("throttle_ns", "int64", "ns", "what the broker says it held back")
+# What one looks for in Wireshark comes first, where a terminal shows it.
+FIRST: Final = (
+    "request_packet", "response_packet", "latency_ns", "wait_ns", "work_ns", "api", "client_id",
+)  # fmt: skip
+BEHIND: Final = (
+    "request_start",
+    "capture",
+    "error",
+    "queue_ns",
+    "service_ns",
+    "upload_ns",
+    "download_ns",
+)
+LAST: Final = ("retransmits", "rtt_ns", "api_version", "group_id", "topic_count", "exchange_id")
 COLUMNS: Final = (
-    *[OWN[name] for name in BEFORE],
-    Column("client_ip", "text", "", "address of the client"),
-    Column("broker", "text", "", "address and port of the broker"),
-    OWN["latency_ns"],
-    *[OWN[f"{part}_ns"] for part in PARTS if part != "throttle"],
-    Column("throttle_ns", "int64", "ns", "what the broker says it held back"),
+    *[OWN[name] for name in FIRST],
+    BROKER,
     *[OWN[name] for name in BEHIND],
+    THROTTLE,
+    CLIENT_IP,
+    *[OWN[name] for name in LAST],
 )
 
 

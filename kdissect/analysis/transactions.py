@@ -2,7 +2,8 @@
 
 One of a transactional id begins with the first request that adds to it and ends with EndTxn, or
 with an InitProducerId of the same id, after which the coordinator aborts it. One that is open for
-longer than its producer asked for is aborted too, which only read_committed consumers are told.
+longer than its producer asked for is aborted too, which consumers are told: those of read_committed
+how it ended, all of them when, by the marker in the partition.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -21,6 +22,7 @@ TAKE_OVER: Final = "InitProducerId"
 # The answer to a producer that takes over while the coordinator aborts what it found open.
 CONCURRENT_TRANSACTIONS: Final = 51
 OF_TRANSACTION: Final = ("transactional_id", "number")
+OF_MARKER: Final = ("topic", "partition", "producer_id")
 OUTCOMES: Final = (
     "hanging", "open", "refused", "timed out", "taken over", "aborted", "ended", "committed"
 )  # fmt: skip
@@ -38,7 +40,11 @@ COLUMNS: Final = (
         "outcome", TEXT, "",
         "hanging, open, timed out, taken over, aborted, committed, ended or refused",
     ),
-    Column("duration_ns", INT64, "ns", "until the answer that ends it, or the capture's end"),
+    Column(
+        "duration_ns", INT64, "ns",
+        "until the answer that ends it, else the broker's time in the marker, else the capture's "
+        "end",
+    ),
     Column("idle_ns", INT64, "ns", "of open ones: since its last request"),
     Column(
         "timeout_ns", INT64, "ns",
@@ -69,10 +75,9 @@ def transactions(tables: Tables, timeout: int = TIMEOUT.default) -> "ir.Table":
     found = found.left_join(timeouts(tables), "transactional_id").drop("transactional_id_right")
     ends = tables["exchanges"].aggregate(capture_end_ns=tables["exchanges"].request_start_ns.max())
     found = found.cross_join(ends)
-    is_open = found.closer.isnull()
-    found = found.mutate(
-        duration_ns=found.closed_ns.coalesce(found.capture_end_ns) - found.started_ns
-    )
+    closed_ns = found.closed_ns.coalesce(found.marker_ns)
+    is_open = closed_ns.isnull()
+    found = found.mutate(duration_ns=closed_ns.coalesce(found.capture_end_ns) - found.started_ns)
     found = found.mutate(
         outcome=outcome_of(found, timeout),
         producer_id=found.batch_producer_id.coalesce(found.producer_id),
@@ -89,6 +94,7 @@ def outcome_of(rows: "ir.Table", timeout_ns: int) -> "ir.StringValue":
     """One of `OUTCOMES`."""
     import ibis
 
+    is_late = rows.duration_ns > rows.timeout_ns.coalesce(timeout_ns)
     return ibis.cases(
         (rows.closer == TAKE_OVER, "taken over"),
         (rows.is_commit == 1, "committed"),
@@ -96,7 +102,9 @@ def outcome_of(rows: "ir.Table", timeout_ns: int) -> "ir.StringValue":
         (rows.closer == END, "ended"),
         (rows.aborted.coalesce(0) > 0, "timed out"),
         (rows.went_well == 0, "refused"),
-        (rows.duration_ns > rows.timeout_ns.coalesce(timeout_ns), "hanging"),
+        (is_late & rows.marker_ns.notnull(), "timed out"),
+        (is_late, "hanging"),
+        (rows.marker_ns.notnull(), "ended"),
         else_="open",
     )
 
@@ -160,6 +168,9 @@ def written(tables: Tables, rows: "ir.Table") -> "ir.Table":
         *OF_TRANSACTION, "topic", "partition", "producer_id", "producer_epoch", "base_sequence"
     ).aggregate(record_count=batches.record_count.max(), base_offset=batches.base_offset.max())
     told = batches.left_join(told_of(tables), ["topic", "partition", "producer_id", "base_offset"])
+    told = told.select(*batches.columns, "was_aborted")
+    ended = ends_of(told, markers_of(tables))
+    told = told.left_join(ended, [*OF_MARKER, "base_offset"])
     place = told.topic + ":" + told.partition.cast("string")
     return told.group_by(*OF_TRANSACTION).aggregate(
         batch_producer_id=told.producer_id.max(),
@@ -168,6 +179,36 @@ def written(tables: Tables, rows: "ir.Table") -> "ir.Table":
         batches=told.count(),
         records=told.record_count.sum(),
         aborted=(told.was_aborted == 1).cast("int64").sum(),
+        marker_ns=told.marker_ns.max(),
+    )
+
+
+def ends_of(batches: "ir.Table", markers: "ir.Table") -> "ir.Table":
+    """The time in the next marker behind each batch; those before the next batch are its own."""
+    import ibis
+
+    kept = batches.filter(batches.base_offset >= 0)
+    kept = kept.select(*OF_MARKER, "base_offset").distinct()
+    places = kept.mutate(marker_offset=ibis.null("int64")).union(
+        markers.select(*OF_MARKER, "marker_offset", base_offset=markers.marker_offset).select(
+            *OF_MARKER, "base_offset", "marker_offset"
+        )
+    )
+    down = ibis.cumulative_window(group_by=OF_MARKER, order_by=ibis.desc(places.base_offset))
+    following = places.marker_offset.min().over(down)
+    placed = places.mutate(following=following).filter(places.marker_offset.isnull())
+    placed = placed.select(*OF_MARKER, "base_offset", marker_offset=placed.following)
+    found = placed.inner_join(markers, [*OF_MARKER, "marker_offset"])
+    return found.select(*OF_MARKER, "base_offset", "marker_ns")
+
+
+def markers_of(tables: Tables) -> "ir.Table":
+    """Control batches that were fetched: where transactions of a producer end, and when."""
+    batches = tables["all_batches"]
+    batches = batches.filter(batches.is_control, batches.is_transactional)
+    batches = batches.mutate(topic=batches.topic.coalesce(batches.topic_id))
+    return batches.group_by(*OF_MARKER, marker_offset=batches.base_offset).aggregate(
+        marker_ns=batches.base_time_ns.min()
     )
 
 

@@ -64,6 +64,18 @@ class Secrets(NamedTuple):
     content: bytes
 
 
+class Block(NamedTuple):
+    """A block that packets behind it depend on, those with a larger number than `number`.
+
+    Of a Simple Packet Block, whose packet is the next one, there is no content.
+    """
+
+    number: int
+    kind: int
+    content: bytes
+    order: str
+
+
 class Dropped(NamedTuple):
     """Of an Interface Statistics Block: packets that the capturing host lost so far."""
 

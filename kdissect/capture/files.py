@@ -13,7 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final
 
-from kdissect.capture.blocks import Secrets
+from kdissect.capture.blocks import Block, Secrets
+from kdissect.capture.layouts import PcapLayout
 from kdissect.capture.merge import count_until, number_packets
 from kdissect.capture.opened import (
     CHUNK_SIZE,
@@ -33,10 +34,13 @@ __all__ = ["Capture", "Source", "open_captures"]
 MERGED_BATCH: Final = 4096
 
 
-def open_captures(sources: Source | Iterable[Source], chunk_size: int = CHUNK_SIZE) -> "Capture":
+def open_captures(
+    sources: Source | Iterable[Source], chunk_size: int = CHUNK_SIZE, keeps_blocks: bool = False
+) -> "Capture":
     """Open one capture or many: paths, globs, directories, ``-`` for stdin, binary files.
 
     Of a directory, the files that are captures are taken; the others are named in `passed_over`.
+    With `keeps_blocks`, what packets depend on can be taken too, see `Capture.take_blocks`.
     Raises `CaptureError` for what is not there or is no capture.
     """
     files: list[CaptureFile] = []
@@ -44,6 +48,8 @@ def open_captures(sources: Source | Iterable[Source], chunk_size: int = CHUNK_SI
         files += _find_files(source, chunk_size)
     if not files:
         raise CaptureError("no capture was named")
+    for file in files:
+        file.keeps_blocks = keeps_blocks
     return Capture(_without_repeats(files))
 
 
@@ -118,6 +124,16 @@ class Capture:
         """The problems met since the last call."""
         taken, self.problems = self.problems, []
         return taken
+
+    def take_blocks(self, capture: int) -> list[Block]:
+        """What file number `capture` says about packets, as far as it was read; each once."""
+        file = self._files[capture]
+        taken, file.blocks = file.blocks, []
+        return taken
+
+    def layout(self, capture: int) -> PcapLayout | None:
+        """What file number `capture` says in its header, None when it is no pcap file."""
+        return self._files[capture].layout
 
     def close(self) -> None:
         """Close the files, but not those that the user opened."""

@@ -9,10 +9,12 @@ from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, Final, TypeAlias
 
-from kdissect.capture.blocks import Secrets
+from kdissect.capture.blocks import Block, Secrets
 from kdissect.capture.compressed import CompressedReader, find_decoder
 from kdissect.capture.formats import RECOGNITION_SIZE, is_capture, make_scanner
+from kdissect.capture.layouts import PcapLayout
 from kdissect.capture.packet import Packet
+from kdissect.capture.pcap import PcapScanner
 from kdissect.capture.pcapng import PcapngScanner
 from kdissect.capture.scanner import Scanner
 from kdissect.errors import CaptureError, CapturePermissionError, Problem, TruncatedCapture
@@ -47,6 +49,10 @@ class CaptureFile:
         self.problems: list[Problem] = []
         # Contents of the Decryption Secrets blocks read so far.
         self.secrets: list[Secrets] = []
+        # For those who copy packets: what says how they are to be understood.
+        self.keeps_blocks = False
+        self.blocks: list[Block] = []
+        self.layout: PcapLayout | None = None
         self.first_time_ns = NO_PACKET_NS
         self._source = source
         self._chunk_size = chunk_size
@@ -116,6 +122,7 @@ class CaptureFile:
             self._is_over = False
             self._ahead = []
             self.problems = []
+            self.blocks = []
             self.bytes_done = 0
 
     def start(self, capture: int) -> None:
@@ -189,6 +196,8 @@ class CaptureFile:
         if not is_capture(self._first):
             self._read_first(RECOGNITION_SIZE)
         self._scanner = make_scanner(self._first, self.capture)
+        if isinstance(self._scanner, PcapngScanner):
+            self._scanner.keeps_blocks = self.keeps_blocks
 
     def _read_first(self, size: int) -> None:
         """Read on until `size` bytes are there, or the file ends."""
@@ -207,6 +216,10 @@ class CaptureFile:
             self._compressed.problems = []
         if isinstance(scanner, PcapngScanner):
             self.secrets = scanner.secrets
+            self.blocks += scanner.blocks
+            scanner.blocks = []
+        elif isinstance(scanner, PcapScanner):
+            self.layout = scanner.layout
         if not data:
             self._is_over = True
             self.close()

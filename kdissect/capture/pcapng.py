@@ -37,6 +37,7 @@ from kdissect.capture.blocks import (
     SECTION_START_SIZE,
     SIMPLE_PACKET,
     SIMPLE_SIZE,
+    Block,
     Secrets,
     find_block,
     read_dropped,
@@ -50,14 +51,22 @@ from kdissect.errors import TruncatedCapture, UnknownCaptureFormat
 
 
 class PcapngScanner(Scanner):
-    """Cuts a pcapng file into packets. Raises `CaptureError`s only for the first section header."""
+    """Cuts a pcapng file into packets. Raises `CaptureError`s only for the first section header.
 
-    __slots__ = ("interfaces", "secrets", "_big", "_order", "_has_section", "_secrets_size")
+    With `keeps_blocks`, `blocks` are those that a copy of the packets needs; drained by the user.
+    """
+
+    __slots__ = (
+        "interfaces", "secrets", "keeps_blocks", "blocks", "_big", "_order", "_has_section",
+        "_secrets_size",
+    )  # fmt: skip
 
     def __init__(self, capture: i64 = 0, first_ordinal: i64 = 0) -> None:
         super().__init__(capture, first_ordinal)
         self.interfaces: list[Interface] = []
         self.secrets: list[Secrets] = []
+        self.keeps_blocks = False
+        self.blocks: list[Block] = []
         self._big = False
         self._order = "<"
         self._has_section = False
@@ -237,6 +246,7 @@ class PcapngScanner(Scanner):
             self._report_block(f"captured length {captured} of a packet block", at, length)
             return
         self.last_time_ns = max(self.last_time_ns, 0)
+        self._keep(SIMPLE_PACKET, b"")
         self._append(data, at + 12, captured, original, interface.link_type, packets)
 
     def _set_byte_order(self, data: bytes, at: i64) -> None:
@@ -256,12 +266,14 @@ class PcapngScanner(Scanner):
         self._report_interfaces()
         self.interfaces = []
         self._has_section = True
+        self._keep(SECTION_HEADER, content)
 
     def _read_interface(self, content: bytes, at: i64) -> None:
         if len(self.interfaces) >= MAXIMUM_INTERFACES:
             self._report_block("too many interfaces: this one is not used", at, len(content))
             return
         self.interfaces.append(make_interface(content, self._order))
+        self._keep(INTERFACE_DESCRIPTION, content)
 
     def _read_dropped(self, content: bytes) -> None:
         dropped = read_dropped(content, self._order)
@@ -275,6 +287,11 @@ class PcapngScanner(Scanner):
             self._report_block("too many secrets: this block is not kept", at, len(content))
         else:
             self.secrets.append(read_secrets(content, self._order))
+            self._keep(DECRYPTION_SECRETS, content)
+
+    def _keep(self, kind: i64, content: bytes) -> None:
+        if self.keeps_blocks:
+            self.blocks.append(Block(self.number, kind, content, self._order))
 
     def _resynchronise(self, data: bytes, at: i64) -> i64:
         """Look for the next block; found, `_lost_at` is -1 and it starts at the index given."""

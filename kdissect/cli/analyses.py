@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kdissect import human
+from kdissect.analysis.moments import UNITS
 from kdissect.analysis.question import DURATION, FLAG, NAMES, NUMBER, SHARE, Option, Question
 from kdissect.analysis.questions import QUESTIONS
-from kdissect.cli import human
 from kdissect.cli import options as shared
 from kdissect.cli.output import chosen_format, destination, make_writer
 from kdissect.cli.program import FOUND, NOTHING_FOUND
@@ -22,15 +23,12 @@ if TYPE_CHECKING:
 
     from kdissect.answers import Answer
 
-UNITS: Final = {
-    "ns": 1,
-    "us": 1_000,
-    "ms": 1_000_000,
-    "s": 1_000_000_000,
-    "m": 60_000_000_000,
-    "h": 3_600_000_000_000,
-    "d": 86_400_000_000_000,
-}
+
+HAVING: Final = click.option(
+    "--having",
+    metavar="SQL",
+    help="Only rows of the answer for which this SQL condition over its columns is true.",
+)
 
 
 def duration(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
@@ -62,6 +60,7 @@ def command_of(name: str) -> click.Command:
     def ask(
         files: tuple[str, ...],
         where: str | None,
+        having: str | None,
         format_: str | None,
         path: Path | None,
         force: bool,
@@ -81,6 +80,7 @@ def command_of(name: str) -> click.Command:
                 name,
                 list(files),
                 where=where,
+                having=having,
                 jobs=jobs,
                 reading={**settings, "progress": shown.report},
                 **asked,
@@ -88,14 +88,15 @@ def command_of(name: str) -> click.Command:
             table = chosen(answer, columns)
             shown_table = readable(table) if format_ == "table" else table
             shown.clear()
-            writer = make_writer(format_, file, shown_table.column_names if columns else None)
+            names = shown_table.column_names if columns else None
+            writer = make_writer(format_, file, names, shown_table.schema)
             for batch in shown_table.slice(0, limit).to_batches():
                 writer.write(batch)
             writer.close()
         if table.num_rows:
             return FOUND
         if answer.balance is not None:
-            explain_empty(f"nothing for {name}", asdict(answer.balance), where)
+            explain_empty(f"nothing for {name}", asdict(answer.balance), where or having)
         return NOTHING_FOUND
 
     decorated: Callable[..., Any] = ask
@@ -104,9 +105,9 @@ def command_of(name: str) -> click.Command:
     decorated = shared.output(shared.FORMATS, "[default: table on a terminal, jsonl in a pipe]")(
         decorated
     )
-    decorated = shared.selecting(decorated)
+    decorated = HAVING(shared.selecting(decorated))
     decorated = shared.columns(decorated)
-    for option in reversed(question.options):
+    for option in reversed((*question.options, *[turn.option for turn in question.turns])):
         decorated = click_option(option)(decorated)
     decorated = shared.files(decorated)
     return click.command(
@@ -160,10 +161,10 @@ def click_option(option: Option) -> Callable[[Callable[..., Any]], Callable[...,
             help=f"{option.meaning}  [default: {shown}]",
         )  # fmt: skip
     if option.type == DURATION:
+        shown = "" if default is None else f"  [default: {duration_text(default)}]"
         return click.option(
-            flag, option.name, callback=duration, metavar="TIME",
-            help=f"{option.meaning}  [default: {duration_text(default)}]",
-        )  # fmt: skip
+            flag, option.name, callback=duration, metavar="TIME", help=f"{option.meaning}{shown}"
+        )
     kind: Any = click.Choice(option.choices) if option.choices else str
     if option.type == NUMBER:
         kind = click.IntRange(1)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from kdissect.cli import human, options
+from kdissect import human
+from kdissect.cli import options
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty

@@ -66,14 +66,22 @@ def destination(path: Path | None, force: bool = False) -> Iterator[IO[bytes]]:
         partial.unlink(missing_ok=True)
 
 
-def make_writer(format_: str, file: IO[bytes], columns: list[str] | None = None) -> Writer:
-    """The writer for a format; with `columns` a table shows all of them, fitting or not."""
+def make_writer(
+    format_: str,
+    file: IO[bytes],
+    columns: list[str] | None = None,
+    schema: "pa.Schema | None" = None,
+) -> Writer:
+    """The writer for a format; with `columns` a table shows all of them, fitting or not.
+
+    With `schema`, files that have a head (csv, parquet) have it without any rows too.
+    """
     if format_ == "parquet":
         if file.isatty():
             raise click.UsageError("parquet is not for a terminal: say -o FILE")
-        return ParquetWriter(file)
+        return ParquetWriter(file, schema)
     if format_ == "csv":
-        return CsvWriter(file)
+        return CsvWriter(file, schema)
     if format_ == "table":
         return TableWriter(file, columns)
     return JsonWriter(file, is_array=format_ == "json")
@@ -103,8 +111,9 @@ class JsonWriter:
 class CsvWriter:
     """Comma-separated, with a header line."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes], schema: "pa.Schema | None" = None) -> None:
         self._file = file
+        self._schema = schema
         self._has_header = False
 
     def write(self, batch: "pa.RecordBatch") -> None:
@@ -120,14 +129,16 @@ class CsvWriter:
         self._has_header = True
 
     def close(self) -> None:
-        pass
+        if not self._has_header and self._schema is not None:
+            self.write(empty_batch(self._schema))
 
 
 class ParquetWriter:
     """One Parquet file, zstd-compressed, a row group a batch."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes], schema: "pa.Schema | None" = None) -> None:
         self._file = file
+        self._schema = schema
         self._writer: Any = None
 
     def write(self, batch: "pa.RecordBatch") -> None:
@@ -138,6 +149,8 @@ class ParquetWriter:
         self._writer.write_batch(batch)
 
     def close(self) -> None:
+        if self._writer is None and self._schema is not None:
+            self.write(empty_batch(self._schema))
         if self._writer is not None:
             self._writer.close()
 
@@ -187,6 +200,13 @@ class TableWriter:
 
     def _print(self, line: str) -> None:
         self._file.write(line.rstrip().encode(**_LENIENT) + b"\n")
+
+
+def empty_batch(schema: "pa.Schema") -> "pa.RecordBatch":
+    """A batch without rows."""
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pylist([], schema)
 
 
 _LENIENT: Final[dict[str, str]] = {"encoding": "utf-8", "errors": "backslashreplace"}

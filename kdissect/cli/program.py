@@ -42,9 +42,12 @@ COMMANDS: Final = {
     "upgrade": ANALYSES,
     "traffic": ANALYSES,
     "health": ANALYSES,
+    "compare": "compare",
     "dissect": "dissect",
     "show": "show",
     "table": "table",
+    "slice": "slice",
+    "spans": "spans",
     "protocol": "protocol",
 }
 

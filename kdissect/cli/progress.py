@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
-from kdissect.cli.human import duration, size
+from kdissect.human import duration, size
 
 SHOW_AFTER_SECONDS: Final = 0.5
 EVERY_SECONDS: Final = 0.1

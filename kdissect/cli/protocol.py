@@ -1,20 +1,19 @@
 """``kdissect protocol``: what is understood of Kafka's protocol."""
 
-import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 import click
 
 from kdissect.cli import options
+from kdissect.cli.output import chosen_format, destination, make_writer
 from kdissect.cli.program import FOUND
 
 if TYPE_CHECKING:
     from kdissect.messages.old_protocols import Field
     from kdissect.protocol.apis import ApiKey
     from kdissect.protocol.specs import Definition, FieldSpec, MessageSpec
-
-FORMATS = ("table", "json", "jsonl", "csv")
 
 
 @click.command(
@@ -30,14 +29,7 @@ FORMATS = ("table", "json", "jsonl", "csv")
 )
 @click.argument("api", required=False)
 @click.argument("version", type=click.IntRange(0), required=False)
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(FORMATS),
-    default="table",
-    show_default=True,
-    help="Of the list of all APIs.",
-)
+@options.output(options.FORMATS, "Of the list of all APIs.  [default: table, or as -o ends]")
 @click.option(
     "--protocol",
     type=click.Choice(options.PROTOCOLS[1:]),
@@ -45,18 +37,29 @@ FORMATS = ("table", "json", "jsonl", "csv")
     show_default=True,
     help="One from before Kafka 0.8, which has no versions.",
 )
-def command(api: str | None, version: int | None, format_: str, protocol: str) -> int:
+def command(
+    api: str | None,
+    version: int | None,
+    format_: str | None,
+    path: Path | None,
+    force: bool,
+    protocol: str,
+) -> int:
     """Show what is understood: all APIs, one API, or the layout of one VERSION of it.
 
     API is a name, a former name or a key.
     """
+    if (format_ or path) and (api is not None or protocol != "kafka"):
+        raise click.UsageError("--format and -o are for the list of all APIs")
     if protocol != "kafka":
         if version is not None:
             raise click.UsageError(f"APIs of {protocol} have no versions")
         print_old(protocol, api)
         return FOUND
     if api is None:
-        print_coverage(format_)
+        format_ = chosen_format(format_, path) if path else format_ or "table"
+        with destination(path, force) as file:
+            print_coverage(format_, file)
         if format_ == "table":
             others = ", ".join(options.PROTOCOLS[2:])
             click.echo(f"before 0.8: kdissect protocol --protocol 0.7 ({others})", err=True)
@@ -70,11 +73,10 @@ def command(api: str | None, version: int | None, format_: str, protocol: str) -
     return FOUND
 
 
-def print_coverage(format_: str) -> None:
+def print_coverage(format_: str, file: IO[bytes]) -> None:
     """Print a row for each API."""
     import pyarrow as pa
 
-    from kdissect.cli.output import make_writer
     from kdissect.protocol.apis import APIS
 
     rows = [
@@ -91,7 +93,7 @@ def print_coverage(format_: str) -> None:
         }
         for api in APIS.values()
     ]
-    writer = make_writer(format_, sys.stdout.buffer)
+    writer = make_writer(format_, file)
     writer.write(pa.RecordBatch.from_pylist(rows))
     writer.close()
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from kdissect.cli.human import count
+from kdissect.human import count
 
 
 def explain_empty(what: str, balance: Mapping[str, Any], where: str | None = None) -> None:

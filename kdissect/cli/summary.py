@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import asdict
+from typing import Final
 
 import click
 
@@ -11,6 +12,10 @@ from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
 from kdissect.seams.crew import early_crew
 
+FEW: Final = "few"
+ALL: Final = "all"
+NONE: Final = "none"
+
 
 @click.command(
     "summary",
@@ -18,6 +23,8 @@ from kdissect.seams.crew import early_crew
     epilog=options.examples(
         "kdissect broker.pcapng",
         "kdissect ring-*.pcap.gz --port 9192",
+        "kdissect broker.pcapng --findings all",
+        "kdissect broker.pcapng --json | jq -r '.findings[] | [.severity, .id, .text] | @tsv'",
         "kdissect broker.pcapng --format json | jq '.apis[] | [.api, .latency.p99_ns]'",
     ),
 )
@@ -28,45 +35,60 @@ from kdissect.seams.crew import early_crew
 @click.option(
     "--format", "format_", type=click.Choice(("page", "json")), default="page", show_default=True
 )
+@click.option("--json", "format_", flag_value="json", help="The same as --format json.")
+@click.option(
+    "--findings",
+    "shown",
+    type=click.Choice((FEW, ALL, NONE)),
+    default=FEW,
+    show_default=True,
+    help="The worst findings and what is usual; all, asking every question; or counters only.",
+)
 @options.sharing
 @options.reading
 def command(
     files: tuple[str, ...],
     top: int,
     format_: str,
+    shown: str,
     jobs: int,
     settings: options.Settings,
     progress: bool | None,
 ) -> int:
     """Show the page an engineer reads first about the captures FILE... (`-` is stdin).
 
-    Totals, each API with its latencies, clients, topics, errors, connections with trouble,
-    problems, and where every captured byte went. Latencies are within 0.4 %.
+    Findings: what fails, what is slow, and why, the worst first. Then totals, each API with its
+    latencies, clients, topics, errors, connections with trouble, problems, and where every
+    captured byte went. Latencies are within 0.4 %.
     """
     crew = early_crew(files, 1 if settings["strict"] else jobs)
-    from kdissect.analysis.summary import TABLES, Summariser
+    from kdissect.first_page import FirstPage, tables_of
     from kdissect.pipeline import Options
+    from kdissect.rules.judging import few
     from kdissect.seams.runs import make_run
 
-    summariser = Summariser()
     is_interrupted = False
-    with Progress(progress) as shown:
-        reading = Options(**settings, tables=TABLES, progress=shown.report, jobs=jobs)
+    with Progress(progress) as shown_progress, FirstPage(shown != NONE) as page:
+        reading = Options(
+            **settings, tables=tables_of(shown != NONE), progress=shown_progress.report, jobs=jobs
+        )
         run = make_run(list(files), reading, crew)
         try:
             for table, batch in run:
-                summariser.add(table, batch)
+                page.add(table, batch)
         except KeyboardInterrupt:
             is_interrupted = True
-    summary = summariser.finish(asdict(run.balance))
+        summary = page.summary(asdict(run.balance))
+        found = page.findings(summary, shown == ALL) if shown != NONE else []
+    told = few(found) if shown == FEW else found
     if format_ == "json":
         from kdissect.cli.summary_page import print_json
 
-        print_json(summary, is_interrupted, sys.stdout)
+        print_json(summary, found, is_interrupted, sys.stdout)
     else:
         from kdissect.cli.summary_page import print_page
 
-        print_page(summary, files, top, is_interrupted)
+        print_page(summary, files, top, is_interrupted, told, len(found) - len(told))
     if is_interrupted:
         return INTERRUPTED
     if not summary.totals.exchanges:

@@ -6,25 +6,29 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import IO, Any, Final
+from typing import IO, Final
 
 import click
 
 from kdissect.analysis.counters import ApiRow, ErrorRow, Quantiles
-from kdissect.analysis.network import Network
 from kdissect.analysis.summary import ProblemRow, ProtocolRow, Summary
 from kdissect.cli.escape import escaped
+from kdissect.cli.findings_page import finding_data, finding_lines
 from kdissect.cli.grid import Column, Grid, folded
-from kdissect.cli.human import count, counted, duration, share, size, time
+from kdissect.cli.summary_lines import balance_lines, network_lines
+from kdissect.human import count, duration, share, size, time
+from kdissect.rules.finding import PROBLEM, Finding
 
 PIPE_WIDTH: Final = 110
 HEADER_LINES: Final = 2
 EXCHANGES_PER_PACKET: Final = 100_000  # exchange_id = packet number * this + place in the packet
 
 
-def print_json(summary: Summary, is_interrupted: bool, file: IO[str]) -> None:
-    """Print the summary as one JSON object; times are ISO 8601, the rest as in `Summary`."""
-    content = asdict(summary)
+def print_json(
+    summary: Summary, found: Sequence[Finding], is_interrupted: bool, file: IO[str]
+) -> None:
+    """Print findings and summary as one JSON object; times are ISO 8601."""
+    content = {"findings": [finding_data(one) for one in found], **asdict(summary)}
     totals = content["totals"]
     for name in ("first_time", "last_time"):
         ns = totals.pop(f"{name}_ns")
@@ -35,13 +39,24 @@ def print_json(summary: Summary, is_interrupted: bool, file: IO[str]) -> None:
 
 
 def print_page(
-    summary: Summary, files: Sequence[str], top: int, is_interrupted: bool = False
+    summary: Summary,
+    files: Sequence[str],
+    top: int,
+    is_interrupted: bool = False,
+    findings: Sequence[Finding] = (),
+    left_out: int = 0,
 ) -> None:
-    """Print the page on stdout, as wide as the terminal."""
+    """Print the page on stdout, as wide as the terminal: the findings, then the tables."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_WIDTH
-    _print_lines(_heading(summary, files), width)
+    _print_lines(_title(summary, files), width)
     if is_interrupted:
         _print("interrupted: this is what had been read", bold=True)
+    if findings:
+        _print("")
+        _print("Findings", bold=True)
+        _print_findings(finding_lines(findings, left_out, files, width))
+        _print("")
+    _print_lines(_heading(summary), width)
     sections = (
         ("APIs", _apis(summary.apis)),
         (_titled("Clients", len(summary.clients), top), _clients(summary, top)),
@@ -75,93 +90,39 @@ def _print(line: str, bold: bool = False, dim: bool = False) -> None:
     click.echo(line, color=False if is_plain else None)
 
 
-def balance_lines(balance: dict[str, Any]) -> list[str]:
-    """Where the captured bytes went; says so when they do not add up."""
-    payload = balance.get("payload_bytes", 0)
-    parts = {name: balance.get(f"{name}_bytes", 0) for name in ("framed", "skipped", "duplicate")}
-    own, encrypted = balance.get("tls_bytes", 0), balance.get("encrypted_bytes", 0)
-    if own or encrypted:
-        parts |= {"of TLS": own, "encrypted": encrypted}
-    told = " + ".join(f"{count(number)} {name}" for name, number in parts.items())
-    lines = [f"TCP payload {count(payload)} bytes = {told}"]
-    rest = payload - sum(parts.values())
-    if rest:
-        lines[0] += f" + {count(rest)} UNACCOUNTED"
-    connections = balance.get("encrypted_connections", 0)
-    if connections:
-        lines.append(
-            f"encrypted: {count(connections)} TLS connections; --keylog FILE decrypts them"
-        )
-    missing = balance.get("missing_bytes", 0)
-    if missing:
-        lines.append(f"missing from the capture: {count(missing)} bytes")
-    reasons = balance.get("packets_by_reason") or {}
-    left = [f"{count(number)} {escaped(reason)}" for reason, number in reasons.items() if number]
-    if left:
-        lines.append(f"packets without TCP: {', '.join(left)}")
-    return lines
+def _print_findings(lines: Sequence[str]) -> None:
+    for line in lines:
+        _print(line, bold=line.startswith(PROBLEM))
 
 
-def _heading(summary: Summary, files: Sequence[str]) -> list[str]:
-    totals, balance = summary.totals, summary.balance
+def _title(summary: Summary, files: Sequence[str]) -> list[str]:
+    totals = summary.totals
     names = ", ".join(escaped(file) for file in files[:3])
     more = f" and {len(files) - 3} more" if len(files) > 3 else ""
     lines = [f"{names}{more}"]
+    if totals.first_time_ns is not None and totals.last_time_ns is not None:
+        span = duration(totals.last_time_ns - totals.first_time_ns)
+        lines.append(f"{time(totals.first_time_ns)} to {time(totals.last_time_ns)} ({span})")
+    return lines
+
+
+def _heading(summary: Summary) -> list[str]:
+    totals, balance = summary.totals, summary.balance
     span = 0.0
     if totals.first_time_ns is not None and totals.last_time_ns is not None:
         span = (totals.last_time_ns - totals.first_time_ns) / 1e9
-        lines.append(
-            f"{time(totals.first_time_ns)} to {time(totals.last_time_ns)} ({duration(span * 1e9)})"
-        )
     protocols = ", ".join(
         f"{count(number)} {escaped(name)}" for name, number in summary.protocols.items()
     )
-    lines.append(
+    lines = [
         f"{count(balance.get('packets', 0))} packets, {size(balance.get('captured_bytes', 0))}; "
         f"{count(totals.connections)} connections" + (f": {protocols}" if protocols else "")
-    )
+    ]
     lines += _exchange_lines(summary, span)
     if summary.software:
         told = (f"{escaped(name)} ({count(number)})" for name, number in summary.software.items())
         lines.append(f"client software: {', '.join(list(told)[:6])}")
     return lines + network_lines(summary.network)
-
-
-def network_lines(network: Network) -> list[str]:
-    """What the network did, and what the capture lost, each in a line when there is any of it."""
-    rtt, again = network.round_trip, network.retransmitted_segments
-    told = []
-    if rtt.p50_ns is not None:
-        told.append(f"round trip {duration(rtt.p50_ns)} p50, {duration(rtt.max_ns)} max")
-    if again:
-        kinds = {"fast": network.fast_retransmits, "spurious": network.spurious_retransmits}
-        parts = [share(again, network.packets)]
-        parts += [f"{count(number)} {kind}" for kind, number in kinds.items() if number]
-        parts.append(f"{size(network.network_lost_bytes)} lost")
-        told.append(f"{counted(again, 'segment')} sent again ({', '.join(parts)})")
-    if network.zero_windows:
-        closed = f" in {duration(network.zero_window_ns)}" if network.zero_window_ns else ""
-        told.append(f"{counted(network.zero_windows, 'zero window')}{closed}")
-    lines = [f"network: {'; '.join(told)}"] if told else []
-    lost = _capture_losses(network)
-    return [*lines, f"capture: {'; '.join(lost)}"] if lost else lines
-
-
-def _capture_losses(network: Network) -> list[str]:
-    missing, told = network.missing_bytes, []
-    if missing:
-        parts = {
-            "lost by the capture": network.capture_lost_bytes,
-            "cut off": network.cut_bytes,
-            "by it or by the network": missing - network.capture_lost_bytes - network.cut_bytes,
-        }
-        why = ", ".join(f"{size(part)} {name}" for name, part in parts.items() if part > 0)
-        told.append(
-            f"{size(missing)} missing ({share(missing, missing + network.payload_bytes)}): {why}"
-        )
-    if network.duplicate_packets:
-        told.append(f"{counted(network.duplicate_packets, 'packet')} captured twice")
-    return told
 
 
 def _exchange_lines(summary: Summary, span: float) -> list[str]:

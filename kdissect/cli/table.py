@@ -51,6 +51,7 @@ def command(
     problems; their columns are in docs/tables.md.
     """
     from kdissect import read
+    from kdissect.tables.batches import arrow_schema
 
     format_ = chosen_format(format_, path)
     rows = 0
@@ -66,7 +67,7 @@ def command(
             verify_crc=verify_crc,
             progress=shown.report,
         )
-        writer = make_writer(format_, file, columns)
+        writer = make_writer(format_, file, columns, arrow_schema(TABLES[name], columns))
         for batch in result:
             shown.clear()
             writer.write(batch)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.cli.escape import escaped
-from kdissect.cli.human import duration, time
 from kdissect.errors import DecodeError
+from kdissect.human import duration, time
 from kdissect.messages.full_bodies import jsonable, shaped
 from kdissect.messages.old_protocols import old_error_name
 from kdissect.protocol.error_codes import error_name

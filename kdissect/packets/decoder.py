@@ -67,6 +67,8 @@ COMMON_PROTOCOL_MASK: Final = 0x3FFF00FF00000000
 COMMON_PROTOCOL: Final = 0x0000000600000000
 # VXLAN in MPLS in PPPoE with tags is 8; the bound only keeps hostile packets cheap.
 MAXIMUM_LAYERS: Final = 16
+# An IP packet of 64 KiB in fragments of 8 bytes.
+MAXIMUM_NOTED: Final = 8192
 
 # Reasons why a packet gave no segment, beside the names of other protocols.
 CUT_HEADER: Final = "headers cut off"
@@ -118,12 +120,14 @@ class PacketDecoder:
     """Makes a `Segment` of each packet that holds one; `problems` is drained by the user.
 
     `late` are segments that come before the one just given, and are drained by the user too: of IP
-    packets whose other fragments did not come, and of frames that hold several.
+    packets whose other fragments did not come, and of frames that hold several. With
+    `notes_fragments`, `fragments_of` are the ordinals of all packets that brought fragments of one
+    that was put together, by the ordinal of its segment; drained by the user.
     """
 
     __slots__ = (
         "problems", "late", "fragments", "_fragments", "_due_ns", "_reasons", "unknown_link_types",
-        "_common",
+        "_common", "notes_fragments", "fragments_of",
     )  # fmt: skip
 
     def __init__(self, fragments: Fragments | None = None) -> None:
@@ -131,6 +135,8 @@ class PacketDecoder:
         self.late: list[Segment] = []
         # IP fragments met so far, and whether some wait for others.
         self.fragments: i64 = 0
+        self.notes_fragments = False
+        self.fragments_of: dict[int, list[int]] = {}
         self._fragments = Fragments() if fragments is None else fragments
         self._due_ns: i64 = NEVER
         self._reasons: dict[str, int] = {}
@@ -311,6 +317,8 @@ class PacketDecoder:
             whole, header.fragment_offset, length, data, header.has_more, packet
         )
         self._due_ns = fragments.due_ns
+        if self.notes_fragments and len(whole.ordinals) < MAXIMUM_NOTED:
+            whole.ordinals.append(packet.ordinal)
         if not is_complete:
             self._count(IP_FRAGMENT)
             if fragments.is_full():
@@ -325,6 +333,8 @@ class PacketDecoder:
         data = whole.captured()
         size = whole.declared_size()
         made = without_data(packet, data, size)
+        if self.notes_fragments:
+            self._note_fragments(packet.ordinal, whole)
         header = IpHeader(WELL_FORMED)
         header.addresses = whole.addresses
         header.protocol = whole.protocol
@@ -333,6 +343,14 @@ class PacketDecoder:
         if header.verdict != WELL_FORMED or header.is_fragment:
             return self._count(MALFORMED_HEADER)
         return self._transport(made, header, whole.ip_id, len(data), whole.layers)
+
+    def _note_fragments(self, ordinal: i64, whole: Whole) -> None:
+        """The packet is put together of others, which may have been put together themselves."""
+        together = self.fragments_of.setdefault(ordinal, [])
+        for other in whole.ordinals:
+            together.append(other)
+            if other != ordinal:
+                together += self.fragments_of.pop(other, [])
 
     def _give_up(self, now: i64) -> None:
         """Put what there is of the IP packets that wait too long among the late segments."""

@@ -50,7 +50,7 @@ class Whole:
 
     __slots__ = (
         "key", "addresses", "protocol", "ip_id", "layers", "packet", "first_ns", "total", "pieces",
-        "cost", "is_done",
+        "cost", "is_done", "ordinals",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +68,8 @@ class Whole:
         self.pieces: list[Piece] = []
         self.cost: i64 = 0
         self.is_done: bool = False
+        # Of the packets that brought the fragments, see `PacketDecoder.fragments_of`.
+        self.ordinals: list[int] = []
 
     def is_complete(self) -> bool:
         """Whether every byte is there, or was on the wire."""

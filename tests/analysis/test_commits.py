@@ -94,6 +94,19 @@ def test_a_crash_would_repeat_what_a_commit_had_not_reached(tmp_path: Path) -> N
     assert reading.commit(5, 50).found(tmp_path)["exposed_max"] == 40
 
 
+def test_commits_of_each_delivery_are_not_of_a_timer(tmp_path: Path) -> None:
+    reading = Reading()
+    for second in range(6):
+        reading.fetch(second, second * 10, second * 10 + 10).commit(second + 0.1, second * 10 + 10)
+    row = reading.found(tmp_path)
+    assert (row["rhythm"], row["interval_p50_ns"]) == ("each delivery", SECOND)
+
+
+def test_what_a_crash_before_the_first_commit_repeats_is_exposed(tmp_path: Path) -> None:
+    reading = Reading().fetch(1, 7, 10).fetch(2, 10, 20).commit(3, 20)
+    assert reading.found(tmp_path)["exposed_max"] == 13
+
+
 def test_commits_of_a_timer_are_known(tmp_path: Path) -> None:
     reading = Reading().fetch(0, 0, 10)
     for number in range(8):

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+import kdissect
 from kdissect.analysis.declared import EVERY, OF_EXCHANGES
 from kdissect.analysis.duckdb_tables import DuckTables, sql_of
 from kdissect.analysis.questions import QUESTIONS
+from kdissect.errors import KdissectError
 from tests.analysis.made_tables import exchange, tables_of, write_tables
 
 ROWS = {
@@ -34,3 +36,28 @@ def test_the_reader_of_the_file_applies_it(condition: str, tmp_path: Path) -> No
     reader = plan[plan.index("Function: READ_PARQUET") :]
     assert "Filters:" in reader
     assert condition in reader
+
+
+def test_a_condition_over_the_answer_only_chooses_rows(tmp_path: Path) -> None:
+    apis = ("Produce", "Fetch", "Metadata")
+    exchanges = [exchange(number, api, number) for number, api in enumerate(apis, 1)]
+    tables = write_tables(tmp_path, exchanges=exchanges)
+    every = kdissect.analyse("latency", tables).to_arrow()
+    found = kdissect.analyse("latency", tables, having="p50_ns >= 2000000").to_arrow()
+    assert every["api"].to_pylist() == ["Metadata", "Fetch", "Produce"]
+    assert found.to_pylist() == every.slice(0, 2).to_pylist()
+    assert found.schema.equals(every.schema, check_metadata=True)
+
+
+def test_a_condition_over_the_answer_knows_its_columns(tmp_path: Path) -> None:
+    tables = write_tables(tmp_path, exchanges=[exchange(1, "Produce")])
+    with pytest.raises(KdissectError, match="latency_ns > 1"):
+        kdissect.analyse("latency", tables, having="latency_ns > 1")
+
+
+def test_moments_in_conditions_are_utc(tmp_path: Path) -> None:
+    exchanges = [exchange(1, "Produce"), exchange(2, "Produce", at_s=7)]
+    tables = write_tables(tmp_path, exchanges=exchanges)
+    moment = "request_start >= TIMESTAMPTZ '2023-11-14 22:13:25'"
+    found = kdissect.analyse("slowest", tables, having=moment).to_arrow()
+    assert found["exchange_id"].to_pylist() == [2]

@@ -29,7 +29,8 @@ class Wire:
         return self
 
     def fetch(self, at_s: float, first: int, count: int, took_ms: float = 5, **more: Any) -> "Wire":
-        batch = {name: more.pop(name) for name in ("base_time", "is_control") if name in more}
+        known = ("base_time", "is_control", "is_aborted")
+        batch = {name: more.pop(name) for name in known if name in more}
         number = self._tell("Fetch", at_s, took_ms, **{"client_id": "reader"} | more)
         own = {"exchange_id": number, **PLACE, "record_count": count}
         self.partitions.append(own | {"fetch_offset": first})
@@ -78,6 +79,14 @@ def test_followers_are_no_consumers_and_markers_no_records(tmp_path: Path) -> No
     wire = Wire().produce(1, 0, 3).fetch(2, 3, 1, is_control=True)
     wire.fetch(2, 0, 3, client_id="broker-2-fetcher-0", connection_id=3)
     assert wire.rows(tmp_path) == []
+
+
+@pytest.mark.parametrize(("is_aborted", "batches"), [(True, []), (False, [1])])
+def test_what_was_aborted_reaches_nobody(
+    is_aborted: bool, batches: list[int], tmp_path: Path
+) -> None:
+    wire = Wire().produce(1, 0, 3).fetch(2, 0, 3, is_aborted=is_aborted)
+    assert [row["batches"] for row in wire.rows(tmp_path)] == batches
 
 
 def test_a_consumer_may_have_it_before_the_producer_has_its_answer(tmp_path: Path) -> None:

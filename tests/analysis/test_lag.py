@@ -69,8 +69,22 @@ def test_lag_is_what_is_not_committed_and_undelivered_what_nobody_asked_for(
         "group_id": "g", "topic": "t", "partition": 0, "lag": 6, "lag_time_ns": 1_201 * MS,
         "undelivered": 0, "undelivered_time_ns": 0, "uncommitted": 6, "end_offset": 10,
         "end_by": "fetch", "committed_offset": 4, "committed_by": "OffsetCommit",
-        "delivered_offset": 10, "client_id": "reader", "since": "produce",
+        "delivered_offset": 10, "held_back": None, "client_id": "reader", "since": "produce",
     }  # fmt: skip
+
+
+def test_what_an_open_transaction_keeps_from_a_group_is_held_back(tmp_path: Path) -> None:
+    wire = Wire().produce(1, 0, 10).commit(2, 4).fetch(2.1, 4, 10, last_stable_offset=4)
+    wire.produce(3, 10, 2).fetch(4, 4, 12, last_stable_offset=4).fetch(5, 4, 12)
+    wire.fetch(6, 4, 12, last_stable_offset=12)
+    columns = ("end_offset", "undelivered", "held_back")
+    assert chosen(wire.rows(tmp_path), *columns) == [
+        (10, 6, 6),
+        (12, 8, 6),
+        (12, 8, 8),
+        (12, 8, 8),
+        (12, 8, 0),
+    ]
 
 
 def test_lag_of_a_consumer_that_died_goes_on_growing(tmp_path: Path) -> None:

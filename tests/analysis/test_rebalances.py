@@ -281,6 +281,52 @@ def test_a_consumer_group_moves_partitions_while_others_read_on(tmp_path: Path) 
     ]
 
 
+def test_a_consumer_that_subscribes_to_more_and_gives_up_partitions_for_it(tmp_path: Path) -> None:
+    story = Story().tell(1, "ann", NEW, "join", generation=1, assignment="t:0", subscription="t")
+    story.tell(2, "bob", NEW, "join", generation=2, assignment="t:1", subscription="t")
+    more = {"subscription": "t u"}
+    story.tell(5, "bob", NEW, "assign", generation=2, **more)
+    story.tell(5.5, "bob", NEW, "assign", generation=3, assignment="u:0")
+    story.tell(6, "ann", NEW, "assign", generation=3, assignment="t:0,1")
+    *_, row = story.rows(tmp_path)
+    columns = ("cause", "client_id", "generation", "moved_partitions", "stopped_ns")
+    assert chosen([row], *columns) == [("subscription change", "bob", 3, "t:1", 1000 * MS)]
+
+
+def test_what_a_member_did_meanwhile_causes_the_epoch_that_follows(tmp_path: Path) -> None:
+    story = Story()
+    for at_s, who in ((1, "ann"), (2, "bob"), (3, "cat")):
+        story.tell(at_s, who, NEW, "join", generation=at_s, assignment=f"t:{at_s}")
+    story.tell(5, "bob", NEW, "leave", generation=-1).tell(5.1, "cat", NEW, "leave", generation=-1)
+    story.tell(6, "ann", NEW, "assign", generation=4, assignment="t:1,2")
+    story.tell(7, "ann", NEW, "assign", generation=5, assignment="t:1,2,3")
+    columns = ("generation", "cause", "client_id", "moved_partitions")
+    assert chosen(story.rows(tmp_path)[3:], *columns) == [
+        (4, "leave", "bob", "t:2"),
+        (5, "leave", "cat", "t:3"),
+    ]
+
+
+def test_topics_that_are_named_again_change_nothing(tmp_path: Path) -> None:
+    story = Story().tell(1, "ann", NEW, "join", generation=1, assignment="t:0", subscription="t")
+    story.tell(5, "ann", NEW, "assign", generation=2, assignment="t:0,1", subscription="t")
+    *_, row = story.rows(tmp_path)
+    assert chosen([row], "cause", "generation") == [("metadata change", 2)]
+
+
+def test_a_consumer_that_left_and_comes_back_alone_finds_an_empty_group(tmp_path: Path) -> None:
+    story = Story().tell(1, "ann", NEW, "join", generation=1, assignment="t:0")
+    story.tell(5, "ann", NEW, "leave", generation=-1)
+    story.tell(9, "ann", NEW, "join", generation=3, assignment="t:0")
+    rows = story.rows(tmp_path)
+    columns = ("generation", "cause", "outcome", "members", "joined", "gone", "moved", "stopped_ns")
+    assert chosen(rows, *columns) == [
+        (1, "join", "complete", 1, 1, 0, 0, None),
+        (None, "leave", "emptied", 0, 0, 1, None, None),
+        (3, "join", "complete", 1, 1, 0, 0, 4_001 * MS),
+    ]
+
+
 def test_a_consumer_of_the_new_protocol_that_falls_silent_is_told_by_its_partitions(
     tmp_path: Path,
 ) -> None:
@@ -288,8 +334,48 @@ def test_a_consumer_of_the_new_protocol_that_falls_silent_is_told_by_its_partiti
     story.tell(2, "bob", NEW, "join", generation=2, assignment="t:1")
     story.tell(60, "ann", NEW, "assign", generation=3, assignment="t:0,1")
     *_, row = story.rows(tmp_path, silent={"bob": 10.0})
-    assert chosen([row], "cause", "moved_partitions", "stopped_ns", "lost") == [
-        ("session timeout", "t:1", 50_001 * MS, None)
+    columns = ("cause", "client_id", "moved_partitions", "stopped_ns", "lost", "members")
+    assert chosen([row], *columns) == [("session timeout", "bob", "t:1", 50_001 * MS, 1, 1)]
+
+
+def test_a_static_member_that_stays_away_too_long_is_one_no_more(tmp_path: Path) -> None:
+    story = Story()
+    ann, bob = {"group_instance_id": "desk-1"}, {"group_instance_id": "desk-2"}
+    story.tell(1, "ann", NEW, "join", generation=1, assignment="t:0", **ann)
+    story.tell(2, "bob", NEW, "join", generation=2, assignment="t:1", **bob)
+    story.tell(9, "bob", NEW, "leave", generation=-2, **bob)
+    story.tell(60, "ann", NEW, "assign", generation=3, assignment="t:0,1", **ann)
+    story.tell(70, "ann", NEW, "assign", generation=4, assignment="t:0", **ann)
+    back = {"member_id": "bob-new", **bob}
+    story.tell(70.1, "bob", NEW, "join", generation=4, assignment="t:1", **back)
+    columns = ("generation", "cause", "client_id", "joined", "lost", "members", "stopped_ns")
+    assert chosen(story.rows(tmp_path)[2:], *columns) == [
+        (3, "session timeout", "bob", 0, 1, 1, 51_001 * MS),
+        (4, "join", "bob", 1, None, 2, 100 * MS),
+    ]
+
+
+def test_a_static_member_of_a_classic_group_that_stays_away_too_long_joins(tmp_path: Path) -> None:
+    story = Story()
+
+    def join(at_s: float, generation: int, **held: str) -> None:
+        members = {"ann": "desk-1", "bob": "desk-2", "bob2": "desk-2", "bob3": "desk-2"}
+        named = {who: {"group_instance_id": members[who], "generation": generation} for who in held}
+        for who in held:
+            story.tell(at_s, who, JOIN, "join", protocol="range", **named[who])
+        for who, assignment in held.items():
+            story.tell(at_s + 0.1, who, SYNC, "sync", assignment=assignment, **named[who])
+
+    join(1, 1, ann="t:0", bob="t:1")
+    join(9, 1, bob2="t:1")
+    join(60, 2, ann="t:0,1")
+    join(70, 3, ann="t:0", bob3="t:1")
+    rows = story.rows(tmp_path, silent={"bob": 5.0, "bob2": 10.0})
+    columns = ("generation", "cause", "client_id", "joined", "lost", "members")
+    assert chosen(rows[1:], *columns) == [
+        (1, "static restart", "bob2", 0, None, 2),
+        (2, "session timeout", "bob2", 0, 1, 1),
+        (3, "join", "bob3", 1, None, 2),
     ]
 
 

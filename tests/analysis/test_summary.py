@@ -18,7 +18,8 @@ from kdissect.analysis.summary import (
     Totals,
     summarise,
 )
-from kdissect.cli.summary_page import balance_lines, network_lines, print_json, print_page
+from kdissect.cli.summary_lines import balance_lines, network_lines
+from kdissect.cli.summary_page import print_json, print_page
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import BOOL, TABLES, TEXT
 
@@ -115,9 +116,13 @@ def test_a_summary_counts_everything() -> None:
         ],
         software={"java 4.0": 1},
         apis=[
-            ApiRow("Fetch", 1, [1, 3, 4], 3, 0, 1, Quantiles(100, 100, 100, 100), 0.25, 30, 40),
-            ApiRow("Produce", 0, [1], 1, 1, 0, Quantiles(200, 200, 200, 200), 0.0, 10, 20),
-            ApiRow("API 999", 999, [1], 1, 0, 1, none, 0.0, 10, 20),
+            ApiRow(
+                "Fetch", 1, [1, 3, 4], 3, 0, 1, Quantiles(100, 100, 100, 100), none, 0.25, 30, 40
+            ),
+            ApiRow(
+                "Produce", 0, [1], 1, 1, 0, Quantiles(200, 200, 200, 200), none, 0.0, 10, 20
+            ),
+            ApiRow("API 999", 999, [1], 1, 0, 1, none, none, 0.0, 10, 20),
         ],
         clients=[
             ClientRow("shop", 4, 1, Quantiles(100, 200, 200, 200), 40, 80),
@@ -246,5 +251,5 @@ def test_the_network_is_told_only_where_there_is_something_to_say(
 
 def test_json_has_the_network_too() -> None:
     file = io.StringIO()
-    print_json(summarise(BATCHES), False, file)
+    print_json(summarise(BATCHES), [], False, file)
     assert json.loads(file.getvalue())["network"] == asdict(summarise(BATCHES).network)

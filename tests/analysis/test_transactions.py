@@ -7,7 +7,7 @@ import pytest
 
 import kdissect
 from tests.analysis.from_sidecars import tables_of_sidecar
-from tests.analysis.made_tables import MS, Row, asked, connection, exchange
+from tests.analysis.made_tables import MS, SECOND, START, Row, asked, connection, exchange
 
 SHOWN = ("outcome", "duration_ns", "idle_ns", "ended_by", "records", "errors", "last_error")
 
@@ -54,6 +54,15 @@ class Steps:
         self.rows["batches"].append({**batch, "base_offset": base_offset, "is_aborted": is_aborted})
         return self
 
+    def mark(self, at_s: float, offset: int, written_s: float) -> "Steps":
+        """A consumer of any kind fetches a marker that the broker wrote before."""
+        number = len(self.rows["exchanges"]) + 1
+        self.rows["exchanges"].append(exchange(number, "Fetch", 10, at_s, client_id="c"))
+        marker = self._batch({"exchange_id": number, "topic": "t", "partition": 0}, -1)
+        at = {"base_offset": offset, "base_time": START + round(written_s * SECOND)}
+        self.rows["batches"].append(marker | at | {"is_control": True, "record_count": 1})
+        return self
+
     def shown(self, directory: Path, **options: Any) -> list[tuple[Any, ...]]:
         found = asked("transactions", directory, options, **self.rows)
         return [tuple(row[name] for name in SHOWN) for row in found]
@@ -81,6 +90,27 @@ def test_the_request_that_ends_it_says_how(is_commit: bool, outcome: str, tmp_pa
 def test_consumers_are_told_of_one_that_timed_out(tmp_path: Path) -> None:
     steps = begun().read(12, 0, is_aborted=True)
     assert [row[0] for row in steps.shown(tmp_path)] == ["timed out"]
+
+
+def test_the_marker_says_when_the_coordinator_ended_it(tmp_path: Path) -> None:
+    steps = begun().read(12, 0, is_aborted=True).mark(13, offset=3, written_s=8)
+    # The marker of a later one is not its own.
+    steps.mark(14, offset=9, written_s=13.5)
+    assert steps.shown(tmp_path) == [("timed out", 7000 * MS, None, None, 3, 0, None)]
+
+
+def test_a_marker_ends_it_without_a_consumer_of_read_committed(tmp_path: Path) -> None:
+    steps = begun().mark(13, offset=3, written_s=8)
+    assert [row[:3] for row in steps.shown(tmp_path)] == [("ended", 7000 * MS, None)]
+    late = steps.shown(tmp_path, timeout=5000 * MS)
+    assert [row[:3] for row in late] == [("timed out", 7000 * MS, None)]
+
+
+def test_what_was_refused_is_ended_by_no_marker(tmp_path: Path) -> None:
+    steps = Steps().add(1, "Produce", (47, "INVALID_PRODUCER_EPOCH"))
+    steps.rows["partitions"][0]["base_offset"] = -1
+    steps.mark(2, offset=3, written_s=0.5)
+    assert [row[:3] for row in steps.shown(tmp_path)] == [("refused", 1000 * MS, 1000 * MS)]
 
 
 def test_what_does_not_end_is_open_and_then_hanging(tmp_path: Path) -> None:

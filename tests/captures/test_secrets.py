@@ -10,6 +10,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import redirect_stderr, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,10 @@ NAMES = sorted(
     for path in CAPTURES.glob(f"{pattern}.pcapng")
 )
 FORMATS = ("table", "json", "jsonl", "csv")
+NEEDS_OTEL = pytest.mark.skipif(
+    find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None,
+    reason="needs the extra otel",
+)
 
 csv.field_size_limit(sys.maxsize)
 
@@ -82,6 +87,7 @@ def test_the_search_finds_the_secrets_in_the_capture(case: Case) -> None:
         ["table", "records", "--format", "csv", "--payload", "--verify-crc"],
         ["table", "problems", "--format", "table"],
         ["table", "exchanges", "--strict"],
+        pytest.param(["spans"], marks=NEEDS_OTEL),
     ],
     ids=" ".join,
 )  # fmt: skip

@@ -29,9 +29,13 @@ SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE, ENVELOPE, SHARE_FETCH = 17, 18,
 # librdkafka 2.16 leaves an int32 count in front of the topics of Metadata v13: 3 bytes too many.
 METADATA_OF_LIBRDKAFKA = "Metadata request v13: 3 bytes left over at byte 23 of 26"
 PROBLEMS = {"quickstart": {("leftover-request", METADATA_OF_LIBRDKAFKA): 2}}
-# Errors of a client's own making under a code of Kafka: a time-out (7), an operation that the
-# library knows the broker not to have (35).
-OWN_ERRORS = {"quickstart": {("doomed-java", 7)}, "telemetry-3.9.1": {("admin-java", 35)}}
+# Errors of a client's own making under a code of Kafka: a time-out (7), a connection that was
+# closed on it (13), an operation that the library knows the broker not to have (35).
+OWN_ERRORS = {
+    "quickstart": {("doomed-java", 7)},
+    "telemetry-3.9.1": {("admin-java", 35)},
+    "incident-old-clients-4.3.1": {("java-0.9.0.1-writer", 13), ("java-0.10.2.2-writer", 13)},
+}
 
 SASL_FAILED = 58
 # How the libraries name them, and their users, in the side-car's settings.

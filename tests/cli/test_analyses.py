@@ -70,3 +70,35 @@ def test_columns_that_there_are_not_are_an_error(capsys: pytest.CaptureFixture[s
 def test_a_duration_and_a_number_are_not_shown_under_one_name(name: str) -> None:
     shown = [column.name.removesuffix("_ns") for column in QUESTIONS[name].columns]
     assert len(set(shown)) == len(shown)
+
+
+def test_latency_lists_the_slowest_when_it_is_asked_for(
+    quickstart_tables: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["latency", quickstart_tables, "--slowest", "3", "--of", "work"]) == 0
+    listed = capsys.readouterr().out
+    assert run(["slowest", quickstart_tables, "--number", "3", "--of", "work"]) == 0
+    assert listed == capsys.readouterr().out
+    assert len(listed.splitlines()) == 3
+
+
+def test_the_frame_numbers_of_the_slowest_are_seen_on_a_terminal(
+    quickstart_tables: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["latency", quickstart_tables, "--slowest", "1", "--format", "table"]) == 0
+    head, _, row = capsys.readouterr().out.splitlines()
+    assert head.split()[:3] == ["request_packet", "response_packet", "latency"]
+    assert row.split()[:4] == ["1241", "1247", "1.2", "s"]
+
+
+@pytest.mark.parametrize("option", ["by", "window"])
+def test_the_slowest_are_not_grouped(
+    option: str, quickstart_tables: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["latency", quickstart_tables, "--slowest", "3", f"--{option}"]
+    assert run([*words, "client" if option == "by" else "1s"]) == 2
+    reason = f"latency: 'slowest' gives single exchanges, '{option}' groups them: say either"
+    assert capsys.readouterr().err == f"kdissect: {reason}\n"
+    options = {option: ["client"] if option == "by" else 1_000_000_000}
+    with pytest.raises(kdissect.KdissectError, match="say either"):
+        kdissect.analyse("latency", quickstart_tables, slowest=3, **options)

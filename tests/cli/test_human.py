@@ -2,7 +2,8 @@ import doctest
 
 import pytest
 
-from kdissect.cli import escape, human
+from kdissect import human
+from kdissect.cli import escape
 
 
 @pytest.mark.parametrize("module", [human, escape])

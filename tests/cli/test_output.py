@@ -54,6 +54,23 @@ def test_json_is_one_array() -> None:
     assert json.loads(written("json", times=2)) == ROWS * 2
 
 
+def test_without_rows_csv_and_parquet_have_their_head() -> None:
+    file = io.BytesIO()
+    make_writer("csv", file, schema=BATCH.schema).close()
+    assert file.getvalue() == b'"topic","time","count","is_ok","value","nothing"\n'
+    file = io.BytesIO()
+    make_writer("parquet", file, schema=BATCH.schema).close()
+    found = pq.read_table(io.BytesIO(file.getvalue()))
+    assert (found.column_names, found.num_rows) == (BATCH.schema.names, 0)
+
+
+@pytest.mark.parametrize("format_", ["json", "jsonl", "table"])
+def test_without_rows_the_others_are_as_without_a_schema(format_: str) -> None:
+    file = io.BytesIO()
+    make_writer(format_, file, schema=BATCH.schema).close()
+    assert file.getvalue() == written(format_, times=0)
+
+
 def test_json_without_rows_is_an_empty_array() -> None:
     assert json.loads(written("json", times=0)) == []
 

@@ -4,10 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
+import pyarrow.parquet as pq
 import pytest
 
 from kdissect.cli.environment import is_compiled, version_text
-from kdissect.cli.program import COMMANDS, run
+from kdissect.cli.options import FORMATS
+from kdissect.cli.program import ANALYSES, COMMANDS, program, run
 
 PIPE_CAPACITY = 65_536
 HEAVY = ("numpy", "pyarrow", "pandas", "duckdb", "rich", "dpkt", "zstandard", "lz4")
@@ -165,19 +168,25 @@ def test_keys_and_values_are_shown_only_with_payload(quickstart: str) -> None:
     assert " value: " in kdissect(*arguments, "--payload").stdout
 
 
-def test_a_summary_does_not_wait_for_duckdb(quickstart: str) -> None:
-    code = (
-        "import sys; from kdissect.cli.program import run;"
-        f"run([{quickstart!r}]); print('duckdb' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "False"
+def test_a_page_does_not_wait_for_duckdb_when_there_is_nothing_to_ask(quickstart: str) -> None:
+    quiet = str(Path(quickstart).parent / "tls" / "tls13-4.3.1.pcapng")
+    for words, is_asked in (
+        ([quiet], False), ([quickstart], True), ([quickstart, "--findings", "none"], False),
+    ):  # fmt: skip
+        code = (
+            "import sys; from kdissect.cli.program import run;"
+            f"run({words!r}); print('duckdb' in sys.modules, 'ibis' in sys.modules)"
+        )
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[-1] == f"{is_asked} False"
 
 
 def test_neither_summary_nor_dissect_imports_what_takes_long(
     quickstart: str, tmp_path: Path
 ) -> None:
-    arguments = [quickstart], ["dissect", quickstart, "-o", str(tmp_path / "tables")]
+    counted = [quickstart, "--findings", "none"]
+    arguments = counted, ["dissect", quickstart, "-o", str(tmp_path / "tables")]
     code = (
         "import sys; from kdissect.cli.program import run;"
         f"run(sys.argv[1:]); print([name for name in {SLOW} if name in sys.modules])"
@@ -242,3 +251,22 @@ def test_every_command_takes_what_is_told_of_ports(
     wrong = kdissect(*arguments, "--broker", "localhost:9092")
     assert wrong.returncode == 2
     assert "'localhost:9092' is not address:port" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, module in COMMANDS.items() if module in ("table", "protocol", ANALYSES)]
+)
+def test_every_command_that_prints_a_table_has_the_same_formats(name: str) -> None:
+    command = program.get_command(click.Context(program), name)
+    assert command is not None
+    there = {parameter.name: parameter for parameter in command.params}
+    assert tuple(there["format_"].type.choices) == FORMATS  # type: ignore[attr-defined]
+    assert {"path", "force"} <= there.keys()
+
+
+@pytest.mark.parametrize("words", [["latency"], ["table", "errors"]])
+def test_a_file_without_rows_can_be_read(words: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "none.parquet"
+    capture = "captures/telemetry-4.3.1.pcapng"
+    assert run([*words, capture, "--where", "1 = 0", "-o", str(path)]) == 1
+    assert pq.read_table(path).num_rows == 0

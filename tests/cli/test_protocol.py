@@ -1,5 +1,7 @@
 import json
+from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from kdissect.cli.program import run
@@ -59,3 +61,16 @@ def test_an_unknown_api_or_version_is_an_error(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err == "kdissect: unknown API 'Fletch'\n"
     assert run(["protocol", "Fetch", "99"]) == 2
     assert "has versions 0-" in capsys.readouterr().err
+
+
+def test_the_list_goes_into_files_of_every_format(tmp_path: Path) -> None:
+    assert run(["protocol", "-o", str(tmp_path / "apis.parquet")]) == 0
+    assert run(["protocol", "-o", str(tmp_path / "apis.csv")]) == 0
+    names = pq.read_table(tmp_path / "apis.parquet")["name"].to_pylist()
+    assert "Produce" in names
+    assert len((tmp_path / "apis.csv").read_text().splitlines()) == len(names) + 1
+
+
+def test_formats_are_of_the_list_only(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["protocol", "Fetch", "--format", "json"]) == 2
+    assert "--format and -o are for the list of all APIs" in capsys.readouterr().err

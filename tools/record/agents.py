@@ -64,21 +64,31 @@ class AgentProcess:
         self._commands.write(json.dumps({"op": operation, **arguments}) + "\n")
         self._commands.flush()
 
-    def receive(self, timeout: float = ANSWER_TIMEOUT_SECONDS) -> Reply:
+    def receive(self) -> Reply:
         """The reply to the oldest command without one; raises when the agent failed at it."""
+        reply = self.await_reply(ANSWER_TIMEOUT_SECONDS)
+        if reply.error is not None:
+            tail = self._log.read_text(errors="replace")[-2000:]
+            raise RuntimeError(f"{self.library} failed at {reply.operation}: {reply.error}\n{tail}")
+        return reply
+
+    def await_reply(self, seconds: float) -> Reply:
+        """The same, but failures are only told."""
         operation, arguments = self._sent.pop(0)
         try:
-            line = self._lines.get(timeout=timeout)
+            line = self._lines.get(timeout=seconds)
         except queue.Empty:
             raise TimeoutError(f"{self.library} did not answer {operation} in time") from None
         if not line:
             tail = self._log.read_text(errors="replace")[-2000:]
             raise RuntimeError(f"{self.library} ended during {operation}:\n{tail}")
-        reply = Reply(operation, arguments, **json.loads(line))
-        if reply.error is not None:
-            tail = self._log.read_text(errors="replace")[-2000:]
-            raise RuntimeError(f"{self.library} failed at {operation}: {reply.error}\n{tail}")
-        return reply
+        return Reply(operation, arguments, **json.loads(line))
+
+    def kill(self) -> None:
+        """End the agent at once: it says goodbye to nobody."""
+        self._process.kill()
+        self._process.wait()
+        self._commands.close()
 
     def stop(self) -> None:
         """Let the agent end itself, else end it by its process id."""

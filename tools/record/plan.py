@@ -42,6 +42,11 @@ class Row(NamedTuple):
 
 OLD_PYTHON, MIDDLE_PYTHON = "kafka_python@1.4.7", "kafka_python@2.0.2"
 
+OF_ALL_AGES = (
+    *("java@0.9.0.1", "java@0.10.2.2", "java@0.11.0.3", "java@1.1.1", "java@2.4.1"),
+    *(OLD_PYTHON, "librdkafka"),
+)
+
 PLAN = (
     Row("basics", "0.8.2.2", (OLD_PYTHON, "sarama", "librdkafka")),
     Row("basics", "0.9.0.1", ("java@0.9.0.1", OLD_PYTHON, "sarama", "librdkafka")),
@@ -79,6 +84,7 @@ PLAN = (
     Row("throttling", NEWEST, ("java",)),
     Row("topic-configs", "2.8.2", ("java@2.8.2",)),
     Row("topic-configs", NEWEST, ("java",)),
+    Row("tracing", NEWEST, ("java", "kafka_python")),
     Row("sasl", "0.10.2.2", (OLD_PYTHON, "sarama", "librdkafka")),
     Row("sasl", "2.8.2", ("java@2.8.2", MIDDLE_PYTHON, "sarama", "franz")),
     Row("sasl", NEWEST, ("java", "kafka_python", "librdkafka", "franz")),
@@ -103,6 +109,14 @@ PLAN = (
     Row("tls-closed", NEWEST, ("kafka_python",)),
     Row("quorum", "3.9.1"),
     Row("quorum", NEWEST),
+    Row("incident-killed-member", NEWEST),
+    Row("incident-static-member", NEWEST),
+    Row("incident-slow-poller", NEWEST),
+    Row("incident-group-changes", NEWEST),
+    Row("incident-hanging-transaction", NEWEST),
+    Row("incident-crashes", NEWEST),
+    Row("incident-old-clients", "3.9.1", OF_ALL_AGES),
+    Row("incident-old-clients", NEWEST, OF_ALL_AGES),
     Row("client-latency", NEWEST),
     Row("incident-slow-follower", NEWEST),
     Row("incident-slow-leader", NEWEST),

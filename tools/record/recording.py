@@ -20,6 +20,7 @@ from tools.record.sidecar import Facts, Journal, capture_facts, write_sidecar
 from tools.record.sniffer import Sniffer, to_pcapng
 
 LOOPBACK = Network("127.0.0.1")
+PATIENCE_SECONDS = 6.0
 FIRST_WITH_NEWEST_CLIENTS = (2, 1)  # what the newest Java client still speaks to
 
 
@@ -71,6 +72,28 @@ class Stage:
         reply = self._agent(library, self.cluster.address).receive()
         self.journal.add(library, reply)
         return reply
+
+    def attempt(self, library: str, operation: str, client: str, **arguments: Any) -> Reply:
+        """Let a client do what it may fail at; how it failed is journaled. One that does not come
+        back from it ends with its process.
+        """
+        self.send(library, operation, client, **arguments)
+        start_ns = time.time_ns()
+        try:
+            reply = self._agent(library, self.cluster.address).await_reply(PATIENCE_SECONDS)
+        except TimeoutError as error:
+            self._agents.pop((library, self.cluster.address)).kill()
+            told = {"client": client, **arguments}
+            reply = Reply(operation, told, start_ns, time.time_ns(), None, str(error), [])
+        self.journal.add(library, reply)
+        return reply
+
+    def kill(self, library: str, client: str) -> None:
+        """End a client with its process, which had nothing to answer, by SIGKILL."""
+        agent = self._agents.pop((library, self.cluster.address))
+        start_ns = time.time_ns()
+        agent.kill()
+        self.journal.add_kill(client, start_ns, time.time_ns())
 
     def prepare(self, operation: str, **arguments: Any) -> Reply:
         """Let the newest Java client do something through the listener without SASL and TLS."""

@@ -31,12 +31,13 @@ COUNTER_COLUMNS = ("time_us", "requests_by_api", "tx", "tx_bytes", "rx", "rx_byt
 # The tables that agents fill: an event's kind is the table, its other fields the columns.
 EVENT_TABLES: dict[str, tuple[str, ...]] = {
     "produced": ("session", *PLACE_COLUMNS, "timestamp_ms", *RECORD_COLUMNS, *PRODUCED_COLUMNS),
-    "consumed": ("session", "group", *PLACE_COLUMNS, "timestamp_ms", *RECORD_COLUMNS),
+    "consumed": ("session", "group", *PLACE_COLUMNS, "timestamp_ms", *RECORD_COLUMNS, "time_ns"),
+    "processed": ("session", "group", *PLACE_COLUMNS),
     "errors": ("session", "operation", "code", "name", "topic", "partition", "time_ns"),
     "rebalances": (
         *("session", "group", "event", "generation", "member_id", "partitions", "time_ns"),
     ),
-    "commits": ("session", "group", *PLACE_COLUMNS),
+    "commits": ("session", "group", *PLACE_COLUMNS, "time_ns"),
     "statistics": ("session", *COUNTER_COLUMNS),
 }
 OPERATION_COLUMNS = ("session", "operation", "start_ns", "end_ns", "arguments", "result")
@@ -53,8 +54,12 @@ class Journal:
         self.operations: list[list[Any]] = []
         self.events: dict[str, list[list[Any]]] = {name: [] for name in EVENT_TABLES}
 
+    def add_kill(self, session: str, start_ns: int, end_ns: int) -> None:
+        """The end of a client whose process was killed."""
+        self.operations.append([session, "kill", start_ns, end_ns, {}, None])
+
     def add(self, library: str, reply: Reply) -> None:
-        """Take in one reply."""
+        """Take in one reply; one that failed as a whole is an error of the library's own."""
         session = reply.arguments.get("client")
         if session is None:
             return
@@ -72,6 +77,9 @@ class Journal:
         self.operations.append(
             [session, reply.operation, reply.start_ns, reply.end_ns, arguments, reply.result]
         )
+        if reply.error is not None:
+            failed = [reply.operation, None, reply.error.partition("\n")[0], None, None]
+            self.events["errors"].append([session, *failed, reply.end_ns])
         for event in reply.events:
             columns = EVENT_TABLES[event["kind"]]
             self.events[event["kind"]].append([event.get(column) for column in columns])

@@ -134,6 +134,7 @@ def consumed(
         "key_sha256": sha256(key),
         "value_sha256": sha256(value),
         "header_count": header_count,
+        "time_ns": time.time_ns(),
     }
 
 

@@ -169,6 +169,7 @@ class KafkaPythonAgent(Agent):
                 topic=place.topic,
                 partition=place.partition,
                 offset=consumer.position(place),
+                time_ns=time.time_ns(),
             )
 
     def close(self, client: str) -> None:

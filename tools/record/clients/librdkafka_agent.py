@@ -90,9 +90,16 @@ class LibrdkafkaAgent(Agent):
             producer.abort_transaction(TIMEOUT_SECONDS)
 
     def produce(
-        self, client: str, each: bool = False, journal: bool = True, **command: Any
+        self,
+        client: str,
+        each: bool = False,
+        journal: bool = True,
+        every_ms: int = 0,
+        **command: Any,
     ) -> dict[str, int]:
-        """Produce and wait for the answers: after each record, or after the last."""
+        """Produce and wait for the answers: after each record, or after the last; perhaps with a
+        pause after each record.
+        """
         producer = self._producers[client]
         settings = dict(self._settings[client])
         count = value_bytes = 0
@@ -103,6 +110,8 @@ class LibrdkafkaAgent(Agent):
             value_bytes += len(produced.value or b"")
             if each:
                 producer.flush(TIMEOUT_SECONDS)
+            if every_ms:
+                _serve_callbacks(producer, every_ms / 1000)
         if producer.flush(TIMEOUT_SECONDS):
             raise TimeoutError("records were left in the producer's queue")
         return {"records": count, "value_bytes": value_bytes}
@@ -187,6 +196,7 @@ class LibrdkafkaAgent(Agent):
                 topic=place.topic,
                 partition=place.partition,
                 offset=place.offset,
+                time_ns=time.time_ns(),
             )
 
     def close(self, client: str) -> None:
@@ -349,11 +359,13 @@ class LibrdkafkaAgent(Agent):
         self.emit_error(client, operation, code if code > 0 else None, failure.name(), topic, known)
 
 
-def _serve_callbacks(client: Producer | AdminClient) -> None:
-    """Poll for long enough that statistics are told once more."""
-    deadline = time.monotonic() + STATISTICS_INTERVAL_MS / 1000 * 1.5
+def _serve_callbacks(
+    client: Producer | AdminClient, seconds: float = STATISTICS_INTERVAL_MS / 1000 * 1.5
+) -> None:
+    """Poll; by default for long enough that statistics are told once more."""
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        client.poll(0.05)
+        client.poll(0.01)
 
 
 def _consumed(client: str, group: str | None, message: Message) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import java.util.Properties;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -144,6 +145,7 @@ public final class Agent extends CommandLoop {
         Producer<byte[], byte[]> producer = producers.get(client);
         boolean each = command.path("each").asBoolean(false);
         boolean journal = command.path("journal").asBoolean(true);
+        long pause = command.path("every_ms").asLong(0);
         List<Sent> waiting = new ArrayList<>();
         int count = 0;
         long valueBytes = 0;
@@ -156,6 +158,7 @@ public final class Agent extends CommandLoop {
             if (each) {
                 settle(waiting, journal);
             }
+            Thread.sleep(pause);
         }
         producer.flush();
         settle(waiting, journal);
@@ -266,6 +269,9 @@ public final class Agent extends CommandLoop {
         settings.put(client, JSON.createObjectNode().put("group", group));
         if (command.hasNonNull("assign")) {
             assign(consumer, command.get("assign"));
+        } else if (command.hasNonNull("pattern")) {
+            Pattern topics = Pattern.compile(command.get("pattern").asText());
+            consumer.subscribe(topics, new Listener(client, group, consumer));
         } else {
             List<String> topics = new ArrayList<>();
             command.get("topics").forEach(topic -> topics.add(topic.asText()));
@@ -332,6 +338,7 @@ public final class Agent extends CommandLoop {
         boolean journal = command.path("journal").asBoolean(true);
         boolean commitEach = command.path("commit_each").asBoolean(false);
         int wanted = command.path("records").asInt(Integer.MAX_VALUE);
+        int processes = command.path("processes").asInt(0);
         long deadline = System.nanoTime() + (long) (command.get("seconds").asDouble() * 1e9);
         int count = 0;
         while (System.nanoTime() < deadline && count < wanted) {
@@ -344,6 +351,9 @@ public final class Agent extends CommandLoop {
                     count++;
                     if (journal) {
                         consumed(client, record);
+                    }
+                    if (count <= processes) {
+                        processed(client, record);
                     }
                 }
             } catch (OffsetOutOfRangeException failure) {
@@ -372,6 +382,14 @@ public final class Agent extends CommandLoop {
         event.put("timestamp_ms", (Long) Newer.callOr(record, ConsumerRecord.class, "timestamp", -1L));
         describe(event, record.key(), record.value());
         event.put("header_count", Headers.count(record));
+        event.put("time_ns", now());
+    }
+
+    private void processed(String client, ConsumerRecord<byte[], byte[]> record) {
+        ObjectNode event = event("processed", client);
+        event.set("group", settings.get(client).get("group"));
+        event.put("topic", record.topic()).put("partition", record.partition());
+        event.put("offset", record.offset());
     }
 
     private JsonNode commit(JsonNode command) {
@@ -384,6 +402,7 @@ public final class Agent extends CommandLoop {
             event.set("group", settings.get(client).get("group"));
             event.put("topic", place.topic()).put("partition", place.partition());
             event.put("offset", committed.offset());
+            event.put("time_ns", now());
         });
         return null;
     }

@@ -6,12 +6,17 @@ from tools.record.scenarios import (
     at_work,
     basics,
     client_latency,
+    crashes,
     encryption,
+    group_changes,
     groups,
+    hanging,
     lossy_network,
     lost_answers,
     lost_brokers,
+    lost_members,
     networks,
+    old_clients,
     old_formats,
     policies,
     quickstart,
@@ -20,10 +25,13 @@ from tools.record.scenarios import (
     retries,
     security,
     slow_brokers,
+    slow_pollers,
+    tracing,
     transactions,
     volume,
 )
 from tools.record.scenarios.broker_properties import SMALL_SINGLE_BROKER
+from tools.record.scenarios.incidents import IMPATIENT_BROKER
 
 SCENARIOS = {
     "quickstart": Scenario(quickstart.play, quickstart.BROKER_PROPERTIES),
@@ -40,6 +48,7 @@ SCENARIOS = {
     "throttling": Scenario(policies.play_throttling, SMALL_SINGLE_BROKER),
     "topic-configs": Scenario(policies.play_topic_configs, policies.CLEANING),
     "telemetry": Scenario(policies.play_telemetry, policies.telemetry_properties),
+    "tracing": Scenario(tracing.play, SMALL_SINGLE_BROKER),
     "sasl": Scenario(security.play, security.properties_of, security.LAYOUT),
     "tokens": Scenario(security.play_tokens, security.properties_of, security.LAYOUT),
     "cluster": Scenario(replication.play, replication.properties_of, replication.LAYOUT),
@@ -61,6 +70,13 @@ SCENARIOS = {
     "bridged": Scenario(networks.play, SMALL_SINGLE_BROKER, networks.BRIDGED_LAYOUT),
     "vxlan": Scenario(networks.play, SMALL_SINGLE_BROKER, networks.VXLAN_LAYOUT),
     "quorum": Scenario(quorum.play, quorum.PROPERTIES, quorum.LAYOUT),
+    "incident-killed-member": Scenario(lost_members.play_killed, lost_members.KILLING),
+    "incident-static-member": Scenario(lost_members.play_static, IMPATIENT_BROKER),
+    "incident-slow-poller": Scenario(slow_pollers.play, IMPATIENT_BROKER),
+    "incident-group-changes": Scenario(group_changes.play, IMPATIENT_BROKER),
+    "incident-hanging-transaction": Scenario(hanging.play, hanging.PROPERTIES),
+    "incident-old-clients": Scenario(old_clients.play, SMALL_SINGLE_BROKER),
+    "incident-crashes": Scenario(crashes.play, IMPATIENT_BROKER),
     "client-latency": Scenario(client_latency.play, SMALL_SINGLE_BROKER, client_latency.LAYOUT),
     "incident-slow-follower": Scenario(
         slow_brokers.play_follower, at_work.properties_of, slow_brokers.LAYOUT

@@ -1,0 +1,162 @@
+"""``kdissect compare BEFORE AFTER``: what changed between two captures, or two times of one."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kdissect import human
+from kdissect.analysis.compare import CHANGED, QUESTION, VERDICTS
+from kdissect.cli import options as shared
+from kdissect.cli.analyses import chosen, click_option
+from kdissect.cli.output import chosen_format, destination, make_writer
+from kdissect.cli.program import FOUND, NOTHING_FOUND
+from kdissect.cli.progress import Progress
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kdissect.comparing import Comparison, Side
+
+WITHOUT_UNIT: Final = ("ratio", "q_value", "p_value")
+WITH_UNIT: Final = ("before", "after", "difference", "low", "high")
+
+
+def asking(command: shared.F) -> shared.F:
+    """Add the options of the question."""
+    for option in reversed(QUESTION.options):
+        command = click_option(option)(command)
+    return command
+
+
+@click.command(
+    "compare",
+    short_help=QUESTION.asks,
+    epilog=shared.examples(*QUESTION.examples),
+)
+@click.argument("files", nargs=-1, required=True, metavar="BEFORE AFTER | FILE...")
+@click.option("--at", metavar="MOMENT", help="Compare what was before and what is from then on.")
+@click.option("--before", metavar="RANGE|SQL", help="Of FILE..., what is before.")
+@click.option("--after", metavar="RANGE|SQL", help="Of FILE..., what is after.")
+@asking
+@shared.columns
+@shared.selecting
+@shared.output(shared.FORMATS, "[default: table on a terminal, jsonl in a pipe]")
+@shared.sharing
+@shared.reading
+def command(
+    files: tuple[str, ...],
+    at: str | None,
+    before: str | None,
+    after: str | None,
+    where: str | None,
+    format_: str | None,
+    path: Path | None,
+    force: bool,
+    columns: list[str] | None,
+    limit: int | None,
+    jobs: int,
+    settings: shared.Settings,
+    progress: bool | None,
+    **options: Any,
+) -> int:
+    """What changed between two captures or times, beyond what chance does?
+
+    BEFORE and AFTER are captures, quoted globs, or directories of captures or of tables that
+    `kdissect dissect` wrote. With --at, --before or --after, FILE... are one source of which
+    parts are compared: ranges of time as in 14:05..14:10, 14:05:30.. or ..+30s (after the first
+    request), or SQL conditions over the columns of `exchanges`; one of both is compared with the
+    rest. Times are UTC. Docs: analysis.md#compare.
+    """
+    from kdissect.comparing import compare
+
+    sources = sources_of(files, any(text is not None for text in (at, before, after)))
+    format_ = chosen_format(format_, path)
+    asked = {key: value for key, value in options.items() if value is not None}
+    with Progress(progress) as shown, destination(path, force) as file:
+        found = compare(
+            *sources, at=at, before=before, after=after, where=where, jobs=jobs,
+            reading={**settings, "progress": shown.report}, **asked,
+        )  # fmt: skip
+        table = chosen(found, columns)
+        if format_ == "table":
+            table = readable(table, found.table["unit"].to_pylist(), columns)
+        shown.clear()
+        writer = make_writer(format_, file, table.column_names if columns else None)
+        for batch in table.slice(0, limit).to_batches():
+            writer.write(batch)
+        writer.close()
+    click.echo(f"kdissect: {explanation(found)}", err=True)
+    return FOUND if found.table.num_rows else NOTHING_FOUND
+
+
+def sources_of(files: tuple[str, ...], is_within: bool) -> list[Any]:
+    """Two sources, or all files as one when parts of it are compared."""
+    if is_within:
+        return [list(files)]
+    if len(files) == 2:
+        return list(files)
+    raise click.UsageError(
+        f"{len(files)} sources, not two: name BEFORE and AFTER (several files of one side as a "
+        "directory or a quoted glob), or say --at, --before or --after"
+    )
+
+
+def explanation(found: "Comparison") -> str:
+    """What was compared, and what became of it."""
+    sides = ", ".join(
+        f"{name} {side_text(side)}"
+        for name, side in (("before", found.before), ("after", found.after))
+    )
+    changed = sum(found.verdicts.get(verdict, 0) for verdict in CHANGED)
+    others = [
+        f"{human.count(found.verdicts[name])} {name}"
+        for name in VERDICTS
+        if name not in CHANGED and name in found.verdicts
+    ]
+    rows = human.counted(sum(found.verdicts.values()), "comparison")
+    text = f"{sides}; {rows}: " + ", ".join([f"{human.count(changed)} changed", *others])
+    hidden = others and found.table.num_rows == changed
+    return f"{text} (--unchanged shows them)" if hidden else text
+
+
+def side_text(side: "Side") -> str:
+    """Like "331 exchanges in 18.3 s"."""
+    seconds = human.duration(side.last_ns - side.first_ns)
+    return f"{human.counted(side.exchanges, 'exchange')} in {seconds}"
+
+
+def readable(table: "pa.Table", units: list[str], columns: list[str] | None) -> "pa.Table":
+    """The table for people: numbers in the unit of their row, which then has no column."""
+    import pyarrow as pa
+
+    shown = {}
+    for name in table.column_names:
+        values = table[name].to_pylist()
+        if name in WITH_UNIT:
+            texts = [
+                number_text(value, unit, name in WITH_UNIT[2:])
+                for value, unit in zip(values, units, strict=True)
+            ]
+            shown[name] = pa.array(texts, pa.string())
+        elif name in WITHOUT_UNIT:
+            texts = [None if value is None else f"{value:.3g}" for value in values]
+            shown[name] = pa.array(texts, pa.string())
+        elif name != "unit" or columns:
+            shown[name] = table[name]
+    return pa.table(shown)
+
+
+def number_text(value: float | None, unit: str, is_signed: bool) -> str | None:
+    """A number in its unit; differences have their sign."""
+    if value is None:
+        return None
+    size = abs(value)
+    text = {
+        "ns": lambda: human.duration(size),
+        "share": lambda: human.share(size, 1),
+        "bytes/s": lambda: human.size(size) + "/s",
+        "1/s": lambda: f"{size:.3g}/s",
+    }[unit]()
+    sign = "-" if value < 0 else "+" if is_signed and value else ""
+    return sign + text

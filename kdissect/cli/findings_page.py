@@ -1,0 +1,60 @@
+"""Findings as lines of the first page, and as JSON."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from kdissect.cli.escape import escaped
+from kdissect.cli.grid import folded
+from kdissect.human import count, time
+from kdissect.rules.finding import Finding
+
+INDENT: Final = 9  # the width of the severities and a space
+SECONDS: Final = 23  # characters of a time down to milliseconds
+
+
+def finding_lines(
+    found: Sequence[Finding], left_out: int, files: Sequence[str], width: int
+) -> list[str]:
+    """Each finding folded to the width; below it when, where, and the command that shows more."""
+    file = escaped(files[0]) if len(files) == 1 else "FILE..."
+    lines = []
+    for one in found:
+        pieces = folded(escaped(one.text), width - INDENT)
+        pieces += folded(_where(one, file), width - INDENT)
+        heads = [one.severity.ljust(INDENT), *[" " * INDENT] * (len(pieces) - 1)]
+        lines += [head + piece for head, piece in zip(heads, pieces, strict=True)]
+    if left_out:
+        noun = "finding" if left_out == 1 else "findings"
+        lines.append(f"{count(left_out)} more {noun}: --findings all")
+    return lines
+
+
+def _where(one: Finding, file: str) -> str:
+    told = [one.id]
+    if one.first_time_ns is not None and (one.packet is not None or one.severity != "notice"):
+        told.append(f"{time(one.first_time_ns)[:SECONDS]}Z")
+    if one.packet is not None:
+        told.append(f"packet {one.packet}")
+    if one.command:
+        words, dashes, options = one.command.partition(" --")
+        told.append(f"{words} {file}{dashes}{options}")
+    return f"[{'; '.join(told)}]"
+
+
+def finding_data(one: Finding) -> dict[str, Any]:
+    """A finding as JSON has it; times are ISO 8601."""
+    return {
+        "id": one.id,
+        "severity": one.severity,
+        "text": one.text,
+        "numbers": dict(one.numbers),
+        "concerns": dict(one.concerns),
+        "first_time": _iso(one.first_time_ns),
+        "last_time": _iso(one.last_time_ns),
+        "packet": one.packet,
+        "command": one.command,
+    }
+
+
+def _iso(ns: int | None) -> str | None:
+    return None if ns is None else time(ns).replace(" ", "T")

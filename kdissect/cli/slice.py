@@ -1,0 +1,112 @@
+"""``kdissect slice``: the packets of chosen exchanges as a capture."""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+import click
+
+from kdissect.cli import options
+from kdissect.cli.analyses import duration
+from kdissect.cli.output import destination
+from kdissect.cli.program import FOUND, NOTHING_FOUND
+from kdissect.cli.progress import Progress
+from kdissect.cli.reading import explain_empty
+from kdissect.errors import OutputError
+from kdissect.human import count
+
+STDOUT: Final = "-"
+FORMATS: Final = ("pcapng", "pcap")
+
+
+@click.command(
+    "slice",
+    short_help="The packets of chosen exchanges, as a capture for Wireshark.",
+    epilog=options.examples(
+        'kdissect slice broker.pcapng --where "latency_ns > 1e9" -o slow.pcapng',
+        "kdissect slice ring-*.pcap.gz --where \"client_id = 'svc-7'\" -o svc-7.pcap",
+        'kdissect slice broker.pcapng --where "request_packet = 412" --context 50ms -o x.pcapng',
+        'kdissect slice broker.pcapng --where "retransmits > 0" --connections -o - | tshark -r -',
+    ),
+)
+@options.files
+@click.option(
+    "-o",
+    "--output",
+    "path",
+    required=True,
+    metavar="PATH",
+    help="The capture to write, .pcapng or .pcap; - for stdout.",
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(FORMATS),
+    help="[default: pcap where the ending is .pcap or .cap, else pcapng]",
+)
+@click.option(
+    "--where",
+    metavar="SQL",
+    help="The exchanges for which this SQL condition over the columns of `exchanges` is true.",
+)
+@click.option("--connections", is_flag=True, help="All packets of their connections.")
+@click.option(
+    "--before", callback=duration, metavar="TIME", help="And what is so long before, like 50ms."
+)
+@click.option("--after", callback=duration, metavar="TIME", help="And what is so long after.")
+@click.option(
+    "--context", callback=duration, metavar="TIME", help="--before and --after, both so long."
+)
+@click.option("--force", is_flag=True, help="Overwrite the output file.")
+@options.sharing
+@options.reading
+def command(
+    files: tuple[str, ...],
+    path: str,
+    format_: str | None,
+    where: str | None,
+    connections: bool,
+    before: int | None,
+    after: int | None,
+    context: int | None,
+    force: bool,
+    jobs: int,
+    settings: options.Settings,
+    progress: bool | None,
+) -> int:
+    """Write the packets of chosen exchanges of the captures FILE... as a capture.
+
+    Request and response with all segments between their first and last packet, the start of the
+    connection (handshake, ApiVersions, SASL), and an answer that names topics which are known by
+    id only: what Wireshark and kdissect need to decode them. TLS, and exchanges that are not whole
+    in the capture, come with their whole connection. --before, --after and --context are about the
+    same connections. In pcapng each packet has a comment that says which frame of which file it
+    was. Docs: export.md.
+    """
+    from kdissect.slicing.ranges import Around
+    from kdissect.slicing.slices import PCAPNG, SUFFIXES, copy, select
+
+    if context is not None and (before is not None or after is not None):
+        raise click.UsageError("--context is --before and --after: say either")
+    target = None if path == STDOUT else Path(path)
+    if target is None and sys.stdout.isatty():
+        raise click.UsageError("a capture is not for a terminal: say -o FILE")
+    if target is not None and target.exists() and not force:
+        raise OutputError(f"{target} exists; --force overwrites it")
+    if format_ is None:
+        format_ = PCAPNG if target is None else SUFFIXES.get(target.suffix, PCAPNG)
+    around = Around(context or before or 0, context or after or 0, connections)
+    with Progress(progress) as shown:
+        reading = {**settings, "progress": shown.report}
+        selection = select(list(files), where, around, jobs, reading)
+        if not selection.packets:
+            shown.clear()
+            explain_empty("no exchanges for a slice", asdict(selection.balance), where)
+            return NOTHING_FOUND
+        with destination(target, force) as file:
+            copy(selection, file, format_)
+    packets = f"{count(selection.packets)} of {count(selection.balance.packets)} packets"
+    exchanges = f"{count(selection.exchanges)} of {count(selection.balance.exchanges)} exchanges"
+    click.echo(f"{packets}; {exchanges} were chosen", err=True)
+    return FOUND

@@ -1,0 +1,103 @@
+"""``kdissect spans``: exchanges as spans of OpenTelemetry."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from kdissect.cli import options
+from kdissect.cli.output import destination
+from kdissect.cli.program import FOUND, NOTHING_FOUND
+from kdissect.cli.progress import Progress
+from kdissect.cli.reading import explain_empty
+from kdissect.human import count
+
+
+@click.command(
+    "spans",
+    short_help="Exchanges as spans of OpenTelemetry, to a file or a collector.",
+    epilog=options.examples(
+        "kdissect spans broker.pcapng -o spans.jsonl",
+        'kdissect spans broker.pcapng --where "latency_ns > 1e8" --parts | gzip > slow.jsonl.gz',
+        "kdissect spans broker.pcapng --endpoint http://localhost:4318",
+    ),
+)
+@options.files
+@click.option(
+    "-o",
+    "--output",
+    "path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="PATH",
+    help="Write there instead of stdout.",
+)
+@click.option(
+    "--endpoint",
+    metavar="URL",
+    help="Send them to this OTLP receiver (HTTP) instead; /v1/traces is added to a bare address.",
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(("json", "proto")),
+    default="json",
+    show_default=True,
+    help="OTLP as JSON, a line for each batch, or as protobuf with lengths.",
+)
+@click.option("--parts", is_flag=True, help="A span for each part too: upload, queue, wait, ...")
+@click.option(
+    "--links/--no-links",
+    default=True,
+    help="Look for trace contexts (traceparent) in the headers of records.  [default: links]",
+)
+@click.option(
+    "--where",
+    metavar="SQL",
+    help="The exchanges for which this SQL condition over the columns of `exchanges` is true.",
+)
+@click.option("--force", is_flag=True, help="Overwrite the output file.")
+@options.reading
+def command(
+    files: tuple[str, ...],
+    path: Path | None,
+    endpoint: str | None,
+    format_: str,
+    parts: bool,
+    links: bool,
+    where: str | None,
+    force: bool,
+    settings: options.Settings,
+    progress: bool | None,
+) -> int:
+    """Make a span of each exchange of the captures FILE... (OpenTelemetry, OTLP).
+
+    From the first byte of the request to the last of the response, with an error's name as status.
+    A Produce whose records say which span they were sent in (header traceparent) is put below it;
+    with several of those, and of what is fetched, the span links to them. Exporting twice gives the
+    same ids. Nothing is sent over a network but with --endpoint. Docs: export.md.
+    """
+    from kdissect.spans.exporting import Spans, send_spans
+    from kdissect.spans.sending import EndpointTarget, FileTarget
+
+    if endpoint is not None and path is not None:
+        raise click.UsageError("-o writes a file, --endpoint sends: say either")
+    with Progress(progress) as shown:
+        spans = Spans(
+            list(files),
+            where,
+            has_links=links,
+            has_parts=parts,
+            **settings,
+            progress=shown.report,
+        )
+        if endpoint is not None:
+            send_spans(spans, EndpointTarget(endpoint))
+        else:
+            with destination(path, force) as file:
+                send_spans(spans, FileTarget(file, format_))
+    if not spans.count:
+        explain_empty("no exchanges for spans", asdict(spans.balance), where)
+        return NOTHING_FOUND
+    if endpoint is not None:
+        click.echo(f"{count(spans.count)} exchanges sent to {endpoint}", err=True)
+    return FOUND

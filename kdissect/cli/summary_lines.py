@@ -1,0 +1,71 @@
+"""What the network did, what the capture lost, and where its bytes went, in lines."""
+
+from typing import Any
+
+from kdissect.analysis.network import Network
+from kdissect.cli.escape import escaped
+from kdissect.human import count, counted, duration, share, size
+
+
+def balance_lines(balance: dict[str, Any]) -> list[str]:
+    """Where the captured bytes went; says so when they do not add up."""
+    payload = balance.get("payload_bytes", 0)
+    parts = {name: balance.get(f"{name}_bytes", 0) for name in ("framed", "skipped", "duplicate")}
+    own, encrypted = balance.get("tls_bytes", 0), balance.get("encrypted_bytes", 0)
+    if own or encrypted:
+        parts |= {"of TLS": own, "encrypted": encrypted}
+    told = " + ".join(f"{count(number)} {name}" for name, number in parts.items())
+    lines = [f"TCP payload {count(payload)} bytes = {told}"]
+    rest = payload - sum(parts.values())
+    if rest:
+        lines[0] += f" + {count(rest)} UNACCOUNTED"
+    connections = balance.get("encrypted_connections", 0)
+    if connections:
+        lines.append(
+            f"encrypted: {count(connections)} TLS connections; --keylog FILE decrypts them"
+        )
+    missing = balance.get("missing_bytes", 0)
+    if missing:
+        lines.append(f"missing from the capture: {count(missing)} bytes")
+    reasons = balance.get("packets_by_reason") or {}
+    left = [f"{count(number)} {escaped(reason)}" for reason, number in reasons.items() if number]
+    if left:
+        lines.append(f"packets without TCP: {', '.join(left)}")
+    return lines
+
+
+def network_lines(network: Network) -> list[str]:
+    """What the network did, and what the capture lost, each in a line when there is any of it."""
+    rtt, again = network.round_trip, network.retransmitted_segments
+    told = []
+    if rtt.p50_ns is not None:
+        told.append(f"round trip {duration(rtt.p50_ns)} p50, {duration(rtt.max_ns)} max")
+    if again:
+        kinds = {"fast": network.fast_retransmits, "spurious": network.spurious_retransmits}
+        parts = [share(again, network.packets)]
+        parts += [f"{count(number)} {kind}" for kind, number in kinds.items() if number]
+        parts.append(f"{size(network.network_lost_bytes)} lost")
+        told.append(f"{counted(again, 'segment')} sent again ({', '.join(parts)})")
+    if network.zero_windows:
+        closed = f" in {duration(network.zero_window_ns)}" if network.zero_window_ns else ""
+        told.append(f"{counted(network.zero_windows, 'zero window')}{closed}")
+    lines = [f"network: {'; '.join(told)}"] if told else []
+    lost = _capture_losses(network)
+    return [*lines, f"capture: {'; '.join(lost)}"] if lost else lines
+
+
+def _capture_losses(network: Network) -> list[str]:
+    missing, told = network.missing_bytes, []
+    if missing:
+        parts = {
+            "lost by the capture": network.capture_lost_bytes,
+            "cut off": network.cut_bytes,
+            "by it or by the network": missing - network.capture_lost_bytes - network.cut_bytes,
+        }
+        why = ", ".join(f"{size(part)} {name}" for name, part in parts.items() if part > 0)
+        told.append(
+            f"{size(missing)} missing ({share(missing, missing + network.payload_bytes)}): {why}"
+        )
+    if network.duplicate_packets:
+        told.append(f"{counted(network.duplicate_packets, 'packet')} captured twice")
+    return told

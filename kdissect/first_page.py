@@ -1,0 +1,91 @@
+"""The first page: one pass over captures makes the counters, and keeps the tables for the rules.
+
+Nothing is asked of an engine when the counters say that no rule would find anything.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kdissect.analysis.summary import TABLES, Summariser, Summary
+from kdissect.capture.files import Source
+from kdissect.pipeline import Options
+from kdissect.rules.finding import Finding
+from kdissect.rules.gates import wanted
+from kdissect.rules.judging import judge
+from kdissect.rules.printed import columns_needed
+from kdissect.rules.seen import Seen
+from kdissect.rules.signs import Signs
+from kdissect.seams.crew import Crew
+from kdissect.seams.runs import make_run
+from kdissect.tables.kept import KeptTables
+
+# What the rules need beside what is counted.
+TABLES_OF_RULES: Final = (*TABLES, "batches", "members")
+
+
+def tables_of(has_findings: bool) -> tuple[str, ...]:
+    """The tables of a pass for a page with or without findings."""
+    return TABLES_OF_RULES if has_findings else TABLES
+
+
+class FirstPage:
+    """Takes the record batches of a pass; a context manager. `has_findings` False only counts."""
+
+    def __init__(self, has_findings: bool = True) -> None:
+        self.summariser = Summariser()
+        self.signs = Signs()
+        self.kept = KeptTables(columns_needed() if has_findings else {})
+
+    def __enter__(self) -> "FirstPage":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kept.__exit__()
+
+    def add(self, table: str, batch: pa.RecordBatch) -> None:
+        """Count and keep a batch."""
+        self.summariser.add(table, batch)
+        if self.kept.columns:
+            self.signs.add(table, batch)
+            self.kept.add(table, batch)
+
+    def summary(self, balance: dict[str, Any]) -> Summary:
+        """What was counted until now; `balance` is the run's."""
+        return self.summariser.finish(balance)
+
+    def findings(self, summary: Summary, is_all: bool = False) -> list[Finding]:
+        """What the rules say, the worst first; `is_all` asks whatever the counters say."""
+        seen = Seen(summary, self.signs)
+        names = wanted(seen, is_all)
+        if names:
+            from kdissect.rules.asking import gather
+
+            evidence, failures = gather(self.kept.files(), self.kept.columns, names)
+            seen = Seen(summary, self.signs, evidence, failures)
+        return judge(seen)
+
+
+def findings(
+    source: Source | Sequence[Source],
+    *,
+    asks_all: bool = False,
+    jobs: int = 0,
+    crew: Crew | None = None,
+    reading: dict[str, Any] | None = None,
+) -> list[Finding]:
+    """All findings about captures, the worst first.
+
+    `source` is a capture or several (a path, a glob, "-" or an open file). A question is asked
+    when counters show that it is worth it, or `asks_all`; `reading` are keywords of `Options`.
+    Damaged captures give findings about what could be read; raises CaptureError for
+    what is no capture at all.
+    """
+    options = Options(**(reading or {}), tables=TABLES_OF_RULES, jobs=jobs)
+    with FirstPage() as page:
+        run = make_run(source, options, crew)
+        for table, batch in run:
+            page.add(table, batch)
+        return page.findings(page.summary(asdict(run.balance)), asks_all)

@@ -1,0 +1,149 @@
+"""All rules together: causes before symptoms, the worst first."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from kdissect.analysis.failovers import OF_LEADERSHIP
+from kdissect.human import count
+from kdissect.rules import of_capture, of_clients, of_errors, of_groups, of_time, of_writing
+from kdissect.rules.finding import NOTICE, Finding, weight
+from kdissect.rules.kinds import ERROR
+from kdissect.rules.seen import Seen
+
+Rule = Callable[[Seen], Iterator[Finding]]
+RULES: Final[tuple[Rule, ...]] = (
+    *of_capture.RULES,
+    *of_errors.RULES,
+    *of_time.RULES,
+    *of_writing.RULES,
+    *of_groups.RULES,
+    *of_clients.RULES,
+)
+# Error codes that are told by a finding about what they come from.
+EXPLAINED: Final = {
+    "failover-blackout": OF_LEADERSHIP,
+    "hanging-transaction": ("CONCURRENT_TRANSACTIONS", "UNSTABLE_OFFSET_COMMIT"),
+    "transactional-id-taken-over": ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"),
+    "throttled-by-quota": ("THROTTLING_QUOTA_EXCEEDED",),
+}  # fmt: skip
+OF_REBALANCES: Final = (
+    "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS", "FENCED_MEMBER_EPOCH",
+    "STALE_MEMBER_EPOCH", "FENCED_INSTANCE_ID",
+)  # fmt: skip
+REBALANCES: Final = (
+    "session-timeout", "max-poll-exceeded", "rebalance-storm", "rebalance-stops-group",
+    "static-member-restart",
+)  # fmt: skip
+# Symptom → causes: the first is not told when one of the others is.
+SYMPTOMS: Final = {
+    "broker-slow": ("broker-stalls", "produce-latency-slow-follower", "network-makes-p99"),
+    "requests-unanswered": (
+        "broker-stalls", "failover-blackout", "produce-sent-again",
+    ),
+    "connection-churn": ("authentication-fails",),
+    "connections-reset": ("authentication-fails",),
+    "broker-refuses-connections": ("failover-blackout",),
+    "produce-sent-again": ("failover-blackout",),
+    "fetch-mostly-long-poll": ("healthy",),
+    "latencies": ("healthy",),
+}  # fmt: skip
+# What old clients do when brokers hang up on them.
+OF_REFUSED: Final = ("connection-churn", "requests-unanswered", "produce-sent-again")
+# What leaders hold for others: followers that are late, or not there.
+OF_REPLICAS: Final = frozenset((
+    "produce-latency-slow-follower", "replicas-missing", "failover-blackout",
+))  # fmt: skip
+STALLS: Final = "broker-stalls"
+SLOW_FOLLOWER: Final = "produce-latency-slow-follower"
+ONLY_IN_ALL: Final = ("may-lose-records", "partition-skew")
+SHOWN: Final = 8
+NOTICES: Final = 2
+
+
+def judge(seen: Seen) -> list[Finding]:
+    """All findings, the worst first."""
+    found = [finding for rule in RULES for finding in rule(seen)]
+    found = [finding for finding in found if not is_explained(finding, found)]
+    if all(finding.severity == NOTICE for finding in found):
+        found += healthy(seen)
+    return sorted((one for one in found if not is_symptom(one, found)), key=weight)
+
+
+def is_explained(finding: Finding, found: Iterable[Finding]) -> bool:
+    """Whether an error code is what another finding comes with."""
+    if not finding.id.startswith(ERROR):
+        return False
+    name = finding.id.removeprefix(ERROR)
+    ids = {one.id for one in found}
+    if name in OF_REBALANCES and ids.intersection(REBALANCES):
+        return True
+    if any(id_ in ids and name in names for id_, names in EXPLAINED.items()):
+        return True
+    return any(one.id == "produce-gave-up" and one.concerns["error"] == name for one in found)
+
+
+def is_symptom(finding: Finding, found: Sequence[Finding]) -> bool:
+    """Whether what it says is the consequence of what another one says."""
+    ids = {one.id for one in found}
+    causes = SYMPTOMS.get(finding.id, ())
+    if finding.id == "rebalance-stops-group":
+        return any(
+            one.id in REBALANCES and one.id != finding.id
+            and one.concerns["group"] == finding.concerns["group"]
+            for one in found
+        )  # fmt: skip
+    if finding.id in OF_REFUSED and refused(found):
+        return True
+    if finding.id == STALLS:
+        # A leader of acks=all waits for followers; one that stands still holds all requests.
+        is_held = finding.concerns["apis"] == ["Produce"] or finding.numbers["requests"] == 1
+        return (is_held and bool(ids & OF_REPLICAS)) or is_during(finding, found)
+    if finding.id == SLOW_FOLLOWER:
+        stalls = any(one.id == STALLS and not is_symptom(one, found) for one in found)
+        return stalls or "failover-blackout" in ids
+    return bool(ids.intersection(causes))
+
+
+def is_during(stall: Finding, found: Sequence[Finding]) -> bool:
+    """Whether partitions changed their leader at that time."""
+    for one in found:
+        if one.id != "failover-blackout" or not one.first_time_ns or not stall.first_time_ns:
+            continue
+        until = (one.last_time_ns or 0) + (one.numbers["blackout_ns"] or 0)
+        if one.first_time_ns <= (stall.last_time_ns or 0) and stall.first_time_ns <= until:
+            return True
+    return False
+
+
+def refused(found: Sequence[Finding]) -> bool:
+    """Whether brokers hang up on old clients in this capture already."""
+    return any(one.numbers.get("unanswered") for one in found if one.id == "client-breaks-on-4.0")
+
+
+def healthy(seen: Seen) -> Iterator[Finding]:
+    """That nothing is wrong, and what is usual here."""
+    totals, rows = seen.summary.totals, of_time.usual_apis(seen)
+    if not rows:
+        return
+    text = f"Nothing is wrong in {count(totals.exchanges)} exchanges, "
+    text += f"{count(totals.with_errors)} of them" if totals.with_errors else "none of them"
+    text += " with errors" + (" of the protocol or of administration" if totals.with_errors else "")
+    yield Finding(
+        "healthy",
+        NOTICE,
+        f"{text}: {of_time.usual_text(rows)}",
+        {f"{row.api.lower()}_p99_ns": row.latency.p99_ns for row in rows},
+        {"apis": [row.api for row in rows]},
+        totals.first_time_ns,
+        totals.last_time_ns,
+    )
+
+
+def few(found: list[Finding]) -> list[Finding]:
+    """Those for a page: the worst, and of what is only worth to know a little."""
+    worse = [one for one in found if one.severity != NOTICE][:SHOWN]
+    usual = [one for one in found if one.id in ("healthy", "latencies")]
+    notices = [one for one in found if one.severity == NOTICE and one not in usual]
+    # The errors of tools are for those who used them, and in the table of errors.
+    notices = [one for one in notices if one.id not in ONLY_IN_ALL and ERROR not in one.id]
+    return [*worse, *notices[:NOTICES], *usual]

@@ -1,0 +1,219 @@
+"""Findings about consumer groups: rebalances and their causes, commits, lag."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from kdissect.human import count, counted, duration, share
+from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
+from kdissect.rules.seen import (
+    SECOND_NS,
+    Row,
+    Seen,
+    earliest,
+    first_packet,
+    largest,
+    latest,
+    number,
+    total,
+)
+from kdissect.rules.telling import client_of, clients_of, listed, named, their
+
+TIMEOUT: Final = "session timeout"
+MAX_POLL: Final = "max poll exceeded"
+STATIC: Final = "static restart"
+EMPTIED: Final = "emptied"
+STORM: Final = 5  # rebalances
+STORM_EVERY_NS: Final = 30 * SECOND_NS
+STOPPED: Final = 0.1  # share of the capture
+AGAIN: Final = 10  # records
+BEHIND: Final = 1_000
+FAR_BEHIND: Final = 10_000
+GROWTH: Final = 1.5
+
+
+def by_group(seen: Seen) -> dict[str, list[Row]]:
+    """The rebalances of each group."""
+    found: dict[str, list[Row]] = {}
+    for row in seen.rows("rebalances"):
+        found.setdefault(named(row["group_id"]), []).append(row)
+    return found
+
+
+def timeouts(seen: Seen) -> Iterator[Finding]:
+    """Members that vanished."""
+    for group, rows in by_group(seen).items():
+        if lost := [row for row in rows if is_lost(row)]:
+            # In a rebalance with another cause the client is who caused it, not who vanished.
+            known = [row for row in lost if row["client_id"] and row["cause"] == TIMEOUT]
+            who = clients_of(known) if known else "a member"
+            text = f"Group {group} lost {who} without a goodbye (session timeout)"
+            text += _stood_still(lost) + _after(lost)
+            yield _about("session-timeout", PROBLEM, group, lost, text)
+
+
+def is_lost(row: Row) -> bool:
+    """Whether a member was not heard of any more."""
+    is_other = row["cause"] in (MAX_POLL, STATIC)
+    return row["cause"] == TIMEOUT or (number(row, "lost") > 0 and not is_other)
+
+
+def slow_polls(seen: Seen) -> Iterator[Finding]:
+    """Members that worked on their records for too long."""
+    for group, rows in by_group(seen).items():
+        if slow := [row for row in rows if row["cause"] == MAX_POLL]:
+            text = f"{clients_of(slow)} left group {group} because the poll interval was over "
+            text += f"(max.poll.interval.ms){_stood_still(slow)}{_after(slow)}"
+            yield _about("max-poll-exceeded", PROBLEM, group, slow, text)
+
+
+def storms(seen: Seen) -> Iterator[Finding]:
+    """Groups that rebalance all the time."""
+    for group, rows in by_group(seen).items():
+        real = [row for row in rows if row["outcome"] != EMPTIED and row["cause"] != STATIC]
+        times, stopped = total(real, "rebalances"), sum(_stopped(row) for row in real)
+        is_often = times >= STORM and seen.span_ns < times * STORM_EVERY_NS
+        if is_often and stopped >= STOPPED * seen.span_ns:
+            text = f"Group {group} rebalanced {counted(times, 'time')} in {duration(seen.span_ns)}"
+            text += f", its partitions stood still for {duration(stopped)} in all "
+            text += f"({share(stopped, seen.span_ns)}): {_causes(real)}"
+            yield _about("rebalance-storm", PROBLEM, group, real, text)
+
+
+def stops(seen: Seen) -> Iterator[Finding]:
+    """Rebalances for which nobody is to blame by the above, and that took long."""
+    for group, rows in by_group(seen).items():
+        others = [
+            row for row in rows if row["cause"] not in (MAX_POLL, STATIC) and not is_lost(row)
+        ]
+        if long := [row for row in others if _stopped(row) >= SECOND_NS]:
+            text = f"Partitions of group {group} stood still for up to "
+            text += f"{duration(largest(long, 'stopped_ns'))} in "
+            text += f"{counted(total(long, 'rebalances'), 'rebalance')}: {_causes(long)}"
+            yield _about("rebalance-stops-group", WARNING, group, long, text)
+
+
+def static_restarts(seen: Seen) -> Iterator[Finding]:
+    """Static members that came back."""
+    for group, rows in by_group(seen).items():
+        if back := [row for row in rows if row["cause"] == STATIC]:
+            names = list(dict.fromkeys(named(row["group_instance_id"]) for row in back))
+            text = f"Static member {listed(names, 'member')} of group {group} came back "
+            text += f"({clients_of(back)}){_stood_still(back)}"
+            yield _about("static-member-restart", NOTICE, group, back, text)
+
+
+def _about(id_: str, severity: str, group: str, rows: list[Row], text: str) -> Finding:
+    return Finding(
+        id_,
+        severity,
+        text,
+        {
+            "rebalances": total(rows, "rebalances"),
+            "stopped_ns": largest(rows, "stopped_ns"),
+            "all_stopped_ns": total(rows, "all_stopped_ns"),
+            "members": rows[0]["members"],
+        },
+        {"group": group} | their(rows),
+        earliest(rows, "start"),
+        latest(rows, "last_start"),
+        first_packet(rows, "request_packet"),
+    )
+
+
+def _stopped(row: Row) -> int:
+    """How long the group stood still, if somebody was in it."""
+    return number(row, "stopped_ns") if number(row, "members_before") else 0
+
+
+def _stood_still(rows: list[Row]) -> str:
+    stopped, times = largest(rows, "stopped_ns"), total(rows, "rebalances")
+    often = f", {count(times)} times" if times > 1 else ""
+    most = f"{'up to ' if often else ''}{duration(stopped)}"
+    return f"{often}: its partitions stood still for {most}" if stopped else often
+
+
+def _after(rows: list[Row]) -> str:
+    left = largest(rows, "members")
+    if any(row["outcome"] == EMPTIED for row in rows) and not left:
+        return "; nobody is left in the group"
+    return f"; {counted(left, 'member')} went on" if left else ""
+
+
+def _causes(rows: list[Row]) -> str:
+    by_cause: dict[str, list[Row]] = {}
+    for row in rows:
+        by_cause.setdefault(named(row["cause"]), []).append(row)
+    worst = sorted(by_cause, key=lambda cause: -total(by_cause[cause], "rebalances"))
+    return ", ".join(_cause(cause, by_cause[cause], total(rows, "rebalances")) for cause in worst)
+
+
+def _cause(cause: str, rows: Sequence[Row], of: int) -> str:
+    who = list(dict.fromkeys(client_of(row) for row in rows if row["client_id"]))
+    told = f"{count(total(list(rows), 'rebalances'))} by {cause}" if of > 1 else cause
+    return f"{told} ({listed(who, 'client')})" if who else told
+
+
+def lags(seen: Seen) -> Iterator[Finding]:
+    """Groups that are behind, and fall behind further."""
+    for row in seen.rows("lag"):
+        first, last = number(row, "first_lag"), number(row, "last_lag")
+        is_growing = last >= BEHIND and last >= GROWTH * first
+        if is_growing or (last >= FAR_BEHIND and last >= first):
+            yield _lag(row, first, last, is_growing)
+
+
+def _lag(row: Row, first: int, last: int, is_growing: bool) -> Finding:
+    waits, undelivered = row["lag_time_ns"], number(row, "undelivered")
+    text = f"Group {row['group_id']} is {counted(last, 'record')} behind on {_place(row)}, "
+    text += f"{count(first)} at the start"
+    text += f", the oldest of them for {duration(waits)}" if waits else ""
+    is_unread = undelivered >= last / 2
+    text += "; it does not read them" if is_unread else "; it has most of them and does not commit"
+    return Finding(
+        "consumer-lag-grows" if is_growing else "consumer-behind",
+        WARNING,
+        text,
+        {
+            "lag": last,
+            "first_lag": first,
+            "undelivered": undelivered,
+            "lag_time_ns": waits,
+            "partitions": row["partitions"],
+        },
+        {"group": row["group_id"], "topic": row["topic"], "client": row["client_id"]},
+        earliest([row], "first_window"),
+        latest([row], "last_window"),
+    )
+
+
+def commits(seen: Seen) -> Iterator[Finding]:
+    """Groups whose commits skip or repeat."""
+    for row in seen.rows("commits"):
+        skipped, again = number(row, "ahead"), number(row, "redelivered")
+        if str(row["risk"]).startswith("skips"):
+            text = f"Group {row['group_id']} committed up to {counted(skipped, 'record')} of "
+            text += f"{_place(row)} that nobody in it had been given: they may never be processed"
+            yield _commit("commit-skips-records", WARNING, row, text)
+        elif str(row["risk"]).startswith("repeated") and again >= AGAIN:
+            text = f"Group {row['group_id']} was given {counted(again, 'record')} of "
+            text += f"{_place(row)} again"
+            yield _commit("records-delivered-again", NOTICE, row, text)
+
+
+def _commit(id_: str, severity: str, row: Row, text: str) -> Finding:
+    return Finding(
+        id_,
+        severity,
+        text,
+        {name: row[name] for name in ("ahead", "redelivered", "partitions")},
+        {"group": row["group_id"], "topic": row["topic"]},
+        earliest([row], "first_commit"),
+        latest([row], "last_commit"),
+    )
+
+
+def _place(row: Row) -> str:
+    return f"{named(row['topic'])} ({counted(number(row, 'partitions'), 'partition')})"
+
+
+RULES: Final = (timeouts, slow_polls, storms, stops, static_restarts, lags, commits)

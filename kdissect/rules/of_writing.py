@@ -1,0 +1,225 @@
+"""Findings about what producers write: lost, repeated, late; and about transactions."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from kdissect.analysis.failovers import OF_LEADERSHIP
+from kdissect.human import count, counted, duration
+from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
+from kdissect.rules.seen import (
+    SECOND_NS,
+    Row,
+    Seen,
+    earliest,
+    first_packet,
+    largest,
+    latest,
+    time_ns,
+    total,
+)
+from kdissect.rules.telling import client_of, clients_of, listed, named, their
+
+NO_ANSWER: Final = ("unanswered", "sent again")
+LONG_NS: Final = 60 * SECOND_NS
+ABORTS: Final = 5
+DECIDED: Final = ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")  # told by transactions
+
+
+def duplicates(seen: Seen) -> Iterator[Finding]:
+    """Batches that are in the log twice."""
+    rows = [row for row in seen.rows("delivery") if row["written_twice"]]
+    if rows:
+        yield Finding(
+            "duplicates-in-log",
+            PROBLEM,
+            f"{counted(total(rows, 'records_twice'), 'record')} of {clients_of(rows)} are in the "
+            f"log twice ({_topics(rows)}): {_batches(rows, 'written_twice')} got two offsets"
+            + _cause(seen, rows),
+            {
+                "records": total(rows, "records_twice"),
+                "batches": total(rows, "written_twice"),
+            },
+            their(rows) | {"topics": _topic_names(rows)},
+            earliest(rows, "first_sent"),
+            latest(rows, "last_sent"),
+            _packet(seen, rows),
+        )
+
+
+def given_up(seen: Seen) -> Iterator[Finding]:
+    """Batches whose producer gave up."""
+    rows = [row for row in seen.rows("delivery") if row["given_up"]]
+    for error in dict.fromkeys(row["last_error"] for row in rows):
+        those = [row for row in rows if row["last_error"] == error]
+        if error in OF_LEADERSHIP and _is_failover(seen):
+            continue
+        if error in DECIDED and _is_taken_over(seen):
+            continue
+        yield Finding(
+            "produce-gave-up",
+            PROBLEM,
+            f"{_batches(those, 'given_up')} of {clients_of(those)} to {_topics(those)} "
+            f"{_were(those, 'given_up')} refused in the last try, too: {named(error)}",
+            {"batches": total(those, "given_up")},
+            their(those) | {"topics": _topic_names(those), "error": error},
+            earliest(those, "first_sent"),
+            latest(those, "last_sent"),
+        )
+
+
+def sent_again(seen: Seen) -> Iterator[Finding]:
+    """Batches that were sent again for want of an answer."""
+    rows = [row for row in seen.rows("retries") if row["cause"] in NO_ANSWER]
+    if not rows:
+        return
+    slowest = largest(rows, "until_success_ns")
+    lost = total(rows, "not_written")
+    text = f"{_batches(rows, 'batches')} of {clients_of(rows)} to {_topics(rows)}"
+    text += f" {_were(rows, 'batches')} sent again"
+    text += f", up to {count(largest(rows, 'tries'))} times, because no answer came in time"
+    text += f" from {_brokers(rows)}"
+    if slowest:
+        text += f"; up to {duration(slowest)} until they were written"
+    if lost:
+        text += f"; {count(lost)} were not to the end of the capture"
+    yield Finding(
+        "produce-sent-again",
+        WARNING,
+        text,
+        {
+            "batches": total(rows, "batches"), "tries": largest(rows, "tries"),
+            "until_success_ns": slowest, "not_written": lost,
+        },
+        their(rows) | {"topics": _topic_names(rows)},
+        earliest(rows, "first_sent"),
+        latest(rows, "last_sent"),
+        first_packet(rows),
+    )  # fmt: skip
+
+
+def unsafe(seen: Seen) -> Iterator[Finding]:
+    """Producers that do not wait for all replicas."""
+    rows = [row for row in seen.rows("delivery") if row["acks"] in (0, 1)]
+    if rows:
+        yield Finding(
+            "may-lose-records",
+            NOTICE,
+            f"{clients_of(rows)} would not hear of records lost at a failover: "
+            f"{_batches(rows, 'batches')} with acks=0 or 1 to {_topics(rows)}",
+            {"batches": total(rows, "batches")},
+            their(rows) | {"topics": _topic_names(rows)},
+            earliest(rows, "first_sent"),
+            latest(rows, "last_sent"),
+        )
+
+
+def transactions(seen: Seen) -> Iterator[Finding]:
+    """Transactions that hang, take long, or were ended by somebody else."""
+    rows = seen.rows("transactions")
+    for row in rows:
+        if row["outcome"] == "hanging":
+            yield _transaction(
+                "hanging-transaction", PROBLEM, row,
+                f"{_whose(row)} is open and nothing was sent for it for {duration(row['idle_ns'])}"
+                f" ({counted(row['records'] or 0, 'record')} in "
+                f"{counted(row['partitions'] or 0, 'partition')}): read_committed consumers get "
+                "nothing behind it",
+            )  # fmt: skip
+        elif row["outcome"] == "timed out":
+            yield _transaction(
+                "hanging-transaction", PROBLEM, row,
+                f"{_whose(row)} was left open by its producer "
+                f"({counted(row['records'] or 0, 'record')} in "
+                f"{counted(row['partitions'] or 0, 'partition')}) until the coordinator aborted it "
+                f"after {duration(row['duration_ns'])}: read_committed consumers got nothing "
+                "behind it meanwhile",
+            )  # fmt: skip
+        elif row["outcome"] == "taken over":
+            yield _transaction(
+                "transactional-id-taken-over", WARNING, row,
+                f"{_whose(row)} was ended after {duration(row['duration_ns'])} by "
+                f"{named(row['ended_by'])}, which began with the same id",
+            )  # fmt: skip
+        elif (row["duration_ns"] or 0) >= LONG_NS:
+            yield _transaction(
+                "long-transaction",
+                WARNING,
+                row,
+                f"{_whose(row)} took {duration(row['duration_ns'])}",
+            )
+    yield from _aborts(rows)
+
+
+def _aborts(rows: list[Row]) -> Iterator[Finding]:
+    by_id: dict[str, list[Row]] = {}
+    for row in rows:
+        if row["outcome"] == "aborted":
+            by_id.setdefault(row["transactional_id"], []).append(row)
+    for name, those in by_id.items():
+        if len(those) >= ABORTS:
+            yield Finding(
+                "transactions-abort", WARNING,
+                f"{count(len(those))} transactions of {name} ({clients_of(those)}) were aborted",
+                {"transactions": len(those)}, {"transaction": name} | their(those),
+                earliest(those, "started"), latest(those, "started"), first_packet(those),
+            )  # fmt: skip
+
+
+def _transaction(id_: str, severity: str, row: Row, text: str) -> Finding:
+    numbers = {name: row[name] for name in ("duration_ns", "idle_ns", "partitions", "records")}
+    concerns = {"transaction": row["transactional_id"]} | their([row])
+    started = time_ns(row, "started")
+    packet = row["first_packet"]
+    return Finding(id_, severity, text, numbers, concerns, started, started, packet)
+
+
+def _whose(row: Row) -> str:
+    return f"A transaction of {named(row['transactional_id'])} ({client_of(row)})"
+
+
+def _is_taken_over(seen: Seen) -> bool:
+    return any(row["outcome"] == "taken over" for row in seen.rows("transactions"))
+
+
+def _is_failover(seen: Seen) -> bool:
+    return any(row["old_broker"] for row in seen.rows("failovers"))
+
+
+def _batches(rows: list[Row], column: str) -> str:
+    number = total(rows, column)
+    return f"{count(number)} batch" if number == 1 else f"{count(number)} batches"
+
+
+def _were(rows: list[Row], column: str) -> str:
+    return "was" if total(rows, column) == 1 else "were"
+
+
+def _topics(rows: list[Row]) -> str:
+    return listed(_topic_names(rows), "topic")
+
+
+def _topic_names(rows: list[Row]) -> list[str]:
+    return list(dict.fromkeys(named(row["topic"]) for row in rows))
+
+
+def _brokers(rows: list[Row]) -> str:
+    return listed(list(dict.fromkeys(row["broker"] for row in rows if row["broker"])), "broker")
+
+
+def _again(seen: Seen, rows: list[Row]) -> list[Row]:
+    who = {(row["client_id"], row["client_ip"]) for row in rows}
+    return [row for row in seen.rows("retries") if (row["client_id"], row["client_ip"]) in who]
+
+
+def _cause(seen: Seen, rows: list[Row]) -> str:
+    causes = list(dict.fromkeys(row["cause"] for row in _again(seen, rows)))
+    words = {"unanswered": "no answer came", "sent again": "the answer came too late or not at all"}
+    told = [words.get(cause, cause) for cause in causes]
+    return f", as they were sent again because {' or '.join(told)}" if told else ""
+
+
+def _packet(seen: Seen, rows: list[Row]) -> int | None:
+    return first_packet(_again(seen, rows))
+
+
+RULES: Final = (duplicates, given_up, sent_again, unsafe, transactions)

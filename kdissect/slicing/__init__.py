@@ -1,0 +1,1 @@
+"""Captures → a smaller capture: the packets of chosen exchanges, as they were."""

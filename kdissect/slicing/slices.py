@@ -1,0 +1,152 @@
+"""A slice of captures: choose exchanges, mark their packets, copy those.
+
+The captures are read three times, in memory that does not grow with them but for a bit a packet,
+so they must be files.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple
+
+from kdissect import __version__
+from kdissect.answers import directories_of
+from kdissect.capture.copied_blocks import Copier, PcapCopier, PcapngCopier
+from kdissect.capture.files import Source, open_captures
+from kdissect.capture.opened import STDIN
+from kdissect.errors import KdissectError, OutputError
+from kdissect.pipeline import Balance
+from kdissect.slicing.marking import Marking, Marks
+from kdissect.slicing.ranges import NEEDED, Around, Ranges, find_ranges
+
+PCAPNG: Final = "pcapng"
+PCAP: Final = "pcap"
+SUFFIXES: Final = {".pcapng": PCAPNG, ".pcap": PCAP, ".cap": PCAP}
+LONGEST_COMMENT: Final = 16_000
+ALL: Final = "true"
+
+
+class Selection(NamedTuple):
+    """The packets to be copied; `exchanges` were chosen, of all in `balance`."""
+
+    sources: list[Source]
+    where: str
+    ranges: Ranges
+    marks: Marks
+    balance: Balance
+
+    @property
+    def packets(self) -> int:
+        return self.marks.count
+
+    @property
+    def exchanges(self) -> int:
+        return self.ranges.exchanges
+
+
+def write_slice(
+    source: Source | Sequence[Source],
+    path: str | Path,
+    where: str | None = None,
+    *,
+    connections: bool = False,
+    before_ns: int = 0,
+    after_ns: int = 0,
+    force: bool = False,
+    jobs: int = 0,
+    **reading: Any,
+) -> Selection:
+    """Write the packets of the exchanges for which `where` is true as a pcapng or pcap file.
+
+    `where` is an SQL condition over the columns of `exchanges`. With `connections` their whole
+    connections are written, else what is needed to decode them (see `ranges`), and what is on the
+    same connections so long before and after. `reading` are keywords of `Options`. Nothing is
+    written when there is no such exchange: look at `packets`. Raises OutputError for a file that
+    is there already, unless `force`.
+    """
+    path = Path(path)
+    if path.exists() and not force:
+        raise OutputError(f"{path} exists; force overwrites it")
+    around = Around(before_ns, after_ns, connections)
+    selection = select(source, where, around, jobs, reading)
+    if selection.packets:
+        partial = path.with_name(f".{path.name}.partial")
+        try:
+            with partial.open("wb") as file:
+                copy(selection, file, SUFFIXES.get(path.suffix, PCAPNG))
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+    return selection
+
+
+def select(
+    source: Source | Sequence[Source],
+    where: str | None,
+    around: Around,
+    jobs: int = 0,
+    reading: dict[str, Any] | None = None,
+) -> Selection:
+    """Which packets of captures are those of the chosen exchanges; reads them twice."""
+    sources = files_of(source)
+    with directories_of(sources, NEEDED, jobs, reading or {}) as (directories, balance):
+        if balance is None:
+            raise KdissectError("a slice is made of captures; tables have no packets")
+        ranges = find_ranges(directories, where or ALL, around)
+    marking = Marking(ranges)
+    if ranges.times:
+        with open_captures(sources) as capture:
+            for packets in capture:
+                marking.feed(packets)
+        marking.finish()
+    return Selection(sources, where or ALL, ranges, marking.marks, balance)
+
+
+def copy(selection: Selection, file: IO[bytes], format_: str = PCAPNG) -> None:
+    """Write the packets; each has a comment that says where it was, in pcapng."""
+    with open_captures(selection.sources, keeps_blocks=True) as capture:
+        names = short_names(capture.names)
+        copier: Copier = PcapCopier(file)
+        if format_ == PCAPNG:
+            told = f"kdissect: a slice of {', '.join(names)}; exchanges where {selection.where}"
+            copier = PcapngCopier(
+                file,
+                capture,
+                told[:LONGEST_COMMENT],
+                f"kdissect {__version__}",
+                selection.ranges.has_tls,
+            )
+        marks = selection.marks
+        for packets in capture:
+            for packet in packets:
+                if packet.ordinal in marks:
+                    where_from = names[packet.capture]
+                    copier.write(packet, f"kdissect: frame {packet.number} of {where_from}")
+            copier.pass_over({packet.capture: packet.number for packet in packets})
+        copier.finish()
+
+
+def files_of(source: Source | Sequence[Source]) -> list[Source]:
+    """The sources one by one; raises KdissectError for one that can be read once only."""
+    given = [source] if isinstance(source, str | os.PathLike) or hasattr(source, "read") else source
+    sources: list[Source] = [*given]
+    for one in sources:
+        name = os.fspath(one) if isinstance(one, str | os.PathLike) else ""
+        if name in ("", STDIN) or is_pipe(Path(name)):
+            raise KdissectError(
+                f"{name or 'an open file'}: a slice is made in three passes, so it needs a file: "
+                "save the capture first, for example with tcpdump -w FILE"
+            )
+    return sources
+
+
+def is_pipe(path: Path) -> bool:
+    """Whether something is there that is no file and no directory."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Names of files without their directories, where that is enough to tell them apart."""
+    shorts = Counter(Path(name).name for name in names)
+    return [Path(name).name if shorts[Path(name).name] == 1 else name for name in names]

@@ -1,0 +1,73 @@
+"""Trace contexts in the headers of records: ``traceparent`` as W3C Trace Context has it.
+
+    traceparent = version "-" trace id "-" parent id "-" flags, of 2, 32, 16 and 2 hex digits
+
+Of a record's headers nothing else is looked at, and nothing of keys and values.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from kdissect.messages.batches import Budget
+from kdissect.messages.partitions import Partition
+from kdissect.messages.records import read_within
+
+HEADER: Final = b"traceparent"
+# A later version may have more behind a further dash; ff is no version.
+TRACEPARENT: Final = re.compile(
+    rb"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?", re.DOTALL
+)
+# The SDK's limit on links of a span; records behind it are not unpacked.
+MAXIMUM_CONTEXTS: Final = 128
+WITH_HEADERS: Final = 2  # magic
+
+
+class TraceContext(NamedTuple):
+    """The span that a record was sent in."""
+
+    trace_id: int
+    span_id: int
+    flags: int
+
+
+def read_traceparent(value: bytes) -> TraceContext | None:
+    """The context that a header's value says; None when it is none.
+
+    >>> read_traceparent(b"00-0000000000000000000000000000000a-00000000000000b7-01")
+    TraceContext(trace_id=10, span_id=183, flags=1)
+    """
+    match = TRACEPARENT.fullmatch(value)
+    if match is None or (value[:2] == b"00" and len(value) != match.end(3)):
+        return None
+    trace_id, span_id, flags = (int(match[group], 16) for group in (1, 2, 3))
+    return TraceContext(trace_id, span_id, flags) if trace_id and span_id else None
+
+
+def contexts_of(
+    partitions: Iterable[Partition], budget: Budget, limit: int
+) -> tuple[TraceContext, ...]:
+    """The contexts of the records of an exchange, each once, in order, the first ones.
+
+    `budget` and `limit` bound what is unpacked, see `messages.records`.
+    """
+    found: dict[TraceContext, None] = {}
+    for partition in partitions:
+        for batch in partition.batches or ():
+            if batch.magic != WITH_HEADERS or batch.is_control:
+                continue
+            if batch.codec == 0 and HEADER not in partition.records[batch.start : batch.end]:
+                continue
+            for record in read_within(partition.records, batch, budget, limit).records:
+                context = context_of(record.headers()) if record.header_count else None
+                if context is not None:
+                    found[context] = None
+                    if len(found) == MAXIMUM_CONTEXTS:
+                        return tuple(found)
+    return tuple(found)
+
+
+def context_of(headers: Iterable[tuple[bytes, bytes | None]]) -> TraceContext | None:
+    """The context that the last header of the name says, which is the one that clients take."""
+    values = [value for name, value in headers if name == HEADER]
+    return read_traceparent(values[-1]) if values and values[-1] is not None else None

@@ -1,0 +1,75 @@
+"""Captures → spans, in bounded memory: one batch of spans at a time."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from kdissect.capture.files import Source
+from kdissect.dissected import DissectedExchange, Dissection
+from kdissect.limits import Limits
+from kdissect.messages.records import make_budget
+from kdissect.pipeline import Balance
+from kdissect.spans.contexts import TraceContext, contexts_of
+from kdissect.spans.describing import describe
+from kdissect.spans.sending import SpanMaker, Target
+
+# What the SDK's own batches have at most; with 128 links each 7 MB.
+BATCH: Final = 512
+
+
+class Spans:
+    """The exchanges of captures as spans of the SDK; iterate over it once.
+
+    `count` are the exchanges so far; `balance` says what became of the bytes.
+    """
+
+    def __init__(
+        self,
+        source: Source | Sequence[Source],
+        where: str | None = None,
+        *,
+        has_links: bool = True,
+        has_parts: bool = False,
+        **options: Any,
+    ) -> None:
+        self.count = 0
+        self._maker = SpanMaker(has_parts)
+        self._limits: Limits = options.get("limits") or Limits()
+        self._has_links = has_links
+        self._dissection = Dissection(source, where, keeps_records=has_links, **options)
+
+    @property
+    def balance(self) -> Balance:
+        return self._dissection.balance
+
+    def __iter__(self) -> Iterator[Any]:
+        for exchange in self._dissection:
+            self.count += 1
+            yield from self._maker.spans(describe(exchange, self._contexts(exchange)))
+
+    def _contexts(self, exchange: DissectedExchange) -> tuple[TraceContext, ...]:
+        if not self._has_links or exchange.dialect or not exchange.record_bytes:
+            return ()
+        limit = self._limits.unpacked_bytes
+        return contexts_of(exchange.partitions, make_budget(exchange.record_bytes, limit), limit)
+
+
+def send_spans(spans: Spans, target: Target) -> None:
+    """Send them all, batch after batch; raises OutputError for the first that is not taken."""
+    rest = iter(spans)
+    while batch := list(islice(rest, BATCH)):
+        target.send(batch)
+
+
+def write_spans(
+    source: Source | Sequence[Source], target: Target, where: str | None = None, **options: Any
+) -> int:
+    """Send the exchanges of captures as spans; gives the number of exchanges.
+
+    `target` is a `FileTarget` or an `EndpointTarget`, `where` an SQL condition over the columns of
+    `exchanges`; `has_links=False` leaves records alone, `has_parts=True` makes spans of the parts;
+    other keywords are those of `Options`.
+    """
+    spans = Spans(source, where, **options)
+    send_spans(spans, target)
+    return spans.count

@@ -1,0 +1,69 @@
+"""Tables kept for questions that may be asked: in memory while they are small, else in files."""
+
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from kdissect.tables.writers import ParquetDirectory
+
+# So much of all tables together stays in memory: 150 000 exchanges with what belongs to them.
+KEPT_BYTES: Final = 32_000_000
+
+
+class KeptTables:
+    """Takes record batches and gives a directory of Parquet files, which the end takes away.
+
+    `columns` are those wanted of each table; others, and other tables, are passed over.
+    """
+
+    def __init__(self, columns: Mapping[str, Sequence[str]], limit: int = KEPT_BYTES) -> None:
+        self.columns = columns
+        self.limit = limit
+        self.size = 0
+        self.waiting: list[tuple[str, pa.RecordBatch]] = []
+        self.made: Path | None = None
+        self.output: ParquetDirectory | None = None
+
+    def __enter__(self) -> "KeptTables":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.made is not None:
+            shutil.rmtree(self.made, ignore_errors=True)
+
+    def add(self, table: str, batch: pa.RecordBatch) -> None:
+        """Keep a batch of the table."""
+        if table not in self.columns:
+            return
+        batch = batch.select(list(self.columns[table]))
+        if self.output is not None:
+            self.output.write(table, batch)
+            return
+        self.waiting.append((table, batch))
+        self.size += batch.nbytes
+        if self.size > self.limit:
+            self._open()
+
+    def files(self) -> Path:
+        """The directory, with a file for every table; nothing can be added any more."""
+        output = self.output or self._open()
+        output.__exit__(None, None, None)
+        return output.directory
+
+    def _open(self) -> "ParquetDirectory":
+        from kdissect.tables.batches import arrow_schema
+        from kdissect.tables.schemas import TABLES
+        from kdissect.tables.writers import ParquetDirectory
+
+        self.made = Path(tempfile.mkdtemp(prefix="kdissect-"))
+        schemas = {name: arrow_schema(TABLES[name], list(of)) for name, of in self.columns.items()}
+        self.output = ParquetDirectory(self.made / "tables", schemas)
+        for table, batch in self.waiting:
+            self.output.write(table, batch)
+        self.waiting = []
+        return self.output

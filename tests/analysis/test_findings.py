@@ -1,0 +1,423 @@
+"""Each rule: when it speaks, what it says, and when it is silent."""
+
+from typing import Any
+
+import pytest
+
+from kdissect.analysis.counters import ErrorRow, Quantiles
+from kdissect.rules.finding import NOTICE, PROBLEM, SEVERITIES, WARNING
+from kdissect.rules.judging import RULES, few, judge
+from kdissect.rules.kinds import ERROR, KINDS
+from kdissect.rules.printed import names
+from tests.analysis.made_findings import (
+    MS,
+    SECOND,
+    START_US,
+    api,
+    columns_of,
+    ids,
+    judged,
+    made_summary,
+    seen,
+)
+
+Row = dict[str, Any]
+WHO = {"client": "svc-7", "client_ip": "10.1.2.3"}
+WHOM = {"client_id": "svc-7", "client_ip": "10.1.2.3"}
+BROKER = "10.0.0.9:9092"
+
+# Evidence, a row of it, and what is said.
+SAID: list[tuple[str, Row, str, str, str]] = [
+    ("failovers", {
+        "access": "produce", "cause": "NOT_LEADER_OR_FOLLOWER", "old_broker": BROKER,
+        "new_broker": "10.0.0.8:9092", "blackouts": 12, "blackout_ns": 2 * SECOND,
+        "unfinished": 0, "errors": 40, "clients": 4, "topic": "orders", "started": START_US,
+     }, "failover-blackout", PROBLEM,
+     "12 partitions of 10.0.0.9:9092 could not be written for up to 2 s; then 10.0.0.8:9092 served "
+     "them: NOT_LEADER_OR_FOLLOWER 40 times"),
+    ("errors", WHO | {
+        "error": "NOT_ENOUGH_REPLICAS", "api": "Produce", "errors": 9, "is_retriable": True,
+     }, "replicas-missing", PROBLEM,
+     "Too few replicas were in sync: NOT_ENOUGH_REPLICAS 9 times to svc-7 at 10.1.2.3"),
+    ("errors", WHO | {
+        "error": "SASL_AUTHENTICATION_FAILED", "api": "SaslAuthenticate", "errors": 2,
+        "message": "Invalid username or password",
+     }, "authentication-fails", PROBLEM,
+     "2 logins of svc-7 at 10.1.2.3 failed: SASL_AUTHENTICATION_FAILED (Invalid username or "
+     "password)"),
+    ("logins", WHO | {"failed_logins": 1, "mechanisms": "PLAIN"}, "authentication-fails", PROBLEM,
+     "1 login of svc-7 at 10.1.2.3 failed (PLAIN): the broker hung up"),
+    ("errors", WHO | {"error": "TOPIC_AUTHORIZATION_FAILED", "api": "Fetch", "errors": 1},
+     "authorization-fails", PROBLEM,
+     "svc-7 at 10.1.2.3 may not do what they ask for (Fetch): TOPIC_AUTHORIZATION_FAILED 1 time"),
+    ("errors", WHO | {
+        "error": "INVALID_GROUP_ID", "api": "JoinGroup", "errors": 3, "is_retriable": False,
+     }, "error-INVALID_GROUP_ID", PROBLEM,
+     "INVALID_GROUP_ID 3 times to svc-7 at 10.1.2.3 (JoinGroup). The group id is empty or not "
+     "allowed: set group.id"),
+    ("slowest", WHOM | {
+        "api": "Heartbeat", "broker": BROKER, "work_ns": 900 * MS, "latency_ns": 900 * MS,
+        "request_start": START_US, "request_packet": 7,
+     }, "broker-stalls", PROBLEM,
+     "Broker 10.0.0.9:9092 stood still for up to 900 ms: it held 1 request (Heartbeat) of svc-7 at "
+     "10.1.2.3 for 900 ms or longer"),
+    ("acks", {
+        "follower": 3, "exchanges": 50, "slow": 5, "p99_ns": 412 * MS, "all_p99_ns": 400 * MS,
+        "replication_p99_ns": 400 * MS,
+     }, "produce-latency-slow-follower", PROBLEM,
+     "Produce with acks=all waits for broker 3: p99 is 412 ms where it was the last to replicate, "
+     "400 ms of that until it had; 5 of the 5 slowest requests"),
+    ("work", {"api": "Produce", "broker": BROKER, "exchanges": 500, "p50_ns": 2 * MS,
+              "p99_ns": 120 * MS}, "broker-slow", PROBLEM,
+     "Broker 10.0.0.9:9092 is slow itself: p99 of its work is Produce 120 ms (p50 2 ms)"),
+    ("traffic", WHO | {"throttled": 3, "throttle_max_ms": 651}, "throttled-by-quota", WARNING,
+     "Brokers throttled svc-7 at 10.1.2.3 3 times, for up to 651 ms"),
+    ("delivery", WHOM | {"topic": "orders", "written_twice": 2, "records_twice": 6},
+     "duplicates-in-log", PROBLEM,
+     "6 records of svc-7 at 10.1.2.3 are in the log twice (orders): 2 batches got two offsets"),
+    ("delivery", WHOM | {"topic": "tiny", "given_up": 1, "last_error": "MESSAGE_TOO_LARGE"},
+     "produce-gave-up", PROBLEM,
+     "1 batch of svc-7 at 10.1.2.3 to tiny was refused in the last try, too: MESSAGE_TOO_LARGE"),
+    ("delivery", WHOM | {"topic": "clicks", "batches": 7, "acks": 0}, "may-lose-records", NOTICE,
+     "svc-7 at 10.1.2.3 would not hear of records lost at a failover: 7 batches with acks=0 or 1 "
+     "to clicks"),
+    ("retries", WHOM | {
+        "topic": "orders", "cause": "unanswered", "batches": 4, "tries": 2, "broker": BROKER,
+        "until_success_ns": 2 * SECOND,
+     }, "produce-sent-again", WARNING,
+     "4 batches of svc-7 at 10.1.2.3 to orders were sent again, up to 2 times, because no answer "
+     "came in time from 10.0.0.9:9092; up to 2 s until they were written"),
+    ("rebalances", WHOM | {
+        "group_id": "g", "cause": "session timeout", "rebalances": 1, "stopped_ns": 10 * SECOND,
+        "members": 1, "members_before": 2, "outcome": "complete",
+     }, "session-timeout", PROBLEM,
+     "Group g lost svc-7 at 10.1.2.3 without a goodbye (session timeout): its partitions stood "
+     "still for 10 s; 1 member went on"),
+    ("rebalances", WHOM | {
+        "group_id": "g", "cause": "max poll exceeded", "rebalances": 2, "stopped_ns": SECOND,
+        "members": 0, "members_before": 1, "outcome": "emptied",
+     }, "max-poll-exceeded", PROBLEM,
+     "svc-7 at 10.1.2.3 left group g because the poll interval was over (max.poll.interval.ms), 2 "
+     "times: its partitions stood still for up to 1 s; nobody is left in the group"),
+    ("rebalances", WHOM | {
+        "group_id": "g", "cause": "join", "rebalances": 9, "stopped_ns": 2 * SECOND,
+        "members_before": 2, "outcome": "complete",
+     }, "rebalance-stops-group", WARNING,
+     "Partitions of group g stood still for up to 2 s in 9 rebalances: 9 by join (svc-7 at "
+     "10.1.2.3)"),
+    ("rebalances", WHOM | {
+        "group_id": "g", "cause": "static restart", "rebalances": 1, "group_instance_id": "desk-7",
+        "members_before": 2,
+     }, "static-member-restart", NOTICE,
+     "Static member desk-7 of group g came back (svc-7 at 10.1.2.3)"),
+    ("lag", {
+        "group_id": "g", "topic": "orders", "partitions": 3, "first_lag": 10, "last_lag": 12_000,
+        "undelivered": 11_000, "lag_time_ns": 180 * SECOND,
+     }, "consumer-lag-grows", WARNING,
+     "Group g is 12 000 records behind on orders (3 partitions), 10 at the start, the oldest of "
+     "them for 3 m 00 s; it does not read them"),
+    ("lag", {
+        "group_id": "g", "topic": "orders", "partitions": 1, "first_lag": 11_000,
+        "last_lag": 12_000, "undelivered": 0,
+     }, "consumer-behind", WARNING,
+     "Group g is 12 000 records behind on orders (1 partition), 11 000 at the start; it has most "
+     "of them and does not commit"),
+    ("commits", {
+        "group_id": "g", "topic": "orders", "risk": "skips: committed beyond what was delivered",
+        "partitions": 2, "ahead": 40,
+     }, "commit-skips-records", WARNING,
+     "Group g committed up to 40 records of orders (2 partitions) that nobody in it had been "
+     "given: they may never be processed"),
+    ("commits", {
+        "group_id": "g", "topic": "orders", "risk": "repeated: delivered again", "partitions": 2,
+        "redelivered": 40,
+     }, "records-delivered-again", NOTICE,
+     "Group g was given 40 records of orders (2 partitions) again"),
+    ("transactions", WHOM | {
+        "transactional_id": "till", "outcome": "hanging", "idle_ns": 90 * SECOND, "records": 3,
+        "partitions": 1, "started": START_US,
+     }, "hanging-transaction", PROBLEM,
+     "A transaction of till (svc-7 at 10.1.2.3) is open and nothing was sent for it for 1 m 30 s "
+     "(3 records in 1 partition): read_committed consumers get nothing behind it"),
+    ("transactions", WHOM | {
+        "transactional_id": "till", "outcome": "timed out", "records": 3, "partitions": 1,
+        "duration_ns": 4 * SECOND,
+     }, "hanging-transaction", PROBLEM,
+     "A transaction of till (svc-7 at 10.1.2.3) was left open by its producer (3 records in 1 "
+     "partition) until the coordinator aborted it after 4 s: read_committed consumers got nothing "
+     "behind it meanwhile"),
+    ("rebalances", WHOM | {
+        "group_id": "g", "cause": "join", "rebalances": 1, "lost": 1, "stopped_ns": 6 * SECOND,
+        "members": 1, "members_before": 1, "outcome": "complete",
+     }, "session-timeout", PROBLEM,
+     "Group g lost a member without a goodbye (session timeout): its partitions stood still for "
+     "6 s; 1 member went on"),
+    ("transactions", WHOM | {
+        "transactional_id": "till", "outcome": "taken over", "duration_ns": SECOND,
+        "ended_by": "heir",
+     }, "transactional-id-taken-over", WARNING,
+     "A transaction of till (svc-7 at 10.1.2.3) was ended after 1 s by heir, which began with the "
+     "same id"),
+    ("transactions", WHOM | {
+        "transactional_id": "till", "outcome": "open", "duration_ns": 61 * SECOND,
+     }, "long-transaction", WARNING,
+     "A transaction of till (svc-7 at 10.1.2.3) took 1 m 01 s"),
+    ("upgrade", WHO | {
+        "software": "kafka-python", "software_version": "1.4", "api": "JoinGroup",
+        "api_version": 0, "verdict": "breaks", "exchanges": 1,
+     }, "client-breaks-on-4.0", WARNING,
+     "svc-7 at 10.1.2.3 (kafka-python 1.4) uses JoinGroup v0 and breaks on Kafka 4.0"),
+    ("upgrade", WHO | {"api": "Fetch", "api_version": 3, "verdict": "may break", "exchanges": 1},
+     "client-may-break-on-4.0", NOTICE,
+     "svc-7 at 10.1.2.3 uses Fetch v3 and may break on Kafka 4.0"),
+    ("traffic", WHO | {"metadata": 600, "produces": 10, "fetches": 0}, "metadata-storm", WARNING,
+     "svc-7 at 10.1.2.3 asked for metadata 600 times (10.0/s), beside 10 produce requests and 0 "
+     "fetches"),
+    ("traffic", WHO | {"fetches": 6_000, "empty": 0.95}, "empty-polls", NOTICE,
+     "svc-7 at 10.1.2.3 fetched 6 000 times (100.0/s) and got nothing in 95 % of them"),
+    ("traffic", WHO | {"batches": 200, "single": 0.9}, "single-record-batches", NOTICE,
+     "svc-7 at 10.1.2.3 sent 90 % of 200 batches with a single record"),
+    ("skew", {
+        "topic": "orders", "partitions": 8, "top_partition": "orders-3", "top_share": 0.7,
+        "produced_bytes": 9_000_000,
+     }, "partition-skew", NOTICE,
+     "orders-3 has 70 % of what is produced to orders, which has 8 partitions"),
+    ("health", WHO | {"broker": BROKER, "reconnects": 91, "life_p50_ns": SECOND, "exchanges": 5},
+     "connection-churn", WARNING,
+     "svc-7 at 10.1.2.3 connected again 91 times; a connection lasts 1 s at the median"),
+    ("health", WHO | {"broker": BROKER, "reset_by_broker": 4, "exchanges": 5},
+     "connections-reset", WARNING, "10.0.0.9:9092 reset 4 connections of svc-7 at 10.1.2.3"),
+    ("health", {"client_ip": "10.1.2.3", "broker": BROKER, "refused": 9},
+     "broker-refuses-connections", PROBLEM,
+     "10.0.0.9:9092 refused 9 connections of 10.1.2.3; none there ever went well"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("evidence", "row", "id_", "severity", "text"), SAID, ids=[one[2] for one in SAID]
+)
+def test_a_rule_says_what_was_found(
+    evidence: str, row: Row, id_: str, severity: str, text: str
+) -> None:
+    found = [one for one in judged(**{evidence: [row]}) if one.id != "healthy"]
+    assert [(one.id, one.severity) for one in found] == [(id_, severity)]
+    assert found[0].text.replace("\N{NARROW NO-BREAK SPACE}", " ") == text
+    assert found[0].command.startswith("kdissect ")
+
+
+# The same rows, a little less of what makes them worth a word.
+NOT_SAID: list[tuple[str, Row]] = [
+    ("failovers", {"access": "replicate", "old_broker": BROKER, "cause": "FENCED_LEADER_EPOCH"}),
+    ("failovers", {"access": "produce", "old_broker": None, "cause": "LEADER_NOT_AVAILABLE"}),
+    ("failovers", {"access": "fetch", "old_broker": BROKER, "cause": "UNKNOWN_TOPIC_ID"}),
+    ("errors", WHO | {"error": "REBALANCE_IN_PROGRESS", "api": "Heartbeat", "errors": 3}),
+    ("errors", {"client": "raft-client-1", "error": "NOT_LEADER_OR_FOLLOWER", "api": "Fetch"}),
+    ("errors", WHO | {"error": "LEADER_NOT_AVAILABLE", "api": "Metadata", "errors": 2,
+                      "first_seen": START_US, "last_seen": START_US + 900_000}),
+    ("slowest", WHOM | {"api": "Fetch", "broker": BROKER, "work_ns": 499 * MS}),
+    ("slowest", WHOM | {"api": "CreateTopics", "broker": BROKER, "work_ns": 900 * MS}),
+    ("slowest", {"client_id": "broker-1-fetcher-0", "api": "Fetch", "work_ns": 900 * MS}),
+    ("acks", {"follower": 3, "slow": 5, "p99_ns": 49 * MS, "replication_p99_ns": 48 * MS}),
+    ("acks", {"follower": 3, "slow": 5, "p99_ns": 400 * MS, "replication_p99_ns": 100 * MS}),
+    ("acks", {"follower": None, "slow": 5, "p99_ns": 400 * MS}),
+    ("work", {"api": "Produce", "broker": BROKER, "exchanges": 50, "p50_ns": MS,
+              "p99_ns": 120 * MS}),
+    ("rebalances", {"group_id": "g", "cause": "join", "rebalances": 1, "stopped_ns": 9 * SECOND,
+                    "members_before": 0}),
+    ("lag", {"group_id": "g", "topic": "t", "first_lag": 5_000, "last_lag": 6_000}),
+    ("transactions", {"outcome": "aborted", "ended_by": "svc-7", "transactional_id": "t"}),
+    ("commits", {"group_id": "g", "topic": "t", "risk": "repeated: delivered again",
+                 "redelivered": 9}),
+    ("transactions", {"outcome": "open", "duration_ns": SECOND}),
+    ("upgrade", WHO | {"api": "Fetch", "api_version": 4, "verdict": "deprecated"}),
+    ("traffic", WHO | {"metadata": 600, "fetches": 9_000, "empty": 0.1}),
+    ("traffic", WHO | {"batches": 99, "single": 1.0}),
+    ("health", WHO | {"broker": BROKER, "refused": 2, "reconnects": 19, "reset_by_broker": 2}),
+    ("health", WHO | {"broker": BROKER, "network": 0.9, "time_p99_ns": 300 * MS, "troubled": 9}),
+    ("retries", WHOM | {"cause": "NOT_LEADER_OR_FOLLOWER", "batches": 4}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("evidence", "row"), NOT_SAID)
+def test_what_is_usual_is_not_said(evidence: str, row: Row) -> None:
+    assert ids(judged(**{evidence: [row]})) == ["healthy"]
+
+
+def test_a_healthy_capture_says_so_in_one_sentence_with_numbers() -> None:
+    fetch = api("Fetch", 900, 512.0, waited=0.97, work=Quantiles(MS, 2 * MS, 3 * MS, 3 * MS))
+    found = judge(seen(api("Produce", 100, 12.0, with_errors=2), fetch))
+    assert [(one.id, one.severity) for one in found] == [("healthy", NOTICE)]
+    assert found[0].text.replace("\N{NARROW NO-BREAK SPACE}", " ") == (
+        "Nothing is wrong in 1 000 exchanges, 2 of them with errors of the protocol or of "
+        "administration: p99 of Produce 12 ms and Fetch 512 ms (97 % waited, work 3 ms)"
+    )
+
+
+def test_long_polls_are_no_slow_broker() -> None:
+    fetch = api("Fetch", 900, 512.0, waited=0.97, work=Quantiles(MS, 2 * MS, 3 * MS, 3 * MS))
+    throttled = {"client": "a", "throttled": 1, "throttle_max_ms": 10}
+    found = {one.id: one.text for one in judge(seen(fetch, traffic=[throttled]))}
+    assert list(found) == ["throttled-by-quota", "fetch-mostly-long-poll"]
+    assert found["fetch-mostly-long-poll"] == (
+        "p99 of Fetch is 512 ms, 97 % of it long poll; work p99 is 3 ms"
+    )
+
+
+def test_the_network_is_told_when_it_loses() -> None:
+    row = WHO | {"broker": BROKER, "network": 0.9, "time_p99_ns": 300 * MS, "troubled": 9,
+                 "retransmitted_segments": 4, "untroubled_p99_ns": 30 * MS}  # fmt: skip
+    summary = made_summary(api("Produce"), network={"network_lost_bytes": 5000})
+    found = judge(seen(summary=summary, health=[row]))
+    assert [one.text for one in found if one.id == "network-makes-p99"] == [
+        "The network makes up to 90 % of p99 of svc-7 at 10.1.2.3: 300 ms, 30 ms without the 9 "
+        "exchanges with retransmissions or full windows"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("missing", "severity"), [(900, None), (1_100, WARNING), (11_000, PROBLEM)]
+)
+def test_what_the_capture_lost_is_told_before_all_else(missing: int, severity: str | None) -> None:
+    lost = {"payload_bytes": 1_000_000, "missing_bytes": missing, "capture_lost_bytes": missing}
+    stall = SAID[6][1] | {"work_ns": 9 * SECOND, "latency_ns": 9 * SECOND}
+    found = judge(seen(summary=made_summary(api("Produce"), network=lost), slowest=[stall]))
+    told = {one.id: one.severity for one in found}
+    assert told.get("capture-loses-packets") == severity
+    if severity == PROBLEM:
+        assert next(iter(told)) == "capture-loses-packets"
+
+
+def test_a_storm_of_rebalances_is_one_finding() -> None:
+    row = SAID[16][1] | {"rebalances": 9, "all_stopped_ns": 18 * SECOND, "stopped_ns": 18 * SECOND}
+    found = judged(rebalances=[row])
+    assert ids(found) == ["rebalance-storm"]
+    assert found[0].text == (
+        "Group g rebalanced 9 times in 1 m 00 s, its partitions stood still for 18 s in all "
+        "(30 %): 9 by join (svc-7 at 10.1.2.3)"
+    )
+
+
+def test_requests_without_an_answer_are_told_unless_the_cause_is() -> None:
+    heartbeats = api("Heartbeat", 100, unanswered=5)
+    assert ids(judge(seen(heartbeats))) == ["requests-unanswered"]
+    assert ids(judge(seen(api("Heartbeat", 1000, unanswered=5)))) == ["healthy"]
+    assert ids(judge(seen(api("Fetch", 100, unanswered=5)))) == ["healthy"]
+    failover = SAID[0][1]
+    assert ids(judge(seen(heartbeats, failovers=[failover]))) == ["failover-blackout"]
+
+
+def test_errors_of_a_failover_belong_to_it() -> None:
+    error = WHO | {"error": "NOT_LEADER_OR_FOLLOWER", "api": "Produce", "errors": 40,
+                   "is_retriable": True, "first_seen": START_US,
+                   "last_seen": START_US + 9_000_000}  # fmt: skip
+    assert ids(judged(errors=[error])) == ["error-NOT_LEADER_OR_FOLLOWER"]
+    assert ids(judged(errors=[error], failovers=[SAID[0][1]])) == ["failover-blackout"]
+
+
+def test_a_follower_that_is_late_is_told_rather_than_the_leader_that_waits_for_it() -> None:
+    acks = SAID[7][1]
+    produce = SAID[6][1] | {"api": "Produce"}
+    assert ids(judged(acks=[acks], slowest=[produce])) == ["produce-latency-slow-follower"]
+    assert ids(judged(acks=[acks], slowest=[produce, SAID[6][1]])) == ["broker-stalls"]
+
+
+def test_a_stall_while_leaders_change_belongs_to_the_failover() -> None:
+    stall = SAID[6][1]
+    after = stall | {"request_start": START_US + 9_000_000}
+    heartbeats = [one | {"api": api_} for one in (stall,) for api_ in ("Heartbeat", "Metadata")]
+    late = [one | {"api": api_} for one in (after,) for api_ in ("Heartbeat", "Metadata")]
+    failover = SAID[0][1] | {"last_started": START_US}
+    assert ids(judged(failovers=[failover], slowest=heartbeats)) == ["failover-blackout"]
+    assert ids(judged(failovers=[failover], slowest=late)) == ["failover-blackout", "broker-stalls"]
+
+
+def test_clients_that_are_refused_already_are_a_problem() -> None:
+    row = WHO | {"api": "ListOffsets", "api_version": 0, "verdict": "breaks", "exchanges": 9}
+    churn = WHO | {"broker": BROKER, "reconnects": 40, "life_p50_ns": MS, "exchanges": 9}
+    found = judge(seen(api("ListOffsets", 9, unanswered=9), upgrade=[row], health=[churn]))
+    assert ids(found) == ["client-breaks-on-4.0"]
+    assert found[0].severity == PROBLEM
+    assert found[0].text.endswith("on Kafka 4.0; 9 requests of these APIs got no answer already")
+    found = judge(seen(api("ListOffsets", 9), upgrade=[row], health=[churn]))
+    assert ids(found) == ["client-breaks-on-4.0", "connection-churn"]
+
+
+def test_many_old_clients_are_one_finding() -> None:
+    row = {"client_ip": "10.0.0.1", "api": "Fetch", "api_version": 2, "verdict": "breaks"}
+    found = judged(upgrade=[row | {"client": f"c{number}"} for number in range(5)])
+    assert [one.text for one in found] == [
+        "5 clients break on Kafka 4.0: c0 at 10.0.0.1 uses Fetch v2; c1 at 10.0.0.1 uses Fetch v2; "
+        "and 3 more"
+    ]
+
+
+def test_stalls_that_do_not_overlap_are_counted_apart() -> None:
+    row = SAID[6][1]
+    rows = [row | {"request_start": START_US + second * 1_000_000} for second in (0, 0, 30)]
+    (found,) = judged(slowest=rows)
+    assert found.numbers == {"work_ns": 900 * MS, "requests": 3, "times": 2}
+    assert found.text.endswith("at 2 times")
+    assert (found.first_time_ns, found.packet) == (START_US * 1000, 7)
+
+
+def test_a_page_has_the_worst_and_little_else() -> None:
+    errors = [
+        WHO | {"error": f"E_{number}", "api": "Produce", "errors": 1, "is_retriable": False}
+        for number in range(12)
+    ]
+    admin = [WHO | {"error": f"A_{n}", "api": "CreateTopics", "errors": 1} for n in range(4)]
+    delivery = [SAID[12][1]]
+    found = judge(seen(errors=errors + admin, delivery=delivery))
+    shown = few(found)
+    assert len(found) == 12 + 4 + 1 + 1
+    assert [one.severity for one in shown] == [PROBLEM] * 8 + [NOTICE]
+    assert [one.id for one in shown][8:] == ["latencies"]
+
+
+def test_an_error_code_names_what_it_concerns() -> None:
+    row = WHO | {"error": "MESSAGE_TOO_LARGE", "api": "Produce", "errors": 4,
+                 "is_retriable": False, "first_packet": 9}  # fmt: skip
+    counted = ErrorRow("MESSAGE_TOO_LARGE", 10, 4, "path", "tiny-0", 900_000)
+    summary = made_summary(api("Produce"), errors=[counted])
+    found = judge(seen(summary=summary, errors=[row]))
+    assert found[0].text.startswith(
+        "MESSAGE_TOO_LARGE 4 times to svc-7 at 10.1.2.3 (Produce; for example tiny-0). A batch is"
+    )
+    assert found[0].packet == 9
+    assert found[0].concerns == {
+        "clients": ["svc-7"], "client_ips": ["10.1.2.3"], "error": "MESSAGE_TOO_LARGE",
+        "example": "tiny-0", "apis": ["Produce"],
+    }  # fmt: skip
+
+
+def test_no_kafka_and_nothing_but_tls_are_told() -> None:
+    nothing = made_summary()
+    assert ids(judge(seen(summary=nothing))) == ["no-kafka"]
+    balance = {"encrypted_connections": 2, "encrypted_bytes": 900, "payload_bytes": 1000,
+               "packets": 9}  # fmt: skip
+    assert ids(judge(seen(summary=made_summary(balance=balance)))) == ["connections-encrypted"]
+
+
+@pytest.mark.parametrize("evidence", names())
+def test_no_null_in_the_evidence_stops_a_rule(evidence: str) -> None:
+    rows = [row for name, row, *_ in SAID if name == evidence]
+    rows += [row for name, row in NOT_SAID if name == evidence] + [{}]
+    summary = made_summary(api("Produce"), network={"network_lost_bytes": 1})
+    for row in rows:
+        for column in columns_of(evidence):
+            look = seen(summary=summary, **{evidence: [row | {column: None}, row]})
+            found = [one for rule in RULES for one in rule(look)]
+            assert all(one.text for one in found)
+            judge(look)
+
+
+def test_every_finding_is_documented_and_every_id_can_be_said() -> None:
+    told = {one[2] for one in SAID}
+    elsewhere = {
+        "capture-loses-packets", "connections-encrypted", "network-makes-p99", "no-kafka",
+        "rebalance-storm", "requests-unanswered", "healthy", "latencies", "not-asked",
+        "fetch-mostly-long-poll", "transactions-abort", "messages-undecoded",
+    }  # fmt: skip
+    codes = {ERROR + "CODE" if id_.startswith(ERROR) else id_ for id_ in told}
+    assert codes | elsewhere == set(KINDS)
+    assert {one[3] for one in SAID} == set(SEVERITIES)

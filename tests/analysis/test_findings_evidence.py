@@ -1,0 +1,154 @@
+"""What findings rest on: the printed SQL is what the expressions say, and is asked when needed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from kdissect.analysis.asking import Engine
+from kdissect.analysis.counters import ErrorRow
+from kdissect.analysis.declared import unconditional_tables
+from kdissect.analysis.duckdb_tables import DuckTables
+from kdissect.rules.asking import gather
+from kdissect.rules.evidence import EVIDENCE, expression
+from kdissect.rules.gates import GATES, spoken, wanted
+from kdissect.rules.printed import DIRECTORY, columns_needed, names
+from kdissect.rules.seen import Seen
+from kdissect.rules.signs import Signs
+from kdissect.tables.batches import arrow_schema
+from kdissect.tables.kept import KeptTables
+from kdissect.tables.schemas import TABLES
+from kdissect.writing import write
+from tests.analysis.made_findings import api, made_summary
+from tools.print_evidence import files
+
+CAPTURES = Path(__file__).parent.parent.parent / "captures"
+USED = ("quickstart", "cluster-3.9.1", "retries-2.8.2", "transactions-2.8.2", "groups-0.10.2.2")
+
+
+@pytest.mark.slow
+def test_the_printed_files_are_what_the_expressions_print_today() -> None:
+    there = {path.name: path.read_text() for path in DIRECTORY.iterdir()}
+    assert there == files(), "run python -m tools.print_evidence"
+
+
+def test_every_evidence_is_printed_and_has_a_gate() -> None:
+    assert set(names()) == set(EVIDENCE) == set(GATES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capture", USED)
+def test_the_printed_sql_gives_the_rows_of_the_expressions(capture: str, tmp_path: Path) -> None:
+    tables = list(columns_needed())
+    write(CAPTURES / f"{capture}.pcapng", tmp_path / "tables", tables=tables)
+    found, failures = gather(tmp_path / "tables", columns_needed(), names())
+    assert failures == {}
+    with DuckTables([tmp_path / "tables"], tables) as engine:
+        for name in names():
+            assert found[name] == rows_of(engine, name), name
+
+
+def rows_of(engine: Engine, name: str) -> list[dict[str, Any]]:
+    """The rows of the expression, with times as the printed query has them."""
+    made = engine.rows(expression(EVIDENCE[name], unconditional_tables()))
+    columns = {
+        field.name: made[field.name].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+        if pa.types.is_timestamp(field.type)
+        else made[field.name]
+        for field in made.schema
+    }
+    return [dict(row) for row in pa.table(columns).to_pylist()]
+
+
+def test_a_question_that_the_engine_cannot_answer_is_told(tmp_path: Path) -> None:
+    columns = {"errors": ["exchange_id"]}
+    (tmp_path / "errors.parquet").write_bytes(b"")
+    schema = arrow_schema(TABLES["errors"], ["exchange_id"])
+    parquet.write_table(pa.Table.from_pylist([], schema), tmp_path / "errors.parquet")
+    rows, failures = gather(tmp_path, columns, ["errors"])
+    assert rows == {}
+    assert list(failures) == ["errors"]
+
+
+def kept_batch(rows: int) -> pa.RecordBatch:
+    schema = arrow_schema(TABLES["errors"], ["exchange_id", "code"])
+    arrays = [pa.array(range(rows), field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+@pytest.mark.parametrize("limit", [0, 500, 1 << 30])
+def test_tables_are_the_same_from_memory_and_from_files(limit: int) -> None:
+    columns = {"errors": ["exchange_id"], "members": ["exchange_id"]}
+    with KeptTables(columns, limit) as kept:
+        for _ in range(3):
+            kept.add("errors", kept_batch(100))
+            kept.add("problems", kept_batch(100))
+        assert (kept.made is not None) == (limit < 3 * 800)
+        directory = kept.files()
+        assert sorted(path.name for path in directory.iterdir()) == [
+            "errors.parquet", "members.parquet",
+        ]  # fmt: skip
+        read = parquet.read_table(directory / "errors.parquet")
+        assert read.to_pydict() == {"exchange_id": list(range(100)) * 3}
+    assert not directory.exists()
+
+
+def test_kept_tables_go_when_nobody_asks() -> None:
+    with KeptTables({"errors": ["exchange_id"]}, 0) as kept:
+        kept.add("errors", kept_batch(10))
+        made = kept.made
+        assert made is not None
+        assert made.exists()
+    assert not made.exists()
+
+
+def look(*apis: Any, signs: dict[str, int] | None = None, **more: Any) -> Seen:
+    counted = Signs()
+    for name, value in (signs or {}).items():
+        setattr(counted, name, value)
+    return Seen(made_summary(*apis, **more), counted)
+
+
+FAILED = ErrorRow("MESSAGE_TOO_LARGE", 10, 1, "path", "tiny-0", 900_000)
+NOT_LEADER = ErrorRow("NOT_LEADER_OR_FOLLOWER", 6, 1, "path", "orders-0", 900_000)
+PRODUCE = api("Produce")
+
+
+@pytest.mark.parametrize(
+    ("seen", "names"),
+    [
+        (look(), []),
+        (look(PRODUCE), []),
+        (look(PRODUCE, errors=[FAILED]), ["errors"]),
+        (look(PRODUCE, errors=[NOT_LEADER]), ["failovers", "errors"]),
+        (look(api("Produce", p99_ms=60)), ["work"]),
+        (look(api("Produce", p99_ms=60), clients=("broker-1-fetcher-0",), signs={"acks_all": 9}),
+         ["work", "acks"]),
+        (look(api("Produce", p99_ms=1200)), ["slowest", "work", "retries", "delivery"]),
+        (look(api("Produce", unanswered=1)), ["retries", "delivery"]),
+        (look(PRODUCE, signs={"members": 1}), ["rebalances"]),
+        (look(PRODUCE, api("OffsetCommit"), signs={"members": 1}), ["rebalances", "commits"]),
+        (look(PRODUCE, api("OffsetCommit"), signs={"furthest_behind": 1000}), ["lag"]),
+        (look(PRODUCE, signs={"transactional": 1}), ["transactions"]),
+        (look(PRODUCE, signs={"throttled": 1}), ["traffic"]),
+        (look(PRODUCE, signs={"produced_batches": 100, "produced_records": 100}), ["traffic"]),
+        (look(PRODUCE, signs={"produced_batches": 100, "produced_records": 200}), []),
+        (look(PRODUCE, api("Metadata", 100)), ["traffic"]),
+        (look(PRODUCE, network={"network_lost_bytes": 1}), ["health"]),
+        (look(PRODUCE, signs={"silent": 3}), ["health"]),
+        (look(PRODUCE, signs={"failed_logins": 1}), ["logins"]),
+        (look(api("Fetch", versions=[3])), ["upgrade"]),
+        (look(api("SomethingNew", versions=[0])), []),
+    ],
+)  # fmt: skip
+def test_only_what_may_find_something_is_asked(seen: Seen, names: list[str]) -> None:
+    assert wanted(seen) == names
+    assert wanted(seen, is_all=True) == (list(GATES) if seen.summary.apis else [])
+
+
+def test_versions_of_the_release_are_those_that_upgrade_asks_about() -> None:
+    assert spoken()["Fetch"] == (4, 17)
+    assert json.loads((DIRECTORY / "spoken.json").read_text())["Produce"][0] == 3

@@ -1,0 +1,116 @@
+"""First pages of the captures in the tree: what really happened, by their side-cars, is named."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kdissect
+from kdissect.rules.finding import NOTICE, PROBLEM, SEVERITIES
+
+CAPTURES = Path(__file__).parent.parent.parent / "captures"
+ALL = sorted(path.relative_to(CAPTURES).as_posix() for path in CAPTURES.rglob("*.pcap*"))
+
+# Problems and warnings of the default page, as what the side-cars tell has them.
+TOLD = {
+    "quickstart.pcapng": {
+        "broker-stalls": "up to 1.2 s",  # `pauses`: the broker's process was stopped for 1.2 s
+        "produce-gave-up": "tiny-kp",
+        "error-OFFSET_OUT_OF_RANGE": "lost-java",
+    },
+    "retries-2.8.2.pcapng": {
+        "broker-stalls": "java-2.8.2-retrying",
+        "duplicates-in-log": "6 records of java-2.8.2-retrying",
+        "produce-sent-again": "4 batches",
+    },
+    "sasl-4.3.1.pcapng": {"authentication-fails": "java-wrong-plain"},
+    "throttling-4.3.1.pcapng": {"throttled-by-quota": "hasty-reader"},
+    "transactions-4.3.1.pcapng": {"transactional-id-taken-over": "hanging-id"},
+    "topic-configs-4.3.1.pcapng": {"produce-gave-up": "INVALID_RECORD"},
+    "sasl-0.10.2.2.pcapng": {"client-breaks-on-4.0": "Produce v2"},
+    "groups-4.3.1.pcapng": {},
+    "streams-4.3.1.pcapng": {},
+    "consumer-groups-4.3.1.pcapng": {},
+    "other/beside.pcapng": {"no-kafka": "291 packets"},
+    "other/proxied.pcapng": {},
+    "tls/tls13-4.3.1.pcapng": {"connections-encrypted": "38 connections of 38"},
+}
+
+
+def page_of(capture: Path, *options: str) -> dict[str, object]:
+    command = [sys.executable, "-m", "kdissect", str(capture), "--json", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    content = json.loads(done.stdout)
+    assert isinstance(content, dict)
+    return content
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_the_page_names_what_happened(name: str) -> None:
+    found = page_of(CAPTURES / name)["findings"]
+    assert isinstance(found, list)
+    worse = {one["id"]: one["text"] for one in found if one["severity"] != NOTICE}
+    assert list(worse) == list(TOLD[name])
+    for id_, words in TOLD[name].items():
+        assert words in worse[id_].replace("\N{NARROW NO-BREAK SPACE}", " ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALL)
+def test_every_capture_has_findings(name: str) -> None:
+    found = kdissect.findings(CAPTURES / name)
+    assert found
+    assert [one.severity for one in found] == sorted(
+        (one.severity for one in found), key=SEVERITIES.index
+    )
+    assert all(one.id != "not-asked" for one in found)
+    for one in found:
+        assert (one.first_time_ns or 0) <= (one.last_time_ns or 0) or not one.last_time_ns
+        assert one.text
+        assert one.text[0].strip()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2_000, 5_000, 30_000])
+def test_a_capture_that_is_cut_off_has_findings_of_what_is_there(size: int, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pcapng"
+    cut.write_bytes((CAPTURES / "retries-2.8.2.pcapng").read_bytes()[:size])
+    content = page_of(cut)
+    assert content["findings"]
+
+
+def test_the_sentence_of_a_stall_is_the_pause_of_the_side_car() -> None:
+    truth = json.loads((CAPTURES / "quickstart.json").read_text())["pauses"]
+    (pause,) = (dict(zip(truth["columns"], row, strict=True)) for row in truth["rows"])
+    (stall,) = [
+        one
+        for one in kdissect.findings(CAPTURES / "quickstart.pcapng")
+        if one.id == "broker-stalls"
+    ]
+    assert stall.severity == PROBLEM
+    lasted = stall.numbers["work_ns"]
+    assert lasted is not None
+    assert abs(lasted - (pause["end_ns"] - pause["start_ns"])) < 20_000_000
+    assert stall.first_time_ns is not None
+    assert stall.last_time_ns is not None
+    assert stall.first_time_ns < pause["end_ns"] < stall.last_time_ns
+    assert stall.concerns["broker"] == "127.0.0.1:9092"
+
+
+def test_findings_none_counts_only() -> None:
+    assert page_of(CAPTURES / "quickstart.pcapng", "--findings", "none")["findings"] == []
+
+
+def test_the_page_begins_with_findings_and_says_how_many_more_there_are() -> None:
+    command = [sys.executable, "-m", "kdissect", "captures/quickstart.pcapng"]
+    done = subprocess.run(command, cwd=CAPTURES.parent, capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert lines[0] == "captures/quickstart.pcapng"
+    assert lines[2:4] == ["", "Findings"]
+    assert lines[4].startswith("problem  Broker 127.0.0.1:9092 stood still for up to 1.2 s")
+    end = lines.index("", 4)
+    assert lines[end - 1].endswith("more findings: --findings all")
+    assert lines[end + 1].startswith("1\N{NARROW NO-BREAK SPACE}318 packets")

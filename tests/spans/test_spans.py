@@ -1,0 +1,330 @@
+"""Spans of exchanges: what they say, into files and over HTTP to a receiver made here."""
+
+import base64
+import gzip
+import json
+import struct
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+import kdissect
+from kdissect import KdissectError, OutputError
+from kdissect.cli.program import run
+from kdissect.slicing.slices import write_slice
+from kdissect.spans.exporting import Spans, write_spans
+from kdissect.spans.otlp_json import json_line
+from kdissect.spans.sending import MISSING, EndpointTarget, FileTarget
+from tools.record.scenarios.tracing import traceparent
+
+pytest.importorskip("opentelemetry.sdk", reason="needs the extra otel")
+pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="needs the extra otel")
+
+QUICKSTART = "captures/quickstart.pcapng"
+SLOW = "latency_ns > 1e9"
+CLIENT, INTERNAL = 3, 1
+ERROR = 2
+Span = dict[str, Any]
+
+
+def spans_in(path: Path) -> list[Span]:
+    """All spans of a file of OTLP's JSON, their attributes as a dict."""
+    return [span for line in path.read_bytes().splitlines() for span in spans_of(json.loads(line))]
+
+
+def spans_of(message: dict[str, Any]) -> list[Span]:
+    found = []
+    for resource in message["resourceSpans"]:
+        for scope in resource["scopeSpans"]:
+            assert scope["scope"] == {"name": "kdissect", "version": kdissect.__version__}
+            for span in scope["spans"]:
+                pairs = {one["key"]: one["value"] for one in span.get("attributes", [])}
+                found.append({**span, "attributes": {k: plain(v) for k, v in pairs.items()}})
+    return found
+
+
+def plain(value: dict[str, Any]) -> Any:
+    ((kind, content),) = value.items()
+    if kind == "arrayValue":
+        return [plain(one) for one in content["values"]]
+    return int(content) if kind == "intValue" else content
+
+
+def exported(source: Any, path: Path, *words: str) -> list[Span]:
+    assert run(["spans", str(source), "-o", str(path), "--force", *words]) == 0
+    return spans_in(path)
+
+
+def test_a_span_says_what_the_exchange_says(tmp_path: Path) -> None:
+    (span,) = exported(QUICKSTART, tmp_path / "a.jsonl", "--where", SLOW)
+    (row,) = kdissect.read(QUICKSTART, where=SLOW).to_arrow().to_pylist()
+    attributes = span.pop("attributes")
+    assert span.pop("events") == [
+        {"name": "kdissect.request.sent", "timeUnixNano": str(row["request_end"].value)},
+        {"name": "kdissect.response.started", "timeUnixNano": str(row["response_start"].value)},
+    ]
+    assert len(span.pop("traceId")) == 32
+    assert len(span.pop("spanId")) == 16
+    assert span == {
+        "name": "Produce orders",
+        "kind": CLIENT,
+        "startTimeUnixNano": str(row["request_start"].value),
+        "endTimeUnixNano": str(row["response_end"].value),
+        "status": {},
+        "flags": 256,
+    }
+    own = {name: attributes.pop(name) for name in list(attributes) if name.startswith("kdissect.")}
+    assert attributes == {
+        "messaging.system": "kafka",
+        "messaging.operation.name": "Produce",
+        "messaging.operation.type": "send",
+        "messaging.client.id": "slow-rd",
+        "messaging.batch.message_count": 1,
+        "messaging.destination.name": "orders",
+        "messaging.destination.partition.id": "0",
+        "server.address": "127.0.0.1",
+        "server.port": 9092,
+        "client.address": "127.0.0.1",
+        "client.port": 45844,
+        "network.peer.address": "127.0.0.1",
+        "network.peer.port": 9092,
+        "network.transport": "tcp",
+        "network.type": "ipv4",
+    }
+    assert own.items() >= {"kdissect.outcome": "answered", "kdissect.acks": -1}.items()
+    names = [name.removeprefix("kdissect.") for name in own]
+    assert {name: own[f"kdissect.{name}"] for name in names} == {name: row[name] for name in names}
+
+
+def test_there_is_a_span_for_every_exchange_and_no_id_twice(tmp_path: Path) -> None:
+    spans = exported(QUICKSTART, tmp_path / "a.jsonl", "--parts")
+    assert sum(span["kind"] == CLIENT for span in spans) == 331
+    assert len({span["spanId"] for span in spans}) == len(spans)
+    assert len({span["traceId"] for span in spans}) == 331
+
+
+def test_an_error_is_the_status_of_its_span(tmp_path: Path) -> None:
+    where = "error = 'MESSAGE_TOO_LARGE' or outcome = 'unanswered'"
+    spans = exported(QUICKSTART, tmp_path / "a.jsonl", "--where", where)
+    assert {span["status"]["code"] for span in spans} == {ERROR}
+    kinds = {(span["status"]["message"], span["attributes"]["error.type"]) for span in spans}
+    assert kinds == {("MESSAGE_TOO_LARGE",) * 2, ("unanswered",) * 2}
+
+
+def test_parts_lie_below_their_exchange_one_behind_the_other(tmp_path: Path) -> None:
+    where = "api = 'Fetch' and wait_ns > 0 and work_ns > 0"
+    whole, *parts = exported(QUICKSTART, tmp_path / "a.jsonl", "--where", where, "--parts")[:3]
+    assert [part["name"] for part in parts] == ["wait", "work"]
+    assert {(part["traceId"], part["parentSpanId"], part["kind"]) for part in parts} == {
+        (whole["traceId"], whole["spanId"], INTERNAL)
+    }
+    edges = [part[side] for part in parts for side in ("startTimeUnixNano", "endTimeUnixNano")]
+    assert edges[1] == edges[2]
+    assert [edges[0], edges[3]] == [whole["startTimeUnixNano"], whole["endTimeUnixNano"]]
+
+
+def test_exporting_again_gives_the_same_spans_and_so_does_a_slice(tmp_path: Path) -> None:
+    first = exported(QUICKSTART, tmp_path / "a.jsonl")
+    again = exported(QUICKSTART, tmp_path / "b.jsonl")
+    assert again == first
+    write_slice(QUICKSTART, tmp_path / "x.pcapng", SLOW)
+    ids = {(span["traceId"], span["spanId"]) for span in first}
+    sliced = exported(tmp_path / "x.pcapng", tmp_path / "c.jsonl", "--where", SLOW)
+    assert {(span["traceId"], span["spanId"]) for span in sliced} <= ids
+
+
+def test_protobuf_says_the_same(tmp_path: Path) -> None:
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+    spans = exported(QUICKSTART, tmp_path / "a.jsonl")
+    assert run(["spans", QUICKSTART, "--format", "proto", "-o", str(tmp_path / "a.pb")]) == 0
+    content = (tmp_path / "a.pb").read_bytes()
+    found = []
+    while content:
+        (size,) = struct.unpack_from(">I", content)
+        message = ExportTraceServiceRequest.FromString(content[4 : 4 + size])
+        content = content[4 + size :]
+        found += [span.span_id.hex() for span in message.resource_spans[0].scope_spans[0].spans]
+    assert found == [span["spanId"] for span in spans]
+
+
+@pytest.mark.parametrize("name", ["quickstart", "tracing-4.3.1", "networks/ipv6-4.3.1"])
+def test_our_json_is_that_of_protobuf_with_ids_in_hex(name: str) -> None:
+    from google.protobuf.json_format import MessageToDict
+    from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+
+    spans = list(Spans(f"captures/{name}.pcapng", has_parts=True))
+    expected = MessageToDict(encode_spans(spans), use_integers_for_enums=True)
+    for span in expected["resourceSpans"][0]["scopeSpans"][0]["spans"]:
+        for holder in (span, *span.get("links", [])):
+            for key in {"traceId", "spanId", "parentSpanId"} & holder.keys():
+                holder[key] = base64.b64decode(holder[key]).hex()
+    assert json.loads(json_line(spans)) == expected
+
+
+class Receiver(BaseHTTPRequestHandler):
+    """An OTLP receiver: keeps what it gets; answers with what the server was told, then 200."""
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.headers.get("Content-Encoding") == "gzip":
+            body = gzip.decompress(body)
+        server: Any = self.server
+        status = server.answers.pop(0) if server.answers else 200
+        server.received.append((self.path, status, body))
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *_: Any) -> None:  # noqa: A002  # the base class's name
+        pass
+
+
+@pytest.fixture
+def receiver() -> Iterator[Any]:
+    with HTTPServer(("127.0.0.1", 0), Receiver) as server:
+        made: Any = server
+        made.received, made.answers = [], []
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield made
+        server.shutdown()
+        thread.join()
+
+
+def address_of(receiver: Any) -> str:
+    return f"http://127.0.0.1:{receiver.server_address[1]}"
+
+
+def test_an_endpoint_gets_the_same_spans(
+    receiver: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+    assert run(["spans", QUICKSTART, "--parts", "--endpoint", address_of(receiver)]) == 0
+    assert f"331 exchanges sent to {address_of(receiver)}" in capsys.readouterr().err
+    assert {(path, status) for path, status, _ in receiver.received} == {("/v1/traces", 200)}
+    found = [
+        span.span_id.hex()
+        for _, _, body in receiver.received
+        for resource in ExportTraceServiceRequest.FromString(body).resource_spans
+        for span in resource.scope_spans[0].spans
+    ]
+    # In batches, so that memory is bounded.
+    assert len(receiver.received) > 1
+    assert found == [span["spanId"] for span in exported(QUICKSTART, tmp_path / "a", "--parts")]
+
+
+def test_what_a_receiver_cannot_take_now_is_sent_again(receiver: Any) -> None:
+    receiver.answers = [503]
+    assert write_spans(QUICKSTART, EndpointTarget(address_of(receiver)), SLOW) == 1
+    (_, first, body), (_, second, again) = receiver.received
+    assert (first, second) == (503, 200)
+    assert again == body
+
+
+def test_what_a_receiver_refuses_is_an_error(receiver: Any) -> None:
+    receiver.answers = [400]
+    target = EndpointTarget(address_of(receiver) + "/else")
+    with pytest.raises(OutputError, match="/else did not take the spans"):
+        write_spans(QUICKSTART, target, SLOW)
+    assert [path for path, _, _ in receiver.received] == ["/else"]
+
+
+def test_a_receiver_that_is_not_there_is_an_error(receiver: Any) -> None:
+    address = address_of(receiver)
+    receiver.shutdown()
+    receiver.server_close()
+    with pytest.raises(OutputError, match="did not take"):
+        write_spans(QUICKSTART, EndpointTarget(address, timeout_seconds=0.5), SLOW)
+
+
+@pytest.mark.parametrize("url", ["localhost:4318", "grpc://localhost:4317", "http://", "x"])
+def test_what_is_no_endpoint_is_refused(url: str) -> None:
+    with pytest.raises(KdissectError, match="is no endpoint"):
+        EndpointTarget(url)
+
+
+def test_without_the_sdk_the_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+    assert run(["spans", QUICKSTART]) == 2
+    assert capsys.readouterr().err == f"kdissect: {MISSING}\n"
+    assert 'pip install "kdissect[otel]"' in MISSING
+
+
+def test_no_exchange_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["spans", QUICKSTART, "--where", "api = 'Vote'"]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "no exchanges for spans: read 1" in told.err
+
+
+def test_a_file_and_an_endpoint_are_one_too_many(tmp_path: Path) -> None:
+    words = ["spans", QUICKSTART, "--endpoint", "http://localhost:1", "-o", str(tmp_path / "a")]
+    assert run(words) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_from_the_wire_are_made_fit() -> None:
+    from kdissect.spans.describing import clean
+
+    assert clean("a\ud800" + "b" * 2000) == "a\\ud800" + "b" * 1022
+
+
+def test_the_library_writes_files_too(tmp_path: Path) -> None:
+    with (tmp_path / "a.jsonl").open("wb") as file:
+        assert write_spans(QUICKSTART, FileTarget(file), SLOW, has_parts=True) == 1
+    assert [span["name"] for span in spans_in(tmp_path / "a.jsonl")] == ["Produce orders", "work"]
+
+
+TRACING = Path("captures/tracing-4.3.1.pcapng")
+# Of the records in the order they were sent: alone, together, without a context (see the scenario).
+ALONE, TOGETHER = (0, 1, 2, 10, 11, 12), ((3, 4, 5, 6, 7, 8), (13, 14, 15, 16, 17, 18))
+
+
+def context(number: int) -> tuple[str, str]:
+    _, trace_id, span_id, _ = traceparent(number).split("-")
+    return trace_id, span_id
+
+
+def links_of(span: Span) -> list[tuple[str, str]]:
+    return [(link["traceId"], link["spanId"]) for link in span.get("links", [])]
+
+
+def test_a_produce_in_one_trace_lies_in_it_and_one_in_several_links_to_them(tmp_path: Path) -> None:
+    spans = exported(TRACING, tmp_path / "a.jsonl", "--where", "api = 'Produce'")
+    below = [(one["traceId"], one["parentSpanId"]) for one in spans if "parentSpanId" in one]
+    assert below == [context(number) for number in ALONE]
+    others = [one for one in spans if "parentSpanId" not in one]
+    linked = [sorted(links_of(span)) for span in others if links_of(span)]
+    assert linked == [sorted(map(context, numbers)) for numbers in TOGETHER]
+    # And the two whose record has none.
+    assert len(others) == len(linked) + 2
+    assert {one["traceId"] for one in others}.isdisjoint(trace_id for trace_id, _ in below)
+
+
+def test_a_fetch_links_to_the_spans_of_what_it_brought(tmp_path: Path) -> None:
+    spans = exported(TRACING, tmp_path / "a.jsonl", "--where", "api = 'Fetch'", "--parts")
+    linked = {link for span in spans for link in links_of(span)}
+    numbers = [*ALONE, *[number for some in TOGETHER for number in some]]
+    assert linked == {context(number) for number in numbers}
+    assert not any(span["kind"] == CLIENT and "parentSpanId" in span for span in spans)
+
+
+def test_records_are_left_alone_when_no_links_are_wanted(tmp_path: Path) -> None:
+    spans = exported(TRACING, tmp_path / "a.jsonl", "--no-links")
+    assert not any("links" in span or "parentSpanId" in span for span in spans)
+
+
+def test_of_records_nothing_but_the_trace_context_is_told(tmp_path: Path) -> None:
+    exported(TRACING, tmp_path / "a.jsonl")
+    text = (tmp_path / "a.jsonl").read_bytes()
+    assert b"0af7651916cd43dd8448eb211c80" in text
+    assert not any(word in text for word in (b"north", b"shop", b"order 1", b'"k1"'))

@@ -1,0 +1,103 @@
+"""Prints what findings rest on as SQL: ``python -m tools.print_evidence``.
+
+`kdissect.rules.evidence` are Ibis expressions over answers; here each becomes a file of DuckDB's
+SQL in `kdissect/rules/sql/`, without the columns that it does not need; beside them stand the
+columns of tables that all of them read. A test compares `files` with what is in the tree.
+"""
+
+import json
+from functools import cache
+from typing import Any
+
+import ibis
+import sqlglot
+from sqlglot import expressions
+from sqlglot.optimizer.eliminate_subqueries import eliminate_subqueries
+from sqlglot.optimizer.pushdown_projections import pushdown_projections
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.optimizer.scope import traverse_scope
+
+from kdissect.analysis import releases
+from kdissect.analysis.declared import columns_of, unconditional_tables
+from kdissect.analysis.questions import QUESTIONS
+from kdissect.rules.evidence import EVIDENCE, Evidence, expression
+from kdissect.rules.gates import SPOKEN
+from kdissect.rules.printed import COLUMNS, DIRECTORY, stored_columns
+from kdissect.tables.schemas import TABLES
+
+DIALECT = "duckdb"
+
+
+@cache
+def files() -> dict[str, str]:
+    """File name → content of every printed file."""
+    queries = {name: query_of(evidence) for name, evidence in EVIDENCE.items()}
+    made = {f"{name}.sql": text_of(EVIDENCE[name], one) for name, one in queries.items()}
+    read: dict[str, set[str]] = {}
+    for one in queries.values():
+        for table, columns in columns_read(one).items():
+            read.setdefault(table, set()).update(columns)
+    needed = {name: stored_columns(name, read[name]) for name in TABLES if name in read}
+    return made | {COLUMNS: json.dumps(needed, indent=1) + "\n", SPOKEN: spoken_text()}
+
+
+def query_of(evidence: Evidence) -> expressions.Expression:
+    return slim(str(ibis.to_sql(expression(evidence, unconditional_tables()), dialect=DIALECT)))
+
+
+def text_of(evidence: Evidence, query: expressions.Expression) -> str:
+    """The query; around it times become numbers."""
+    told = ", ".join(
+        f"EPOCH_US({name}) AS {name}" if kind.is_timestamp() else name
+        for name, kind in expression(evidence, unconditional_tables()).schema().items()
+    )
+    return f"SELECT {told} FROM (\n{query.sql(DIALECT)}\n)\n"  # noqa: S608  # it is our own
+
+
+def spoken_text() -> str:
+    """The versions that the release speaks which `upgrade` asks about."""
+    release = next(option.default for option in QUESTIONS["upgrade"].options if option.name == "to")
+    lines = [f'  "{one.api}": [{one.oldest}, {one.newest}]' for one in releases.spoken_by(release)]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def slim(sql: str) -> expressions.Expression:
+    """The same query, without columns that nobody asks for; subqueries that stand twice are one."""
+    schema: dict[str, Any] = {name: columns_of(table) for name, table in TABLES.items()}
+    kinds = {"string": "varchar", "binary": "blob"}
+    types = {
+        name: {
+            column: "timestamptz" if kind.startswith("timestamp") else kinds.get(kind, kind)
+            for column, kind in columns.items()
+        }
+        for name, columns in schema.items()
+    }
+    query = sqlglot.parse_one(sql, dialect=DIALECT)
+    query = qualify(query, schema=types, dialect=DIALECT)
+    return eliminate_subqueries(pushdown_projections(query))
+
+
+def columns_read(query: expressions.Expression) -> dict[str, set[str]]:
+    """Table → columns of it that the query reads."""
+    found: dict[str, set[str]] = {}
+    for scope in traverse_scope(query):
+        for alias, source in scope.sources.items():
+            if isinstance(source, expressions.Table):
+                columns = {column.name for column in scope.source_columns(alias)}
+                found.setdefault(source.name, set()).update(columns)
+    return found
+
+
+def main() -> None:
+    DIRECTORY.mkdir(exist_ok=True)
+    for path in DIRECTORY.iterdir():
+        if path.name not in files():
+            path.unlink()
+    for name, text in files().items():
+        path = DIRECTORY / name
+        path.write_text(text, encoding="utf-8")
+        print(path)
+
+
+if __name__ == "__main__":
+    main()
