@@ -10,8 +10,6 @@ import pytest
 
 from tests.analysis.staged import CLIENT_NS, MS, Incident, Row, broker, took_ns
 
-READERS = ("bets-reader", "bets-session-reader")
-
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Incident:
@@ -21,18 +19,6 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Incident:
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Incident:
     return Incident("leader-stopped", tmp_path_factory.mktemp("stopped"))
-
-
-def assert_read_once(incident: Incident, reader: str) -> None:
-    """What was acknowledged is read, and nothing twice."""
-    consumed, produced = (
-        Counter((row["partition"], row["offset"]) for row in rows)
-        for rows in (
-            [row for row in incident.told["consumed"] if row["session"] == reader],
-            incident.told["produced"],
-        )
-    )
-    assert consumed == produced
 
 
 def blackouts(incident: Incident, access: str, partition: int = 0) -> list[Row]:
@@ -81,30 +67,17 @@ def test_the_client_of_a_killed_leader_waited_as_long_as_its_batch_was_retried(
     assert 0 < longest - row["until_success_ns"] < CLIENT_NS
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_each_reader_of_a_killed_leader_got_nothing_meanwhile(
-    killed: Incident, reader: str
-) -> None:
-    rows = killed.asked("failovers", f"client_id = '{reader}'")
-    (row,) = (row for row in rows if row["access"] == "fetch")
-    assert (row["topic"], row["partition"], row["cause"], row["clients"]) == (
-        "bets", 0, "unanswered", 1,
+def test_the_reader_of_a_killed_leader_got_nothing_meanwhile(killed: Incident) -> None:
+    (row,) = blackouts(killed, "fetch")
+    assert (row["old_broker"], row["new_broker"], row["cause"]) == (
+        broker(2), broker(3), "unanswered",
     )  # fmt: skip
-    assert (row["old_broker"], row["new_broker"]) == (broker(2), broker(3))
     (kill,) = killed.acts("kill")
     # The request left behind was a long poll of half a second.
-    assert kill["start_ns"] - 600 * MS < row["started"].value < kill["end_ns"]
-    # Nobody leads before the session is over: 3 s after a heartbeat, two a second.
-    assert row["started"].value + row["blackout_ns"] > kill["start_ns"] + 2500 * MS
-    assert_read_once(killed, reader)
-
-
-def test_the_fetch_that_a_session_left_was_logged_without_an_answer(killed: Incident) -> None:
-    rows = killed.asked("failovers", "client_id = 'bets-session-reader'")
-    (row,) = (row for row in rows if row["access"] == "fetch")
-    log = killed.requests("bets-session-reader", "FETCH")
-    (left,) = (request for request in log if request["received_ms"] is None)
-    assert 0 < row["started"].value - left["sent_ms"] * MS < CLIENT_NS
+    assert kill["start_ns"] - 500 * MS < row["started"].value < kill["end_ns"]
+    consumed = Counter((place["partition"], place["offset"]) for place in killed.told["consumed"])
+    produced = Counter((place["partition"], place["offset"]) for place in killed.told["produced"])
+    assert consumed == produced
 
 
 def test_nothing_happened_to_the_partition_of_another_leader_but_its_lost_follower(
@@ -128,11 +101,13 @@ def test_a_moved_leadership_and_a_shutdown_are_two_short_blackouts(stopped: Inci
     log = stopped.requests("bets-first", "PRODUCE")
     for row, (act,) in ((moved, stopped.acts("move")), (left, stopped.acts("stop"))):
         assert act["start_ns"] < row["started"].value
-        # One request at a time: the last that was sent before is the one that was refused.
-        before = [request for request in log if request["sent_ms"] * MS < row["started"].value]
-        refused, again = before[-1], log[len(before)]
-        told = again["received_ms"] - refused["received_ms"]
-        assert abs(told * MS - row["blackout_ns"]) < CLIENT_NS
+        refused = [
+            number
+            for number, request in enumerate(log)
+            if abs(request["received_ms"] * MS - row["started"].value) < 30 * MS
+        ]
+        told = log[refused[0] + 1]["received_ms"] - log[refused[0]]["received_ms"]
+        assert abs(told * MS - row["blackout_ns"]) < 30 * MS
 
 
 def test_retries_of_a_moved_leadership_are_as_long_as_the_client_waited(
@@ -150,5 +125,7 @@ def test_retries_of_a_moved_leadership_are_as_long_as_the_client_waited(
             if record["sent_ns"] < sent < record["acknowledged_ns"]
         )
         assert 0 < took_ns(record) - row["until_success_ns"] < CLIENT_NS
-    for reader in READERS:
-        assert_read_once(stopped, reader)
+    consumed = Counter((place["partition"], place["offset"]) for place in stopped.told["consumed"])
+    assert consumed == Counter(
+        (place["partition"], place["offset"]) for place in stopped.told["produced"]
+    )

@@ -10,7 +10,6 @@ from tools.record.releases import Release
 from tools.record.scenarios.at_work import (
     ADMIN,
     VALUE,
-    WARMING_ROUNDS,
     at_work,
     place,
     properties_of,
@@ -22,8 +21,7 @@ from tools.record.scenarios.at_work import (
 LAYOUT = Layout(brokers=3, controllers=1, logs_client_requests=True)
 TOPIC = "bets"
 LOST, HEIR, OTHER = 2, 3, 1  # OTHER leads the partition to which nothing happens
-FIRST, SECOND, THIRD = "java#first", "java#second", "java#third"
-READERS = {"bets-reader": "librdkafka", "bets-session-reader": "java#reader"}
+FIRST, SECOND, THIRD, READER = "java#first", "java#second", "java#third", "librdkafka"
 PACE_SECONDS = 0.12
 STEADY_SECONDS = 2.0
 SESSION_SECONDS = 3.0
@@ -68,28 +66,24 @@ def play_stopped(stage: Stage) -> None:
 
 @contextmanager
 def betting(stage: Stage) -> Iterator[None]:
-    """Two producers, a partition each, and two consumers of both, one with fetch sessions."""
+    """Two producers, a partition each, and a consumer of both, at work."""
     stage.create_topics(ADMIN, [{"name": TOPIC, "partitions": 2, "replication": 3}])
     place(stage, TOPIC, 0, [LOST, HEIR, OTHER])
     place(stage, TOPIC, 1, [OTHER, HEIR, LOST])
     for library, client in ((FIRST, "bets-first"), (SECOND, "bets-second")):
         stage.call(library, "open_producer", client, acks="all", linger_ms=0)
     assigned = [(TOPIC, 0, 0), (TOPIC, 1, 0)]
+    stage.call(READER, "open_consumer", "bets-reader", assign=assigned)
     steps = (
         writes(stage, FIRST, "bets-first", [(TOPIC, 0)], PACE_SECONDS),
         writes(stage, SECOND, "bets-second", [(TOPIC, 1)], PACE_SECONDS),
     )
     warm_up(*steps)
-    for client, library in READERS.items():
-        stage.call(library, "open_consumer", client, assign=assigned)
-        stage.call(library, "poll", client, seconds=20, records=2 * WARMING_ROUNDS)
-    readings = [reads(stage, library, client) for client, library in READERS.items()]
-    with at_work(*steps, *readings):
+    with at_work(*steps, reads(stage, READER, "bets-reader")):
         yield
     stage.call(FIRST, "close", "bets-first")
     stage.call(SECOND, "close", "bets-second")
-    for client, library in READERS.items():
-        stage.call(library, "close", client)
+    stage.call(READER, "close", "bets-reader")
 
 
 def play_lagging(stage: Stage) -> None:
