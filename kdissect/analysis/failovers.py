@@ -167,9 +167,13 @@ def tried(tables: Tables) -> "ir.Table":
 
     rows = reached(tables)
     client = ibis.window(group_by=(*PLACE, *CLIENT), order_by="exchange_id")
-    rows = rows.mutate(next_broker=rows.broker.lead().over(client))
+    rows = rows.mutate(
+        next_broker=rows.broker.lead().over(client), broker_before=rows.broker.lag().over(client)
+    )
     # A request without an answer says nothing alone; who then goes elsewhere says the broker left.
     is_left = (rows.outcome == "unanswered") & (rows.next_broker != rows.broker).coalesce(False)
+    # A session may have been told to forget the partition: then the client has been elsewhere.
+    is_left &= rows.is_named | (rows.broker_before == rows.broker).coalesce(False)
     is_left &= rows.access != "metadata"
     is_refused = rows.error.isin(OF_LEADERSHIP).coalesce(False)
     # What an incremental fetch leaves out of its answer has no error and nothing new.
@@ -209,7 +213,8 @@ def reached(tables: Tables) -> "ir.Table":
         ),
     )
     exchanges = with_ends(tables, exchanges).select(
-        "exchange_id", "access", "client_id", "client_ip", "broker", "outcome", "exchange_code",
+        "exchange_id", "connection_id", "access", "client_id", "client_ip", "broker", "outcome",
+        "exchange_code",
         "wait_ns", "request_start", "request_start_ns", "response_start", "response_start_ns",
         "request_packet", "response_packet",
     )  # fmt: skip
@@ -218,7 +223,24 @@ def reached(tables: Tables) -> "ir.Table":
         "exchange_id", "partition", "error_code", "error",
         topic=partitions.topic.coalesce(partitions.topic_id),
     )  # fmt: skip
-    return partitions.inner_join(exchanges, "exchange_id")
+    named = partitions.inner_join(exchanges, "exchange_id").mutate(is_named=True)
+    return named.union(left_in_sessions(exchanges, named).select(*named.columns))
+
+
+def left_in_sessions(exchanges: "ir.Table", named: "ir.Table") -> "ir.Table":
+    """Partitions that fetches without an answer did not name, but fetches before on the connection.
+
+    Requests of a fetch session name only what changed.
+    """
+    import ibis
+
+    left = exchanges.filter(
+        exchanges.access.isin(["fetch", "replicate"]), exchanges.outcome == UNANSWERED
+    )
+    places = named.select("connection_id", "topic", "partition").distinct()
+    rows = left.inner_join(places, "connection_id")
+    unnamed = rows.anti_join(named, ["exchange_id", "topic", "partition"])
+    return unnamed.mutate(error_code=ibis.null("int16"), error=ibis.null("string"), is_named=False)
 
 
 QUESTION: Final = Question(

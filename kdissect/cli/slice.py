@@ -13,6 +13,7 @@ from kdissect.cli.output import destination
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
+from kdissect.errors import OutputError
 from kdissect.human import count
 
 STDOUT: Final = "-"
@@ -91,6 +92,8 @@ def command(
     target = None if path == STDOUT else Path(path)
     if target is None and sys.stdout.isatty():
         raise click.UsageError("a capture is not for a terminal: say -o FILE")
+    if target is not None and target.exists() and not force:
+        raise OutputError(f"{target} exists; --force overwrites it")
     if format_ is None:
         format_ = PCAPNG if target is None else SUFFIXES.get(target.suffix, PCAPNG)
     around = Around(context or before or 0, context or after or 0, connections)

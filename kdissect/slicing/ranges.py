@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import duckdb
 
 NEEDED: Final = ("connections", "exchanges", "partitions")
+ASKED: Final = (*NEEDED, "all_exchanges", "all_partitions")
 START_APIS: Final = ("ApiVersions", "SaslHandshake", "SaslAuthenticate")
 # Answers that have names and ids of topics side by side.
 NAMING_APIS: Final = ("Metadata", "CreateTopics", "DescribeTopicPartitions")
@@ -66,7 +67,7 @@ def find_ranges(directories: Sequence[Path], where: str, around: Around) -> Rang
     """
     import duckdb
 
-    with DuckTables(directories, NEEDED, where) as tables:
+    with DuckTables(directories, ASKED, where) as tables:
         connection = tables.connection
         try:
             for name, query in steps(around).items():
@@ -93,11 +94,11 @@ def steps(around: Around) -> dict[str, str]:
     """Tables that are made one after the other: name → query."""
     whole = "SELECT connection_id FROM chosen" if around.connections else DAMAGED
     return {
+        "chosen": CHOSEN,
+        "unnamed": UNNAMED,
+        "naming": NAMING,
         "spans": SPANS,
         "widened": WIDENED,
-        "chosen": CHOSEN,
-        "names": NAMES,
-        "naming": NAMING,
         "wanted": f"""
             SELECT connection_id, start_ns - {around.before_ns} AS start_ns,
                 end_ns + {around.after_ns} AS end_ns
@@ -107,7 +108,7 @@ def steps(around: Around) -> dict[str, str]:
             SEMI JOIN naming USING (exchange_id)
             """,  # noqa: S608  # numbers
         "chosen_connections": """
-            SELECT * FROM all_connections SEMI JOIN wanted USING (connection_id)
+            SELECT * FROM connections SEMI JOIN wanted USING (connection_id)
             """,
         "chosen_tls": f"SELECT * FROM chosen_connections WHERE {IS_TLS}",  # noqa: S608
         "ranges": f"""
@@ -130,12 +131,34 @@ DAMAGED: Final = """
     WHERE missing_bytes > 0 OR regexp_matches(decode_status, 'damaged|no-request')
     """
 _LIST: Final = "request_start_ns, request_end_ns, response_start_ns, response_end_ns"
-# least and greatest pass over null.
+CHOSEN: Final = "SELECT exchange_id, connection_id FROM exchanges"
+# Topics of the chosen exchanges, by id.
+UNNAMED: Final = "SELECT DISTINCT topic_id FROM partitions WHERE topic_id IS NOT NULL"
+# For each of those that no chosen exchange names, the first exchange that does.
+NAMING: Final = f"""
+    WITH named AS (
+        SELECT exchange_id, topic_id FROM all_partitions
+        SEMI JOIN unnamed USING (topic_id)
+        SEMI JOIN (SELECT exchange_id FROM all_exchanges WHERE api IN {NAMING_APIS})
+            USING (exchange_id)
+        WHERE topic IS NOT NULL
+    ), first AS (
+        SELECT min(named.exchange_id) AS exchange_id,
+            bool_or(chosen.exchange_id IS NOT NULL) AS is_known
+        FROM named LEFT JOIN chosen ON named.exchange_id = chosen.exchange_id
+        GROUP BY topic_id
+    )
+    SELECT DISTINCT exchange_id, connection_id
+    FROM all_exchanges SEMI JOIN (FROM first WHERE NOT is_known) USING (exchange_id)
+    """  # noqa: S608  # constants
+# All exchanges of their connections; least and greatest pass over null.
 SPANS: Final = f"""
     WITH own AS (
         SELECT exchange_id, connection_id, api, outcome,
             least({_LIST}) AS start_ns, greatest({_LIST}) AS end_ns
         FROM all_exchanges
+        SEMI JOIN (SELECT connection_id FROM chosen UNION SELECT connection_id FROM naming)
+            USING (connection_id)
     ), following AS (
         SELECT *, lead(start_ns) OVER (
             PARTITION BY connection_id ORDER BY start_ns, exchange_id) AS next_ns
@@ -144,22 +167,8 @@ SPANS: Final = f"""
     SELECT following.* REPLACE (
         CASE outcome WHEN 'unanswered' THEN greatest(end_ns, coalesce(next_ns, last_time_ns))
         ELSE end_ns END AS end_ns)
-    FROM following JOIN all_connections USING (connection_id)
+    FROM following JOIN connections USING (connection_id)
     """  # noqa: S608  # constants
-CHOSEN: Final = "SELECT exchange_id, connection_id FROM exchanges"
-NAMES: Final = f"""
-    SELECT topic_id, exchange_id FROM all_partitions
-    SEMI JOIN (SELECT exchange_id FROM all_exchanges WHERE api IN {NAMING_APIS})
-        USING (exchange_id)
-    WHERE topic IS NOT NULL AND topic_id IS NOT NULL
-    """  # noqa: S608  # constants
-NAMING: Final = """
-    SELECT min(exchange_id) AS exchange_id FROM names
-    SEMI JOIN partitions USING (topic_id)
-    ANTI JOIN (SELECT topic_id FROM names SEMI JOIN chosen USING (exchange_id)) AS known
-        USING (topic_id)
-    GROUP BY topic_id
-    """
 # Spans up to the starts and ends of their neighbours that overlap them.
 WIDENED: Final = f"""
     SELECT exchange_id, connection_id,
@@ -198,7 +207,7 @@ MERGED: Final = """
     GROUP BY connection_id, island ORDER BY connection_id, island
     """
 SAME_ENDS: Final = """
-    SELECT connection_id, client_ip, client_port, broker_ip, broker_port FROM all_connections
+    SELECT connection_id, client_ip, client_port, broker_ip, broker_port FROM connections
     SEMI JOIN (
         SELECT client_ip, client_port, broker_ip, broker_port FROM chosen_connections
         UNION SELECT broker_ip, broker_port, client_ip, client_port FROM chosen_connections

@@ -119,6 +119,24 @@ def test_a_client_that_leaves_a_silent_broker_has_lost_it(tmp_path: Path) -> Non
     ]
 
 
+def unnamed(served: Served) -> Served:
+    """The last exchange does not name the partition: it goes on with a fetch session."""
+    served.rows["partitions"].pop()
+    return served
+
+
+def test_a_fetch_session_that_is_left_has_lost_what_it_held(tmp_path: Path) -> None:
+    served = unnamed(Served("Fetch").add(0, "A").add(1, "A", None)).add(4, "B")
+    assert served.shown(tmp_path) == [
+        ("fetch", "unanswered", 3010 * MS, 3010 * MS, 1, 1, 0, "A:1", "A:1", "B:2")
+    ]
+
+
+def test_a_fetch_session_that_forgot_the_partition_has_not_lost_it(tmp_path: Path) -> None:
+    served = unnamed(Served("Fetch").add(0, "A").add(1, "B").add(2, "A", None)).add(4, "B")
+    assert served.shown(tmp_path) == []
+
+
 def test_a_client_that_stays_or_ends_has_not(tmp_path: Path) -> None:
     assert Served().add(0, "A").add(1, "A", None).add(4, "A").add(5, "A", None).shown(
         tmp_path

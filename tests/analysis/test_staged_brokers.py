@@ -159,3 +159,16 @@ def test_who_comes_when_too_few_are_in_sync_is_refused_until_they_are(lagging: I
         "strict", "NOT_ENOUGH_REPLICAS", broker(1),
     )  # fmt: skip
     assert blackout["slowest_client_ns"] < took_ns(late)
+
+
+def test_health_does_not_blame_the_network_for_a_broker_that_stood_still(
+    slow_leader: Incident,
+) -> None:
+    rows = slow_leader.asked("health", "client_id = 'stock-writer'", by=["broker"])
+    produced = {row["broker"]: row for row in rows if row["exchanges"]}
+    assert {name: row["network"] for name, row in produced.items()} == {
+        broker(number): 0 for number in (1, 2, 3)
+    }
+    slow = produced[broker(3)]
+    assert (slow["troubled"], slow["missing_bytes"]) == (0, 0)
+    assert slow["time_p99_ns"] == slow["untroubled_p99_ns"] > PAUSE_NS / 2

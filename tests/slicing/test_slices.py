@@ -1,6 +1,7 @@
 """Slices: the same exchanges come out of them, of the same packets."""
 
 import gzip
+import random
 import re
 import shutil
 import subprocess
@@ -54,8 +55,9 @@ def test_the_exchanges_of_a_slice_are_those_that_were_chosen(
     assert found == chosen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(CLASSES))
-@settings(max_examples=2, derandomize=True)
+@settings(max_examples=3, derandomize=True)
 @given(seed=st.integers(0, 1 << 32), is_whole=st.booleans())
 def test_whatever_the_network_and_the_capture_did_the_exchanges_are_the_same(
     name: str, seed: int, is_whole: bool, tmp_path_factory: pytest.TempPathFactory
@@ -238,6 +240,25 @@ def test_a_slice_of_a_slice_says_both_frame_numbers(tmp_path: Path) -> None:
     second = [number for number, name in comments if name == "a.pcapng"]
     assert first == [number for number, _ in comments_in(tmp_path / "a.pcapng")]
     assert second == list(range(1, len(first) + 1))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_of_a_damaged_capture_a_sound_one_is_made(seed: int, tmp_path: Path) -> None:
+    source = random.Random(seed)
+    damaged = bytearray((CAPTURES / "telemetry-4.3.1.pcapng").read_bytes())
+    for _ in range(source.choice((3, 30, 200))):
+        damaged[source.randrange(200, len(damaged))] = source.randrange(256)
+    (tmp_path / "a.pcapng").write_bytes(damaged[: source.randrange(9_000, len(damaged))])
+    made = write_slice(tmp_path / "a.pcapng", tmp_path / "b.pcapng")
+    originals = {packet.number: packet for packet in packets_in(tmp_path / "a.pcapng")}
+    with open_captures(tmp_path / "b.pcapng") as capture:
+        copies = [packet for batch in capture for packet in batch]
+        assert capture.problems == []
+    comments = comments_in(tmp_path / "b.pcapng")
+    assert len(copies) == len(comments) == made.packets > 0
+    assert [values_of(one) for one in copies] == [
+        values_of(originals[number]) for number, _ in comments
+    ]
 
 
 def test_nothing_chosen_is_said_and_writes_nothing(
