@@ -11,12 +11,13 @@ import pyarrow as pa
 
 from kdissect.analysis.summary import TABLES, Summariser, Summary
 from kdissect.capture.files import Source
+from kdissect.errors import OutputError
 from kdissect.pipeline import Options
 from kdissect.rules.finding import Finding
 from kdissect.rules.gates import wanted
 from kdissect.rules.judging import judge
 from kdissect.rules.printed import columns_needed
-from kdissect.rules.seen import Seen
+from kdissect.rules.seen import Rows, Seen
 from kdissect.rules.signs import Signs
 from kdissect.seams.crew import Crew
 from kdissect.seams.runs import make_run
@@ -38,6 +39,7 @@ class FirstPage:
         self.summariser = Summariser()
         self.signs = Signs()
         self.kept = KeptTables(columns_needed() if has_findings else {})
+        self.trouble = ""
 
     def __enter__(self) -> "FirstPage":
         return self
@@ -48,9 +50,14 @@ class FirstPage:
     def add(self, table: str, batch: pa.RecordBatch) -> None:
         """Count and keep a batch."""
         self.summariser.add(table, batch)
-        if self.kept.columns:
-            self.signs.add(table, batch)
-            self.kept.add(table, batch)
+        if not self.kept.columns:
+            return
+        self.signs.add(table, batch)
+        if not self.trouble:
+            try:
+                self.kept.add(table, batch)
+            except OutputError as error:  # a full disk costs the findings, not the page
+                self.trouble = str(error)
 
     def summary(self, balance: dict[str, Any]) -> Summary:
         """What was counted until now; `balance` is the run's."""
@@ -61,11 +68,18 @@ class FirstPage:
         seen = Seen(summary, self.signs)
         names = wanted(seen, is_all)
         if names:
-            from kdissect.rules.asking import gather
-
-            evidence, failures = gather(self.kept.files(), self.kept.columns, names)
-            seen = Seen(summary, self.signs, evidence, failures)
+            seen = Seen(summary, self.signs, *self._evidence(names))
         return judge(seen)
+
+    def _evidence(self, names: list[str]) -> tuple[dict[str, Rows], dict[str, str]]:
+        from kdissect.rules.asking import gather
+
+        if self.trouble:
+            return {}, dict.fromkeys(names, self.trouble)
+        try:
+            return gather(self.kept.files(), self.kept.columns, names)
+        except OutputError as error:
+            return {}, dict.fromkeys(names, str(error))
 
 
 def findings(

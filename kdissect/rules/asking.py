@@ -4,10 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kdissect.rules.printed import query
-from kdissect.rules.seen import Row
+from kdissect.rules.seen import Rows
 from kdissect.tables.schemas import TABLES, TIME
-
-Rows = list[Row]
 
 
 def gather(

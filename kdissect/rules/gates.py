@@ -107,7 +107,8 @@ def has_odd_traffic(seen: Seen) -> bool:
 
 def is_unhealthy(seen: Seen) -> bool:
     network, signs = seen.summary.network, seen.signs
-    is_troubled = network.network_lost_bytes or network.zero_windows
+    sent_again = network.retransmitted_segments if network.network_lost_bytes else 0
+    is_troubled = sent_again + network.zero_windows >= FEW
     is_refused = signs.resets >= FEW or signs.silent >= FEW
     return bool(is_troubled or is_refused) or seen.summary.totals.connections > CHURN
 

@@ -76,9 +76,13 @@ def undecoded(seen: Seen) -> Iterator[Finding]:
 
 
 def failures(seen: Seen) -> Iterator[Finding]:
-    """Questions that were put and not answered."""
+    """Questions that were not answered, once for each reason."""
+    reasons: dict[str, list[str]] = {}
     for name, why in seen.failures.items():
-        yield Finding("not-asked", NOTICE, f"{name} could not be asked: {why}")
+        reasons.setdefault(why, []).append(name)
+    for why, names in reasons.items():
+        text = f"Nothing is known about {', '.join(names)}: {why}"
+        yield Finding("not-asked", WARNING, text, {}, {"evidence": names})
 
 
 def nothing(seen: Seen) -> Iterator[Finding]:

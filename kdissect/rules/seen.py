@@ -9,6 +9,7 @@ from kdissect.analysis.summary import Summary
 from kdissect.rules.signs import Signs
 
 Row = Mapping[str, Any]
+Rows = list[Row]
 US: Final = 1_000  # evidence has times in microseconds
 SECOND_NS: Final = 1_000_000_000
 MS: Final = 1_000_000
@@ -20,7 +21,7 @@ class Seen:
 
     summary: Summary
     signs: Signs
-    evidence: Mapping[str, list[Row]] = field(default_factory=dict)
+    evidence: Mapping[str, Rows] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
 
     def rows(self, name: str) -> list[Row]:

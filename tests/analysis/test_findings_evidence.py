@@ -12,6 +12,8 @@ from kdissect.analysis.asking import Engine
 from kdissect.analysis.counters import ErrorRow
 from kdissect.analysis.declared import unconditional_tables
 from kdissect.analysis.duckdb_tables import DuckTables
+from kdissect.errors import OutputError
+from kdissect.first_page import findings
 from kdissect.rules.asking import gather
 from kdissect.rules.evidence import EVIDENCE, expression
 from kdissect.rules.gates import GATES, spoken, wanted
@@ -105,6 +107,19 @@ def test_kept_tables_go_when_nobody_asks() -> None:
     assert not made.exists()
 
 
+def test_a_full_disk_costs_findings_and_not_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OutputError("no space left")
+
+    for method in ("add", "files"):
+        monkeypatch.setattr(KeptTables, method, refuse)
+        found = findings(CAPTURES / "quickstart.pcapng")
+        assert [one.id for one in found] == ["not-asked", "fetch-mostly-long-poll", "latencies"]
+        assert found[0].text.startswith("Nothing is known about failovers, errors, slowest,")
+        assert found[0].text.endswith(": no space left")
+        monkeypatch.undo()
+
+
 def look(*apis: Any, signs: dict[str, int] | None = None, **more: Any) -> Seen:
     counted = Signs()
     for name, value in (signs or {}).items():
@@ -137,7 +152,9 @@ PRODUCE = api("Produce")
         (look(PRODUCE, signs={"produced_batches": 100, "produced_records": 100}), ["traffic"]),
         (look(PRODUCE, signs={"produced_batches": 100, "produced_records": 200}), []),
         (look(PRODUCE, api("Metadata", 100)), ["traffic"]),
-        (look(PRODUCE, network={"network_lost_bytes": 1}), ["health"]),
+        (look(PRODUCE, network={"network_lost_bytes": 1, "retransmitted_segments": 3}), ["health"]),
+        (look(PRODUCE, network={"network_lost_bytes": 0, "retransmitted_segments": 3}), []),
+        (look(PRODUCE, network={"zero_windows": 3}), ["health"]),
         (look(PRODUCE, signs={"silent": 3}), ["health"]),
         (look(PRODUCE, signs={"failed_logins": 1}), ["logins"]),
         (look(api("Fetch", versions=[3])), ["upgrade"]),
