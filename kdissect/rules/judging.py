@@ -6,7 +6,7 @@ from typing import Final
 from kdissect.analysis.failovers import OF_LEADERSHIP
 from kdissect.human import count
 from kdissect.rules import of_capture, of_clients, of_errors, of_groups, of_time, of_writing
-from kdissect.rules.finding import NOTICE, Finding, weight
+from kdissect.rules.finding import NOTICE, PROBLEM, Finding, weight
 from kdissect.rules.kinds import ERROR
 from kdissect.rules.seen import Seen
 
@@ -94,6 +94,12 @@ def is_symptom(finding: Finding, found: Sequence[Finding]) -> bool:
         )  # fmt: skip
     if finding.id in OF_REFUSED and refused(found):
         return True
+    if any(one.id == "capture-loses-packets" and one.severity == PROBLEM for one in found):
+        # What is missing are answers, and why a fetch waited.
+        if finding.id == "requests-unanswered":
+            return True
+        if finding.id == STALLS and finding.numbers["requests"] == 1:
+            return True
     if finding.id == STALLS:
         # A leader of acks=all waits for followers; one that stands still holds all requests.
         is_held = finding.concerns["apis"] == ["Produce"] or finding.numbers["requests"] == 1
