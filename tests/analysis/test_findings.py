@@ -295,6 +295,15 @@ def test_what_is_missing_from_the_capture_is_no_fault_of_brokers() -> None:
     assert ids(judge(seen(summary=summary, slowest=[SAID[6][1]]))) == ["capture-loses-packets"]
 
 
+def test_answers_that_a_quota_holds_back_are_no_stall() -> None:
+    throttled = {"throttled": 1, "throttle_max_ms": 900}
+    mine, other = WHO | throttled, throttled | {"client": "b"}
+    assert ids(judged(slowest=[SAID[6][1]], traffic=[mine])) == ["throttled-by-quota"]
+    assert ids(judged(slowest=[SAID[6][1]], traffic=[other])) == [
+        "broker-stalls", "throttled-by-quota",
+    ]  # fmt: skip
+
+
 def test_a_storm_of_rebalances_is_one_finding() -> None:
     row = SAID[16][1] | {"rebalances": 9, "all_stopped_ns": 18 * SECOND, "stopped_ns": 18 * SECOND}
     found = judged(rebalances=[row])
