@@ -6,7 +6,7 @@ from typing import Final
 from kdissect.analysis.failovers import OF_LEADERSHIP
 from kdissect.human import count
 from kdissect.rules import of_capture, of_clients, of_errors, of_groups, of_time, of_writing
-from kdissect.rules.finding import NOTICE, Finding, weight
+from kdissect.rules.finding import NOTICE, PROBLEM, Finding, weight
 from kdissect.rules.kinds import ERROR
 from kdissect.rules.seen import Seen
 
@@ -94,10 +94,17 @@ def is_symptom(finding: Finding, found: Sequence[Finding]) -> bool:
         )  # fmt: skip
     if finding.id in OF_REFUSED and refused(found):
         return True
+    if any(one.id == "capture-loses-packets" and one.severity == PROBLEM for one in found):
+        # What is missing are answers, and why a fetch waited.
+        if finding.id == "requests-unanswered":
+            return True
+        if finding.id == STALLS and finding.numbers["requests"] == 1:
+            return True
     if finding.id == STALLS:
         # A leader of acks=all waits for followers; one that stands still holds all requests.
         is_held = finding.concerns["apis"] == ["Produce"] or finding.numbers["requests"] == 1
-        return (is_held and bool(ids & OF_REPLICAS)) or is_during(finding, found)
+        is_told = is_during(finding, found) or is_throttle(finding, found)
+        return (is_held and bool(ids & OF_REPLICAS)) or is_told
     if finding.id == SLOW_FOLLOWER:
         stalls = any(one.id == STALLS and not is_symptom(one, found) for one in found)
         return stalls or "failover-blackout" in ids
@@ -113,6 +120,15 @@ def is_during(stall: Finding, found: Sequence[Finding]) -> bool:
         if one.first_time_ns <= (stall.last_time_ns or 0) and stall.first_time_ns <= until:
             return True
     return False
+
+
+def is_throttle(stall: Finding, found: Sequence[Finding]) -> bool:
+    """Whether it held only whom a quota holds back: before Kafka 2.0 the answer itself waits."""
+    return any(
+        set(stall.concerns["clients"]) <= set(one.concerns["clients"])
+        for one in found
+        if one.id == "throttled-by-quota"
+    )
 
 
 def refused(found: Sequence[Finding]) -> bool:

@@ -199,11 +199,11 @@ def codes(seen: Seen) -> Iterator[Finding]:
 
 def is_usual(name: str, row: Row) -> bool:
     """Whether healthy clients meet the code, too."""
+    if name in OF_LEADERSHIP and PEERS.match(row["client"] or ""):
+        return True
     if name in AT_FIRST:
         first, last = earliest([row], "first_seen"), latest([row], "last_seen")
         return (last or 0) - (first or 0) < SETTLED_NS
-    if name in OF_LEADERSHIP and PEERS.match(row["client"] or ""):
-        return True
     # Tools describe a group in the new way first, then in the old one.
     if name == "GROUP_ID_NOT_FOUND" and named(row["api"]).endswith("GroupDescribe"):
         return True

@@ -280,11 +280,28 @@ def test_the_network_is_told_when_it_loses() -> None:
 def test_what_the_capture_lost_is_told_before_all_else(missing: int, severity: str | None) -> None:
     lost = {"payload_bytes": 1_000_000, "missing_bytes": missing, "capture_lost_bytes": missing}
     stall = SAID[6][1] | {"work_ns": 9 * SECOND, "latency_ns": 9 * SECOND}
-    found = judge(seen(summary=made_summary(api("Produce"), network=lost), slowest=[stall]))
+    summary = made_summary(api("Produce"), network=lost)
+    found = judge(seen(summary=summary, slowest=[stall, stall]))
+    assert "broker-stalls" in ids(found)
     told = {one.id: one.severity for one in found}
     assert told.get("capture-loses-packets") == severity
     if severity == PROBLEM:
         assert next(iter(told)) == "capture-loses-packets"
+
+
+def test_what_is_missing_from_the_capture_is_no_fault_of_brokers() -> None:
+    lost = {"payload_bytes": 1000, "missing_bytes": 700, "cut_bytes": 700}
+    summary = made_summary(api("Heartbeat", 100, unanswered=100), network=lost)
+    assert ids(judge(seen(summary=summary, slowest=[SAID[6][1]]))) == ["capture-loses-packets"]
+
+
+def test_answers_that_a_quota_holds_back_are_no_stall() -> None:
+    throttled = {"throttled": 1, "throttle_max_ms": 900}
+    mine, other = WHO | throttled, throttled | {"client": "b"}
+    assert ids(judged(slowest=[SAID[6][1]], traffic=[mine])) == ["throttled-by-quota"]
+    assert ids(judged(slowest=[SAID[6][1]], traffic=[other])) == [
+        "broker-stalls", "throttled-by-quota",
+    ]  # fmt: skip
 
 
 def test_a_storm_of_rebalances_is_one_finding() -> None:
