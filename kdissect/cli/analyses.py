@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
@@ -88,11 +88,7 @@ def command_of(name: str) -> click.Command:
             table = chosen(answer, columns)
             shown_table = readable(table) if format_ == "table" else table
             shown.clear()
-            names = shown_table.column_names if columns else None
-            writer = make_writer(format_, file, names, shown_table.schema)
-            for batch in shown_table.slice(0, limit).to_batches():
-                writer.write(batch)
-            writer.close()
+            write_rows(shown_table.slice(0, limit), format_, file, columns is not None)
         if table.num_rows:
             return FOUND
         if answer.balance is not None:
@@ -116,6 +112,15 @@ def command_of(name: str) -> click.Command:
         help=help_of(question),
         epilog=shared.examples(*question.examples),
     )(decorated)
+
+
+def write_rows(table: "pa.Table", format_: str, file: IO[bytes], are_chosen: bool) -> None:
+    """Write the rows of an answer; a terminal shows all columns when they were chosen."""
+    names = table.column_names if are_chosen else None
+    writer = make_writer(format_, file, names, table.schema)
+    for batch in table.to_batches():
+        writer.write(batch)
+    writer.close()
 
 
 def chosen(answer: "Answer", columns: list[str] | None) -> "pa.Table":

@@ -8,8 +8,8 @@ import click
 from kdissect import human
 from kdissect.analysis.compare import CHANGED, QUESTION, VERDICTS
 from kdissect.cli import options as shared
-from kdissect.cli.analyses import chosen, click_option
-from kdissect.cli.output import chosen_format, destination, make_writer
+from kdissect.cli.analyses import chosen, click_option, write_rows
+from kdissect.cli.output import chosen_format, destination
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 
@@ -82,10 +82,7 @@ def command(
         if format_ == "table":
             table = readable(table, found.table["unit"].to_pylist(), columns)
         shown.clear()
-        writer = make_writer(format_, file, table.column_names if columns else None)
-        for batch in table.slice(0, limit).to_batches():
-            writer.write(batch)
-        writer.close()
+        write_rows(table.slice(0, limit), format_, file, columns is not None)
     click.echo(f"kdissect: {explanation(found)}", err=True)
     return FOUND if found.table.num_rows else NOTHING_FOUND
 
