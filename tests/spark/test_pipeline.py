@@ -1,0 +1,219 @@
+import gzip
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from kdissect.errors import KdissectError
+from kdissect.spark.manifest import Dataset
+from kdissect.spark.pipeline import dissect
+from kdissect.tables.schemas import DEFAULT_TABLES
+from tests.spark.rotated import ALL, CAPTURES, dataset_rows, library_rows, manifest_of, rotate
+
+MANY = "cluster-3.9.1.pcapng"
+
+
+@pytest.mark.parametrize(
+    ("capture", "count"),
+    [("groups-4.3.1.pcapng", 4), (MANY, 3), ("incident-lossy-network-4.3.1.pcapng", 5),
+     ("tls/tls13-4.3.1.pcapng", 3), ("basics-0.8.2.2.pcapng", 2), ("sasl-4.3.1.pcapng", 7)],
+)  # fmt: skip
+def test_the_rows_are_those_of_the_library(capture: str, count: int, tmp_path: Path) -> None:
+    paths = rotate(capture, tmp_path / "ring", count, seed=count)
+    outcome = dissect(
+        None, [str(tmp_path / "ring")], tmp_path / "dataset", tables=ALL, piece_size=50_000
+    )
+    assert dataset_rows(tmp_path / "dataset") == library_rows(paths)
+    assert (outcome.captures, outcome.broken) == (count, ())
+    assert outcome.pieces >= count
+
+
+def test_captures_that_come_later_are_put_behind_those_that_are_in(tmp_path: Path) -> None:
+    paths = rotate(MANY, tmp_path / "ring", 5, seed=5)
+    dataset = tmp_path / "dataset"
+    for end in (2, 3, 5):
+        outcome = dissect(None, paths[:end], dataset, tables=ALL, piece_size=100_000)
+        assert dataset_rows(dataset) == library_rows(paths[:end])
+    # The last one brought two captures; nothing was read of the others.
+    assert outcome.captures == 2
+    manifest = manifest_of(dataset)
+    assert [capture.path for capture in manifest.taps[0].captures] == paths
+    assert manifest.run == 3
+
+
+def test_captures_that_are_gone_are_not_needed_for_those_that_follow(tmp_path: Path) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 3, seed=9)
+    expected = library_rows(paths)
+    dataset = tmp_path / "dataset"
+    dissect(None, paths[:2], dataset, tables=ALL)
+    Path(paths[0]).unlink()
+    dissect(None, [paths[2]], dataset, tables=ALL)
+    assert dataset_rows(dataset) == expected
+
+
+def test_the_same_captures_again_change_nothing(tmp_path: Path) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 3, seed=2)
+    dataset = tmp_path / "dataset"
+    dissect(None, paths, dataset)
+    before = written(dataset)
+    outcome = dissect(None, paths, dataset)
+    # A copy has other names and times, but the same bytes.
+    copies = [Path(path).with_name(f"copy-{Path(path).name}") for path in paths]
+    for path, copied in zip(paths, copies, strict=True):
+        copied.write_bytes(Path(path).read_bytes())
+    again = dissect(None, copies, dataset)
+    assert (outcome.captures, again.captures) == (0, 0)
+    assert written(dataset) == before
+
+
+def written(dataset: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in dataset.rglob("*") if path.is_file()}
+
+
+def test_a_capture_that_comes_too_late_has_its_tap_read_again(tmp_path: Path) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 4, seed=4)
+    dataset = tmp_path / "dataset"
+    dissect(None, [paths[0], paths[2], paths[3]], dataset, tables=ALL)
+    dissect(None, [paths[1]], dataset, tables=ALL)
+    assert dataset_rows(dataset) == library_rows(paths)
+    Path(paths[0]).rename(tmp_path / "away")
+    late = tmp_path / "ring" / "ring.pcap9"
+    late.write_bytes(Path(paths[1]).read_bytes()[:-7])
+    with pytest.raises(KdissectError, match=r"but there is no .*ring.pcap0"):
+        dissect(None, [late], dataset, tables=ALL)
+    assert dataset_rows(dataset)["exchanges"]
+
+
+def test_several_taps_have_ids_of_their_own(tmp_path: Path) -> None:
+    one = rotate("groups-4.3.1.pcapng", tmp_path / "b1", 2, seed=1)
+    other = rotate("sasl-4.3.1.pcapng", tmp_path / "b2", 2, seed=2)
+    dataset = tmp_path / "dataset"
+    dissect(None, [*one, *other], dataset, tables=ALL)
+    taps = {tap.name: tap.number for tap in manifest_of(dataset).taps}
+    assert sorted(taps) == ["b1-ring", "b2-ring"]
+    assert dataset_rows(dataset, "b1-ring") == library_rows(one, taps["b1-ring"])
+    assert dataset_rows(dataset, "b2-ring") == library_rows(other, taps["b2-ring"])
+
+
+def test_taps_can_be_told_by_a_pattern(tmp_path: Path) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=3)
+    moved = []
+    for number, path in enumerate(paths):
+        moved.append(tmp_path / f"hour-{number}" / "broker-7" / "x.pcap")
+        moved[-1].parent.mkdir(parents=True)
+        Path(path).rename(moved[-1])
+    dissect(None, moved, tmp_path / "dataset", tables=ALL, tap=r"/(?P<tap>broker-\d+)/")
+    found = dataset_rows(tmp_path / "dataset", "broker-7")
+    assert found == library_rows([str(path) for path in moved])
+
+
+def test_compressed_captures_are_read_by_one_task(tmp_path: Path) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=6)
+    packed = []
+    for path in paths:
+        packed.append(f"{path}.gz")
+        Path(packed[-1]).write_bytes(gzip.compress(Path(path).read_bytes()))
+    dataset = tmp_path / "dataset"
+    dissect(None, packed[:1], dataset, tables=ALL)
+    dissect(None, packed, dataset, tables=ALL)
+    assert dataset_rows(dataset) == library_rows(packed)
+
+
+def test_a_broken_capture_is_a_problem_and_not_a_failed_run(tmp_path: Path) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=8)
+    broken = tmp_path / "ring" / "other.pcap"
+    broken.write_bytes(b"this is no capture" * 9)
+    (tmp_path / "ring" / "notes.txt").write_text("passed over")
+    dataset = tmp_path / "dataset"
+    outcome = dissect(None, [str(tmp_path / "ring")], dataset)
+    assert [one.path for one in outcome.broken] == [str(broken)]
+    entry = manifest_of(dataset).broken[0]
+    assert entry.sha256 == hashlib.sha256(broken.read_bytes()).hexdigest()
+    assert dissect(None, [str(tmp_path / "ring")], dataset).broken == ()
+    rows = dataset_rows(dataset)
+    told = [row for row in rows["problems"] if "unreadable-capture" in row]
+    assert len(told) == 1
+    assert str(broken) in told[0]
+    assert rows["exchanges"] == library_rows(paths)["exchanges"]
+    broken.write_bytes(Path(paths[0]).read_bytes())
+    dissect(None, [str(tmp_path / "ring")], dataset)
+    assert manifest_of(dataset).broken == []
+    assert "unreadable-capture" not in str(dataset_rows(dataset).get("problems"))
+
+
+def test_a_dataset_has_the_same_options_for_all(tmp_path: Path) -> None:
+    capture = str(CAPTURES / "groups-4.3.1.pcapng")
+    dissect(None, [capture], tmp_path / "dataset", ports=(9999,))
+    with pytest.raises(KdissectError, match=r"made with ports \[9999\], not \[\]"):
+        dissect(None, [capture], tmp_path / "dataset")
+
+
+def test_the_manifest_has_sha256_and_counts(tmp_path: Path) -> None:
+    capture = CAPTURES / "groups-4.3.1.pcapng"
+    dissect(None, [capture], tmp_path / "dataset")
+    (tap,) = manifest_of(tmp_path / "dataset").taps
+    (entry,) = tap.captures
+    assert entry.sha256 == hashlib.sha256(capture.read_bytes()).hexdigest()
+    assert (entry.size, entry.pieces) == (capture.stat().st_size, 1)
+    assert tap.balance["packets"] == entry.packets
+    assert tap.rows["exchanges"] == tap.balance["exchanges"]
+    assert tap.rows["connections"] == tap.balance["connections"]
+
+
+def test_a_run_that_was_killed_before_its_commit_has_not_been(tmp_path: Path) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 3, seed=11)
+    dataset = tmp_path / "dataset"
+    dissect(None, paths[:1], dataset, tables=ALL)
+    before = written(dataset)
+    left = dataset / "_kdissect" / "run-000002-deadbeef" / "exchanges"
+    left.mkdir(parents=True)
+    (left / "half.parquet").write_bytes(b"PAR1")
+    dissect(None, paths[:1], dataset, tables=ALL)
+    assert written(dataset) == before
+    dissect(None, paths, dataset, tables=ALL)
+    assert dataset_rows(dataset) == library_rows(paths)
+
+
+@pytest.mark.parametrize("step", range(1, 60, 7))
+def test_a_run_that_was_killed_in_its_commit_is_ended_by_the_next(
+    step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = rotate("sasl-4.3.1.pcapng", tmp_path / "ring", 2, seed=12)
+    dataset = tmp_path / "dataset"
+    dissect(None, paths[:1], dataset)
+    left = step
+    replace, unlink = Path.replace, Path.unlink
+
+    def count(path: Path) -> None:
+        nonlocal left
+        commits = list(dataset.glob("_kdissect/run-*/commit.json"))
+        left -= bool(commits) and dataset in path.parents
+        if left < 0:
+            raise KeyboardInterrupt
+
+    def replaced(self: Path, target: Path) -> Path:
+        count(self)
+        return replace(self, target)
+
+    def unlinked(self: Path, missing_ok: bool = False) -> None:
+        count(self)
+        unlink(self, missing_ok)
+
+    monkeypatch.setattr(Path, "replace", replaced)
+    monkeypatch.setattr(Path, "unlink", unlinked)
+    try:
+        dissect(None, paths, dataset)
+        was_killed = False
+    except KeyboardInterrupt:
+        was_killed = True
+    monkeypatch.undo()
+    assert was_killed == bool(list(dataset.glob("_kdissect/run-*")))
+    outcome = dissect(None, paths, dataset)
+    assert outcome.captures == 0
+    assert dataset_rows(dataset) == library_rows(paths, tables=DEFAULT_TABLES)
+    assert list(dataset.glob("_kdissect/run-*")) == []
+
+
+def test_two_runs_at_a_time_are_refused(tmp_path: Path) -> None:
+    with Dataset(tmp_path), pytest.raises(KdissectError, match="another run writes to this"):
+        dissect(None, [CAPTURES / "groups-4.3.1.pcapng"], tmp_path)
