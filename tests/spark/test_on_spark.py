@@ -1,0 +1,131 @@
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kdissect.errors import KdissectError
+from kdissect.spark import tasks
+from kdissect.spark.pipeline import dissect
+from kdissect.spark.running import on_spark
+from tests.spark.rotated import ALL, dataset_rows, library_rows, rotate
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MANY = "cluster-3.9.1.pcapng"
+pytestmark = pytest.mark.slow
+
+
+def test_executors_bring_captures_into_a_dataset(spark: "SparkSession", tmp_path: Path) -> None:
+    paths = rotate(MANY, tmp_path / "ring", 4, seed=21)
+    dataset = tmp_path / "dataset"
+    first = dissect(spark, paths[:3], dataset, tables=ALL, piece_size=100_000)
+    assert dataset_rows(dataset) == library_rows(paths[:3])
+    second = dissect(spark, paths, dataset, tables=ALL, piece_size=100_000)
+    assert dataset_rows(dataset) == library_rows(paths)
+    assert (first.captures, second.captures) == (3, 1)
+
+
+def test_a_task_that_dies_is_done_again(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 3, seed=22)
+    dissected, published = tasks.dissect_part, tasks.publish
+    monkeypatch.setattr(
+        "kdissect.spark.pipeline.dissect_part", dying_once(dissected, tmp_path / "one")
+    )
+    monkeypatch.setattr("kdissect.spark.pipeline.publish", dying_once(published, tmp_path / "two"))
+    dissect(spark, paths, tmp_path / "dataset", tables=ALL)
+    assert dataset_rows(tmp_path / "dataset") == library_rows(paths)
+    assert (tmp_path / "one").exists()
+    assert (tmp_path / "two").exists()
+
+
+def dying_once(function: Callable[..., Any], mark: Path) -> Callable[..., Any]:
+    """The first time the process ends when all is done, and nobody has heard of it."""
+
+    def died(*values: Any) -> Any:
+        answer = function(*values)
+        if not mark.exists():
+            mark.touch()
+            os._exit(1)
+        return answer
+
+    return died
+
+
+def test_what_kdissect_raises_in_a_task_is_raised_once(spark: "SparkSession") -> None:
+    def refuse(value: int) -> int:
+        raise KdissectError(f"no {value}")
+
+    with pytest.raises(KdissectError, match="^no 1$"):
+        on_spark(spark)(refuse, [1])
+
+
+def test_spark_reads_the_dataset(spark: "SparkSession", tmp_path: Path) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "b-1", 2, seed=23)
+    dissect(spark, paths, tmp_path / "dataset")
+    frame = spark.read.parquet(str(tmp_path / "dataset" / "exchanges"))
+    assert frame.schema["request_start"].dataType.simpleString() == "timestamp"
+    rows = frame.select("exchange_id", "request_start_ns", "tap", "api").collect()
+    expected = library_rows(paths)["exchanges"]
+    assert len(rows) == len(expected)
+    assert {row.tap for row in rows} == {"ring"}
+    assert all(f"'exchange_id': {row.exchange_id}," in str(expected) for row in rows)
+
+
+@pytest.fixture
+def registered(spark: "SparkSession") -> "Iterator[SparkSession]":
+    from kdissect.spark.source import KdissectDataSource
+
+    spark.dataSource.register(KdissectDataSource)
+    yield spark
+
+
+@pytest.mark.parametrize("table", ALL)
+def test_the_source_gives_the_rows_of_the_library(
+    registered: "SparkSession", table: str, tmp_path: Path
+) -> None:
+    from tests.spark.rotated import spark_rows
+
+    paths = rotate(MANY, tmp_path / "ring", 3, seed=24)
+    frame = registered.read.format("kdissect").option("table", table).load(str(tmp_path / "ring"))
+    found = spark_rows(table, frame.toArrow().to_batches())
+    assert found == library_rows(paths, tables=(table,)).get(table, [])
+
+
+def test_columns_and_filters_are_those_asked_for(
+    registered: "SparkSession", tmp_path: Path
+) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=25)
+    import kdissect
+
+    frame = (
+        registered.read.format("kdissect")
+        .schema("tap string, exchange_id bigint, request_start_ns bigint")
+        .option("pushFilters", "true")
+        .load(paths)
+    )
+    whole = kdissect.read(paths, columns=["exchange_id", "request_start"]).to_arrow().to_pylist()
+    expected = sorted((row["exchange_id"], row["request_start"].value) for row in whole)
+    found = sorted((row.exchange_id, row.request_start_ns) for row in frame.collect())
+    assert found == expected
+    middle = expected[len(expected) // 2]
+    chosen = frame.where(f"request_start_ns >= {middle[1]} and tap = 'ring'")
+    assert sorted((row.exchange_id, row.request_start_ns) for row in chosen.collect()) == [
+        row for row in expected if row[1] >= middle[1]
+    ]
+
+
+def test_a_broken_capture_is_a_row_of_problems(registered: "SparkSession", tmp_path: Path) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=26)
+    (tmp_path / "ring" / "torn.pcap").write_bytes(b"no capture" * 20)
+    reader = registered.read.format("kdissect")
+    problems = reader.option("table", "problems").load(str(tmp_path / "ring")).collect()
+    assert [(row.kind, Path(row.capture).name) for row in problems] == [
+        ("unreadable-capture", "torn.pcap")
+    ]
+    rows = reader.option("table", "exchanges").load(str(tmp_path / "ring")).count()
+    assert rows == len(library_rows(paths)["exchanges"])
