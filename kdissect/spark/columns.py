@@ -18,6 +18,7 @@ from kdissect.tables.schemas import TEXT, TIME, Table
 
 TIME_TYPE: Final = pa.timestamp("us", tz="UTC")
 NS: Final = "_ns"
+UNREADABLE: Final = "unreadable-capture"  # kind of the problem that takes a capture's place
 # Of each tap: so many packets, and 1342 taps, until the ids of exchanges have 64 bits.
 TAP_BITS: Final = 36
 LARGEST_TAP: Final = (1 << 63) // (int(EXCHANGES_PER_PACKET) << TAP_BITS) - 1

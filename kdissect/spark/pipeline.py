@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from kdissect.errors import KdissectError
 from kdissect.pipeline import Options
-from kdissect.spark.columns import spark_schema
+from kdissect.spark.columns import UNREADABLE, spark_schema
 from kdissect.spark.manifest import BrokenEntry, Dataset, Manifest, TapEntry
 from kdissect.spark.planning import (
     NO_DATE,
@@ -213,7 +213,7 @@ def write_problem(path: Path, broken: Broken) -> None:
     row = {
         "capture": broken.path,
         "stage": "capture",
-        "kind": "unreadable-capture",
+        "kind": UNREADABLE,
         "message": broken.message,
     }
     path.parent.mkdir(parents=True, exist_ok=True)

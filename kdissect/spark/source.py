@@ -36,7 +36,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.pipeline import Options, Run
-from kdissect.spark.columns import spark_batch, spark_schema, stored_columns
+from kdissect.spark.columns import UNREADABLE, spark_batch, spark_schema, stored_columns
 from kdissect.spark.taps import find_taps
 from kdissect.tables.schemas import TABLES
 
@@ -110,7 +110,7 @@ class KdissectReader(DataSourceReader):
         taps = [TapPartition(tap.name, tap.paths) for tap in found.taps]
         return taps + [TapPartition("", (one.path,), one.message) for one in found.broken]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a tap."""
         if not isinstance(partition, TapPartition):
             return
@@ -157,7 +157,7 @@ class KdissectReader(DataSourceReader):
         told = {
             "capture": path,
             "stage": "capture",
-            "kind": "unreadable-capture",
+            "kind": UNREADABLE,
             "message": message,
         }
         names = self._read_columns()
@@ -214,9 +214,8 @@ def check_schema(table: str, schema: StructType) -> None:
     types = {field.name: field.dataType for field in [*known, StructField(TAP, StringType())]}
     for field in schema:
         if field.name not in types:
-            raise KdissectError(
-                f"no column {field.name!r} in {table}; there are: {', '.join(types)}"
-            )
+            names = ", ".join(types)
+            raise KdissectError(f"no column {field.name!r} in {table}; there are: {names}")
         if field.dataType != types[field.name]:
             right = types[field.name].simpleString()
             raise KdissectError(f"{field.name} is {right}, not {field.dataType.simpleString()}")

@@ -1,5 +1,5 @@
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +60,7 @@ def test_what_kdissect_raises_in_a_task_is_raised_once(spark: "SparkSession") ->
     def refuse(value: int) -> int:
         raise KdissectError(f"no {value}")
 
-    with pytest.raises(KdissectError, match="^no 1$"):
+    with pytest.raises(KdissectError, match=r"^no 1$"):
         on_spark(spark)(refuse, [1])
 
 
@@ -77,11 +77,11 @@ def test_spark_reads_the_dataset(spark: "SparkSession", tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def registered(spark: "SparkSession") -> "Iterator[SparkSession]":
+def registered(spark: "SparkSession") -> "SparkSession":
     from kdissect.spark.source import KdissectDataSource
 
     spark.dataSource.register(KdissectDataSource)
-    yield spark
+    return spark
 
 
 @pytest.mark.parametrize("table", ALL)
