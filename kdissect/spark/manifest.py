@@ -54,7 +54,11 @@ class BrokenEntry:
 
 @dataclass
 class FileEntry:
-    """A Parquet file of a table. `is_open`: its rows may be others when more captures come."""
+    """A Parquet file of a table.
+
+    `is_open`: its rows may be others when more captures come. `is_nameless`: of topics in it only
+    the id is known, and later captures may know the name.
+    """
 
     path: str
     table: str
@@ -62,6 +66,7 @@ class FileEntry:
     rows: int
     size: int
     is_open: bool = False
+    is_nameless: bool = False
 
 
 @dataclass

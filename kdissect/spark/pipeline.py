@@ -31,7 +31,7 @@ from kdissect.spark.planning import (
 from kdissect.spark.publishing import partition_name
 from kdissect.spark.running import Runner, here, on_spark
 from kdissect.spark.taps import Broken, find_taps, short_name
-from kdissect.spark.tasks import Task, dissect_part, publish, read_whole, stitch_tap
+from kdissect.spark.tasks import Task, dissect_part, publish, read_whole, rename, stitch_tap
 from kdissect.tables.batches import TEXT_TYPE
 from kdissect.tables.schemas import DEFAULT_TABLES, PROBLEMS
 from kdissect.tables.writers import ParquetFile
@@ -155,6 +155,9 @@ def dissected(task: Task, runner: Runner) -> tuple[list[TapEntry], list[dict[str
         taps[number].seams += [task.seam_path(works[number], part) for part in new]
     for place, files in zip(places, runner(partial(publish, task), places), strict=True):
         taps[place[0]].files += files
+    late = [number for number in cut if works[number].nameless]
+    for number, files in zip(late, runner(partial(rename, task), late), strict=True):
+        taps[number].files += files
     return list(taps.values()), sizes
 
 

@@ -11,7 +11,7 @@ from kdissect.capture.pieces import Piece, are_in_turn, plan_file
 from kdissect.capture.rotation import chains
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.spark.columns import LARGEST_TAP
-from kdissect.spark.manifest import CaptureEntry, Manifest, TapEntry
+from kdissect.spark.manifest import CaptureEntry, FileEntry, Manifest, TapEntry
 from kdissect.spark.taps import Broken, Tap, short_name
 
 # An edge costs 0.5 to 3 MB of seam, whatever is between two of them.
@@ -31,11 +31,12 @@ class Work(NamedTuple):
 
     `tap` has all its captures, the new ones last; its seams and files are those that stay.
     `pieces` are to be dissected, none of a tap that one
-    task reads as a whole.
+    task reads as a whole. `nameless` are files whose topics may have got names now.
     """
 
     tap: TapEntry
     pieces: tuple[Piece, ...]
+    nameless: tuple[FileEntry, ...] = ()
 
     @property
     def paths(self) -> list[str]:
@@ -152,9 +153,10 @@ def _grown(entry: TapEntry, added: list[Inspected]) -> Work | None:
         max(entry.latest_ns, *(piece.latest_ns for piece in pieces)),
         [*entry.captures, *(one.entry for one in added)],
         list(entry.seams),
-        [file for file in entry.files if not file.is_open],
+        [file for file in entry.files if not file.is_open and not file.is_nameless],
     )
-    return Work(tap, tuple(pieces))
+    late = [file for file in entry.files if file.is_nameless and not file.is_open]
+    return Work(tap, tuple(pieces), tuple(late))
 
 
 def _again(entry: TapEntry, added: list[Inspected], inspect: Inspect) -> Work:

@@ -24,11 +24,18 @@ class Output:
     exchange are of the same day.
     """
 
-    def __init__(self, directory: str, work: Work, name: str, is_open: bool) -> None:
+    def __init__(
+        self,
+        directory: str,
+        work: Work,
+        name: str,
+        is_open: bool = False,
+        is_nameless: bool = False,
+    ) -> None:
         self.directory = Path(directory)
         self.work = work
         self.name = name
-        self.is_open = is_open
+        self.flags = (is_open, is_nameless)
         self.dates = dict(zip(work.paths, work.dates, strict=True))
         self.schemas = {name: spark_schema(table, text=TEXT_TYPE) for name, table in TABLES.items()}
         self.files: dict[tuple[str, str], ParquetFile] = {}
@@ -52,7 +59,7 @@ class Output:
             file.publish()
             size = file.path.stat().st_size
             path = str(file.path.relative_to(self.directory))
-            self.entries.append(FileEntry(path, table, date, file.rows, size, self.is_open))
+            self.entries.append(FileEntry(path, table, date, file.rows, size, *self.flags))
 
     def write(self, table: str, batch: pa.RecordBatch) -> None:
         """Add rows as kdissect has them."""
@@ -60,7 +67,12 @@ class Output:
             return
         made = spark_batch(of_tap(batch, self.work.tap.number), self.schemas[table])
         for date, part in self._by_date(batch["capture"], made):
-            self._file(table, date).write(part)
+            self.write_made(table, date, part)
+
+    def write_made(self, table: str, date: str, batch: pa.RecordBatch) -> None:
+        """Add rows as the dataset has them."""
+        if batch.num_rows:
+            self._file(table, date).write(batch)
 
     def _by_date(self, captures: Any, batch: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
         texts = captures.dictionary.to_pylist()

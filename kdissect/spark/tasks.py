@@ -3,6 +3,7 @@
     dissect_part   a piece         → its rows and its seam in the run's staging directory
     stitch_tap     a tap's seams   → how the rows of each piece are corrected; the rows left open
     publish        some pieces     → Parquet files with their corrected rows
+    rename         rows of earlier runs → the same with names of topics that are known now
     read_whole     a tap that cannot be cut → Parquet files at once
 
 What a task makes is there whole or not at all, under a name that does not depend on who made it.
@@ -12,12 +13,14 @@ import pickle
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow.parquet import ParquetFile
 
 from kdissect.pipeline import Options, PausedCollector, Run
 from kdissect.seams.corrections import Corrections
@@ -25,10 +28,13 @@ from kdissect.seams.jobs_run import find_secrets
 from kdissect.seams.piece import PieceRun
 from kdissect.seams.seam import Seam
 from kdissect.seams.stitch import Stitcher
+from kdissect.spark import late_names
+from kdissect.spark.late_names import renamed
 from kdissect.spark.manifest import OWN, FileEntry
 from kdissect.spark.planning import Work
 from kdissect.spark.publishing import Output
 from kdissect.tables.batches import BatchBuilder
+from kdissect.tables.rows import topic_id_text
 from kdissect.tables.schemas import TABLES
 
 SETTLED: Final = "settled"  # rows that the stitcher gave before the end
@@ -166,19 +172,47 @@ def publish(task: Task, place: tuple[int, int, int]) -> list[FileEntry]:
     """Write the corrected rows of the pieces ``first`` to ``end``; from -1: what is still open."""
     number, first, end = place
     work = task.works[number]
-    is_open = first < 0
-    name = OPEN if is_open else f"{first:06}"
+    name = OPEN if first < 0 else f"{first:06}"
     names = pickle.loads(task.staged(work, "names").read_bytes())  # noqa: S301  # a task of ours
     builders = {
         table: BatchBuilder(TABLES[table], work.paths, names, None) for table in task.options.tables
     }
-    with Output(task.run_directory, work, file_name(task, work, name), is_open) as output:
+    with outputs(task, work, name, first < 0) as (output, nameless):
         for table, batch in staged_rows(task, work, range(first, end)):
             output.write(table, builders[table].take(batch))
         for table, builder in builders.items():
             for batch in builder.finish():
-                output.write(table, batch)
-    return output.entries
+                nameless.write(table, batch)
+    return output.entries + nameless.entries
+
+
+def rename(task: Task, place: int) -> list[FileEntry]:
+    """Write the rows of earlier runs anew whose topics had no names; many have now."""
+    work = task.works[place]
+    names = pickle.loads(task.staged(work, "names").read_bytes())  # noqa: S301  # a task of ours
+    by_id = {topic_id_text(raw): name for raw, name in names.items()}
+    with outputs(task, work, "renamed") as (output, nameless):
+        for file in work.nameless:
+            rows = renamed(ParquetFile(Path(task.dataset, file.path)).read(), by_id)
+            is_late = late_names.nameless(rows)
+            for to, chosen in ((output, pc.invert(is_late)), (nameless, is_late)):
+                for batch in rows.filter(chosen).to_batches():
+                    to.write_made(file.table, file.date, batch)
+    return output.entries + nameless.entries
+
+
+@contextmanager
+def outputs(
+    task: Task, work: Work, name: str, is_open: bool = False
+) -> Iterator[tuple[Output, Output]]:
+    """Files for rows, and for those of which only the topic's id is known."""
+    directory = task.run_directory
+    late = f"{name}-nameless"
+    with (
+        Output(directory, work, file_name(task, work, name), is_open) as output,
+        Output(directory, work, file_name(task, work, late), is_open, True) as nameless,
+    ):
+        yield output, nameless
 
 
 def staged_rows(
@@ -202,7 +236,7 @@ def read_whole(task: Task, place: int) -> tuple[list[FileEntry], dict[str, Any]]
     work = task.works[place]
     with (
         Run(work.paths, task.options) as run,
-        Output(task.run_directory, work, file_name(task, work, "whole"), True) as output,
+        Output(task.run_directory, work, file_name(task, work, "whole")) as output,
     ):
         for table, batch in run:
             output.write(table, batch)

@@ -1,14 +1,25 @@
 import gzip
 import hashlib
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from kdissect.capture.pcap import NANOSECONDS
 from kdissect.errors import KdissectError
 from kdissect.spark.manifest import Dataset
 from kdissect.spark.pipeline import dissect
 from kdissect.tables.schemas import DEFAULT_TABLES
-from tests.spark.rotated import ALL, CAPTURES, dataset_rows, library_rows, manifest_of, rotate
+from tests.capture.writers import make_pcap
+from tests.spark.rotated import (
+    ALL,
+    CAPTURES,
+    dataset_rows,
+    library_rows,
+    manifest_of,
+    packets_of,
+    rotate,
+)
 
 MANY = "cluster-3.9.1.pcapng"
 
@@ -217,3 +228,28 @@ def test_a_run_that_was_killed_in_its_commit_is_ended_by_the_next(
 def test_two_runs_at_a_time_are_refused(tmp_path: Path) -> None:
     with Dataset(tmp_path), pytest.raises(KdissectError, match="another run writes to this"):
         dissect(None, [CAPTURES / "groups-4.3.1.pcapng"], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("capture", "cuts"),
+    [("incident-slow-poller-4.3.1.pcapng", (332, 748, 1996)),
+     ("share-groups-4.3.1.pcapng", (110, 165, 220, 330)),
+     ("groups-4.3.1.pcapng", (657, 821, 1315))],
+)  # fmt: skip
+def test_topics_get_names_that_only_later_captures_know(
+    capture: str, cuts: tuple[int, ...], tmp_path: Path
+) -> None:
+    packets = packets_of(CAPTURES / capture)
+    dataset = tmp_path / "dataset"
+    paths: list[str] = []
+    nameless = []
+    for number, (first, end) in enumerate(pairwise(cuts)):
+        path = tmp_path / f"ring.pcap{number}"
+        path.write_bytes(make_pcap(packets[first:end], magic=NANOSECONDS, link_type=1))
+        paths.append(str(path))
+        dissect(None, [path], dataset, tables=ALL)
+        rows = dataset_rows(dataset)
+        assert rows == library_rows(paths)
+        nameless.append(sum("'topic': None, 'topic_id': '" in row for row in rows["partitions"]))
+    assert nameless[0] > nameless[-1] == 0
+    assert all(not file.is_nameless for file in manifest_of(dataset).taps[0].files)
