@@ -1,6 +1,7 @@
 """Where tasks run: in this process, or in the executors of a Spark session, one task each."""
 
 import pickle
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -15,6 +16,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 ANSWER: Final = "place long, answer binary"
+PYTHON_ERROR: Final = re.compile(
+    r"^(?:kdissect\.errors\.\w+: )?((?<=: ).+|\w+Error: .+)$", re.MULTILINE
+)
 
 
 class Runner(Protocol):
@@ -34,8 +38,10 @@ def on_spark(spark: "SparkSession") -> Runner:
     """In executors, each value in a task of its own, which Spark begins again where it fails.
 
     What kdissect raises (but where it cannot write) would be raised again: it is no failure of the
-    task but its answer, which is raised here. By DataFrames alone, so through Spark Connect too.
+    task but its answer, which is raised here. KdissectError too where tasks failed for good. By DataFrames alone, so through Spark Connect too.
     """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
 
     def run(function: Callable[[T], R], values: Sequence[T]) -> list[R]:
         if not values:
@@ -48,7 +54,10 @@ def on_spark(spark: "SparkSession") -> Runner:
                     yield pa.RecordBatch.from_pydict({"place": [place], "answer": [answer]})
 
         count = len(values)
-        rows = spark.range(0, count, 1, count).mapInArrow(answers, ANSWER).collect()
+        try:
+            rows = spark.range(0, count, 1, count).mapInArrow(answers, ANSWER).collect()
+        except (PySparkException, Py4JError) as error:
+            raise KdissectError(f"Spark: {reason_of(str(error))}") from error
         by_place = {row.place: bytes(row.answer) for row in rows}
         return [opened(by_place[place]) for place in range(count)]
 
@@ -63,6 +72,16 @@ def answer_of(function: Callable[[Any], Any], value: Any) -> tuple[bool, Any]:
         raise
     except KdissectError as error:
         return False, str(error)
+
+
+def reason_of(text: str) -> str:
+    """Why a job failed: the last error of Python in what Spark says, else its first line.
+
+    >>> reason_of("Job aborted\\n  File x\\nkdissect.errors.OutputError: disk full\\n\\tat org.x")
+    'disk full'
+    """
+    found = PYTHON_ERROR.findall(text)
+    return str(found[-1] if found else text.strip().splitlines()[0])
 
 
 def opened(content: bytes) -> Any:

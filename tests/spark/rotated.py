@@ -22,6 +22,11 @@ ALL = tuple(TABLES)
 Rows = dict[str, list[str]]
 
 
+def link_type_of(capture: Path) -> int:
+    with open_captures(capture) as opened:
+        return next(iter(opened))[0].link_type
+
+
 def packets_of(capture: Path) -> list[Captured]:
     with open_captures(capture) as opened:
         return [
@@ -35,11 +40,12 @@ def rotate(capture: str, directory: Path, count: int, seed: int) -> list[str]:
     """The capture as `count` files of a ring buffer, cut anywhere."""
     packets = packets_of(CAPTURES / capture)
     cuts = sorted(random.Random(seed).sample(range(1, len(packets)), count - 1))
+    link_type = link_type_of(CAPTURES / capture)
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
     for number, (first, end) in enumerate(zip([0, *cuts], [*cuts, len(packets)], strict=True)):
         path = directory / f"ring.pcap{number}"
-        path.write_bytes(make_pcap(packets[first:end], magic=NANOSECONDS, link_type=1))
+        path.write_bytes(make_pcap(packets[first:end], magic=NANOSECONDS, link_type=link_type))
         paths.append(str(path))
     return paths
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kdissect.errors import KdissectError
+from kdissect.errors import KdissectError, OutputError
 from kdissect.spark import tasks
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.running import on_spark
@@ -61,6 +61,14 @@ def test_what_kdissect_raises_in_a_task_is_raised_once(spark: "SparkSession") ->
         raise KdissectError(f"no {value}")
 
     with pytest.raises(KdissectError, match=r"^no 1$"):
+        on_spark(spark)(refuse, [1])
+
+
+def test_what_fails_for_good_is_told_in_a_line(spark: "SparkSession") -> None:
+    def refuse(value: int) -> int:
+        raise OutputError("cannot write x: No space left on device")
+
+    with pytest.raises(KdissectError, match=r"^Spark: cannot write x: No space left on device$"):
         on_spark(spark)(refuse, [1])
 
 
