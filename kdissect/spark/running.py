@@ -16,9 +16,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 ANSWER: Final = "place long, answer binary"
-PYTHON_ERROR: Final = re.compile(
-    r"^(?:kdissect\.errors\.\w+: )?((?<=: ).+|\w+Error: .+)$", re.MULTILINE
-)
+PYTHON_ERROR: Final = re.compile(r"^(?:kdissect\.errors\.\w+: (.+)|(\w+Error: .+))$", re.MULTILINE)
 
 
 class Runner(Protocol):
@@ -38,7 +36,8 @@ def on_spark(spark: "SparkSession") -> Runner:
     """In executors, each value in a task of its own, which Spark begins again where it fails.
 
     What kdissect raises (but where it cannot write) would be raised again: it is no failure of the
-    task but its answer, which is raised here. KdissectError too where tasks failed for good. By DataFrames alone, so through Spark Connect too.
+    task but its answer, which is raised here. KdissectError too where tasks failed for good. By
+    DataFrames alone, so through Spark Connect too.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -75,13 +74,11 @@ def answer_of(function: Callable[[Any], Any], value: Any) -> tuple[bool, Any]:
 
 
 def reason_of(text: str) -> str:
-    """Why a job failed: the last error of Python in what Spark says, else its first line.
-
-    >>> reason_of("Job aborted\\n  File x\\nkdissect.errors.OutputError: disk full\\n\\tat org.x")
-    'disk full'
-    """
+    """Why a job failed: the last error of Python in what Spark says, else its first line."""
     found = PYTHON_ERROR.findall(text)
-    return str(found[-1] if found else text.strip().splitlines()[0])
+    if found:
+        return "".join(found[-1])
+    return next(iter(text.strip().splitlines()), "a job failed")
 
 
 def opened(content: bytes) -> Any:

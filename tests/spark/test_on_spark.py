@@ -66,9 +66,9 @@ def test_what_kdissect_raises_in_a_task_is_raised_once(spark: "SparkSession") ->
 
 def test_what_fails_for_good_is_told_in_a_line(spark: "SparkSession") -> None:
     def refuse(value: int) -> int:
-        raise OutputError("cannot write x: No space left on device")
+        raise OutputError(f"cannot write {value}: No space left on device")
 
-    with pytest.raises(KdissectError, match=r"^Spark: cannot write x: No space left on device$"):
+    with pytest.raises(KdissectError, match=r"^Spark: cannot write 1: No space left on device$"):
         on_spark(spark)(refuse, [1])
 
 
