@@ -1,3 +1,4 @@
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -5,11 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import kdissect
 from kdissect.errors import KdissectError, OutputError
 from kdissect.spark import tasks
+from kdissect.spark.job import main
 from kdissect.spark.pipeline import dissect
+from kdissect.spark.reading import read_table
 from kdissect.spark.running import on_spark
-from tests.spark.rotated import ALL, dataset_rows, library_rows, rotate
+from kdissect.tables.schemas import DEFAULT_TABLES
+from tests.spark.rotated import ALL, dataset_rows, library_rows, rotate, spark_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,15 +78,28 @@ def test_what_fails_for_good_is_told_in_a_line(spark: "SparkSession") -> None:
 
 
 def test_spark_reads_the_dataset(spark: "SparkSession", tmp_path: Path) -> None:
-    paths = rotate("groups-4.3.1.pcapng", tmp_path / "b-1", 2, seed=23)
-    dissect(spark, paths, tmp_path / "dataset")
-    frame = spark.read.parquet(str(tmp_path / "dataset" / "exchanges"))
-    assert frame.schema["request_start"].dataType.simpleString() == "timestamp"
-    rows = frame.select("exchange_id", "request_start_ns", "tap", "api").collect()
-    expected = library_rows(paths)["exchanges"]
-    assert len(rows) == len(expected)
-    assert {row.tap for row in rows} == {"ring"}
-    assert all(f"'exchange_id': {row.exchange_id}," in str(expected) for row in rows)
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "7", 2, seed=23)
+    dataset = tmp_path / "dataset"
+    torn = tmp_path / "torn.pcap"
+    torn.write_bytes(b"no capture" * 20)
+    dissect(None, [*paths, torn], dataset, tap=r"(\d+|torn)[^/]*/?[^/]*$")
+    expected = library_rows(paths, tables=DEFAULT_TABLES)
+    for table in DEFAULT_TABLES:
+        found = spark_rows(table, read_table(spark, dataset, table).toArrow().to_batches())
+        told = [row for row in found if "unreadable-capture" not in row]
+        assert told == expected.get(table, [])
+        assert len(found) - len(told) == (table == "problems")
+    frame = read_table(spark, dataset)
+    plain = spark.read.parquet(str(dataset / "exchanges"))
+    assert sorted(frame.select("exchange_id", "request_start").collect()) == sorted(
+        plain.select("exchange_id", "request_start").collect()
+    )
+    # A name that looks like a number is one, unless it is said what it is.
+    assert {row.tap for row in frame.select("tap").distinct().collect()} == {"7"}
+    assert frame.where("tap = '8'").count() == 0
+    assert read_table(spark, dataset, "records").collect() == []
+    with pytest.raises(KdissectError, match="is no dataset"):
+        read_table(spark, tmp_path)
 
 
 @pytest.fixture
@@ -96,8 +114,6 @@ def registered(spark: "SparkSession") -> "SparkSession":
 def test_the_source_gives_the_rows_of_the_library(
     registered: "SparkSession", table: str, tmp_path: Path
 ) -> None:
-    from tests.spark.rotated import spark_rows
-
     paths = rotate(MANY, tmp_path / "ring", 3, seed=24)
     frame = registered.read.format("kdissect").option("table", table).load(str(tmp_path / "ring"))
     found = spark_rows(table, frame.toArrow().to_batches())
@@ -108,8 +124,6 @@ def test_columns_and_filters_are_those_asked_for(
     registered: "SparkSession", tmp_path: Path
 ) -> None:
     paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=25)
-    import kdissect
-
     frame = (
         registered.read.format("kdissect")
         .schema("tap string, exchange_id bigint, request_start_ns bigint")
@@ -137,3 +151,25 @@ def test_a_broken_capture_is_a_row_of_problems(registered: "SparkSession", tmp_p
     ]
     rows = reader.option("table", "exchanges").load(str(tmp_path / "ring")).count()
     assert rows == len(library_rows(paths)["exchanges"])
+
+
+def test_the_job_says_what_it_did(
+    spark: "SparkSession",
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(type(spark), "stop", lambda _: None)
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=27)
+    dataset = str(tmp_path / "dataset")
+    assert main([*paths, "-o", dataset, "--tables", "exchanges,problems"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    rows = len(library_rows(paths)["exchanges"])
+    assert (said["captures"], said["broken"], said["rows"]) == (
+        2,
+        [],
+        {"ring": {"exchanges": rows}},
+    )
+    assert said["capture_bytes"] == sum(Path(path).stat().st_size for path in paths)
+    assert main([str(tmp_path / "nothing"), "-o", dataset]) == 2
+    assert capsys.readouterr().err == f"kdissect: {tmp_path}/nothing: no file matches\n"
