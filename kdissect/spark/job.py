@@ -2,7 +2,8 @@
 
     spark-submit --master spark://host:7077 kdissect/spark/job.py /captures -o /data/kafka
 
-Says as a line of JSON what it did. Exit codes: 0 done, 2 an error, which is on stderr.
+Says as a line of JSON what it did. Exit codes: 0 done, 2 an error or a tap that could not be gone
+on with, which is on stderr.
 """
 
 import argparse
@@ -44,7 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         spark.stop()
     sys.stdout.write(json.dumps(told(outcome)) + "\n")
-    return 0
+    for one in outcome.failed:
+        sys.stderr.write(f"kdissect: tap {one.tap}: {one.message}\n")
+    return FAILED if outcome.failed else 0
 
 
 def parser() -> argparse.ArgumentParser:
@@ -70,6 +73,7 @@ def told(outcome: Outcome) -> dict[str, Any]:
         "pieces": outcome.pieces,
         "seam_bytes": outcome.seam_bytes,
         "broken": [one.path for one in outcome.broken],
+        "failed": [one.tap for one in outcome.failed],
         "rows": {tap.name: tap.rows for tap in outcome.manifest.taps},
     }
 

@@ -7,7 +7,7 @@ nothing is there twice, nothing is lost. How: docs/decisions/spark-pipeline.md.
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,12 +17,11 @@ import pyarrow as pa
 from kdissect.errors import KdissectError
 from kdissect.pipeline import Options
 from kdissect.spark.columns import UNREADABLE, spark_schema
-from kdissect.spark.manifest import BrokenEntry, Dataset, Manifest, TapEntry
+from kdissect.spark.manifest import BrokenEntry, CaptureEntry, Dataset, Manifest, TapEntry
 from kdissect.spark.planning import (
     NO_DATE,
     SPARK_PIECE_SIZE,
-    Work,
-    groups_of,
+    Failed,
     inspect_capture,
     plan_taps,
     sha256_of,
@@ -30,8 +29,9 @@ from kdissect.spark.planning import (
 )
 from kdissect.spark.publishing import partition_name
 from kdissect.spark.running import Runner, here, on_spark
+from kdissect.spark.steps import Steps
 from kdissect.spark.taps import Broken, find_taps, short_name
-from kdissect.spark.tasks import Task, dissect_part, publish, read_whole, rename, stitch_tap
+from kdissect.spark.tasks import Task
 from kdissect.tables.batches import TEXT_TYPE
 from kdissect.tables.schemas import DEFAULT_TABLES, PROBLEMS
 from kdissect.tables.writers import ParquetFile
@@ -39,8 +39,6 @@ from kdissect.tables.writers import ParquetFile
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Of captures, whose rows are one file: 10 to 300 MB of exchanges.
-FILE_BYTES: Final = 1 << 30
 # What rows do not depend on.
 PASSING: Final = ("progress", "jobs", "batch_rows")
 
@@ -50,7 +48,7 @@ class Outcome:
     """What a run did.
 
     `seam_bytes` is what came together of all pieces, in one place for each tap; `row_bytes`
-    waited in the staging directory.
+    waited in the staging directory. Of taps that `failed` nothing was changed.
     """
 
     captures: int
@@ -59,6 +57,7 @@ class Outcome:
     seam_bytes: int
     row_bytes: int
     broken: tuple[Broken, ...]
+    failed: tuple[Failed, ...]
     manifest: Manifest
 
 
@@ -76,7 +75,8 @@ def dissect(
 
     `captures` are paths, globs and directories which all executors see; `tap` is a pattern that
     tells the taps by path (see `find_taps`); `options` are those of `kdissect.Options`. A capture
-    that cannot be read is a row in `problems`, and is in the manifest. Raises KdissectError.
+    that cannot be read is a row in `problems`, and is in the manifest. Where a tap cannot be gone
+    on with, the others are: see `Outcome.failed`. Raises KdissectError.
     """
     chosen = Options(tables=tuple(tables), **options)
     if chosen.strict or chosen.columns:
@@ -106,7 +106,7 @@ def _dissect(
     ]  # fmt: skip
     mended = planned.read & {one.path for one in manifest.broken}
     if not planned.works and not broken and not mended:
-        return Outcome(0, 0, 0, 0, 0, (), manifest)
+        return Outcome(0, 0, 0, 0, 0, (), tuple(planned.failed), manifest)
     task = Task(
         str(dataset.directory),
         str(dataset.run_directory),
@@ -114,56 +114,21 @@ def _dissect(
         options,
         tuple(planned.works),
     )
-    done, sizes = dissected(task, runner)
-    made = merged(manifest, done, [broken_entry(task, one) for one in broken], planned.read)
+    done = Steps(task, runner).run()
+    made = merged(manifest, done.taps, [broken_entry(task, one) for one in broken], planned.read)
     made.options = described(options)
     dataset.commit(made, new_files(manifest, made), stale(manifest, made))
-    added = [capture for work in task.works for capture in new_captures(work, manifest)]
+    added = [capture for tap in done.taps for capture in new_captures(tap, manifest)]
     return Outcome(
         len(added),
         sum(one.size for one in added),
         sum(len(work.pieces) for work in task.works),
-        sum(one["seam_bytes"] for one in sizes),
-        sum(one["row_bytes"] for one in sizes),
+        done.seam_bytes,
+        done.row_bytes,
         tuple(broken),
+        (*planned.failed, *done.failed),
         made,
     )
-
-
-def dissected(task: Task, runner: Runner) -> tuple[list[TapEntry], list[dict[str, int]]]:
-    """Do the work: the taps with all their files, and how large the pieces' seams and rows were."""
-    works = task.works
-    cut = [number for number, work in enumerate(works) if work.pieces]
-    uncut = [number for number, work in enumerate(works) if not work.pieces]
-    parts = [(number, part) for number in cut for part in range(len(works[number].pieces))]
-    places = [
-        (number, group.start, group.stop)
-        for number in cut
-        for group in groups_of(works[number].pieces, FILE_BYTES)
-    ]
-    places += [(number, -1, 0) for number in cut]
-    taps = {number: replace_tap(works[number].tap) for number in range(len(works))}
-    for number, (files, balance) in zip(
-        uncut, runner(partial(read_whole, task), uncut), strict=True
-    ):
-        taps[number].files += files
-        taps[number].balance = balance
-    sizes = runner(partial(dissect_part, task), parts)
-    for number, balance in zip(cut, runner(partial(stitch_tap, task), cut), strict=True):
-        taps[number].balance = balance
-        new = range(len(works[number].pieces))
-        taps[number].seams += [task.seam_path(works[number], part) for part in new]
-    for place, files in zip(places, runner(partial(publish, task), places), strict=True):
-        taps[place[0]].files += files
-    late = [number for number in cut if works[number].nameless]
-    for number, files in zip(late, runner(partial(rename, task), late), strict=True):
-        taps[number].files += files
-    return list(taps.values()), sizes
-
-
-def replace_tap(tap: TapEntry) -> TapEntry:
-    """The entry as the manifest will have it, to be added to."""
-    return replace(tap, seams=list(tap.seams), files=list(tap.files))
 
 
 def described(options: Options) -> dict[str, Any]:
@@ -204,10 +169,8 @@ def broken_entry(task: Task, broken: Broken) -> BrokenEntry:
         write_problem(Path(task.run_directory, name), broken)
     else:
         name = ""
-    status = path.stat() if path.exists() else None
-    size, modified_ns = (status.st_size, status.st_mtime_ns) if status else (-1, -1)
-    digest = sha256_of(path) if status and os.access(path, os.R_OK) else ""
-    return BrokenEntry(broken.path, digest, size, modified_ns, broken.message, name)
+    digest = sha256_of(path) if os.access(path, os.R_OK) else ""
+    return BrokenEntry(broken.path, digest, broken.size, broken.modified_ns, broken.message, name)
 
 
 def write_problem(path: Path, broken: Broken) -> None:
@@ -261,7 +224,7 @@ def stale(before: Manifest, after: Manifest) -> list[str]:
     return sorted(names_in(before) - names_in(after))
 
 
-def new_captures(work: Work, manifest: Manifest) -> list[Any]:
+def new_captures(tap: TapEntry, before: Manifest) -> list[CaptureEntry]:
     """The captures of a tap that were not in."""
-    known = {one.sha256 for tap in manifest.taps for one in tap.captures}
-    return [one for one in work.tap.captures if one.sha256 not in known]
+    known = {one.sha256 for other in before.taps for one in other.captures}
+    return [one for one in tap.captures if one.sha256 not in known]

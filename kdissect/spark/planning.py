@@ -12,7 +12,7 @@ from kdissect.capture.rotation import chains
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.spark.columns import LARGEST_TAP
 from kdissect.spark.manifest import CaptureEntry, FileEntry, Manifest, TapEntry
-from kdissect.spark.taps import Broken, Tap, short_name
+from kdissect.spark.taps import Broken, Tap, seen, short_name
 
 # An edge costs 0.5 to 3 MB of seam, whatever is between two of them.
 SPARK_PIECE_SIZE: Final = 256 << 20
@@ -54,17 +54,17 @@ Inspect: TypeAlias = Callable[[Sequence[str]], list[Inspected | Broken]]
 
 def inspect_capture(path: str, piece_size: int = SPARK_PIECE_SIZE) -> Inspected | Broken:
     """Read a capture once for its sha256, and once for its pieces."""
+    size, modified_ns = seen(path)
     try:
-        status = Path(path).stat()
         digest = sha256_of(Path(path))
         pieces, packets = plan_file(path, piece_size)
         first_time_ns = chains([path])[0].first_time_ns
+        if seen(path) != (size, modified_ns):
+            return Broken(path, f"{path}: is being written; it is read when that is over")
     except (CaptureError, OSError) as error:
-        return Broken(path, str(error))
-    entry = CaptureEntry(
-        path, digest, status.st_size, status.st_mtime_ns, first_time_ns, packets,
-        len(pieces),
-    )  # fmt: skip
+        return Broken(path, str(error), size, modified_ns)
+    count = len(pieces)
+    entry = CaptureEntry(path, digest, size, modified_ns, first_time_ns, packets, count)
     return Inspected(entry, tuple(pieces))
 
 
@@ -76,44 +76,48 @@ def sha256_of(path: Path) -> str:
 
 def unread(paths: Iterable[str], manifest: Manifest) -> list[str]:
     """The files that are not in the dataset, as far as path, size and time tell."""
-    seen = manifest.files()
-    return [path for path in paths if _identity(path) not in seen]
-
-
-def _identity(path: str) -> tuple[str, int, int]:
-    if not Path(path).exists():
-        return path, -1, -1
-    status = Path(path).stat()
-    return path, status.st_size, status.st_mtime_ns
+    known = manifest.files()
+    return [path for path in paths if (path, *seen(path)) not in known]
 
 
 def plan_taps(taps: Sequence[Tap], manifest: Manifest, inspect: Inspect) -> "Planned":
     """What has to be done so that all captures of the taps are in."""
     new = unread((path for tap in taps for path in tap.paths), manifest)
-    planned = Planned([], [], set())
-    seen = {capture.sha256 for tap in manifest.taps for capture in tap.captures}
+    planned = Planned([], [], set(), [])
+    known = {capture.sha256 for tap in manifest.taps for capture in tap.captures}
     found: dict[str, Inspected] = {}
     for path, one in zip(new, inspect(new), strict=True):
         if isinstance(one, Broken):
             planned.broken.append(one)
             continue
         planned.read.add(path)
-        if one.entry.sha256 not in seen:
-            seen.add(one.entry.sha256)
+        if one.entry.sha256 not in known:
+            known.add(one.entry.sha256)
             found[path] = one
     for tap in taps:
         added = [found[path] for path in tap.paths if path in found]
         if added:
-            planned.works.append(_plan_tap(tap, added, manifest, planned, inspect))
+            try:
+                planned.works.append(_plan_tap(tap, added, manifest, planned, inspect))
+            except CaptureError as error:
+                planned.failed.append(Failed(tap.name, str(error)))
     return planned
 
 
+class Failed(NamedTuple):
+    """A tap that could not be gone on with, and why; what was in of it is as it was."""
+
+    tap: str
+    message: str
+
+
 class Planned(NamedTuple):
-    """Taps with something to do, captures that cannot be read, and the paths of those that can."""
+    """Taps with something to do, captures that cannot be read, the paths of those that can."""
 
     works: list[Work]
     broken: list[Broken]
     read: set[str]
+    failed: list[Failed]
 
 
 def _plan_tap(
@@ -165,14 +169,14 @@ def _again(entry: TapEntry, added: list[Inspected], inspect: Inspect) -> Work:
     paths = [capture.path for capture in entry.captures if capture.path not in replaced]
     gone = [path for path in paths if not Path(path).is_file()]
     if gone:
-        raise KdissectError(
+        raise CaptureError(
             f"{added[0].entry.path}: is not later than all of tap {entry.name} that the dataset "
             f"has, so all its captures are needed again, but there is no {gone[0]}"
         )
     before = inspect(paths)
     broken = [one.message for one in before if isinstance(one, Broken)]
     if broken:
-        raise KdissectError(f"tap {entry.name} has to be read again: {broken[0]}")
+        raise CaptureError(f"tap {entry.name} has to be read again: {broken[0]}")
     every = sorted(
         [*(one for one in before if isinstance(one, Inspected)), *added],
         key=lambda one: (one.entry.first_time_ns, one.entry.path),

@@ -24,10 +24,12 @@ class Tap(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """A capture that cannot be read."""
+    """A capture that cannot be read, and its size and time then; -1: it may be read next time."""
 
     path: str
     message: str
+    size: int = -1
+    modified_ns: int = -1
 
 
 class Taps(NamedTuple):
@@ -49,19 +51,32 @@ def find_taps(sources: Iterable[str], pattern: str | None = None) -> Taps:
     times: dict[str, int] = {}
     broken = []
     for path, is_named in list_captures(sources).items():
+        size, modified_ns = seen(path)
         try:
-            times[path] = chains([path])[0].first_time_ns
+            times[path] = first_time_of(path, size)
         except CaptureError as error:
             if is_named or CAPTURE_NAME.search(path):
-                broken.append(Broken(path, str(error)))
-            continue
-        if not Path(path).stat().st_size:
-            del times[path]
-            broken.append(Broken(path, f"{path}: empty file"))
+                broken.append(Broken(path, str(error), size, modified_ns))
     if pattern is not None:
         return Taps(named(matched(times, pattern)), broken)
     found = [chain._replace(name=chain_name(chain.paths[0])) for chain in chains(times)]
     return Taps(named(found), broken)
+
+
+def first_time_of(path: str, size: int) -> int:
+    """The time of the first packet; raises CaptureError where there is nothing to read."""
+    if not size:
+        raise CaptureError(f"{path}: empty file")
+    return chains([path])[0].first_time_ns
+
+
+def seen(path: str) -> tuple[int, int]:
+    """Size and time of a file, -1 when it is not there."""
+    try:
+        status = Path(path).stat()
+    except OSError:
+        return -1, -1
+    return status.st_size, status.st_mtime_ns
 
 
 def list_captures(sources: Iterable[str]) -> dict[str, bool]:

@@ -118,9 +118,9 @@ def dissect_part(task: Task, place: tuple[int, int]) -> dict[str, int]:
     return {"seam_bytes": len(seam), "row_bytes": staged.size}
 
 
-def stitch_tap(task: Task, place: int) -> dict[str, Any]:
+def stitch_tap(task: Task, place: tuple[int]) -> dict[str, Any]:
     """Put the pieces of a tap together; gives what became of its bytes."""
-    work = task.works[place]
+    work = task.works[place[0]]
     stitcher = Stitcher(task.options, find_secrets=lambda: find_secrets(work.paths))
     with PausedCollector():
         for path in work.tap.seams:
@@ -186,9 +186,9 @@ def publish(task: Task, place: tuple[int, int, int]) -> list[FileEntry]:
     return output.entries + nameless.entries
 
 
-def rename(task: Task, place: int) -> list[FileEntry]:
+def rename(task: Task, place: tuple[int]) -> list[FileEntry]:
     """Write the rows of earlier runs anew whose topics had no names; many have now."""
-    work = task.works[place]
+    work = task.works[place[0]]
     names = pickle.loads(task.staged(work, "names").read_bytes())  # noqa: S301  # a task of ours
     by_id = {topic_id_text(raw): name for raw, name in names.items()}
     with outputs(task, work, "renamed") as (output, nameless):
@@ -231,9 +231,9 @@ def staged_rows(
             yield table, corrections.apply(table, batch)
 
 
-def read_whole(task: Task, place: int) -> tuple[list[FileEntry], dict[str, Any]]:
+def read_whole(task: Task, place: tuple[int]) -> tuple[list[FileEntry], dict[str, Any]]:
     """Dissect all captures of a tap in one pass: they overlap in time, or are compressed."""
-    work = task.works[place]
+    work = task.works[place[0]]
     with (
         Run(work.paths, task.options) as run,
         Output(task.run_directory, work, file_name(task, work, "whole")) as output,

@@ -39,9 +39,9 @@ def test_a_task_that_dies_is_done_again(
     paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 3, seed=22)
     dissected, published = tasks.dissect_part, tasks.publish
     monkeypatch.setattr(
-        "kdissect.spark.pipeline.dissect_part", dying_once(dissected, tmp_path / "one")
+        "kdissect.spark.steps.dissect_part", dying_once(dissected, tmp_path / "one")
     )
-    monkeypatch.setattr("kdissect.spark.pipeline.publish", dying_once(published, tmp_path / "two"))
+    monkeypatch.setattr("kdissect.spark.steps.publish", dying_once(published, tmp_path / "two"))
     dissect(spark, paths, tmp_path / "dataset", tables=ALL)
     assert dataset_rows(tmp_path / "dataset") == library_rows(paths)
     assert (tmp_path / "one").exists()

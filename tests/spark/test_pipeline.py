@@ -9,6 +9,8 @@ from kdissect.capture.pcap import NANOSECONDS
 from kdissect.errors import KdissectError
 from kdissect.spark.manifest import Dataset
 from kdissect.spark.pipeline import dissect
+from kdissect.spark.planning import sha256_of
+from kdissect.spark.tasks import Task, dissect_part
 from kdissect.tables.schemas import DEFAULT_TABLES
 from tests.capture.writers import make_pcap
 from tests.spark.rotated import (
@@ -86,13 +88,21 @@ def test_a_capture_that_comes_too_late_has_its_tap_read_again(tmp_path: Path) ->
     dataset = tmp_path / "dataset"
     dissect(None, [paths[0], paths[2], paths[3]], dataset, tables=ALL)
     dissect(None, [paths[1]], dataset, tables=ALL)
-    assert dataset_rows(dataset) == library_rows(paths)
+    expected = library_rows(paths)
+    assert dataset_rows(dataset) == expected
     Path(paths[0]).rename(tmp_path / "away")
     late = tmp_path / "ring" / "ring.pcap9"
     late.write_bytes(Path(paths[1]).read_bytes()[:-7])
-    with pytest.raises(KdissectError, match=r"but there is no .*ring.pcap0"):
-        dissect(None, [late], dataset, tables=ALL)
-    assert dataset_rows(dataset)["exchanges"]
+    other = rotate("sasl-4.3.1.pcapng", tmp_path / "other", 1, seed=1)
+    (failed,) = dissect(None, [late, *other], dataset, tables=ALL).failed
+    assert failed.tap == "ring-ring"
+    assert failed.message == (
+        f"{late}: is not later than all of tap ring that the dataset has, so all its captures are "
+        f"needed again, but there is no {paths[0]}"
+    )
+    # Of this tap nothing has changed; the other one is in.
+    assert dataset_rows(dataset, "ring") == expected
+    assert dataset_rows(dataset, "other-ring") == library_rows(other, 1)
 
 
 def test_several_taps_have_ids_of_their_own(tmp_path: Path) -> None:
@@ -253,3 +263,42 @@ def test_topics_get_names_that_only_later_captures_know(
         nameless.append(sum("'topic': None, 'topic_id': '" in row for row in rows["partitions"]))
     assert nameless[0] > nameless[-1] == 0
     assert all(not file.is_nameless for file in manifest_of(dataset).taps[0].files)
+
+
+def test_a_capture_that_vanishes_in_the_middle_costs_its_tap_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = rotate("groups-4.3.1.pcapng", tmp_path / "b1", 2, seed=1)
+    other = rotate("sasl-4.3.1.pcapng", tmp_path / "b2", 2, seed=2)
+    dataset = tmp_path / "dataset"
+
+    def vanishing(task: Task, place: tuple[int, int]) -> object:
+        Path(one[1]).unlink(missing_ok=True)
+        return dissect_part(task, place)
+
+    monkeypatch.setattr("kdissect.spark.steps.dissect_part", vanishing)
+    (failed,) = dissect(None, [*one, *other], dataset, tables=ALL).failed
+    assert (failed.tap, "ring.pcap1: no such file" in failed.message) == ("b1-ring", True)
+    (tap,) = manifest_of(dataset).taps
+    assert tap.name == "b2-ring"
+    assert dataset_rows(dataset) == library_rows(other, tap.number)
+
+
+def test_a_capture_that_is_being_written_is_read_when_that_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=13)
+    dataset = tmp_path / "dataset"
+    content = Path(paths[1]).read_bytes()
+    Path(paths[1]).write_bytes(content[:-900])
+
+    def written_to(path: Path) -> str:
+        Path(paths[1]).write_bytes(content)
+        return sha256_of(path)
+
+    monkeypatch.setattr("kdissect.spark.planning.sha256_of", written_to)
+    (broken,) = dissect(None, paths[1:], dataset, tables=ALL).broken
+    assert broken.message == f"{paths[1]}: is being written; it is read when that is over"
+    monkeypatch.undo()
+    dissect(None, paths, dataset, tables=ALL)
+    assert dataset_rows(dataset) == library_rows(paths)

@@ -85,7 +85,8 @@ def test_what_cannot_be_read_is_told_and_the_others_are_found(tmp_path: Path) ->
     found = find_taps([str(tmp_path)])
     assert [tap.paths for tap in found.taps] == [(good,)]
     assert [one.path for one in found.broken] == [str(torn), str(empty)]
-    assert found.broken[1] == Broken(str(empty), f"{empty}: empty file")
+    empty_time_ns = empty.stat().st_mtime_ns
+    assert found.broken[1] == Broken(str(empty), f"{empty}: empty file", 0, empty_time_ns)
     assert [one.path for one in find_taps([str(tmp_path / "README")]).broken] == [
         str(tmp_path / "README")
     ]
