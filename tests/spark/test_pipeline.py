@@ -1,9 +1,11 @@
+import datetime as dt
 import gzip
 import hashlib
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from pyarrow.parquet import ParquetFile
 
 from kdissect.capture.pcap import NANOSECONDS
 from kdissect.errors import KdissectError
@@ -23,6 +25,7 @@ from tests.spark.rotated import (
     rotate,
 )
 
+DAY_NS = 86_400 * 10**9
 MANY = "cluster-3.9.1.pcapng"
 
 
@@ -302,3 +305,33 @@ def test_a_capture_that_is_being_written_is_read_when_that_is_over(
     monkeypatch.undo()
     dissect(None, paths, dataset, tables=ALL)
     assert dataset_rows(dataset) == library_rows(paths)
+
+
+def test_all_rows_of_an_exchange_are_of_the_day_on_which_its_capture_begins(tmp_path: Path) -> None:
+    packets = packets_of(CAPTURES / "quickstart.pcapng")
+    midnight = -(-packets[0].time_ns // DAY_NS) * DAY_NS
+    # So that the second of three captures goes past midnight.
+    shift = midnight - packets[len(packets) // 2].time_ns
+    packets = [packet._replace(time_ns=packet.time_ns + shift) for packet in packets]
+    first_day = dt.datetime.fromtimestamp(midnight // 10**9 - 1, dt.UTC).date().isoformat()
+    next_day = dt.datetime.fromtimestamp(midnight // 10**9, dt.UTC).date().isoformat()
+    cuts = [0, len(packets) // 3, len(packets) * 2 // 3, len(packets)]
+    paths = []
+    for number, (first, end) in enumerate(pairwise(cuts)):
+        path = tmp_path / f"ring.pcap{number}"
+        path.write_bytes(make_pcap(packets[first:end], magic=NANOSECONDS, link_type=1))
+        paths.append(str(path))
+    dataset = tmp_path / "dataset"
+    dissect(None, paths, dataset, tables=ALL)
+    assert dataset_rows(dataset) == library_rows(paths)
+    days: dict[int, set[str]] = {}
+    for file in dataset.glob("*/date=*/tap=ring/*.parquet"):
+        date = file.parts[-3].removeprefix("date=")
+        rows = ParquetFile(file).read().to_pylist()
+        captures = {row["capture"] for row in rows}
+        assert captures <= (set(paths[:2]) if date == first_day else {paths[2]})
+        for row in rows:
+            if row.get("exchange_id") is not None:
+                days.setdefault(row["exchange_id"], set()).add(date)
+    assert set().union(*days.values()) == {first_day, next_day}
+    assert {len(dates) for dates in days.values()} == {1}
