@@ -111,6 +111,20 @@ def iter_pieces(paths: Iterable[str | os.PathLike[str]], size: int = PIECE_SIZE)
             counted_from = capture + 1
 
 
+def plan_file(path: str, size: int = PIECE_SIZE) -> tuple[list[Piece], int]:
+    """The pieces of one file as of the first, and its number of packets, -1 when nobody knows.
+
+    Where other files come before it, capture and ordinals have to be moved behind theirs.
+    """
+    pieces = []
+    cut = _cut(Piece(path, 0, 0, UNKNOWN_END, True, 1, 1, 0), size, True)
+    while True:
+        try:
+            pieces.append(next(cut))
+        except StopIteration as end:
+            return pieces, max(-1, end.value - 1)
+
+
 def plan_from(piece: Piece, end: int, size: int = PIECE_SIZE) -> list[Piece]:
     """A file from the start of a piece up to `end` in pieces, found by reading it."""
     scanner = _resume(piece)

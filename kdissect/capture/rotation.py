@@ -69,6 +69,15 @@ def chains(paths: Iterable[str | os.PathLike[str]]) -> list[Chain]:
     return sorted(found, key=lambda chain: (chain.first_time_ns, chain.name))
 
 
+def chain_name(path: str) -> str:
+    """The name of the chain that the file would be in with others; alone it has that of the file.
+
+    >>> chain_name("captures/tap.pcap12.gz")
+    'captures/tap.pcap*'
+    """
+    return _split_name(path)[0]
+
+
 def _split_name(path: str) -> tuple[str, int]:
     """What all files of the tap have in common, and the number that tells this one; -1: none."""
     directory, name = os.path.split(path)

@@ -1,0 +1,82 @@
+"""The tables as Spark has them: text as strings, times in microseconds and beside them in full.
+
+Spark's times end at microseconds. Beside ``request_start`` is ``request_start_ns``, nanoseconds
+since 1970; these columns come last, as in `analysis.declared`. The microsecond is the nearest one.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.exchanges.memory import EXCHANGES_PER_PACKET
+from kdissect.protocol.readers import NULL
+from kdissect.tables.batches import ARROW_TYPES, ints_of, numbers
+from kdissect.tables.matrices import Ints
+from kdissect.tables.schemas import TEXT, TIME, Table
+
+TIME_TYPE: Final = pa.timestamp("us", tz="UTC")
+NS: Final = "_ns"
+UNREADABLE: Final = "unreadable-capture"  # kind of the problem that takes a capture's place
+# Of each tap: so many packets, and 1342 taps, until the ids of exchanges have 64 bits.
+TAP_BITS: Final = 36
+LARGEST_TAP: Final = (1 << 63) // (int(EXCHANGES_PER_PACKET) << TAP_BITS) - 1
+FACTORS: Final = {"connection_id": 1, "exchange_id": int(EXCHANGES_PER_PACKET)}
+
+
+def spark_schema(
+    table: Table, columns: Sequence[str] | None = None, text: pa.DataType | None = None
+) -> pa.Schema:
+    """All columns, or some in the order given; `text` is the type of texts, strings when None."""
+    types = {column.name: ARROW_TYPES[column.type] for column in table.columns}
+    for column in table.columns:
+        if column.type == TEXT:
+            types[column.name] = pa.string() if text is None else text
+        elif column.type == TIME:
+            types[column.name] = TIME_TYPE
+            types[column.name + NS] = pa.int64()
+    plain = [column.name for column in table.columns]
+    names = [*plain, *(name for name in types if name not in plain)]
+    return pa.schema([pa.field(name, types[name]) for name in (columns or names)])
+
+
+def stored_columns(table: Table, columns: Sequence[str]) -> list[str]:
+    """The columns of kdissect's own table that these are made of."""
+    own = {column.name for column in table.columns}
+    return list(dict.fromkeys(n if n in own else n.removesuffix(NS) for n in columns))
+
+
+def spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows of a table of kdissect as `schema`, which `spark_schema` gave, has them."""
+    own = set(batch.schema.names)
+    arrays = []
+    for field in schema:
+        name = field.name if field.name in own else field.name.removesuffix(NS)
+        array = batch[name]
+        if not pa.types.is_timestamp(array.type):
+            arrays.append(array if array.type == field.type else array.cast(field.type))
+        elif field.name in own:
+            arrays.append(numbers(nearest_us(ints_of(array)), TIME_TYPE))
+        else:
+            arrays.append(numbers(ints_of(array), pa.int64()))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def nearest_us(times: Ints) -> Ints:
+    """Nanoseconds as the nearest microseconds, NULL as NULL."""
+    return np.where(times == NULL, int(NULL), (times + 500) // 1000)
+
+
+def of_tap(batch: pa.RecordBatch, tap: int) -> pa.RecordBatch:
+    """The rows with ids that no other tap of the dataset has; those of tap 0 are as they are."""
+    if not tap:
+        return batch
+    for name, factor in FACTORS.items():
+        index = batch.schema.get_field_index(name)
+        if index < 0:
+            continue
+        ids = ints_of(batch[name])
+        moved = np.where(ids == NULL, int(NULL), ids + (tap << TAP_BITS) * factor)
+        batch = batch.set_column(index, batch.schema.field(index), numbers(moved, pa.int64()))
+    return batch

@@ -1,0 +1,230 @@
+"""Captures → a dataset: Parquet files by table, day and tap, and a manifest of what is in it.
+
+`dissect` is to be called again with more captures, or after a crash: what is in is not read again,
+nothing is there twice, nothing is lost. How: docs/decisions/spark-pipeline.md.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from kdissect.errors import KdissectError
+from kdissect.pipeline import Options
+from kdissect.spark.columns import UNREADABLE, spark_schema
+from kdissect.spark.manifest import BrokenEntry, CaptureEntry, Dataset, Manifest, TapEntry
+from kdissect.spark.planning import (
+    NO_DATE,
+    SPARK_PIECE_SIZE,
+    Failed,
+    inspect_capture,
+    plan_taps,
+    sha256_of,
+    unread,
+)
+from kdissect.spark.publishing import partition_name
+from kdissect.spark.running import Runner, here, on_spark
+from kdissect.spark.steps import Steps
+from kdissect.spark.taps import Broken, find_taps, short_name
+from kdissect.spark.tasks import Task
+from kdissect.tables.batches import TEXT_TYPE
+from kdissect.tables.schemas import DEFAULT_TABLES, PROBLEMS
+from kdissect.tables.writers import ParquetFile
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# What rows do not depend on.
+PASSING: Final = ("progress", "jobs", "batch_rows")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run did.
+
+    `seam_bytes` is what came together of all pieces, in one place for each tap; `row_bytes`
+    waited in the staging directory. Of taps that `failed` nothing was changed.
+    """
+
+    captures: int
+    capture_bytes: int
+    pieces: int
+    seam_bytes: int
+    row_bytes: int
+    broken: tuple[Broken, ...]
+    failed: tuple[Failed, ...]
+    manifest: Manifest
+
+
+def dissect(
+    spark: "SparkSession | None",
+    captures: Iterable[str | os.PathLike[str]],
+    dataset: str | os.PathLike[str],
+    *,
+    tap: str | None = None,
+    tables: Sequence[str] = DEFAULT_TABLES,
+    piece_size: int = SPARK_PIECE_SIZE,
+    **options: Any,
+) -> Outcome:
+    """Bring captures into a dataset, in the tasks of a Spark session (None: in this process).
+
+    `captures` are paths, globs and directories which all executors see; `tap` is a pattern that
+    tells the taps by path (see `find_taps`); `options` are those of `kdissect.Options`. A capture
+    that cannot be read is a row in `problems`, and is in the manifest. Where a tap cannot be gone
+    on with, the others are: see `Outcome.failed`. Raises KdissectError.
+    """
+    chosen = Options(tables=tuple(tables), **options)
+    if chosen.strict or chosen.columns:
+        raise KdissectError("a dataset has all columns and problems: not strict, no columns")
+    found = find_taps([os.fspath(one) for one in captures], tap)
+    runner = here if spark is None else on_spark(spark)
+    with Dataset(Path(dataset).absolute()) as opened:
+        return _dissect(opened, found.taps, found.broken, chosen, piece_size, runner)
+
+
+def _dissect(
+    dataset: Dataset,
+    taps: Sequence[Any],
+    unreadable: Sequence[Broken],
+    options: Options,
+    piece_size: int,
+    runner: Runner,
+) -> Outcome:
+    manifest = dataset.manifest
+    check_options(manifest, options)
+    planned = plan_taps(
+        taps, manifest, lambda paths: runner(partial(inspect_capture, piece_size=piece_size), paths)
+    )
+    new = unread((one.path for one in unreadable), manifest)
+    broken = [
+        *(one for one in unreadable if one.path in new), *planned.broken
+    ]  # fmt: skip
+    mended = planned.read & {one.path for one in manifest.broken}
+    if not planned.works and not broken and not mended:
+        return Outcome(0, 0, 0, 0, 0, (), tuple(planned.failed), manifest)
+    task = Task(
+        str(dataset.directory),
+        str(dataset.run_directory),
+        manifest.run + 1,
+        options,
+        tuple(planned.works),
+    )
+    done = Steps(task, runner).run()
+    made = merged(manifest, done.taps, [broken_entry(task, one) for one in broken], planned.read)
+    made.options = described(options)
+    dataset.commit(made, new_files(manifest, made), stale(manifest, made))
+    added = [capture for tap in done.taps for capture in new_captures(tap, manifest)]
+    return Outcome(
+        len(added),
+        sum(one.size for one in added),
+        sum(len(work.pieces) for work in task.works),
+        done.seam_bytes,
+        done.row_bytes,
+        tuple(broken),
+        (*planned.failed, *done.failed),
+        made,
+    )
+
+
+def described(options: Options) -> dict[str, Any]:
+    """What rows depend on, as JSON has it."""
+    known = {name: getattr(options, name) for name in options.__dataclass_fields__}
+    return {
+        name: value._asdict() if name == "limits" else plain(value)
+        for name, value in known.items()
+        if name not in PASSING
+    }
+
+
+def plain(value: Any) -> Any:
+    """A value of an option as JSON gives it back."""
+    if isinstance(value, Path):
+        return str(value)
+    return [plain(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def check_options(manifest: Manifest, options: Options) -> None:
+    """Raise KdissectError where the dataset was begun with others."""
+    for name, value in described(options).items():
+        before = manifest.options.get(name, value)
+        if before != value:
+            raise KdissectError(
+                f"the dataset was made with {name} {before!r}, not {value!r}: "
+                "a dataset has the same options for all its captures"
+            )
+
+
+def broken_entry(task: Task, broken: Broken) -> BrokenEntry:
+    """Write the problem row of a capture that cannot be read."""
+    path = Path(broken.path)
+    tap = partition_name(short_name(broken.path, 1))
+    if "problems" in task.options.tables:
+        number = hashlib.sha256(broken.path.encode()).hexdigest()[:12]
+        name = f"problems/date={NO_DATE}/tap={tap}/r{task.run:06}-broken-{number}.parquet"
+        write_problem(Path(task.run_directory, name), broken)
+    else:
+        name = ""
+    digest = sha256_of(path) if os.access(path, os.R_OK) else ""
+    return BrokenEntry(broken.path, digest, broken.size, broken.modified_ns, broken.message, name)
+
+
+def write_problem(path: Path, broken: Broken) -> None:
+    """A file of one row of `problems`."""
+    schema = spark_schema(PROBLEMS, text=TEXT_TYPE)
+    row = {
+        "capture": broken.path,
+        "stage": "capture",
+        "kind": UNREADABLE,
+        "message": broken.message,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = ParquetFile(path, schema, force=True)
+    file.write(pa.RecordBatch.from_pylist([row], schema))
+    file.finish()
+    file.publish()
+
+
+def merged(
+    manifest: Manifest, taps: list[TapEntry], broken: list[BrokenEntry], read: set[str]
+) -> Manifest:
+    """The manifest with these taps in the place of those before, or behind them.
+
+    `read` are captures that are not broken, whatever the manifest says.
+    """
+    numbers = {tap.number for tap in taps}
+    every = sorted(
+        [*(tap for tap in manifest.taps if tap.number not in numbers), *taps],
+        key=lambda tap: tap.number,
+    )
+    again = read | {one.path for one in broken}
+    kept = [one for one in manifest.broken if one.path not in again]
+    next_tap = max([manifest.next_tap, *(tap.number + 1 for tap in taps)])
+    return Manifest(manifest.run, next_tap, manifest.options, every, [*kept, *broken])
+
+
+def names_in(manifest: Manifest) -> set[str]:
+    """All files of a dataset but its manifest."""
+    files = {file.path for tap in manifest.taps for file in tap.files}
+    seams = {seam for tap in manifest.taps for seam in tap.seams}
+    return files | seams | {one.file for one in manifest.broken if one.file}
+
+
+def new_files(before: Manifest, after: Manifest) -> list[str]:
+    """Those that are to be moved into the dataset."""
+    return sorted(names_in(after) - names_in(before))
+
+
+def stale(before: Manifest, after: Manifest) -> list[str]:
+    """Those that are not in it any more."""
+    return sorted(names_in(before) - names_in(after))
+
+
+def new_captures(tap: TapEntry, before: Manifest) -> list[CaptureEntry]:
+    """The captures of a tap that were not in."""
+    known = {one.sha256 for other in before.taps for one in other.captures}
+    return [one for one in tap.captures if one.sha256 not in known]

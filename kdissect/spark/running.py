@@ -1,0 +1,89 @@
+"""Where tasks run: in this process, or in the executors of a Spark session, one task each."""
+
+import pickle
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+import pyarrow as pa
+
+from kdissect.errors import KdissectError, OutputError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+ANSWER: Final = "place long, answer binary"
+PYTHON_ERROR: Final = re.compile(r"^(?:kdissect\.errors\.\w+: (.+)|(\w+Error: .+))$", re.MULTILINE)
+
+
+class Runner(Protocol):
+    """Calls a function with each of the values, wherever that is; the answers in their order."""
+
+    def __call__(self, function: Callable[[T], R], values: Sequence[T]) -> list[R]:
+        """Raises what the function raises."""
+        ...
+
+
+def here(function: Callable[[T], R], values: Sequence[T]) -> list[R]:
+    """In this process, one after the other."""
+    return [function(value) for value in values]
+
+
+def on_spark(spark: "SparkSession") -> Runner:
+    """In executors, each value in a task of its own, which Spark begins again where it fails.
+
+    What kdissect raises (but where it cannot write) would be raised again: it is no failure of the
+    task but its answer, which is raised here. KdissectError too where tasks failed for good. By
+    DataFrames alone, so through Spark Connect too.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    def run(function: Callable[[T], R], values: Sequence[T]) -> list[R]:
+        if not values:
+            return []
+
+        def answers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for place in batch["id"].to_pylist():
+                    answer = pickle.dumps(answer_of(function, values[place]))
+                    yield pa.RecordBatch.from_pydict({"place": [place], "answer": [answer]})
+
+        count = len(values)
+        try:
+            rows = spark.range(0, count, 1, count).mapInArrow(answers, ANSWER).collect()
+        except (PySparkException, Py4JError) as error:
+            raise KdissectError(f"Spark: {reason_of(str(error))}") from error
+        by_place = {row.place: bytes(row.answer) for row in rows}
+        return [opened(by_place[place]) for place in range(count)]
+
+    return run
+
+
+def answer_of(function: Callable[[Any], Any], value: Any) -> tuple[bool, Any]:
+    """What the function gives, or the text of what it raises."""
+    try:
+        return True, function(value)
+    except OutputError:
+        raise
+    except KdissectError as error:
+        return False, str(error)
+
+
+def reason_of(text: str) -> str:
+    """Why a job failed: the last error of Python in what Spark says, else its first line."""
+    found = PYTHON_ERROR.findall(text)
+    if found:
+        return "".join(found[-1])
+    return next(iter(text.strip().splitlines()), "a job failed")
+
+
+def opened(content: bytes) -> Any:
+    """The answer of a task; raises KdissectError where it raised one."""
+    is_good, answer = pickle.loads(content)  # noqa: S301  # a task of ours
+    if not is_good:
+        raise KdissectError(answer)
+    return answer

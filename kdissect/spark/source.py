@@ -1,0 +1,249 @@
+"""``spark.read.format("kdissect")``: the rows of one table of captures, without a dataset.
+
+    spark.dataSource.register(KdissectDataSource)
+    spark.read.format("kdissect").option("table", "exchanges").load("captures/*.pcap*")
+
+A task reads the captures of a tap, one after the other, so that connections that cross files are
+whole. A schema of the user's (``.schema("api string, latency_ns bigint")``) says which columns are
+made. Ids are those of `kdissect.read` of the tap's captures, and `tap` says which tap: that is a
+column for those who ask for it. Spark does not let a source push columns down, nor filters unless
+``spark.sql.python.filterPushdown.enabled`` is true.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    IsNotNull,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+)
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType
+
+from kdissect.errors import CaptureError, KdissectError
+from kdissect.pipeline import Options, Run
+from kdissect.spark.columns import UNREADABLE, spark_batch, spark_schema, stored_columns
+from kdissect.spark.taps import find_taps
+from kdissect.tables.schemas import TABLES
+
+TAP: Final = "tap"
+# Rows of a batch: that is 1 to 2 MB of what Spark has to take over at a time.
+SOURCE_BATCH_ROWS: Final = 8192
+# Options of the library that can be given, by how they are read.
+TEXTS: Final = ("protocol",)
+LISTS: Final = ("ports", "brokers", "decode_as", "keylog")
+FLAGS: Final = ("payload", "verify_crc")
+OWN: Final = ("path", "paths", "table", "tap", "pushfilters")
+COMPARISONS: Final[dict[type[Filter], str]] = {
+    EqualTo: "equal",
+    GreaterThan: "greater",
+    GreaterThanOrEqual: "greater_equal",
+    LessThan: "less",
+    LessThanOrEqual: "less_equal",
+}
+
+
+@dataclass
+class TapPartition(InputPartition):
+    """The captures of a tap, or one that cannot be read, and why."""
+
+    tap: str
+    paths: tuple[str, ...]
+    problem: str = ""
+
+
+class KdissectDataSource(DataSource):
+    """The data source; its options are ``table``, ``tap`` (a pattern) and those of `Options`."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        # Spark's options know no case.
+        self.options = {name.lower(): value for name, value in options.items()}
+        self.table = self.options.get("table", "exchanges")
+        if self.table not in TABLES:
+            raise KdissectError(f"no table {self.table!r}; there are: {', '.join(TABLES)}")
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format`` takes."""
+        return "kdissect"
+
+    def schema(self) -> StructType:
+        """All columns of the table."""
+        found: StructType = from_arrow_schema(spark_schema(TABLES[self.table]))
+        return found
+
+    def reader(self, schema: StructType) -> "KdissectReader":
+        """What reads the columns of a schema."""
+        check_schema(self.table, schema)
+        kind = FilteringReader if self.options.get("pushfilters") == "true" else KdissectReader
+        return kind(self.table, schema, self.options)
+
+
+class KdissectReader(DataSourceReader):
+    """Reads the columns of a schema, tap by tap."""
+
+    def __init__(self, table: str, schema: StructType, options: Mapping[str, str]) -> None:
+        self.table = table
+        self.wanted = to_arrow_schema(schema, timezone="UTC")
+        self.sources = paths_of(options)
+        self.pattern = options.get("tap")
+        self.options = options_of(table, options)
+        self.filters: list[Filter] = []
+
+    def partitions(self) -> Sequence[TapPartition]:
+        """A task for each tap, and for each capture that cannot be read."""
+        found = find_taps(self.sources, self.pattern)
+        taps = [TapPartition(tap.name, tap.paths) for tap in found.taps]
+        return taps + [TapPartition("", (one.path,), one.message) for one in found.broken]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a tap."""
+        if not isinstance(partition, TapPartition):
+            return
+        for batch in self._batches(partition):
+            kept = self._kept(batch)
+            for first in range(0, kept.num_rows, SOURCE_BATCH_ROWS):
+                yield kept.slice(first, SOURCE_BATCH_ROWS)
+
+    def _batches(self, partition: TapPartition) -> Iterator[pa.RecordBatch]:
+        if partition.problem:
+            yield from self._problem(partition.paths[0], partition.problem)
+            return
+        try:
+            with Run(list(partition.paths), self._made_options()) as run:
+                for _, batch in run:
+                    yield self._as_wanted(batch, partition.tap)
+        except CaptureError as error:
+            # It could be read a moment ago.
+            yield from self._problem(partition.paths[0], str(error))
+
+    def _made_options(self) -> Options:
+        names = [name for name in self._read_columns() if name != TAP]
+        made = stored_columns(TABLES[self.table], names) or ["capture"]
+        return Options(**self.options, columns={self.table: made})
+
+    def _read_columns(self) -> list[str]:
+        asked = [str(one.attribute[0]) for one in self.filters]  # type: ignore[attr-defined]
+        return list(dict.fromkeys([*self.wanted.names, *asked]))
+
+    def _as_wanted(self, batch: pa.RecordBatch, tap: str) -> pa.RecordBatch:
+        names = self._read_columns()
+        made = spark_batch(
+            batch, spark_schema(TABLES[self.table], [name for name in names if name != TAP])
+        )
+        arrays = [
+            pa.array([tap] * batch.num_rows, pa.string()) if name == TAP else made[name]
+            for name in names
+        ]
+        return pa.RecordBatch.from_arrays(arrays, names=names)
+
+    def _problem(self, path: str, message: str) -> Iterator[pa.RecordBatch]:
+        if self.table != "problems":
+            return
+        told = {
+            "capture": path,
+            "stage": "capture",
+            "kind": UNREADABLE,
+            "message": message,
+        }
+        names = self._read_columns()
+        types = {field.name: field.type for field in spark_schema(TABLES["problems"])}
+        arrays = [pa.array([told.get(name)], types.get(name, pa.string())) for name in names]
+        yield pa.RecordBatch.from_arrays(arrays, names=names)
+
+    def _kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        for one in self.filters:
+            batch = batch.filter(flags_of(batch, one))
+        arrays = [batch[name] for name in self.wanted.names]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.wanted)
+
+
+class FilteringReader(KdissectReader):
+    """The same with filters, which Spark refuses to give unless it is told to, see above."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # PySpark's name
+        """Take those that are about a column; the others are Spark's."""
+        for one in filters:
+            if is_taken(one) and len(one.attribute) == 1:  # type: ignore[attr-defined]
+                self.filters.append(one)
+            else:
+                yield one
+
+
+def is_taken(one: Filter) -> bool:
+    """Whether `flags_of` knows the filter."""
+    return isinstance(one, (*COMPARISONS, EqualNullSafe, In, IsNull, IsNotNull))
+
+
+def flags_of(batch: pa.RecordBatch, one: Any) -> pa.Array:
+    """For which rows a filter holds."""
+    import pyarrow.compute as pc
+
+    column = batch[one.attribute[0]]
+    if isinstance(one, IsNull):
+        return pc.is_null(column)
+    if isinstance(one, IsNotNull):
+        return pc.is_valid(column)
+    if isinstance(one, In):
+        return pc.is_in(column, pa.array(one.value, column.type))
+    if isinstance(one, EqualNullSafe):
+        if one.value is None:
+            return pc.is_null(column)
+        return pc.fill_null(pc.equal(column, pa.scalar(one.value, column.type)), False)
+    function = getattr(pc, COMPARISONS[type(one)])
+    return function(column, pa.scalar(one.value, column.type))
+
+
+def check_schema(table: str, schema: StructType) -> None:
+    """Raise KdissectError where a user's schema has columns that the table does not have so."""
+    known: StructType = from_arrow_schema(spark_schema(TABLES[table]))
+    types = {field.name: field.dataType for field in [*known, StructField(TAP, StringType())]}
+    for field in schema:
+        if field.name not in types:
+            names = ", ".join(types)
+            raise KdissectError(f"no column {field.name!r} in {table}; there are: {names}")
+        if field.dataType != types[field.name]:
+            right = types[field.name].simpleString()
+            raise KdissectError(f"{field.name} is {right}, not {field.dataType.simpleString()}")
+
+
+def paths_of(options: Mapping[str, str]) -> list[str]:
+    """The paths that ``load`` was given, one or several."""
+    if "paths" in options:
+        several: list[str] = json.loads(options["paths"])
+        return several
+    if "path" not in options:
+        raise KdissectError("which captures? load(PATH), with a glob or a directory")
+    return [options["path"]]
+
+
+def options_of(table: str, options: Mapping[str, str]) -> dict[str, Any]:
+    """The options of the library; raises KdissectError for those that there are not."""
+    made: dict[str, Any] = {"tables": (table,)}
+    for name, value in options.items():
+        if name in LISTS:
+            made[name] = [one.strip() for one in value.split(",")]
+        elif name in FLAGS:
+            made[name] = value == "true"
+        elif name in TEXTS:
+            made[name] = value
+        elif name not in OWN:
+            known = (*OWN[2:], *LISTS, *FLAGS, *TEXTS)
+            raise KdissectError(f"no option {name!r}; there are: {', '.join(known)}")
+    if "ports" in made:
+        made["ports"] = [int(port) for port in made["ports"]]
+    return made

@@ -1,0 +1,100 @@
+"""The steps of a run in their order; a tap that fails in one takes no part in those that follow."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from kdissect.errors import KdissectError, OutputError
+from kdissect.spark.manifest import FileEntry, TapEntry
+from kdissect.spark.planning import Failed, groups_of
+from kdissect.spark.running import Runner
+from kdissect.spark.tasks import Task, dissect_part, publish, read_whole, rename, stitch_tap
+
+# Of captures, whose rows are one file: 10 to 300 MB of exchanges.
+FILE_BYTES: Final = 1 << 30
+
+# The number of a work, and of what is to be done of it.
+Place: TypeAlias = tuple[int, ...]
+
+
+class Done(NamedTuple):
+    """The taps with all their files, those that failed, and the size of seams and staged rows."""
+
+    taps: list[TapEntry]
+    failed: list[Failed]
+    seam_bytes: int
+    row_bytes: int
+
+
+class Steps:
+    """What is done of a task's works so far; `run` does all."""
+
+    def __init__(self, task: Task, runner: Runner) -> None:
+        self.task = task
+        self.runner = runner
+        self.taps = [
+            replace(work.tap, seams=list(work.tap.seams), files=list(work.tap.files))
+            for work in task.works
+        ]
+        self.failed: dict[int, Failed] = {}
+
+    def run(self) -> Done:
+        """Do the works of all taps, as far as they can be done."""
+        works = self.task.works
+        cut = [number for number, work in enumerate(works) if work.pieces]
+        uncut = [(number,) for number, work in enumerate(works) if not work.pieces]
+        for place, (files, balance) in self._each(read_whole, uncut):
+            self._add(place, files)
+            self.taps[place[0]].balance = balance
+        parts = [(number, part) for number in cut for part in range(len(works[number].pieces))]
+        sizes = self._each(dissect_part, parts)
+        for (number, *_), balance in self._each(stitch_tap, [(number,) for number in cut]):
+            self.taps[number].balance = balance
+            new = range(len(works[number].pieces))
+            self.taps[number].seams += [self.task.seam_path(works[number], part) for part in new]
+        for place, files in self._each(publish, self._groups(cut)):
+            self._add(place, files)
+        late = [(number,) for number in cut if works[number].nameless]
+        for place, files in self._each(rename, late):
+            self._add(place, files)
+        return Done(
+            [tap for number, tap in enumerate(self.taps) if number not in self.failed],
+            list(self.failed.values()),
+            sum(size["seam_bytes"] for _, size in sizes),
+            sum(size["row_bytes"] for _, size in sizes),
+        )
+
+    def _groups(self, cut: Sequence[int]) -> list[Place]:
+        """Pieces that go into the same files, and what is open at the end of each tap."""
+        places = [
+            (number, group.start, group.stop)
+            for number in cut
+            for group in groups_of(self.task.works[number].pieces, FILE_BYTES)
+        ]
+        return [*places, *((number, -1, 0) for number in cut)]
+
+    def _each(
+        self, function: Callable[[Task, Any], Any], places: Sequence[Place]
+    ) -> list[tuple[Place, Any]]:
+        """What the function gives for the places of taps that have not failed."""
+        todo = [place for place in places if place[0] not in self.failed]
+        answers = self.runner(partial(tried, function, self.task), todo)
+        for place, answer in zip(todo, answers, strict=True):
+            if isinstance(answer, Failed):
+                self.failed.setdefault(place[0], answer)
+        pairs = zip(todo, answers, strict=True)
+        return [(place, answer) for place, answer in pairs if place[0] not in self.failed]
+
+    def _add(self, place: Place, files: list[FileEntry]) -> None:
+        self.taps[place[0]].files += files
+
+
+def tried(function: Callable[[Task, Any], Any], task: Task, place: Place) -> Any:
+    """What the function gives, or `Failed` when that will be so however often it is done."""
+    try:
+        return function(task, place)
+    except OutputError:
+        raise
+    except KdissectError as error:
+        return Failed(task.works[place[0]].tap.name, str(error))

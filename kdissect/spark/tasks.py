@@ -1,0 +1,256 @@
+"""What executors do with the pieces of taps; each task may run twice, or at two places at once.
+
+    dissect_part   a piece         → its rows and its seam in the run's staging directory
+    stitch_tap     a tap's seams   → how the rows of each piece are corrected; the rows left open
+    publish        some pieces     → Parquet files with their corrected rows
+    rename         rows of earlier runs → the same with names of topics that are known now
+    read_whole     a tap that cannot be cut → Parquet files at once
+
+What a task makes is there whole or not at all, under a name that does not depend on who made it.
+"""
+
+import pickle
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow.parquet import ParquetFile
+
+from kdissect.pipeline import Options, PausedCollector, Run
+from kdissect.seams.corrections import Corrections
+from kdissect.seams.jobs_run import find_secrets
+from kdissect.seams.piece import PieceRun
+from kdissect.seams.seam import Seam
+from kdissect.seams.stitch import Stitcher
+from kdissect.spark import late_names
+from kdissect.spark.late_names import renamed
+from kdissect.spark.manifest import OWN, FileEntry
+from kdissect.spark.planning import Work
+from kdissect.spark.publishing import Output
+from kdissect.tables.batches import BatchBuilder
+from kdissect.tables.rows import topic_id_text
+from kdissect.tables.schemas import TABLES
+
+SETTLED: Final = "settled"  # rows that the stitcher gave before the end
+OPEN: Final = "open"  # what it gave at the end, as nothing followed
+
+
+class Task(NamedTuple):
+    """What the tasks of a run have in common; can be pickled."""
+
+    dataset: str
+    run_directory: str
+    run: int
+    options: Options
+    works: tuple[Work, ...]
+
+    def staged(self, work: Work, part: str) -> Path:
+        """The directory of a piece's rows, or of other parts of a tap."""
+        return Path(self.run_directory, "staging", str(work.tap.number), part)
+
+    def made(self, path: str) -> Path:
+        """Where a file of the dataset is until the run is committed."""
+        return Path(self.run_directory, path)
+
+    def seam_path(self, work: Work, number: int) -> str:
+        """Where a new seam is in the dataset: behind those that the tap has."""
+        place = len(work.tap.seams) + number
+        return f"{OWN}/seams/{work.tap.number}/{self.run:06}-{place:06}.seam"
+
+
+class Staged:
+    """A directory of tables under a temporary name, until `publish`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+        self.temporary.mkdir(parents=True)
+        self.files = ExitStack()
+        self.writers: dict[str, Any] = {}
+        self.size = 0
+
+    def write(self, table: str, batch: pa.RecordBatch) -> None:
+        """Add rows."""
+        if table not in self.writers:
+            sink = self.files.enter_context(pa.OSFile(str(self.temporary / table), "wb"))
+            options = pa.ipc.IpcWriteOptions(compression="lz4")
+            writer = pa.ipc.new_stream(sink, batch.schema, options=options)
+            self.writers[table] = self.files.enter_context(writer)
+        self.writers[table].write_batch(batch)
+        self.size += batch.nbytes
+
+    def publish(self) -> None:
+        """Give it its name, unless another attempt has."""
+        self.files.close()
+        try:
+            self.temporary.rename(self.path)
+        except OSError:
+            shutil.rmtree(self.temporary)
+            if not self.path.is_dir():
+                raise
+
+
+def read_staged(path: Path) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of such a directory."""
+    for name in TABLES:
+        if (path / name).exists():
+            with pa.memory_map(str(path / name)) as source, pa.ipc.open_stream(source) as reader:
+                for batch in reader:
+                    yield name, batch
+
+
+def dissect_part(task: Task, place: tuple[int, int]) -> dict[str, int]:
+    """Dissect one piece alone; gives how large its seam and its rows are."""
+    work = task.works[place[0]]
+    run = PieceRun(work.pieces[place[1]], task.options, work.paths)
+    staged = Staged(task.staged(work, str(place[1])))
+    for table, batch in run:
+        staged.write(table, batch)
+    seam = run.seam.to_bytes()
+    write_whole(task.made(task.seam_path(work, place[1])), seam)
+    staged.publish()
+    return {"seam_bytes": len(seam), "row_bytes": staged.size}
+
+
+def stitch_tap(task: Task, place: tuple[int]) -> dict[str, Any]:
+    """Put the pieces of a tap together; gives what became of its bytes."""
+    work = task.works[place[0]]
+    stitcher = Stitcher(task.options, find_secrets=lambda: find_secrets(work.paths))
+    with PausedCollector():
+        for path in work.tap.seams:
+            stitcher.add(Seam.from_bytes(Path(task.dataset, path).read_bytes()))
+            forget_rows(stitcher)
+        rows = StitchedRows(stitcher, task, work)
+        settled = Staged(task.staged(work, SETTLED))
+        for number in range(len(work.pieces)):
+            content = task.made(task.seam_path(work, number)).read_bytes()
+            corrections = stitcher.add(Seam.from_bytes(content))
+            write_whole(task.staged(work, f"{number}.corrections"), pickle.dumps(corrections))
+            rows.write(settled, task.options.batch_rows)
+        rows.write(settled, 1)
+        stitcher.finish()
+        still_open = Staged(task.staged(work, OPEN))
+        rows.write(still_open, 1)
+    write_whole(task.staged(work, "names"), pickle.dumps(dict(rows.names)))
+    settled.publish()
+    still_open.publish()
+    return asdict(stitcher.balance)
+
+
+class StitchedRows:
+    """The rows that a stitcher gives itself."""
+
+    def __init__(self, stitcher: Stitcher, task: Task, work: Work) -> None:
+        self.dissector = stitcher.dissector
+        self.names = stitcher.dissector.exchanges.names
+        self.builders = {
+            name: BatchBuilder(TABLES[name], work.paths, self.names, None, 0)
+            for name in task.options.tables
+        }
+
+    def write(self, staged: Staged, row_limit: int) -> None:
+        """Those of tables that have so many."""
+        for name in self.dissector.full_tables(row_limit):
+            batch = self.builders[name].batch(self.dissector.take_rows(name))
+            if batch.num_rows:
+                staged.write(name, batch)
+
+
+def forget_rows(stitcher: Stitcher) -> None:
+    """What the stitcher gave of pieces that are in the dataset is there already."""
+    for name in stitcher.dissector.full_tables(1):
+        stitcher.dissector.take_rows(name)
+
+
+def publish(task: Task, place: tuple[int, int, int]) -> list[FileEntry]:
+    """Write the corrected rows of the pieces ``first`` to ``end``; from -1: what is still open."""
+    number, first, end = place
+    work = task.works[number]
+    name = OPEN if first < 0 else f"{first:06}"
+    names = pickle.loads(task.staged(work, "names").read_bytes())  # noqa: S301  # a task of ours
+    builders = {
+        table: BatchBuilder(TABLES[table], work.paths, names, None) for table in task.options.tables
+    }
+    with outputs(task, work, name, first < 0) as (output, nameless):
+        for table, batch in staged_rows(task, work, range(first, end)):
+            output.write(table, builders[table].take(batch))
+        for table, builder in builders.items():
+            for batch in builder.finish():
+                nameless.write(table, batch)
+    return output.entries + nameless.entries
+
+
+def rename(task: Task, place: tuple[int]) -> list[FileEntry]:
+    """Write the rows of earlier runs anew whose topics had no names; many have now."""
+    work = task.works[place[0]]
+    names = pickle.loads(task.staged(work, "names").read_bytes())  # noqa: S301  # a task of ours
+    by_id = {topic_id_text(raw): name for raw, name in names.items()}
+    with outputs(task, work, "renamed") as (output, nameless):
+        for file in work.nameless:
+            rows = renamed(ParquetFile(Path(task.dataset, file.path)).read(), by_id)
+            is_late = late_names.nameless(rows)
+            for to, chosen in ((output, pc.invert(is_late)), (nameless, is_late)):
+                for batch in rows.filter(chosen).to_batches():
+                    to.write_made(file.table, file.date, batch)
+    return output.entries + nameless.entries
+
+
+@contextmanager
+def outputs(
+    task: Task, work: Work, name: str, is_open: bool = False
+) -> Iterator[tuple[Output, Output]]:
+    """Files for rows, and for those of which only the topic's id is known."""
+    directory = task.run_directory
+    late = f"{name}-nameless"
+    with (
+        Output(directory, work, file_name(task, work, name), is_open) as output,
+        Output(directory, work, file_name(task, work, late), is_open, True) as nameless,
+    ):
+        yield output, nameless
+
+
+def staged_rows(
+    task: Task, work: Work, numbers: Iterable[int]
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of pieces as they are in the whole; with the first those of the stitcher."""
+    for number in numbers:
+        if number < 0:
+            yield from read_staged(task.staged(work, OPEN))
+            continue
+        if number == 0:
+            yield from read_staged(task.staged(work, SETTLED))
+        content = task.staged(work, f"{number}.corrections").read_bytes()
+        corrections: Corrections = pickle.loads(content)  # noqa: S301  # a task of ours
+        for table, batch in read_staged(task.staged(work, str(number))):
+            yield table, corrections.apply(table, batch)
+
+
+def read_whole(task: Task, place: tuple[int]) -> tuple[list[FileEntry], dict[str, Any]]:
+    """Dissect all captures of a tap in one pass: they overlap in time, or are compressed."""
+    work = task.works[place[0]]
+    with (
+        Run(work.paths, task.options) as run,
+        Output(task.run_directory, work, file_name(task, work, "whole")) as output,
+    ):
+        for table, batch in run:
+            output.write(table, batch)
+    return output.entries, asdict(run.balance)
+
+
+def file_name(task: Task, work: Work, part: str) -> str:
+    """Of a Parquet file: no other run of the dataset has it."""
+    return f"r{task.run:06}-t{work.tap.number}-{part}.parquet"
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """A file that is there whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    temporary.write_bytes(content)
+    temporary.replace(path)

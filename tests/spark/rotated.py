@@ -1,0 +1,117 @@
+"""Captures cut into rotated files, and datasets beside what the library gives."""
+
+import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from kdissect.capture.files import open_captures
+from kdissect.capture.pcap import NANOSECONDS
+from kdissect.exchanges.memory import EXCHANGES_PER_PACKET
+from kdissect.pipeline import Options, Run
+from kdissect.spark.columns import TAP_BITS
+from kdissect.spark.manifest import Manifest, read_manifest
+from kdissect.tables.schemas import TABLES, TIME
+from tests.capture.writers import Captured, make_pcap
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+ALL = tuple(TABLES)
+
+Rows = dict[str, list[str]]
+
+
+def link_type_of(capture: Path) -> int:
+    with open_captures(capture) as opened:
+        return next(iter(opened))[0].link_type
+
+
+def packets_of(capture: Path) -> list[Captured]:
+    with open_captures(capture) as opened:
+        return [
+            Captured(packet.data[packet.start : packet.end], packet.time_ns, packet.original_length)
+            for batch in opened
+            for packet in batch
+        ]
+
+
+def rotate(capture: str, directory: Path, count: int, seed: int) -> list[str]:
+    """The capture as `count` files of a ring buffer, cut anywhere."""
+    packets = packets_of(CAPTURES / capture)
+    cuts = sorted(random.Random(seed).sample(range(1, len(packets)), count - 1))
+    link_type = link_type_of(CAPTURES / capture)
+    directory.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for number, (first, end) in enumerate(zip([0, *cuts], [*cuts, len(packets)], strict=True)):
+        path = directory / f"ring.pcap{number}"
+        path.write_bytes(make_pcap(packets[first:end], magic=NANOSECONDS, link_type=link_type))
+        paths.append(str(path))
+    return paths
+
+
+def library_rows(paths: Sequence[str], tap: int = 0, tables: Sequence[str] = ALL) -> Rows:
+    """What the library gives of one tap, with the ids that a dataset has for it."""
+    rows: Rows = {}
+    with Run(list(paths), Options(tables=tables)) as run:
+        for table, batch in run:
+            rows.setdefault(table, []).extend(
+                repr(as_spark(table, row, tap)) for row in batch.to_pylist()
+            )
+    return {table: sorted(found) for table, found in sorted(rows.items())}
+
+
+def as_spark(table: str, row: dict[str, object], tap: int) -> dict[str, object]:
+    """A row of the library with times as numbers, and moved ids."""
+    made: dict[str, object] = {}
+    for column in TABLES[table].columns:
+        value = row[column.name]
+        if column.type == TIME:
+            made[column.name + "_ns"] = None if value is None else value.value  # type: ignore[attr-defined]
+        elif column.name in ("connection_id", "exchange_id") and value is not None:
+            factor = int(EXCHANGES_PER_PACKET) if column.name == "exchange_id" else 1
+            made[column.name] = value + (tap << TAP_BITS) * factor  # type: ignore[operator]
+        else:
+            made[column.name] = value
+    return made
+
+
+def dataset_rows(dataset: Path, tap: str | None = None) -> Rows:
+    """What is in the Parquet files of a dataset, whatever its manifest says."""
+    partition = "*" if tap is None else f"tap={tap}"
+    rows: Rows = {}
+    for table in TABLES:
+        files = sorted(dataset.glob(f"{table}/date=*/{partition}/*.parquet"))
+        found = spark_rows(table, (pa.parquet.ParquetFile(file).read() for file in files))
+        if found:
+            rows[table] = found
+    return dict(sorted(rows.items()))
+
+
+def spark_rows(table: str, batches: Iterable[pa.Table | pa.RecordBatch]) -> list[str]:
+    """Rows as Spark has them, like `library_rows`; the microseconds agree with the nanoseconds."""
+    found = []
+    for batch in batches:
+        for row in batch.to_pylist():
+            made = {}
+            for column in TABLES[table].columns:
+                value = row[column.name]
+                if column.type == TIME:
+                    ns = row[column.name + "_ns"]
+                    assert (value is None) == (ns is None)
+                    assert ns is None or round(value.timestamp() * 1e6) == (ns + 500) // 1000
+                    made[column.name + "_ns"] = ns
+                else:
+                    made[column.name] = value
+            found.append(repr(made))
+    return sorted(found)
+
+
+def manifest_of(dataset: Path) -> Manifest:
+    """The manifest, whose counts are those of the files."""
+    manifest = read_manifest(dataset)
+    assert manifest is not None
+    for tap in manifest.taps:
+        for file in tap.files:
+            assert pa.parquet.read_metadata(dataset / file.path).num_rows == file.rows
+    return manifest

@@ -1,0 +1,175 @@
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import kdissect
+from kdissect.errors import KdissectError, OutputError
+from kdissect.spark import tasks
+from kdissect.spark.job import main
+from kdissect.spark.pipeline import dissect
+from kdissect.spark.reading import read_table
+from kdissect.spark.running import on_spark
+from kdissect.tables.schemas import DEFAULT_TABLES
+from tests.spark.rotated import ALL, dataset_rows, library_rows, rotate, spark_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MANY = "cluster-3.9.1.pcapng"
+pytestmark = pytest.mark.slow
+
+
+def test_executors_bring_captures_into_a_dataset(spark: "SparkSession", tmp_path: Path) -> None:
+    paths = rotate(MANY, tmp_path / "ring", 4, seed=21)
+    dataset = tmp_path / "dataset"
+    first = dissect(spark, paths[:3], dataset, tables=ALL, piece_size=100_000)
+    assert dataset_rows(dataset) == library_rows(paths[:3])
+    second = dissect(spark, paths, dataset, tables=ALL, piece_size=100_000)
+    assert dataset_rows(dataset) == library_rows(paths)
+    assert (first.captures, second.captures) == (3, 1)
+
+
+def test_a_task_that_dies_is_done_again(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 3, seed=22)
+    dissected, published = tasks.dissect_part, tasks.publish
+    monkeypatch.setattr(
+        "kdissect.spark.steps.dissect_part", dying_once(dissected, tmp_path / "one")
+    )
+    monkeypatch.setattr("kdissect.spark.steps.publish", dying_once(published, tmp_path / "two"))
+    dissect(spark, paths, tmp_path / "dataset", tables=ALL)
+    assert dataset_rows(tmp_path / "dataset") == library_rows(paths)
+    assert (tmp_path / "one").exists()
+    assert (tmp_path / "two").exists()
+
+
+def dying_once(function: Callable[..., Any], mark: Path) -> Callable[..., Any]:
+    """The first time the process ends when all is done, and nobody has heard of it."""
+
+    def died(*values: Any) -> Any:
+        answer = function(*values)
+        if not mark.exists():
+            mark.touch()
+            os._exit(1)
+        return answer
+
+    return died
+
+
+def test_what_kdissect_raises_in_a_task_is_raised_once(spark: "SparkSession") -> None:
+    def refuse(value: int) -> int:
+        raise KdissectError(f"no {value}")
+
+    with pytest.raises(KdissectError, match=r"^no 1$"):
+        on_spark(spark)(refuse, [1])
+
+
+def test_what_fails_for_good_is_told_in_a_line(spark: "SparkSession") -> None:
+    def refuse(value: int) -> int:
+        raise OutputError(f"cannot write {value}: No space left on device")
+
+    with pytest.raises(KdissectError, match=r"^Spark: cannot write 1: No space left on device$"):
+        on_spark(spark)(refuse, [1])
+
+
+def test_spark_reads_the_dataset(spark: "SparkSession", tmp_path: Path) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "7", 2, seed=23)
+    dataset = tmp_path / "dataset"
+    torn = tmp_path / "torn.pcap"
+    torn.write_bytes(b"no capture" * 20)
+    dissect(None, [*paths, torn], dataset, tap=r"(\d+|torn)[^/]*/?[^/]*$")
+    expected = library_rows(paths, tables=DEFAULT_TABLES)
+    for table in DEFAULT_TABLES:
+        found = spark_rows(table, read_table(spark, dataset, table).toArrow().to_batches())
+        told = [row for row in found if "unreadable-capture" not in row]
+        assert told == expected.get(table, [])
+        assert len(found) - len(told) == (table == "problems")
+    frame = read_table(spark, dataset)
+    plain = spark.read.parquet(str(dataset / "exchanges"))
+    assert sorted(frame.select("exchange_id", "request_start").collect()) == sorted(
+        plain.select("exchange_id", "request_start").collect()
+    )
+    # A name that looks like a number is one, unless it is said what it is.
+    assert {row.tap for row in frame.select("tap").distinct().collect()} == {"7"}
+    assert frame.where("tap = '8'").count() == 0
+    assert read_table(spark, dataset, "records").collect() == []
+    with pytest.raises(KdissectError, match="is no dataset"):
+        read_table(spark, tmp_path)
+
+
+@pytest.fixture
+def registered(spark: "SparkSession") -> "SparkSession":
+    from kdissect.spark.source import KdissectDataSource
+
+    spark.dataSource.register(KdissectDataSource)
+    return spark
+
+
+@pytest.mark.parametrize("table", ALL)
+def test_the_source_gives_the_rows_of_the_library(
+    registered: "SparkSession", table: str, tmp_path: Path
+) -> None:
+    paths = rotate(MANY, tmp_path / "ring", 3, seed=24)
+    frame = registered.read.format("kdissect").option("table", table).load(str(tmp_path / "ring"))
+    found = spark_rows(table, frame.toArrow().to_batches())
+    assert found == library_rows(paths, tables=(table,)).get(table, [])
+
+
+def test_columns_and_filters_are_those_asked_for(
+    registered: "SparkSession", tmp_path: Path
+) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=25)
+    frame = (
+        registered.read.format("kdissect")
+        .schema("tap string, exchange_id bigint, request_start_ns bigint")
+        .option("pushFilters", "true")
+        .load(paths)
+    )
+    whole = kdissect.read(paths, columns=["exchange_id", "request_start"]).to_arrow().to_pylist()
+    expected = sorted((row["exchange_id"], row["request_start"].value) for row in whole)
+    found = sorted((row.exchange_id, row.request_start_ns) for row in frame.collect())
+    assert found == expected
+    middle = expected[len(expected) // 2]
+    chosen = frame.where(f"request_start_ns >= {middle[1]} and tap = 'ring'")
+    assert sorted((row.exchange_id, row.request_start_ns) for row in chosen.collect()) == [
+        row for row in expected if row[1] >= middle[1]
+    ]
+
+
+def test_a_broken_capture_is_a_row_of_problems(registered: "SparkSession", tmp_path: Path) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=26)
+    (tmp_path / "ring" / "torn.pcap").write_bytes(b"no capture" * 20)
+    reader = registered.read.format("kdissect")
+    problems = reader.option("table", "problems").load(str(tmp_path / "ring")).collect()
+    assert [(row.kind, Path(row.capture).name) for row in problems] == [
+        ("unreadable-capture", "torn.pcap")
+    ]
+    rows = reader.option("table", "exchanges").load(str(tmp_path / "ring")).count()
+    assert rows == len(library_rows(paths)["exchanges"])
+
+
+def test_the_job_says_what_it_did(
+    spark: "SparkSession",
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(type(spark), "stop", lambda _: None)
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=27)
+    dataset = str(tmp_path / "dataset")
+    assert main([*paths, "-o", dataset, "--tables", "exchanges,problems"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    rows = len(library_rows(paths)["exchanges"])
+    assert (said["captures"], said["broken"], said["rows"]) == (
+        2,
+        [],
+        {"ring": {"exchanges": rows}},
+    )
+    assert said["capture_bytes"] == sum(Path(path).stat().st_size for path in paths)
+    assert main([str(tmp_path / "nothing"), "-o", dataset]) == 2
+    assert capsys.readouterr().err == f"kdissect: {tmp_path}/nothing: no file matches\n"

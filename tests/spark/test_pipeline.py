@@ -1,0 +1,337 @@
+import datetime as dt
+import gzip
+import hashlib
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from pyarrow.parquet import ParquetFile
+
+from kdissect.capture.pcap import NANOSECONDS
+from kdissect.errors import KdissectError
+from kdissect.spark.manifest import Dataset
+from kdissect.spark.pipeline import dissect
+from kdissect.spark.planning import sha256_of
+from kdissect.spark.tasks import Task, dissect_part
+from kdissect.tables.schemas import DEFAULT_TABLES
+from tests.capture.writers import make_pcap
+from tests.spark.rotated import (
+    ALL,
+    CAPTURES,
+    dataset_rows,
+    library_rows,
+    manifest_of,
+    packets_of,
+    rotate,
+)
+
+DAY_NS = 86_400 * 10**9
+MANY = "cluster-3.9.1.pcapng"
+
+
+@pytest.mark.parametrize(
+    ("capture", "count"),
+    [("groups-4.3.1.pcapng", 4), (MANY, 3), ("incident-lossy-network-4.3.1.pcapng", 5),
+     ("tls/tls13-4.3.1.pcapng", 3), ("basics-0.8.2.2.pcapng", 2), ("sasl-4.3.1.pcapng", 7)],
+)  # fmt: skip
+def test_the_rows_are_those_of_the_library(capture: str, count: int, tmp_path: Path) -> None:
+    paths = rotate(capture, tmp_path / "ring", count, seed=count)
+    outcome = dissect(
+        None, [str(tmp_path / "ring")], tmp_path / "dataset", tables=ALL, piece_size=50_000
+    )
+    assert dataset_rows(tmp_path / "dataset") == library_rows(paths)
+    assert (outcome.captures, outcome.broken) == (count, ())
+    assert outcome.pieces >= count
+
+
+def test_captures_that_come_later_are_put_behind_those_that_are_in(tmp_path: Path) -> None:
+    paths = rotate(MANY, tmp_path / "ring", 5, seed=5)
+    dataset = tmp_path / "dataset"
+    for end in (2, 3, 5):
+        outcome = dissect(None, paths[:end], dataset, tables=ALL, piece_size=100_000)
+        assert dataset_rows(dataset) == library_rows(paths[:end])
+    # The last one brought two captures; nothing was read of the others.
+    assert outcome.captures == 2
+    manifest = manifest_of(dataset)
+    assert [capture.path for capture in manifest.taps[0].captures] == paths
+    assert manifest.run == 3
+
+
+def test_captures_that_are_gone_are_not_needed_for_those_that_follow(tmp_path: Path) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 3, seed=9)
+    expected = library_rows(paths)
+    dataset = tmp_path / "dataset"
+    dissect(None, paths[:2], dataset, tables=ALL)
+    Path(paths[0]).unlink()
+    dissect(None, [paths[2]], dataset, tables=ALL)
+    assert dataset_rows(dataset) == expected
+
+
+def test_the_same_captures_again_change_nothing(tmp_path: Path) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 3, seed=2)
+    dataset = tmp_path / "dataset"
+    dissect(None, paths, dataset)
+    before = written(dataset)
+    outcome = dissect(None, paths, dataset)
+    # A copy has other names and times, but the same bytes.
+    copies = [Path(path).with_name(f"copy-{Path(path).name}") for path in paths]
+    for path, copied in zip(paths, copies, strict=True):
+        copied.write_bytes(Path(path).read_bytes())
+    again = dissect(None, copies, dataset)
+    assert (outcome.captures, again.captures) == (0, 0)
+    assert written(dataset) == before
+
+
+def written(dataset: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in dataset.rglob("*") if path.is_file()}
+
+
+def test_a_capture_that_comes_too_late_has_its_tap_read_again(tmp_path: Path) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 4, seed=4)
+    dataset = tmp_path / "dataset"
+    dissect(None, [paths[0], paths[2], paths[3]], dataset, tables=ALL)
+    dissect(None, [paths[1]], dataset, tables=ALL)
+    expected = library_rows(paths)
+    assert dataset_rows(dataset) == expected
+    Path(paths[0]).rename(tmp_path / "away")
+    late = tmp_path / "ring" / "ring.pcap9"
+    late.write_bytes(Path(paths[1]).read_bytes()[:-7])
+    other = rotate("sasl-4.3.1.pcapng", tmp_path / "other", 1, seed=1)
+    (failed,) = dissect(None, [late, *other], dataset, tables=ALL).failed
+    assert failed.tap == "ring-ring"
+    assert failed.message == (
+        f"{late}: is not later than all of tap ring that the dataset has, so all its captures are "
+        f"needed again, but there is no {paths[0]}"
+    )
+    # Of this tap nothing has changed; the other one is in.
+    assert dataset_rows(dataset, "ring") == expected
+    assert dataset_rows(dataset, "other-ring") == library_rows(other, 1)
+
+
+def test_several_taps_have_ids_of_their_own(tmp_path: Path) -> None:
+    one = rotate("groups-4.3.1.pcapng", tmp_path / "b1", 2, seed=1)
+    other = rotate("sasl-4.3.1.pcapng", tmp_path / "b2", 2, seed=2)
+    dataset = tmp_path / "dataset"
+    dissect(None, [*one, *other], dataset, tables=ALL)
+    taps = {tap.name: tap.number for tap in manifest_of(dataset).taps}
+    assert sorted(taps) == ["b1-ring", "b2-ring"]
+    assert dataset_rows(dataset, "b1-ring") == library_rows(one, taps["b1-ring"])
+    assert dataset_rows(dataset, "b2-ring") == library_rows(other, taps["b2-ring"])
+
+
+def test_taps_can_be_told_by_a_pattern(tmp_path: Path) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=3)
+    moved = []
+    for number, path in enumerate(paths):
+        moved.append(tmp_path / f"hour-{number}" / "broker-7" / "x.pcap")
+        moved[-1].parent.mkdir(parents=True)
+        Path(path).rename(moved[-1])
+    dissect(None, moved, tmp_path / "dataset", tables=ALL, tap=r"/(?P<tap>broker-\d+)/")
+    found = dataset_rows(tmp_path / "dataset", "broker-7")
+    assert found == library_rows([str(path) for path in moved])
+
+
+def test_compressed_captures_are_read_by_one_task(tmp_path: Path) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=6)
+    packed = []
+    for path in paths:
+        packed.append(f"{path}.gz")
+        Path(packed[-1]).write_bytes(gzip.compress(Path(path).read_bytes()))
+    dataset = tmp_path / "dataset"
+    dissect(None, packed[:1], dataset, tables=ALL)
+    dissect(None, packed, dataset, tables=ALL)
+    assert dataset_rows(dataset) == library_rows(packed)
+
+
+def test_a_broken_capture_is_a_problem_and_not_a_failed_run(tmp_path: Path) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=8)
+    broken = tmp_path / "ring" / "other.pcap"
+    broken.write_bytes(b"this is no capture" * 9)
+    (tmp_path / "ring" / "notes.txt").write_text("passed over")
+    dataset = tmp_path / "dataset"
+    outcome = dissect(None, [str(tmp_path / "ring")], dataset)
+    assert [one.path for one in outcome.broken] == [str(broken)]
+    entry = manifest_of(dataset).broken[0]
+    assert entry.sha256 == hashlib.sha256(broken.read_bytes()).hexdigest()
+    assert dissect(None, [str(tmp_path / "ring")], dataset).broken == ()
+    rows = dataset_rows(dataset)
+    told = [row for row in rows["problems"] if "unreadable-capture" in row]
+    assert len(told) == 1
+    assert str(broken) in told[0]
+    assert rows["exchanges"] == library_rows(paths)["exchanges"]
+    broken.write_bytes(Path(paths[0]).read_bytes())
+    dissect(None, [str(tmp_path / "ring")], dataset)
+    assert manifest_of(dataset).broken == []
+    assert "unreadable-capture" not in str(dataset_rows(dataset).get("problems"))
+
+
+def test_a_dataset_has_the_same_options_for_all(tmp_path: Path) -> None:
+    capture = str(CAPTURES / "groups-4.3.1.pcapng")
+    dissect(None, [capture], tmp_path / "dataset", ports=(9999,))
+    with pytest.raises(KdissectError, match=r"made with ports \[9999\], not \[\]"):
+        dissect(None, [capture], tmp_path / "dataset")
+
+
+def test_the_manifest_has_sha256_and_counts(tmp_path: Path) -> None:
+    capture = CAPTURES / "groups-4.3.1.pcapng"
+    dissect(None, [capture], tmp_path / "dataset")
+    (tap,) = manifest_of(tmp_path / "dataset").taps
+    (entry,) = tap.captures
+    assert entry.sha256 == hashlib.sha256(capture.read_bytes()).hexdigest()
+    assert (entry.size, entry.pieces) == (capture.stat().st_size, 1)
+    assert tap.balance["packets"] == entry.packets
+    assert tap.rows["exchanges"] == tap.balance["exchanges"]
+    assert tap.rows["connections"] == tap.balance["connections"]
+
+
+def test_a_run_that_was_killed_before_its_commit_has_not_been(tmp_path: Path) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 3, seed=11)
+    dataset = tmp_path / "dataset"
+    dissect(None, paths[:1], dataset, tables=ALL)
+    before = written(dataset)
+    left = dataset / "_kdissect" / "run-000002-deadbeef" / "exchanges"
+    left.mkdir(parents=True)
+    (left / "half.parquet").write_bytes(b"PAR1")
+    dissect(None, paths[:1], dataset, tables=ALL)
+    assert written(dataset) == before
+    dissect(None, paths, dataset, tables=ALL)
+    assert dataset_rows(dataset) == library_rows(paths)
+
+
+@pytest.mark.parametrize("step", range(1, 60, 7))
+def test_a_run_that_was_killed_in_its_commit_is_ended_by_the_next(
+    step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = rotate("sasl-4.3.1.pcapng", tmp_path / "ring", 2, seed=12)
+    dataset = tmp_path / "dataset"
+    dissect(None, paths[:1], dataset)
+    left = step
+    replace, unlink = Path.replace, Path.unlink
+
+    def count(path: Path) -> None:
+        nonlocal left
+        commits = list(dataset.glob("_kdissect/run-*/commit.json"))
+        left -= bool(commits) and dataset in path.parents
+        if left < 0:
+            raise KeyboardInterrupt
+
+    def replaced(self: Path, target: Path) -> Path:
+        count(self)
+        return replace(self, target)
+
+    def unlinked(self: Path, missing_ok: bool = False) -> None:
+        count(self)
+        unlink(self, missing_ok)
+
+    monkeypatch.setattr(Path, "replace", replaced)
+    monkeypatch.setattr(Path, "unlink", unlinked)
+    try:
+        dissect(None, paths, dataset)
+        was_killed = False
+    except KeyboardInterrupt:
+        was_killed = True
+    monkeypatch.undo()
+    assert was_killed == bool(list(dataset.glob("_kdissect/run-*")))
+    outcome = dissect(None, paths, dataset)
+    assert outcome.captures == 0
+    assert dataset_rows(dataset) == library_rows(paths, tables=DEFAULT_TABLES)
+    assert list(dataset.glob("_kdissect/run-*")) == []
+
+
+def test_two_runs_at_a_time_are_refused(tmp_path: Path) -> None:
+    with Dataset(tmp_path), pytest.raises(KdissectError, match="another run writes to this"):
+        dissect(None, [CAPTURES / "groups-4.3.1.pcapng"], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("capture", "cuts"),
+    [("incident-slow-poller-4.3.1.pcapng", (332, 748, 1996)),
+     ("share-groups-4.3.1.pcapng", (110, 165, 220, 330)),
+     ("groups-4.3.1.pcapng", (657, 821, 1315))],
+)  # fmt: skip
+def test_topics_get_names_that_only_later_captures_know(
+    capture: str, cuts: tuple[int, ...], tmp_path: Path
+) -> None:
+    packets = packets_of(CAPTURES / capture)
+    dataset = tmp_path / "dataset"
+    paths: list[str] = []
+    nameless = []
+    for number, (first, end) in enumerate(pairwise(cuts)):
+        path = tmp_path / f"ring.pcap{number}"
+        path.write_bytes(make_pcap(packets[first:end], magic=NANOSECONDS, link_type=1))
+        paths.append(str(path))
+        dissect(None, [path], dataset, tables=ALL)
+        rows = dataset_rows(dataset)
+        assert rows == library_rows(paths)
+        nameless.append(sum("'topic': None, 'topic_id': '" in row for row in rows["partitions"]))
+    assert nameless[0] > nameless[-1] == 0
+    assert all(not file.is_nameless for file in manifest_of(dataset).taps[0].files)
+
+
+def test_a_capture_that_vanishes_in_the_middle_costs_its_tap_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = rotate("groups-4.3.1.pcapng", tmp_path / "b1", 2, seed=1)
+    other = rotate("sasl-4.3.1.pcapng", tmp_path / "b2", 2, seed=2)
+    dataset = tmp_path / "dataset"
+
+    def vanishing(task: Task, place: tuple[int, int]) -> object:
+        Path(one[1]).unlink(missing_ok=True)
+        return dissect_part(task, place)
+
+    monkeypatch.setattr("kdissect.spark.steps.dissect_part", vanishing)
+    (failed,) = dissect(None, [*one, *other], dataset, tables=ALL).failed
+    assert (failed.tap, "ring.pcap1: no such file" in failed.message) == ("b1-ring", True)
+    (tap,) = manifest_of(dataset).taps
+    assert tap.name == "b2-ring"
+    assert dataset_rows(dataset) == library_rows(other, tap.number)
+
+
+def test_a_capture_that_is_being_written_is_read_when_that_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=13)
+    dataset = tmp_path / "dataset"
+    content = Path(paths[1]).read_bytes()
+    Path(paths[1]).write_bytes(content[:-900])
+
+    def written_to(path: Path) -> str:
+        Path(paths[1]).write_bytes(content)
+        return sha256_of(path)
+
+    monkeypatch.setattr("kdissect.spark.planning.sha256_of", written_to)
+    (broken,) = dissect(None, paths[1:], dataset, tables=ALL).broken
+    assert broken.message == f"{paths[1]}: is being written; it is read when that is over"
+    monkeypatch.undo()
+    dissect(None, paths, dataset, tables=ALL)
+    assert dataset_rows(dataset) == library_rows(paths)
+
+
+def test_all_rows_of_an_exchange_are_of_the_day_on_which_its_capture_begins(tmp_path: Path) -> None:
+    packets = packets_of(CAPTURES / "quickstart.pcapng")
+    midnight = -(-packets[0].time_ns // DAY_NS) * DAY_NS
+    # So that the second of three captures goes past midnight.
+    shift = midnight - packets[len(packets) // 2].time_ns
+    packets = [packet._replace(time_ns=packet.time_ns + shift) for packet in packets]
+    first_day = dt.datetime.fromtimestamp(midnight // 10**9 - 1, dt.UTC).date().isoformat()
+    next_day = dt.datetime.fromtimestamp(midnight // 10**9, dt.UTC).date().isoformat()
+    cuts = [0, len(packets) // 3, len(packets) * 2 // 3, len(packets)]
+    paths = []
+    for number, (first, end) in enumerate(pairwise(cuts)):
+        path = tmp_path / f"ring.pcap{number}"
+        path.write_bytes(make_pcap(packets[first:end], magic=NANOSECONDS, link_type=1))
+        paths.append(str(path))
+    dataset = tmp_path / "dataset"
+    dissect(None, paths, dataset, tables=ALL)
+    assert dataset_rows(dataset) == library_rows(paths)
+    days: dict[int, set[str]] = {}
+    for file in dataset.glob("*/date=*/tap=ring/*.parquet"):
+        date = file.parts[-3].removeprefix("date=")
+        rows = ParquetFile(file).read().to_pylist()
+        captures = {row["capture"] for row in rows}
+        assert captures <= (set(paths[:2]) if date == first_day else {paths[2]})
+        for row in rows:
+            if row.get("exchange_id") is not None:
+                days.setdefault(row["exchange_id"], set()).add(date)
+    assert set().union(*days.values()) == {first_day, next_day}
+    assert {len(dates) for dates in days.values()} == {1}

@@ -1,0 +1,99 @@
+from pathlib import Path
+
+import pytest
+
+from kdissect.errors import KdissectError
+from kdissect.spark.taps import Broken, find_taps
+from tests.capture.writers import START_NS, Captured, make_pcap
+
+
+def write(path: Path, hour: int) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(make_pcap([Captured(b"x" * 60, START_NS + hour * 3_600_000_000_000)]))
+    return str(path)
+
+
+def names(found: list[str]) -> list[str]:
+    return [Path(path).name for path in found]
+
+
+def test_files_of_a_tap_come_in_the_order_of_their_first_packets(tmp_path: Path) -> None:
+    # The ring has begun again: 0 and 1 were written last.
+    for number, hour in enumerate((3, 4, 1, 2)):
+        write(tmp_path / f"ring.pcap{number}", hour)
+    write(tmp_path / "edge_00001_20231114221320.pcapng", 0)
+    write(tmp_path / "edge_00002_20231114231320.pcapng", 1)
+    found = find_taps([str(tmp_path)]).taps
+    assert [(tap.name, names(list(tap.paths))) for tap in found] == [
+        ("edge", ["edge_00001_20231114221320.pcapng", "edge_00002_20231114231320.pcapng"]),
+        ("ring", ["ring.pcap2", "ring.pcap3", "ring.pcap0", "ring.pcap1"]),
+    ]
+
+
+def test_the_name_of_a_tap_does_not_depend_on_how_many_files_it_has(tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"tap-2023-11-14_2{number}.pcap", number) for number in range(3)]
+    every = find_taps(paths).taps
+    assert [(tap.name, tap.chain) for tap in every] == [("tap", str(tmp_path / "tap-*.pcap"))]
+    for path in paths:
+        (alone,) = find_taps([path]).taps
+        assert (alone.name, alone.chain) == (every[0].name, every[0].chain)
+
+
+def test_taps_of_the_same_name_are_told_by_their_directories(tmp_path: Path) -> None:
+    for broker in ("b1", "b2"):
+        write(tmp_path / broker / "ring.pcap0", 0)
+        write(tmp_path / broker / "ring.pcap1", 1)
+    found = find_taps([str(tmp_path / "*" / "ring.pcap*")]).taps
+    assert [tap.name for tap in found] == ["b1-ring", "b2-ring"]
+
+
+def test_a_pattern_says_which_tap_a_file_is_of(tmp_path: Path) -> None:
+    paths = [
+        write(tmp_path / "10h" / "rack-2" / "broker-1.pcap", 10),
+        write(tmp_path / "09h" / "rack-2" / "broker-1.pcap", 9),
+        write(tmp_path / "09h" / "rack-2" / "broker-2.pcap", 9),
+    ]
+    for pattern in (r"(?P<tap>broker-\d)", r"rack-\d/(broker-\d)", r"broker-\d"):
+        found = find_taps(paths, pattern).taps
+        assert [(tap.name, list(tap.paths)) for tap in found] == [
+            ("broker-1", [paths[1], paths[0]]),
+            ("broker-2", [paths[2]]),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "told"),
+    [
+        ("(", "missing"),
+        ("edge-", "does not match the pattern"),
+        (r"(x*)broker", "no name of a tap"),
+    ],
+)
+def test_a_wrong_pattern_is_an_error(pattern: str, told: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "broker-1.pcap", 1)
+    with pytest.raises(KdissectError, match=told):
+        find_taps([path], pattern)
+
+
+def test_what_cannot_be_read_is_told_and_the_others_are_found(tmp_path: Path) -> None:
+    good = write(tmp_path / "ring.pcap0", 0)
+    torn = tmp_path / "ring.pcap1"
+    torn.write_bytes(b"PK\x03\x04" + bytes(99))
+    empty = tmp_path / "ring.pcap2"
+    empty.write_bytes(b"")
+    (tmp_path / "README").write_text("passed over: not called like a capture")
+    found = find_taps([str(tmp_path)])
+    assert [tap.paths for tap in found.taps] == [(good,)]
+    assert [one.path for one in found.broken] == [str(torn), str(empty)]
+    empty_time_ns = empty.stat().st_mtime_ns
+    assert found.broken[1] == Broken(str(empty), f"{empty}: empty file", 0, empty_time_ns)
+    assert [one.path for one in find_taps([str(tmp_path / "README")]).broken] == [
+        str(tmp_path / "README")
+    ]
+
+
+def test_nothing_to_be_found_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(KdissectError, match="no file matches"):
+        find_taps([str(tmp_path / "*.pcap")])
+    with pytest.raises(KdissectError, match="no capture was found"):
+        find_taps([str(tmp_path)])
