@@ -1,0 +1,112 @@
+"""Spark sessions for local use: with a Java that is found, this Python, and a quiet stderr."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from kdissect.errors import KdissectError
+from kdissect.spark.java import java_home, logging_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL: Final = "local[*]"
+MEMORY: Final = "2g"  # of the driver, which does all the work of a local session
+LOOPBACK: Final = "127.0.0.1"
+# What makes that Python has been started by spark-submit, whose session it then takes.
+SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+REMOTE: Final = "SPARK_REMOTE"
+SETTINGS: Final = {
+    # Tables have times in nanoseconds, which Spark reads as numbers only.
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Without it Spark refuses to read from a Python data source that takes filters.
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def session(
+    master: str = LOCAL, *, memory: str = MEMORY, settings: Mapping[str, str] | None = None
+) -> "SparkSession":
+    """The session that there is, else a new quiet one.
+
+    There is one in notebooks, under spark-submit, and where SPARK_REMOTE or a `master` like
+    ``sc://host:15002`` names a Spark Connect server; those are taken as they are. `settings` are
+    configurations of a new one, `memory` is what its driver has. Raises KdissectError where
+    PySpark or Java is missing, or Spark does not start.
+    """
+    builder = imported().builder
+    if (active := imported().getActiveSession()) is not None:
+        return active
+    with clear_errors():
+        if master.startswith("sc://") or REMOTE in os.environ:
+            return builder.remote(
+                master if master.startswith("sc://") else os.environ[REMOTE]
+            ).getOrCreate()
+        if SUBMITTED in os.environ:
+            return builder.getOrCreate()
+        return started(master, {"spark.driver.memory": memory, **SETTINGS, **(settings or {})})
+
+
+def imported() -> "type[SparkSession]":
+    """PySpark's class of sessions."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise KdissectError(f'no PySpark ({error}): pip install "kdissect[spark]"') from error
+    return SparkSession
+
+
+def started(master: str, settings: Mapping[str, str]) -> "SparkSession":
+    """A new session and its JVM."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    name = "spark.driver.extraJavaOptions"
+    quiet = f'"-Dlog4j2.configurationFile={logging_file().as_uri()}"'
+    options = {**settings, name: f"{settings.get(name, '')} {quiet}".strip()}
+    builder = imported().builder.appName("kdissect").master(master)
+    for key, value in options.items():
+        builder = builder.config(key, value)
+    surroundings = {"JAVA_HOME": str(java_home())}
+    if master.startswith("local"):
+        # Otherwise Spark looks up the name of the machine, and complains of what it finds.
+        surroundings["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", LOOPBACK)
+    with environment(surroundings):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """These variables for what is started meanwhile."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def clear_errors(what: str = "Spark") -> Iterator[None]:
+    """Errors of Spark as KdissectError, in one line."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError, OSError) as error:
+        raise KdissectError(f"{what}: {first_line(error)}") from error
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of Spark says first; the rest are the plans and stacks of the JVM."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
