@@ -1,0 +1,75 @@
+"""One small Spark session for all tests of this directory, where there is a Java."""
+
+import os
+from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import kdissect
+from kdissect.errors import KdissectError
+from kdissect.spark.java import find_java
+from kdissect.spark.sessions import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+# Starts in half the time; what it runs afterwards is small.
+SMALL_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
+REQUIRED = os.environ.get("KDISSECT_SPARK") == "require"
+
+
+@cache
+def missing() -> str:
+    """Why there is no Spark; "" when there is."""
+    if find_spec("pyspark") is None:
+        return "PySpark is not installed"
+    try:
+        find_java()
+    except KdissectError as error:
+        return str(error)
+    return ""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if missing():
+        terminalreporter.write_line(f"The tests on Spark did not run: {missing()}")
+
+
+@pytest.fixture(scope="session")
+def java() -> None:
+    """Leaves out tests where Spark cannot start; under KDISSECT_SPARK=require they fail."""
+    if missing():
+        if REQUIRED:
+            pytest.fail(missing())
+        pytest.skip(missing())
+
+
+@pytest.fixture(scope="session")
+def spark(request: pytest.FixtureRequest) -> "Iterator[SparkSession]":
+    request.getfixturevalue("java")
+    made = session("local[1]", memory="1g", settings={"spark.driver.extraJavaOptions": SMALL_JAVA})
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="session")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> "Tables":
+    return Tables(tmp_path_factory.mktemp("tables"))
+
+
+class Tables:
+    """Directories with the tables of captures, each made when it is asked for first."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def of(self, capture: str) -> Path:
+        directory = self.place / capture
+        if not directory.exists():
+            kdissect.write(CAPTURES / f"{capture}.pcapng", directory)
+        return directory
