@@ -18,6 +18,8 @@ LOOPBACK: Final = "127.0.0.1"
 # What makes that Python has been started by spark-submit, whose session it then takes.
 SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 REMOTE: Final = "SPARK_REMOTE"
+# What PySpark writes errors with, as JSON on stderr.
+TALKATIVE: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 SETTINGS: Final = {
     # Tables have times in nanoseconds, which Spark reads as numbers only.
     "spark.sql.legacy.parquet.nanosAsLong": "true",
@@ -101,9 +103,26 @@ def clear_errors(what: str = "Spark") -> Iterator[None]:
     from pyspark.errors import PySparkException
 
     try:
-        yield
+        with unlogged():
+            yield
     except (PySparkException, Py4JError, OSError) as error:
         raise KdissectError(f"{what}: {first_line(error)}") from error
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """PySpark does not write to stderr meanwhile what it raises anyway."""
+    from pyspark.logger import PySparkLogger
+
+    loggers = [PySparkLogger.getLogger(name) for name in TALKATIVE]
+    before = [logger.disabled for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.disabled = True
+        yield
+    finally:
+        for logger, was_disabled in zip(loggers, before, strict=True):
+            logger.disabled = was_disabled
 
 
 def first_line(error: BaseException) -> str:

@@ -83,8 +83,7 @@ class SparkTables:
         with self._settings(), clear_errors("Spark"):
             try:
                 for part in statements.parts:
-                    # Kept, not cached: what is cached is still analysed again with all before it.
-                    self._call(part.name, self.session.sql(part.sql).localCheckpoint())
+                    self._call(part.name, kept(self.session.sql(part.sql)))
                 return self.session.sql(statements.answer).toArrow()
             finally:
                 for name in self._views[before:]:
@@ -116,6 +115,16 @@ class SparkTables:
     def _settings(self) -> Iterator[None]:
         with configured(self.session, READING | (IN_ONE if self._is_small else {})):
             yield
+
+
+def kept(frame: "DataFrame") -> "DataFrame":
+    """The rows, computed now, and kept by the executors.
+
+    Not cached: what is made of cached rows is analysed with all that made them. Each column gets an
+    identity of its own, by which Spark can tell it from the one that it was in another join.
+    """
+    named = [f"`{name}` AS `{name}`" for name in frame.columns]
+    return frame.selectExpr(*named).localCheckpoint()
 
 
 @contextmanager
