@@ -4,10 +4,11 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from kdissect.errors import KdissectError
-from kdissect.spark.java import java_home, logging_file
+from kdissect.spark.java import cache_directory, java_home, logging_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,7 +70,10 @@ def started(master: str, settings: Mapping[str, str]) -> "SparkSession":
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     name = "spark.driver.extraJavaOptions"
     quiet = f'"-Dlog4j2.configurationFile={logging_file().as_uri()}"'
-    options = {**settings, name: f"{settings.get(name, '')} {quiet}".strip()}
+    # Spark makes this directory when it is first asked for a view, by default where one stands.
+    warehouse = (cache_directory() / "spark-warehouse").as_uri()
+    options = {"spark.sql.warehouse.dir": warehouse, **settings}
+    options[name] = f"{settings.get(name, '')} {quiet}".strip()
     builder = imported().builder.appName("kdissect").master(master)
     for key, value in options.items():
         builder = builder.config(key, value)
@@ -99,14 +103,22 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
 @contextmanager
 def clear_errors(what: str = "Spark") -> Iterator[None]:
     """Errors of Spark as KdissectError, in one line."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     try:
         with unlogged():
             yield
-    except (PySparkException, Py4JError, OSError) as error:
+    except failures() as error:
         raise KdissectError(f"{what}: {first_line(error)}") from error
+
+
+def failures() -> tuple[type[BaseException], ...]:
+    """What PySpark raises."""
+    from pyspark.errors import PySparkException
+
+    if find_spec("py4j") is None:  # of a client of Spark Connect alone
+        return PySparkException, OSError
+    from py4j.protocol import Py4JError
+
+    return PySparkException, Py4JError, OSError
 
 
 @contextmanager

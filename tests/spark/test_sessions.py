@@ -26,12 +26,14 @@ def python(rows):
     import sys
     for row in rows:
         yield row
-spark.range(3).groupBy("id").count().collect()
+spark.range(3).groupBy("id").count().createOrReplaceTempView("counts")
+views = [view.name for view in spark.catalog.listTables()]
 workers = spark.range(1).mapInArrow(python, "id bigint").collect()
 print(json.dumps({
     "surroundings": before == {name: os.environ.get(name) for name in before},
     "python": os.environ["PYSPARK_PYTHON"] == sys.executable,
     "rows": [row.id for row in workers],
+    "views": views,
     "partitions": spark.conf.get("spark.sql.shuffle.partitions"),
     "again": session("local[7]") is spark,
 }))
@@ -55,6 +57,7 @@ def test_a_session_says_nothing_on_stderr_and_leaves_nothing_behind(tmp_path: Pa
         "surroundings": True,
         "python": True,
         "rows": [0],
+        "views": ["counts"],
         "partitions": "3",
         "again": True,
     }
