@@ -91,9 +91,9 @@ class SparkTables:
                 del self._views[before:]
 
     def _add_all(self, name: str, paths: list[Path]) -> None:
-        frame = self.session.read.parquet(*[str(path) for path in paths])
-        declared = [column for column in TABLES[name].columns if column.name in frame.columns]
-        frame = frame.selectExpr(*selection(declared))
+        # A path of this machine, also where the session has another file system by default.
+        frame = self.session.read.parquet(*[f"file:{path.absolute()}" for path in paths])
+        frame = frame.selectExpr(*selection(TABLES[name].columns, frame.columns))
         self._call(f"{EVERY}{name}", frame.coalesce(1) if self._is_small else frame)
 
     def _add(self, name: str, where: str | None) -> None:
@@ -143,17 +143,22 @@ def configured(session: "SparkSession", settings: Mapping[str, str]) -> Iterator
                 session.conf.set(name, former)
 
 
-def selection(columns: Iterable[Column]) -> list[str]:
-    """What is selected of a table's file, so that the columns are those declared.
+def selection(declared: Iterable[Column], there: Sequence[str]) -> list[str]:
+    """What is selected of a table's rows, so that the columns are those declared.
 
-    Times are nanoseconds there, and are rounded to microseconds as DuckDB does it.
+    Times are nanoseconds, in the column itself or beside it, and are rounded to microseconds as
+    DuckDB does it. Columns that are not there yet, in tables made long ago, are left out.
     """
     selected = []
-    for column in columns:
+    for column in declared:
         name = f"`{column.name}`"
-        if column.type == TIME:
-            rounded = f"timestamp_micros(({name} + 500) div 1000) AS {name}"
-            selected += [rounded, f"{name} AS `{column.name}_ns`"]
-        else:
+        if column.name not in there:
+            continue
+        if column.type != TIME:
             selected.append(name)
+            continue
+        beside = f"`{column.name}_ns`"
+        exact = beside if f"{column.name}_ns" in there else name
+        rounded = f"timestamp_micros(({exact} + 500) div 1000) AS {name}"
+        selected += [rounded, f"{exact} AS {beside}"]
     return selected

@@ -52,7 +52,8 @@ def java() -> None:
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest) -> "Iterator[SparkSession]":
     request.getfixturevalue("java")
-    made = session("local[1]", memory="1g", settings={"spark.driver.extraJavaOptions": SMALL_JAVA})
+    settings = {"spark.driver.extraJavaOptions": SMALL_JAVA, "spark.sql.shuffle.partitions": "2"}
+    made = session("local[2,4]", memory="1g", settings=settings)  # a task may fail three times
     yield made
     made.stop()
 

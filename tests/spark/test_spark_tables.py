@@ -72,11 +72,19 @@ def test_a_question_reads_each_part_of_it_once() -> None:
 
 
 def test_times_are_microseconds_rounded_with_their_nanoseconds_beside() -> None:
-    columns = [Column("at", TIME, "", ""), Column("number", INT64, "", "")]
-    assert selection(columns) == [
+    columns = [
+        Column("at", TIME, "", ""),
+        Column("size", INT64, "", ""),
+        Column("new", TIME, "", ""),
+    ]
+    assert selection(columns, ["size", "at", "tap"]) == [
         "timestamp_micros((`at` + 500) div 1000) AS `at`",
         "`at` AS `at_ns`",
-        "`number`",
+        "`size`",
+    ]
+    assert selection(columns, ["at", "at_ns"]) == [
+        "timestamp_micros((`at_ns` + 500) div 1000) AS `at`",
+        "`at_ns` AS `at_ns`",
     ]
 
 
