@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 from kdissect.analysis.asking import ask
 from kdissect.analysis.declared import files_of
 from kdissect.analysis.dimensions import check_names, tables_for
-from kdissect.analysis.duckdb_tables import DuckTables, rows_having
+from kdissect.analysis.duckdb_tables import rows_having
 from kdissect.analysis.question import Question
 from kdissect.analysis.questions import QUESTIONS
 from kdissect.capture.files import Source
+from kdissect.engines import DUCKDB, SPARK, Notice, opened
 from kdissect.errors import KdissectError
 from kdissect.writing import write
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
     from kdissect.pipeline import Balance
 
@@ -55,6 +57,10 @@ def analyse(
     having: str | None = None,
     jobs: int = 0,
     reading: dict[str, Any] | None = None,
+    engine: str | None = None,
+    session: "SparkSession | None" = None,
+    master: str | None = None,
+    notice: Notice | None = None,
     **options: Any,
 ) -> Answer:
     """Answer a question of docs/analysis.md: ``analyse("latency", "a.pcap", by=["client"])``.
@@ -62,7 +68,10 @@ def analyse(
     `source` is a capture or several, or directories with tables that `write` made. `where` is an
     SQL condition over the columns of `exchanges`, which leaves out others before the question is
     asked, `having` one over the columns of the answer; `reading` are keywords of `Options`,
-    `options` those of the question. Raises KdissectError for what the question does not know.
+    `options` those of the question. `engine` is duckdb, spark, or auto, which takes DuckDB until
+    the tables are larger than `engines.LIMIT`, and tells `notice` when it takes Spark; `session` is
+    one of Spark, which answers then if nothing else is said; without, Spark gets one of its own at
+    `master`. Raises KdissectError for what the question does not know.
     """
     question, options = turned(name, options)
     known = {option.name: option for option in question.options}
@@ -74,7 +83,9 @@ def analyse(
     asked = {*question.tables, *tables_for(by)}
     with (
         directories_of(source, files_of(asked), jobs, reading or {}) as (paths, balance),
-        DuckTables(paths, asked, where) as tables,
+        opened(
+            engine or (SPARK if session else DUCKDB), paths, asked, where, session or master, notice
+        ) as tables,
     ):
         found = ask(question, tables, options)
     if having is not None:

@@ -16,6 +16,7 @@ from kdissect.cli.output import chosen_format, destination, make_writer
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
+from kdissect.engines import DUCKDB, ENGINES, LIMIT
 from kdissect.errors import KdissectError
 
 if TYPE_CHECKING:
@@ -28,6 +29,21 @@ HAVING: Final = click.option(
     "--having",
     metavar="SQL",
     help="Only rows of the answer for which this SQL condition over its columns is true.",
+)
+
+
+ENGINE: Final = click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    default=DUCKDB,
+    help=f"What answers. auto: DuckDB, but Spark when the tables asked for are larger than "
+    f"{human.size(LIMIT)}.  [default: {DUCKDB}]",
+)
+MASTER: Final = click.option(
+    "--master",
+    metavar="URL",
+    help="For Spark: local[N], spark://HOST:PORT, or sc://HOST:PORT of Spark Connect.  [default: "
+    "local[*]]",
 )
 
 
@@ -66,6 +82,8 @@ def command_of(name: str) -> click.Command:
         force: bool,
         columns: list[str] | None,
         limit: int | None,
+        engine: str,
+        master: str | None,
         jobs: int,
         settings: shared.Settings,
         progress: bool | None,
@@ -76,11 +94,19 @@ def command_of(name: str) -> click.Command:
         format_ = chosen_format(format_, path)
         asked = {key: value for key, value in options.items() if value is not None}
         with Progress(progress) as shown, destination(path, force) as file:
+
+            def notice(text: str) -> None:
+                shown.clear()
+                click.echo(f"kdissect: {text}", err=True)
+
             answer = analyse(
                 name,
                 list(files),
                 where=where,
                 having=having,
+                engine=engine,
+                master=master,
+                notice=notice,
                 jobs=jobs,
                 reading={**settings, "progress": shown.report},
                 **asked,
@@ -97,7 +123,7 @@ def command_of(name: str) -> click.Command:
 
     decorated: Callable[..., Any] = ask
     decorated = shared.reading(decorated)
-    decorated = shared.sharing(decorated)
+    decorated = ENGINE(MASTER(shared.sharing(decorated)))
     decorated = shared.output(shared.FORMATS, "[default: table on a terminal, jsonl in a pipe]")(
         decorated
     )

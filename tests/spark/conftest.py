@@ -1,35 +1,76 @@
+"""One small Spark session for all tests of this directory, where there is a Java."""
+
 import os
-import shutil
-import sys
 from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+import kdissect
+from kdissect.errors import KdissectError
+from kdissect.spark.java import find_java
+from kdissect.spark.sessions import session
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+CAPTURES = Path(__file__).parents[2] / "captures"
+# Starts in half the time; what it runs afterwards is small.
+SMALL_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
+REQUIRED = os.environ.get("KDISSECT_SPARK") == "require"
+
+
+@cache
+def missing() -> str:
+    """Why there is no Spark; "" when there is."""
+    if find_spec("pyspark") is None:
+        return "PySpark is not installed"
+    try:
+        find_java()
+    except KdissectError as error:
+        return str(error)
+    return ""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if missing():
+        terminalreporter.write_line(f"The tests on Spark did not run: {missing()}")
+
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
-    pytest.importorskip("pyspark")
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        pytest.skip("there is no Java, which Spark needs")
-    from pyspark.sql import SparkSession
+def java() -> None:
+    """Leaves out tests where Spark cannot start; under KDISSECT_SPARK=require they fail."""
+    if missing():
+        if REQUIRED:
+            pytest.fail(missing())
+        pytest.skip(missing())
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    made = (
-        SparkSession.builder.master("local[2,4]")  # a task may fail three times
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.memory", "1g")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.python.filterPushdown.enabled", "true")
-        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-        .getOrCreate()
-    )
+
+@pytest.fixture(scope="session")
+def spark(request: pytest.FixtureRequest) -> "Iterator[SparkSession]":
+    request.getfixturevalue("java")
+    settings = {"spark.driver.extraJavaOptions": SMALL_JAVA, "spark.sql.shuffle.partitions": "2"}
+    made = session("local[2,4]", memory="1g", settings=settings)  # a task may fail three times
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="session")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> "Tables":
+    return Tables(tmp_path_factory.mktemp("tables"))
+
+
+class Tables:
+    """Directories with the tables of captures, each made when it is asked for first."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def of(self, capture: str) -> Path:
+        directory = self.place / capture
+        if not directory.exists():
+            kdissect.write(CAPTURES / f"{capture}.pcapng", directory)
+        return directory

@@ -1,0 +1,63 @@
+"""Which engine answers a question: DuckDB in this process, or Spark."""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kdissect import human
+from kdissect.analysis.duckdb_tables import DuckTables
+from kdissect.analysis.stored_tables import stored_size
+from kdissect.errors import KdissectError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kdissect.analysis.asking import Engine
+
+DUCKDB: Final = "duckdb"
+SPARK: Final = "spark"
+AUTO: Final = "auto"
+ENGINES: Final = (DUCKDB, SPARK, AUTO)
+LIMIT: Final = 4_000_000_000  # bytes of Parquet that `auto` gives to DuckDB at most
+Notice = Callable[[str], None]
+
+
+def opened(
+    engine: str,
+    directories: Sequence[Path],
+    names: Iterable[str],
+    where: str | None,
+    session: "SparkSession | str | None" = None,
+    notice: Notice | None = None,
+) -> "AbstractContextManager[Engine]":
+    """The engine with these tables; `notice` is told when `auto` takes Spark.
+
+    `session` is one of Spark, or the master where one shall be made.
+    """
+    names = list(names)
+    if engine not in ENGINES:
+        raise KdissectError(f"no engine {engine!r}; there are {', '.join(ENGINES)}")
+    if not takes_spark(engine, directories, names, notice):
+        return DuckTables(directories, names, where)
+    from kdissect.spark.sessions import LOCAL
+    from kdissect.spark.sessions import session as session_at
+    from kdissect.spark.spark_tables import SparkTables
+
+    if session is None or isinstance(session, str):
+        session = session_at(session or LOCAL)
+    return SparkTables(session, directories, names, where)
+
+
+def takes_spark(
+    engine: str, directories: Sequence[Path], names: Iterable[str], notice: Notice | None
+) -> bool:
+    """Whether Spark shall answer."""
+    if engine != AUTO:
+        return engine == SPARK
+    size = stored_size(directories, names)
+    if size <= LIMIT:
+        return False
+    if notice is not None:
+        notice(f"tables of {human.size(size)}, more than {human.size(LIMIT)}: Spark answers")
+    return True

