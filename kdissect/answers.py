@@ -13,7 +13,7 @@ from kdissect.analysis.dimensions import check_names, tables_for
 from kdissect.analysis.duckdb_tables import rows_having
 from kdissect.analysis.question import Question
 from kdissect.analysis.questions import QUESTIONS
-from kdissect.capture.files import Source
+from kdissect.capture.files import Source, listed
 from kdissect.engines import DUCKDB, SPARK, Notice, opened
 from kdissect.errors import KdissectError
 from kdissect.writing import write
@@ -116,8 +116,7 @@ def directories_of(
     source: Source | Sequence[Source], tables: Sequence[str], jobs: int, reading: dict[str, Any]
 ) -> Iterator[tuple[list[Path], "Balance | None"]]:
     """Directories with the tables: those given, or one for as long as this takes."""
-    given = [source] if isinstance(source, str | os.PathLike) or hasattr(source, "read") else source
-    paths = [Path(one) for one in given if isinstance(one, str | os.PathLike)]
+    paths = [Path(one) for one in listed(source) if isinstance(one, str | os.PathLike)]
     if paths and all((path / MARK).is_file() for path in paths):
         yield paths, None
         return

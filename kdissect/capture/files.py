@@ -5,13 +5,12 @@ that overlap in time are merged packet by packet, each file keeping the order it
 """
 
 import glob
-import io
 import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Final
+from typing import Final, cast
 
 from kdissect.capture.blocks import Block, Secrets
 from kdissect.capture.layouts import PcapLayout
@@ -44,7 +43,7 @@ def open_captures(
     Raises `CaptureError` for what is not there or is no capture.
     """
     files: list[CaptureFile] = []
-    for source in _listed(sources):
+    for source in listed(sources):
         files += _find_files(source, chunk_size)
     if not files:
         raise CaptureError("no capture was named")
@@ -263,10 +262,17 @@ class _Turns:
                 self._heads.remove(head)
 
 
-def _listed(sources: Source | Iterable[Source]) -> list[Source]:
-    if isinstance(sources, str | os.PathLike | io.IOBase | BinaryIO):
-        return [sources]
+def listed(sources: Source | Iterable[Source]) -> list[Source]:
+    """One source or many as a list."""
+    if isinstance(sources, str | os.PathLike) or hasattr(sources, "read"):
+        return [cast("Source", sources)]
     return list(sources)
+
+
+def is_pipe(path: str | os.PathLike[str]) -> bool:
+    """Whether something is there that is no file and no directory, so can be read once only."""
+    there = Path(path)
+    return there.exists() and not there.is_file() and not there.is_dir()
 
 
 def _find_files(source: Source, chunk_size: int) -> list[CaptureFile]:

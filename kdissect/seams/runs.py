@@ -6,7 +6,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kdissect.capture.files import Source, open_captures
+from kdissect.capture.files import Source, is_pipe, listed, open_captures
 from kdissect.capture.guessed import Look, guess_pieces, look_at
 from kdissect.capture.opened import STDIN
 from kdissect.capture.pieces import Piece, are_in_turn, plan
@@ -74,20 +74,13 @@ def find_pieces(paths: Sequence[str], look: Look, total: int, jobs: int) -> list
 
 def file_paths(source: Source | Sequence[Source]) -> list[str]:
     """The captures' paths in the order of their first packets; none when some have no path."""
-    given = [source] if isinstance(source, str | os.PathLike) or hasattr(source, "read") else source
-    for one in given:
+    for one in listed(source):
         # A pipe can be opened once only, and that is not here.
         if not isinstance(one, str | os.PathLike) or os.fspath(one) == STDIN or is_pipe(one):
             return []
     with open_captures(source) as capture:
         names = capture.names
     return names if all(Path(name).is_file() for name in names) else []
-
-
-def is_pipe(path: str | os.PathLike[str]) -> bool:
-    """Whether something is there that is no file and no directory."""
-    there = Path(path)
-    return there.exists() and not there.is_file() and not there.is_dir()
 
 
 def piece_sizes(total: int, packet_size: int, jobs: int) -> list[int]:

@@ -13,7 +13,7 @@ from typing import IO, Any, Final, NamedTuple
 from kdissect import __version__
 from kdissect.answers import directories_of
 from kdissect.capture.copied_blocks import Copier, PcapCopier, PcapngCopier
-from kdissect.capture.files import Source, open_captures
+from kdissect.capture.files import Source, is_pipe, listed, open_captures
 from kdissect.capture.opened import STDIN
 from kdissect.errors import KdissectError, OutputError
 from kdissect.pipeline import Balance
@@ -129,21 +129,15 @@ def copy(selection: Selection, file: IO[bytes], format_: str = PCAPNG) -> None:
 
 def files_of(source: Source | Sequence[Source]) -> list[Source]:
     """The sources one by one; raises KdissectError for one that can be read once only."""
-    given = [source] if isinstance(source, str | os.PathLike) or hasattr(source, "read") else source
-    sources: list[Source] = [*given]
+    sources = listed(source)
     for one in sources:
         name = os.fspath(one) if isinstance(one, str | os.PathLike) else ""
-        if name in ("", STDIN) or is_pipe(Path(name)):
+        if name in ("", STDIN) or is_pipe(name):
             raise KdissectError(
                 f"{name or 'an open file'}: a slice is made in three passes, so it needs a file: "
                 "save the capture first, for example with tcpdump -w FILE"
             )
     return sources
-
-
-def is_pipe(path: Path) -> bool:
-    """Whether something is there that is no file and no directory."""
-    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def short_names(names: Sequence[str]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 import pyarrow as pa
 
 from kdissect.errors import KdissectError, OutputError
+from kdissect.spark.sessions import failures, first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,8 +40,6 @@ def on_spark(spark: "SparkSession") -> Runner:
     task but its answer, which is raised here. KdissectError too where tasks failed for good. By
     DataFrames alone, so through Spark Connect too.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
 
     def run(function: Callable[[T], R], values: Sequence[T]) -> list[R]:
         if not values:
@@ -55,8 +54,8 @@ def on_spark(spark: "SparkSession") -> Runner:
         count = len(values)
         try:
             rows = spark.range(0, count, 1, count).mapInArrow(answers, ANSWER).collect()
-        except (PySparkException, Py4JError) as error:
-            raise KdissectError(f"Spark: {reason_of(str(error))}") from error
+        except failures() as error:
+            raise KdissectError(f"Spark: {reason_of(error)}") from error
         by_place = {row.place: bytes(row.answer) for row in rows}
         return [opened(by_place[place]) for place in range(count)]
 
@@ -73,12 +72,10 @@ def answer_of(function: Callable[[Any], Any], value: Any) -> tuple[bool, Any]:
         return False, str(error)
 
 
-def reason_of(text: str) -> str:
+def reason_of(error: BaseException) -> str:
     """Why a job failed: the last error of Python in what Spark says, else its first line."""
-    found = PYTHON_ERROR.findall(text)
-    if found:
-        return "".join(found[-1])
-    return next(iter(text.strip().splitlines()), "a job failed")
+    found = PYTHON_ERROR.findall(str(error))
+    return "".join(found[-1]) if found else first_line(error)
 
 
 def opened(content: bytes) -> Any:

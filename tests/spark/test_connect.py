@@ -1,5 +1,4 @@
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,11 +9,9 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("java")
 def test_datasets_and_the_source_work_through_spark_connect(tmp_path: Path) -> None:
-    pytest.importorskip("pyspark")
     pytest.importorskip("grpc", reason="Spark Connect needs pyspark[connect]")
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        pytest.skip("there is no Java, which Spark needs")
     surroundings = {
         **os.environ,
         "PYSPARK_PYTHON": sys.executable,
