@@ -60,6 +60,25 @@ def test_a_topic_is_produced_fetched_and_replicated(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_racks_are_those_that_consumers_say(tmp_path: Path) -> None:
+    """A follower says none, and is known by its replica id whatever it calls itself."""
+    exchanges = [
+        exchange(1, "Fetch", client_id="c", rack_id="east"),
+        exchange(2, "Fetch", client_id="d", rack_id="west"),
+        exchange(3, "Fetch", client_id="e", rack_id="west"),
+        exchange(4, "Fetch", client_id="f", replica_id=2),
+    ]
+    rows = asked(
+        "traffic", tmp_path, {"by": ["rack"]}, exchanges=exchanges,
+        partitions=[carried(number, 100 * number) for number in (1, 2, 3, 4)],
+        connections=[connection()],
+    )  # fmt: skip
+    columns = ("rack", "fetched_bytes", "replicated_bytes", "fetches", "fan_out")
+    assert [tuple(row[name] for name in columns) for row in rows] == [
+        ("west", 500, 0, 2, None), ("east", 100, 0, 1, None), (None, 0, 400, 0, None),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("sizes", "gini", "top"),
     [((5, 5, 5), 0, 1 / 3), ((0, 0, 9), 2 / 3, 1), ((1, 2, 3), 2 / 9, 1 / 2), ((4,), None, 1)],
