@@ -121,18 +121,14 @@ def transactions(seen: Seen) -> Iterator[Finding]:
             yield _transaction(
                 "hanging-transaction", PROBLEM, row,
                 f"{_whose(row)} is open and nothing was sent for it for {duration(row['idle_ns'])}"
-                f" ({counted(row['records'] or 0, 'record')} in "
-                f"{counted(row['partitions'] or 0, 'partition')}): read_committed consumers get "
-                "nothing behind it",
+                f" ({_extent(row)}): read_committed consumers get nothing behind it",
             )  # fmt: skip
         elif row["outcome"] == "timed out":
             yield _transaction(
                 "hanging-transaction", PROBLEM, row,
-                f"{_whose(row)} was left open by its producer "
-                f"({counted(row['records'] or 0, 'record')} in "
-                f"{counted(row['partitions'] or 0, 'partition')}) until the coordinator aborted it "
-                f"after {duration(row['duration_ns'])}: read_committed consumers got nothing "
-                "behind it meanwhile",
+                f"{_whose(row)} was left open by its producer ({_extent(row)}) until the "
+                f"coordinator aborted it after {duration(row['duration_ns'])}: read_committed "
+                "consumers got nothing behind it meanwhile",
             )  # fmt: skip
         elif row["outcome"] == "taken over":
             yield _transaction(
@@ -171,6 +167,12 @@ def _transaction(id_: str, severity: str, row: Row, text: str) -> Finding:
     started = time_ns(row, "started")
     packet = row["first_packet"]
     return Finding(id_, severity, text, numbers, concerns, started, started, packet)
+
+
+def _extent(row: Row) -> str:
+    """How much a transaction wrote: ``3 records in 1 partition``."""
+    records, partitions = row["records"] or 0, row["partitions"] or 0
+    return f"{counted(records, 'record')} in {counted(partitions, 'partition')}"
 
 
 def _whose(row: Row) -> str:
