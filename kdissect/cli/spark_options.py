@@ -1,6 +1,9 @@
 """The options of the commands on Spark: where it is, and what the dataset is made of."""
 
+import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -58,6 +61,29 @@ def byte_count(_: click.Context, __: click.Parameter, text: str) -> int:
     if number < 1:
         raise click.BadParameter(f"{text!r} is no number of bytes; write it like 64M, 1G")
     return number
+
+
+def absolute(path: str) -> str:
+    """As executors have to know it, whose directories are others; URLs are that already."""
+    return path if "://" in path else os.path.abspath(path)  # noqa: PTH100  # it may be a glob
+
+
+@contextmanager
+def until_signal() -> Iterator[Callable[[], bool]]:
+    """Gives what tells whether SIGINT or SIGTERM has come; the second one interrupts."""
+    is_over = threading.Event()
+
+    def end(*_: object) -> None:
+        if is_over.is_set():
+            raise KeyboardInterrupt
+        is_over.set()
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield is_over.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def on_spark(command: F) -> F:

@@ -36,6 +36,15 @@ def show(outcome: "Outcome", is_json: bool) -> int:
     return found(outcome.manifest)
 
 
+def show_batch(number: int, outcome: "Outcome", is_json: bool) -> None:
+    """Say what a batch of a stream did."""
+    complain(outcome)
+    if is_json:
+        click.echo(json.dumps({"batch": number, **told(outcome)}))
+    else:
+        click.echo(f"batch {number}: {line(outcome)}", err=True)
+
+
 def found(manifest: "Manifest") -> int:
     """The exit code for what is in the dataset, with a line when there is nothing."""
     balance = balance_of(tap.balance for tap in manifest.taps)
