@@ -223,8 +223,8 @@ def merged(
 def names_in(manifest: Manifest) -> set[str]:
     """All files of a dataset but its manifest."""
     files = {file.path for tap in manifest.taps for file in tap.files}
-    seams = {seam for tap in manifest.taps for seam in tap.seams}
-    return files | seams | {one.file for one in manifest.broken if one.file}
+    states = {tap.state for tap in manifest.taps if tap.state}
+    return files | states | {one.file for one in manifest.broken if one.file}
 
 
 def new_files(before: Manifest, after: Manifest) -> list[str]:

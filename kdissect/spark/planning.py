@@ -29,7 +29,8 @@ class Inspected(NamedTuple):
 class Work(NamedTuple):
     """A tap that has new captures.
 
-    `tap` has all its captures, the new ones last; its seams and files are those that stay.
+    `tap` has all its captures, the new ones last; its files are those that stay, its state is
+    that behind those that are in.
     `pieces` are to be dissected, none of a tap that one
     task reads as a whole. `nameless` are files whose topics may have got names now.
     """
@@ -131,7 +132,7 @@ def _plan_tap(
         taken = {one.name for one in [*manifest.taps, *(work.tap for work in planned.works)]}
         return _fresh(TapEntry(free_name(tap, taken), tap.chain, number, -1), added)
     replaced = {one.entry.path for one in added}
-    if entry.seams and not replaced & {capture.path for capture in entry.captures}:
+    if entry.state and not replaced & {capture.path for capture in entry.captures}:
         grown = _grown(entry, added)
         if grown is not None:
             return grown
@@ -156,7 +157,7 @@ def _grown(entry: TapEntry, added: list[Inspected]) -> Work | None:
         entry.number,
         max(entry.latest_ns, *(piece.latest_ns for piece in pieces)),
         [*entry.captures, *(one.entry for one in added)],
-        list(entry.seams),
+        entry.state,
         [file for file in entry.files if not file.is_open and not file.is_nameless],
     )
     late = [file for file in entry.files if file.is_nameless and not file.is_open]
