@@ -10,9 +10,9 @@ from kdissect.capture.opened import NO_PACKET_NS
 from kdissect.capture.pieces import Piece, are_in_turn, plan_file
 from kdissect.capture.rotation import chains
 from kdissect.errors import CaptureError, KdissectError
-from kdissect.spark.columns import LARGEST_TAP
 from kdissect.spark.manifest import CaptureEntry, FileEntry, Manifest, TapEntry
 from kdissect.spark.taps import Broken, Tap, seen, short_name
+from kdissect.tables.ids import LARGEST_TAP
 
 # An edge costs 0.5 to 3 MB of seam, whatever is between two of them.
 SPARK_PIECE_SIZE: Final = 256 << 20
