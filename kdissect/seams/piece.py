@@ -29,7 +29,8 @@ class PieceRun:
     """One pass over a piece: iterate over it for ``(table, record batch)``, then take `seam`.
 
     `captures` are the names of the files, by `Piece.capture`; `names` topics' names that are known.
-    `between` is called whenever some packets were dissected.
+    `between` is called whenever some packets were dissected. `copy` is where the piece's bytes are,
+    if not at its path.
     """
 
     def __init__(
@@ -40,11 +41,12 @@ class PieceRun:
         names: dict[bytes, str] | None = None,
         warm_up: int = WARM_UP,
         between: Callable[[], object] = lambda: None,
+        copy: str | None = None,
     ) -> None:
         self.piece = piece
         self.between = between
         self.options = options
-        self.reader: PieceReader = read_piece(piece)
+        self.reader: PieceReader = read_piece(piece, copy=copy)
         self.dissector: Dissector = make_dissector(options, collects=False, keeps_frames=False)
         self.is_first = piece.ordinal == 1
         dissector = self.dissector
