@@ -114,6 +114,12 @@ class Manifest:
         """The tap with these files."""
         return next((tap for tap in self.taps if tap.chain == chain), None)
 
+    def names(self) -> set[str]:
+        """All files of a dataset but its manifest."""
+        files = {file.path for tap in self.taps for file in tap.files}
+        states = {tap.state for tap in self.taps if tap.state}
+        return files | states | {one.file for one in self.broken if one.file}
+
     def to_json(self) -> dict[str, Any]:
         """As it is written; rows of each tap are there for readers, and counted anew."""
         made = asdict(self)
@@ -147,6 +153,7 @@ class Dataset:
         self.own = directory / OWN
         self.manifest = Manifest()
         self.run_directory = self.own
+        self.token = ""  # the directory's name is unique, so names of files need not be
         self._lock: IO[bytes] | None = None
 
     def __enter__(self) -> "Dataset":

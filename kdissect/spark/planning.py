@@ -10,9 +10,11 @@ from kdissect.capture.opened import NO_PACKET_NS
 from kdissect.capture.pieces import Piece, are_in_turn, plan_file
 from kdissect.capture.rotation import chains
 from kdissect.errors import CaptureError, KdissectError
-from kdissect.spark.columns import LARGEST_TAP
 from kdissect.spark.manifest import CaptureEntry, FileEntry, Manifest, TapEntry
-from kdissect.spark.taps import Broken, Tap, seen, short_name
+from kdissect.spark.storage import remember, seen
+from kdissect.spark.storage_captures import local_copy
+from kdissect.spark.taps import Broken, Tap, short_name
+from kdissect.tables.ids import LARGEST_TAP
 
 # An edge costs 0.5 to 3 MB of seam, whatever is between two of them.
 SPARK_PIECE_SIZE: Final = 256 << 20
@@ -53,13 +55,18 @@ class Work(NamedTuple):
 Inspect: TypeAlias = Callable[[Sequence[str]], list[Inspected | Broken]]
 
 
-def inspect_capture(path: str, piece_size: int = SPARK_PIECE_SIZE) -> Inspected | Broken:
+def inspect_capture(
+    path: str, piece_size: int = SPARK_PIECE_SIZE, stores: tuple[str, ...] = ()
+) -> Inspected | Broken:
     """Read a capture once for its sha256, and once for its pieces."""
+    for one in stores:
+        remember(one)
     size, modified_ns = seen(path)
     try:
-        digest = sha256_of(Path(path))
-        pieces, packets = plan_file(path, piece_size)
-        first_time_ns = chains([path])[0].first_time_ns
+        with local_copy(path) as copy:
+            digest = sha256_of(Path(copy))
+            pieces, packets = plan_file(path, piece_size, copy)
+            first_time_ns = chains([copy])[0].first_time_ns
         if seen(path) != (size, modified_ns):
             return Broken(path, f"{path}: is being written; it is read when that is over")
     except (CaptureError, OSError) as error:
@@ -168,7 +175,7 @@ def _again(entry: TapEntry, added: list[Inspected], inspect: Inspect) -> Work:
     """All captures of a tap once more, as the new ones do not come behind the others."""
     replaced = {one.entry.path for one in added}
     paths = [capture.path for capture in entry.captures if capture.path not in replaced]
-    gone = [path for path in paths if not Path(path).is_file()]
+    gone = [path for path in paths if seen(path)[0] < 0]
     if gone:
         raise CaptureError(
             f"{added[0].entry.path}: is not later than all of tap {entry.name} that the dataset "

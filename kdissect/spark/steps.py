@@ -5,10 +5,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kdissect.errors import KdissectError, OutputError
+from kdissect.errors import KdissectError, OutputError, StoreError
 from kdissect.spark.manifest import FileEntry, TapEntry
 from kdissect.spark.planning import Failed, groups_of
 from kdissect.spark.running import Runner
+from kdissect.spark.storage_tasks import mirrored
 from kdissect.spark.tasks import Task, dissect_part, publish, read_whole, rename, stitch_tap
 
 # Of captures, whose rows are one file: 10 to 300 MB of exchanges.
@@ -89,8 +90,9 @@ class Steps:
 def tried(function: Callable[[Task, Any], Any], task: Task, place: Place) -> Any:
     """What the function gives, or `Failed` when that will be so however often it is done."""
     try:
-        return function(task, place)
-    except OutputError:
+        with mirrored(task) as near:
+            return function(near, place)
+    except (OutputError, StoreError):
         raise
     except KdissectError as error:
         return Failed(task.works[place[0]].tap.name, str(error))

@@ -52,14 +52,12 @@ def whole(paths: Sequence[str], options: Options = OPTIONS) -> Rows:
     return Rows(sorted_rows(run), run.balance)
 
 
-def together(
-    paths: Sequence[str], size: int, warm_up: int, options: Options = OPTIONS
-) -> tuple[Rows, Stitcher]:
+def together(paths: Sequence[str], size: int, options: Options = OPTIONS) -> tuple[Rows, Stitcher]:
     """The same of pieces of `size` bytes, each by what another machine would get and give."""
     pieces = plan(paths, size)
 
     def dissected() -> list[PieceRows]:
-        made = [dissect_piece(piece, options, paths, warm_up=warm_up) for piece in pieces]
+        made = [dissect_piece(piece, options, paths) for piece in pieces]
         return [PieceRows(rows.batches, Seam.from_bytes(rows.seam.to_bytes())) for rows in made]
 
     both = Together(
