@@ -85,7 +85,7 @@ class Query:
 def test_three_files_in_three_batches_give_the_rows_of_the_library(
     table: str, tmp_path: Path
 ) -> None:
-    paths = rotate(MANY, tmp_path / "ring", 3, seed=33)
+    paths = rotate(MANY, tmp_path / "ring", 3, seed=135)
     query = Query(tmp_path, table, maxFilesPerTrigger="1")
     while query.step():
         pass
@@ -109,7 +109,7 @@ def test_a_file_that_comes_later_is_read_later(tmp_path: Path) -> None:
 
 
 def test_captures_that_are_done_are_not_needed_any_more(tmp_path: Path) -> None:
-    paths = rotate(MANY, tmp_path / "ring", 3, seed=33)
+    paths = rotate(MANY, tmp_path / "ring", 3, seed=135)
     expected = library_rows(paths, tables=("exchanges",))["exchanges"]
     query = Query(tmp_path, maxFilesPerTrigger="1")
     for path in paths:
