@@ -78,6 +78,15 @@ def chain_name(path: str) -> str:
     return _split_name(path)[0]
 
 
+def turn_of(path: str) -> int:
+    """The number in a file's name that tells it from others of its chain; -1: none.
+
+    >>> turn_of("captures/tap.pcap12.gz")
+    12
+    """
+    return _split_name(path)[1]
+
+
 def _split_name(path: str) -> tuple[str, int]:
     """What all files of the tap have in common, and the number that tells this one; -1: none."""
     directory, name = os.path.split(path)
@@ -99,7 +108,11 @@ def _split_name(path: str) -> tuple[str, int]:
 def _first_time_ns(path: str) -> int:
     if not is_regular(path):
         return NO_PACKET_NS
-    file = CaptureFile(path, path)
+    return first_time_of(CaptureFile(path, path))
+
+
+def first_time_of(file: CaptureFile) -> int:
+    """The time of a file's first packet, 2^63 - 1 when it has none; closes it."""
     try:
         file.look_ahead()
     except (TruncatedCapture, UnknownCaptureFormat) as error:

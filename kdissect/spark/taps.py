@@ -2,17 +2,24 @@
 
 import glob
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kdissect.capture.rotation import Chain, chain_name, chains
+from kdissect.capture.rotation import Chain, chain_name, chains, turn_of
 from kdissect.errors import CaptureError, KdissectError
+from kdissect.spark.storage import is_uri, remember
+from kdissect.spark.storage import seen as seen
+from kdissect.spark.storage_captures import captures_at, first_time_in
 
 # What a file in a directory is called that is meant to be a capture.
 CAPTURE_NAME: Final = re.compile(r"\.(?:p?cap|pcapng|dmp)\d*(?:\.[a-z0-9]+)?$", re.IGNORECASE)
 ROTATED: Final = re.compile(r"[-_.]*\*[-_.]*")
 EXTENSION: Final = re.compile(r"\.(?:p?cap|pcapng|dmp)\**(?:\.[a-z0-9]+)?$", re.IGNORECASE)
+
+# Whose first packet is not looked for again while they do not change: months of hourly files.
+LOOKED_AT: Final = 100_000
 
 
 class Tap(NamedTuple):
@@ -46,79 +53,107 @@ def find_taps(sources: Iterable[str], pattern: str | None = None) -> Taps:
     expression for the path: its group ``tap``, else its first group, else all of it is the name of
     the tap. Of directories, what is not named like a capture and is none is passed over.
 
-    Raises KdissectError where nothing is found, and for paths that the pattern does not match.
+    Raises KdissectError where nothing is found, or the pattern matches nothing; a path that it
+    does not match is broken.
     """
+    found = taps_of(list_captures(sources), pattern)
+    if not found.taps and found.broken and all(is_astray(one) for one in found.broken):
+        raise KdissectError(found.broken[0].message)  # the pattern is wrong, not the files
+    return found
+
+
+def is_astray(one: "Broken") -> bool:
+    """Whether the file is there, and of no tap."""
+    return one.size < 0 and Path(one.path).exists()
+
+
+def taps_of(files: Mapping[str, bool], pattern: str | None) -> Taps:
+    """The taps of these files, of which those that are true must be captures."""
     times: dict[str, int] = {}
     broken = []
-    for path, is_named in list_captures(sources).items():
+    for path, is_named in files.items():
         size, modified_ns = seen(path)
         try:
-            times[path] = first_time_of(path, size)
+            times[path] = first_time_of(path, size, modified_ns)
         except CaptureError as error:
             if is_named or CAPTURE_NAME.search(path):
                 broken.append(Broken(path, str(error), size, modified_ns))
-    if pattern is not None:
-        return Taps(named(matched(times, pattern)), broken)
-    found = [chain._replace(name=chain_name(chain.paths[0])) for chain in chains(times)]
-    return Taps(named(found), broken)
+    expression = None if pattern is None else compiled(pattern)
+    taps: dict[str, list[tuple[str, int]]] = {}
+    astray: list[Broken] = []
+    for path, first_time_ns in times.items():
+        try:
+            taps.setdefault(chain_of(path, expression), []).append((path, first_time_ns))
+        except KdissectError as error:
+            astray.append(Broken(path, str(error)))
+    return Taps(named(in_turn(taps)), broken + astray)
 
 
-def first_time_of(path: str, size: int) -> int:
+def in_turn(taps: Mapping[str, Sequence[tuple[str, int]]]) -> list[Chain]:
+    """Chains of files whose first times are given, the earliest first."""
+    made = []
+    for chain, files in taps.items():
+        ordered = sorted(files, key=lambda file: (file[1], turn_of(file[0]), file[0]))
+        made.append(Chain(chain, tuple(path for path, _ in ordered), ordered[0][1]))
+    return sorted(made, key=lambda one: (one.first_time_ns, one.name))
+
+
+def chain_of(path: str, expression: "re.Pattern[str] | None") -> str:
+    """Which tap the file is of: what the files of the tap have in common, or ``tap:NAME``."""
+    if expression is None:
+        return chain_name(path)
+    match = expression.search(path)
+    if match is None:
+        raise KdissectError(f"{path}: does not match the pattern of taps, {expression.pattern!r}")
+    name = match["tap"] if "tap" in expression.groupindex else match[min(1, expression.groups)]
+    if not name:
+        raise KdissectError(f"{path}: no name of a tap in it by {expression.pattern!r}")
+    return f"tap:{name}"
+
+
+def compiled(pattern: str) -> "re.Pattern[str]":
+    """A pattern of taps; raises KdissectError where it is none."""
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise KdissectError(f"tap {pattern!r}: {error}") from error
+
+
+@lru_cache(maxsize=LOOKED_AT)
+def first_time_of(path: str, size: int, modified_ns: int) -> int:  # noqa: ARG001  # its identity
     """The time of the first packet; raises CaptureError where there is nothing to read."""
     if not size:
         raise CaptureError(f"{path}: empty file")
-    return chains([path])[0].first_time_ns
-
-
-def seen(path: str) -> tuple[int, int]:
-    """Size and time of a file, -1 when it is not there."""
-    try:
-        status = Path(path).stat()
-    except OSError:
-        return -1, -1
-    return status.st_size, status.st_mtime_ns
+    return first_time_in(path) if is_uri(path) else chains([path])[0].first_time_ns
 
 
 def list_captures(sources: Iterable[str]) -> dict[str, bool]:
-    """The files, each once; true for those that were named, or matched by a glob."""
+    """The files, each once; true for those that were named, or matched by a glob.
+
+    Raises KdissectError where nothing is found.
+    """
     found: dict[str, bool] = {}
     for source in sources:
-        path = Path(source)
-        if path.is_dir():
-            inside = (one for one in sorted(path.iterdir()) if one.is_file())
-            for one in inside:
-                if not one.name.startswith("."):
-                    found.setdefault(str(one), False)
-            continue
-        matches = [source] if path.exists() else sorted(glob.glob(source, recursive=True))  # noqa: PTH207
-        if not matches:
+        files = files_of(source)
+        if files is None:
             raise KdissectError(f"{source}: no file matches")
-        found |= {match: True for match in matches if not Path(match).is_dir()}
+        found = {**files, **found}
     if not found:
         raise KdissectError("no capture was found")
     return found
 
 
-def matched(times: dict[str, int], pattern: str) -> list[Chain]:
-    """The chains that a pattern makes of files, whose first times are given."""
-    try:
-        expression = re.compile(pattern)
-    except re.error as error:
-        raise KdissectError(f"tap {pattern!r}: {error}") from error
-    taps: dict[str, list[tuple[int, str]]] = {}
-    for path, first_time_ns in times.items():
-        match = expression.search(path)
-        if match is None:
-            raise KdissectError(f"{path}: does not match the pattern of taps, {pattern!r}")
-        name = match["tap"] if "tap" in expression.groupindex else match[min(1, expression.groups)]
-        if not name:
-            raise KdissectError(f"{path}: no name of a tap in it by {pattern!r}")
-        taps.setdefault(name, []).append((first_time_ns, path))
-    made = []
-    for name, files in taps.items():
-        files.sort()
-        made.append(Chain(f"tap:{name}", tuple(path for _, path in files), files[0][0]))
-    return sorted(made, key=lambda chain: (chain.first_time_ns, chain.name))
+def files_of(source: str) -> dict[str, bool] | None:
+    """The files of a path, glob or directory, as in `list_captures`; None: nothing is there."""
+    source = remember(source)
+    if is_uri(source):
+        return captures_at(source)
+    path = Path(source)
+    if path.is_dir():
+        inside = (one for one in sorted(path.iterdir()) if one.is_file())
+        return {str(one): False for one in inside if not one.name.startswith(".")}
+    matches = [source] if path.exists() else sorted(glob.glob(source, recursive=True))  # noqa: PTH207
+    return {match: True for match in matches if not Path(match).is_dir()} if matches else None
 
 
 def named(found: Sequence[Chain]) -> list[Tap]:
