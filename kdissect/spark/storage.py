@@ -147,7 +147,7 @@ def write_bytes(location: str, content: bytes) -> None:
     """A file in a store, in the place of any other."""
     with told(location):
         system, path = system_at(location)
-        with system.open_output_stream(path) as file:
+        with system.open_output_stream(path, compression=None) as file:
             file.write(content)
 
 
@@ -155,7 +155,7 @@ def upload(local: Path, location: str) -> None:
     """Bring a file into a store, in the place of any other."""
     with told(location), local.open("rb") as source:
         system, path = system_at(location)
-        with system.open_output_stream(path) as file:
+        with system.open_output_stream(path, compression=None) as file:
             shutil.copyfileobj(source, file, BLOCK_SIZE)
 
 

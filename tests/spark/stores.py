@@ -2,10 +2,10 @@
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest import mock
 
 import pyarrow as pa
@@ -24,6 +24,9 @@ DUMMY = {
     "AWS_SECRET_ACCESS_KEY": "secret-of-tests",
     "AWS_EC2_METADATA_DISABLED": "true",
 }
+
+
+WRITES = ("open_output_stream", "delete_file", "delete_dir", "delete_dir_contents")
 
 
 class Bucket(NamedTuple):
@@ -67,7 +70,39 @@ def make_bucket(name: str, options: str) -> Bucket:
     remember(f"s3://{name}?{options}&allow_bucket_creation=true")
     system, path = system_at(f"s3://{name}")
     system.create_dir(path)
+    remember(f"s3://{name}?{options}")
     return Bucket(name, options)
+
+
+class Watched:
+    """A file system that says before each request what it will be, for which it may be refused."""
+
+    def __init__(
+        self,
+        system: Any,
+        reads: Callable[[str], None] = lambda _: None,
+        writes: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.system = system
+        self.reads = reads
+        self.writes = writes
+
+    def __getattr__(self, name: str) -> Any:
+        asked = getattr(self.system, name)
+
+        def request(*values: Any, **named: Any) -> Any:
+            watch = self.writes if name in WRITES else self.reads
+            watch(name)
+            answer = asked(*values, **named)
+            return Watched(answer, self.reads) if name == "open_input_file" else answer
+
+        return request
+
+    def __enter__(self) -> "Watched":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.system.close()
 
 
 def stored_rows(dataset: str) -> Rows:
