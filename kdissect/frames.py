@@ -323,6 +323,14 @@ class Frames:
                 if cutting.state == IN_BODY:
                     self._held += cutting.held
 
+    def has_told(self, connection: Connection) -> bool:
+        """Whether it was told that too much waits of the connection."""
+        return connection in self._told
+
+    def set_told(self, connection: Connection) -> None:
+        """It was told before."""
+        self._told.add(connection)
+
     def forget(self, connection: Connection) -> None:
         """A connection that has been brought forward elsewhere."""
         for cutting in self.cuttings(connection):

@@ -84,10 +84,21 @@ def parse_limits(texts: Iterable[str]) -> Limits:
         name, _, value = text.partition("=")
         if name not in Limits._fields:
             raise KdissectError(f"no limit {name!r}; there are: {', '.join(Limits._fields)}")
-        unit = UNITS.get(value[-1:].lower(), 1)
-        digits = value if unit == 1 else value[:-1]
-        # More could wrap where limits are 64-bit integers of nanoseconds.
-        if not digits.isascii() or not digits.isdigit() or len(digits) > 9:
+        number = parse_number(value)
+        if number < 0:
             raise KdissectError(f"limit {text!r} is not NAME=NUMBER, with K, M or G behind it")
-        values[name] = int(digits) * unit
+        values[name] = number
     return Limits(**values)
+
+
+def parse_number(text: str) -> int:
+    """A number with K, M or G behind it, -1 where it is none of nine digits at most.
+
+    >>> parse_number("64M"), parse_number("12"), parse_number("-3")
+    (67108864, 12, -1)
+    """
+    unit = UNITS.get(text[-1:].lower(), 1)
+    # More digits could wrap where limits are 64-bit integers of nanoseconds.
+    digits = text if unit == 1 else text[:-1]
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= 9
+    return int(digits) * unit if is_number else -1

@@ -30,6 +30,7 @@ TWINS = {
     "slice": ("kdissect.write_slice", "a-slice"),
     "protocol": ("kdissect.protocol.apis.APIS", "the-protocol"),
     "compare": ("kdissect.compare", "two-captures-compared"),
+    "spark": ("kdissect.spark.pipeline.dissect", "many-captures-with-spark"),
 }
 
 
@@ -120,6 +121,9 @@ def command_line_page() -> str:
             twin, anchor = TWINS[name]
             page = f"library.md#{anchor}"
         lines += ["", f"In Python: [`{twin}`]({page})."]
+        for part, inner in getattr(command, "commands", {}).items():
+            title = f"kdissect {name} {part}"
+            lines += ["", f"### {title}", "", *help_block(inner, title)]
     return "\n".join(lines) + "\n"
 
 

@@ -11,7 +11,6 @@ from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
 from kdissect.seams.crew import early_crew
-from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
 
 
 @click.command(
@@ -33,15 +32,7 @@ from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
     metavar="DIR",
     help="Directory for the files, one a table.",
 )
-@click.option(
-    "--tables",
-    callback=options.names,
-    metavar="A,B,...",
-    help=f"Only these tables.  [default: {','.join(DEFAULT_TABLES)}]",
-)
-@click.option("--records", is_flag=True, help="The table of records too, a row for each.")
-@click.option("--payload", is_flag=True, help="With keys, values and headers of records.")
-@click.option("--bodies", is_flag=True, help="The table of bodies too: all in full, as JSON.")
+@options.making
 @options.verifying
 @options.sharing
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
@@ -50,9 +41,7 @@ def command(
     files: tuple[str, ...],
     directory: Path,
     tables: list[str] | None,
-    records: bool,
     payload: bool,
-    bodies: bool,
     verify_crc: bool,
     jobs: int,
     force: bool,
@@ -64,16 +53,9 @@ def command(
     Each file gets its name when it is complete. Read them with anything that reads Parquet:
     pandas, DuckDB, Spark.
     """
-    for name in tables or ():
-        if name not in TABLES:
-            raise click.UsageError(f"no table {name!r}; there are {', '.join(TABLES)}")
     crew = early_crew(files, 1 if settings["strict"] else jobs)
     from kdissect import write
 
-    asked = ["records"] if records or payload else []
-    asked += ["bodies"] if bodies else []
-    if asked:
-        tables = list(dict.fromkeys([*(tables or DEFAULT_TABLES), *asked]))
     with Progress(progress) as shown:
         written, balance = write(
             list(files),

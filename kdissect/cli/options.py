@@ -9,10 +9,11 @@ import click
 
 from kdissect.errors import KdissectError
 from kdissect.limits import Limits, parse_limits
+from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
 
 F = Callable[..., Any]
 Settings = dict[str, Any]
-SETTINGS: Final = ("ports", "brokers", "decode_as", "keylog", "limits", "protocol", "strict")
+DECODING: Final = ("ports", "brokers", "decode_as", "keylog", "limits", "protocol")
 FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet")
 PROTOCOLS: Final = ("auto", "kafka", "0.7", "proposal", "trunk-2012")
 MAX_PORT: Final = 65_535
@@ -47,11 +48,10 @@ def reading(command: F) -> F:
     """
 
     @wraps(command)
-    def with_settings(**values: Any) -> Any:
-        settings: Settings = {name: values.pop(name) for name in SETTINGS}
-        return command(**values, settings=settings)
+    def with_strict(settings: Settings, strict: bool, **values: Any) -> Any:
+        return command(**values, settings={**settings, "strict": strict})
 
-    wrapped: F = with_settings
+    wrapped: F = with_strict
     for option in (
         click.option(
             "--progress/--no-progress",
@@ -61,6 +61,21 @@ def reading(command: F) -> F:
         click.option(
             "--strict", is_flag=True, help="Stop at the first thing that cannot be decoded."
         ),
+    ):
+        wrapped = option(wrapped)
+    return decoding(wrapped)
+
+
+def decoding(command: F) -> F:
+    """Add the options about what is spoken where; the command gets them as `settings`."""
+
+    @wraps(command)
+    def with_settings(**values: Any) -> Any:
+        settings: Settings = {name: values.pop(name) for name in DECODING}
+        return command(**values, settings=settings)
+
+    wrapped: F = with_settings
+    for option in (
         click.option(
             "--protocol",
             type=click.Choice(PROTOCOLS),
@@ -158,6 +173,40 @@ def verifying(command: F) -> F:
 def names(_: click.Context, __: click.Parameter, text: str | None) -> list[str] | None:
     """Split ``a,b`` (a click callback)."""
     return [name.strip() for name in text.split(",") if name.strip()] if text else None
+
+
+def making(command: F) -> F:
+    """Add the options about which tables are made; the command gets `tables` and `payload`."""
+
+    @wraps(command)
+    def with_tables(
+        tables: list[str] | None, records: bool, bodies: bool, payload: bool, **values: Any
+    ) -> Any:
+        for name in tables or ():
+            if name not in TABLES:
+                raise click.UsageError(f"no table {name!r}; there are {', '.join(TABLES)}")
+        asked = ["records"] if records or payload else []
+        asked += ["bodies"] if bodies else []
+        if asked:
+            tables = list(dict.fromkeys([*(tables or DEFAULT_TABLES), *asked]))
+        return command(**values, tables=tables, payload=payload)
+
+    wrapped: F = with_tables
+    for option in (
+        click.option(
+            "--bodies", is_flag=True, help="The table of bodies too: all in full, as JSON."
+        ),
+        click.option("--payload", is_flag=True, help="With keys, values and headers of records."),
+        click.option("--records", is_flag=True, help="The table of records too, a row for each."),
+        click.option(
+            "--tables",
+            callback=names,
+            metavar="A,B,...",
+            help=f"Only these tables.  [default: {','.join(DEFAULT_TABLES)}]",
+        ),
+    ):
+        wrapped = option(wrapped)
+    return wrapped
 
 
 columns = click.option(

@@ -49,6 +49,7 @@ COMMANDS: Final = {
     "slice": "slice",
     "spans": "spans",
     "protocol": "protocol",
+    "spark": "spark",
 }
 
 

@@ -10,7 +10,7 @@ one pass over everything gives; how much is read again decides only how long it 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kdissect.capture.blocks import Secrets
 from kdissect.capture.packet import Packet
@@ -33,6 +33,9 @@ from kdissect.streams.events import INSIDE, SHARED_PAST, Chunk
 from kdissect.streams.receiver import Receiver
 from kdissect.streams.recent import RECENT_CHUNKS
 
+if TYPE_CHECKING:
+    from kdissect.seams.state import State
+
 Reread = Callable[[Piece], Iterable[list[Packet]]]
 FindSecrets = Callable[[], Sequence[Secrets]]
 
@@ -41,7 +44,8 @@ class Stitcher:
     """Feed it the seams in order; what it gives itself are rows of its `dissector`.
 
     `reread` gives the packets of a piece again, `find_secrets` all that the captures hold of keys
-    for TLS; both are called only when they are needed.
+    for TLS; both are called only when they are needed. With the `state` of another one it goes on
+    behind what that was fed; see `carrying.carry_on`.
     """
 
     def __init__(
@@ -49,12 +53,15 @@ class Stitcher:
         options: Options,
         reread: Reread = read_piece,
         find_secrets: FindSecrets | None = None,
+        state: "State | None" = None,
     ) -> None:
         self.options = options
         self.reread = reread
         self.dissector = make_dissector(options, collects=False, keeps_frames=False)
         self._find_secrets = find_secrets
-        self._told: set[str] = set()
+        self.told: set[str] = set()
+        # Those that were put together, as far as anybody may have to read them again.
+        self.pieces: list[Piece] = []
         self.totals: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
         self.protocols: Counter[str] = Counter()
@@ -63,9 +70,24 @@ class Stitcher:
         self.joins = 0
         self.read_again = 0
         self.replayed = 0
+        if state is not None:
+            # Nobody else needs it, and it brings all of TLS with it.
+            from kdissect.seams.carrying import carry_on
+
+            carry_on(self, state)
+
+    def state(self) -> "State":
+        """What is known now, so that another stitcher can go on.
+
+        Write it down before this one goes on. Rows that are there stay here, to be taken.
+        """
+        from kdissect.seams.carrying import state_of
+
+        return state_of(self)
 
     def add(self, seam: Seam) -> Corrections:
         """Put a piece behind those before it; what has to be corrected in its rows."""
+        self.pieces.append(seam.piece)
         if seam.is_whole or self.dissector.decoder.is_waiting():
             return self._dissect_whole(seam)
         self._take_problems(seam.problems)
@@ -115,9 +137,9 @@ class Stitcher:
         """Problems of reading and of packets; of a link type the first packet is told of."""
         for problem in problems:
             if problem.kind == "unknown-link-type":
-                if problem.message in self._told:
+                if problem.message in self.told:
                     continue
-                self._told.add(problem.message)
+                self.told.add(problem.message)
             self.dissector.add_problems([problem])
 
     def _count(self, seam: Seam, corrections: Corrections) -> None:
@@ -350,8 +372,9 @@ class _Step:
         joined = self.joined.get(int(connection.id))
         if joined is not None and one.state is not None:
             self._note(joined)
-            self._forget(joined.opener)
+            # Before the two directions of what was known here no longer know each other.
             one = opened(joined, one, one.state)
+            self._forget(joined.opener)
         connection.edge = INSIDE
         dissector = self.dissector
         self.streams.take_in(one.opener)

@@ -2,7 +2,7 @@
 
     DATASET/exchanges/date=2026-11-22/tap=broker-1/r000001-t0-0.parquet
     DATASET/_kdissect/manifest.json          what is in it
-    DATASET/_kdissect/seams/0/000000.seam    what later captures of the tap are put together with
+    DATASET/_kdissect/states/0/000001.state  what later captures of the tap are put together with
     DATASET/_kdissect/run-000002-6f1c.../    what a run makes until it is committed
 
 A run writes into a directory that no reader looks into. When all is there it writes
@@ -23,7 +23,7 @@ from typing import IO, Any, Final
 
 from kdissect.errors import KdissectError, OutputError
 
-VERSION: Final = 1
+VERSION: Final = 2
 OWN: Final = "_kdissect"  # Spark, DuckDB and Arrow pass over what begins with an underscore
 
 
@@ -73,8 +73,8 @@ class FileEntry:
 class TapEntry:
     """A tap, whose ids begin at ``number << 36``.
 
-    `seams` are those of its pieces. A tap that was read by one task has none: it has to be read
-    again when captures come. `latest_ns` is the time of its last packet.
+    `state` is the file of what is known behind its captures. A tap that was read by one task has
+    none: it has to be read again when captures come. `latest_ns` is the time of its last packet.
     """
 
     name: str
@@ -82,7 +82,7 @@ class TapEntry:
     number: int
     latest_ns: int
     captures: list[CaptureEntry] = field(default_factory=list)
-    seams: list[str] = field(default_factory=list)
+    state: str = ""
     files: list[FileEntry] = field(default_factory=list)
     balance: dict[str, Any] = field(default_factory=dict)
 
@@ -117,8 +117,8 @@ class Manifest:
     def names(self) -> set[str]:
         """All files of a dataset but its manifest."""
         files = {file.path for tap in self.taps for file in tap.files}
-        seams = {seam for tap in self.taps for seam in tap.seams}
-        return files | seams | {one.file for one in self.broken if one.file}
+        states = {tap.state for tap in self.taps if tap.state}
+        return files | states | {one.file for one in self.broken if one.file}
 
     def to_json(self) -> dict[str, Any]:
         """As it is written; rows of each tap are there for readers, and counted anew."""

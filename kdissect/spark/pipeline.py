@@ -34,7 +34,7 @@ from kdissect.spark.storage import options_of
 from kdissect.spark.storage_captures import local_copy
 from kdissect.spark.storage_dataset import StoredDataset, open_dataset
 from kdissect.spark.storage_tasks import mirrored
-from kdissect.spark.taps import Broken, find_taps, short_name
+from kdissect.spark.taps import Broken, Taps, find_taps, short_name
 from kdissect.spark.tasks import Task
 from kdissect.tables.batches import TEXT_TYPE
 from kdissect.tables.schemas import DEFAULT_TABLES, PROBLEMS
@@ -82,10 +82,23 @@ def dissect(
     that cannot be read is a row in `problems`, and is in the manifest. Where a tap cannot be gone
     on with, the others are: see `Outcome.failed`. Raises KdissectError.
     """
+    found = find_taps([os.fspath(one) for one in captures], tap)
+    return dissect_taps(spark, found, dataset, tables=tables, piece_size=piece_size, **options)
+
+
+def dissect_taps(
+    spark: "SparkSession | None",
+    found: Taps,
+    dataset: str | os.PathLike[str],
+    *,
+    tables: Sequence[str] = DEFAULT_TABLES,
+    piece_size: int = SPARK_PIECE_SIZE,
+    **options: Any,
+) -> Outcome:
+    """The same with taps that were found before."""
     chosen = Options(tables=tuple(tables), **options)
     if chosen.strict or chosen.columns:
         raise KdissectError("a dataset has all columns and problems: not strict, no columns")
-    found = find_taps([os.fspath(one) for one in captures], tap)
     runner = here if spark is None else on_spark(spark)
     with open_dataset(dataset) as opened:
         return _dissect(opened, found.taps, found.broken, chosen, piece_size, runner)

@@ -10,11 +10,11 @@ from kdissect.capture.opened import NO_PACKET_NS
 from kdissect.capture.pieces import Piece, are_in_turn, plan_file
 from kdissect.capture.rotation import chains
 from kdissect.errors import CaptureError, KdissectError
-from kdissect.spark.columns import LARGEST_TAP
 from kdissect.spark.manifest import CaptureEntry, FileEntry, Manifest, TapEntry
 from kdissect.spark.storage import remember, seen
 from kdissect.spark.storage_captures import local_copy
 from kdissect.spark.taps import Broken, Tap, short_name
+from kdissect.tables.ids import LARGEST_TAP
 
 # An edge costs 0.5 to 3 MB of seam, whatever is between two of them.
 SPARK_PIECE_SIZE: Final = 256 << 20
@@ -31,7 +31,8 @@ class Inspected(NamedTuple):
 class Work(NamedTuple):
     """A tap that has new captures.
 
-    `tap` has all its captures, the new ones last; its seams and files are those that stay.
+    `tap` has all its captures, the new ones last; its files are those that stay, its state is
+    that behind those that are in.
     `pieces` are to be dissected, none of a tap that one
     task reads as a whole. `nameless` are files whose topics may have got names now.
     """
@@ -138,7 +139,7 @@ def _plan_tap(
         taken = {one.name for one in [*manifest.taps, *(work.tap for work in planned.works)]}
         return _fresh(TapEntry(free_name(tap, taken), tap.chain, number, -1), added)
     replaced = {one.entry.path for one in added}
-    if entry.seams and not replaced & {capture.path for capture in entry.captures}:
+    if entry.state and not replaced & {capture.path for capture in entry.captures}:
         grown = _grown(entry, added)
         if grown is not None:
             return grown
@@ -163,7 +164,7 @@ def _grown(entry: TapEntry, added: list[Inspected]) -> Work | None:
         entry.number,
         max(entry.latest_ns, *(piece.latest_ns for piece in pieces)),
         [*entry.captures, *(one.entry for one in added)],
-        list(entry.seams),
+        entry.state,
         [file for file in entry.files if not file.is_open and not file.is_nameless],
     )
     late = [file for file in entry.files if file.is_nameless and not file.is_open]

@@ -1,13 +1,15 @@
-"""A table of a dataset as a DataFrame, of the files that its manifest lists."""
+"""What a dataset has, by the files that its manifest lists: as a DataFrame, or for questions."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kdissect.analysis.stored_tables import Place, StoredFile
 from kdissect.errors import KdissectError
 from kdissect.pipeline import check_columns
 from kdissect.spark.columns import spark_schema
-from kdissect.spark.manifest import Manifest, read_manifest
+from kdissect.spark.manifest import OWN, Manifest, read_manifest
 from kdissect.tables.schemas import TABLES
 
 if TYPE_CHECKING:
@@ -23,19 +25,55 @@ def read_table(
     moving, for names of taps that look like numbers, and for tables without rows. Raises
     KdissectError where there is no such dataset or table.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-    from pyspark.sql.types import DateType, StringType, StructField, StructType
+    from pyspark.sql import functions
 
     check_columns(table, ())
     directory = Path(dataset).absolute()
-    columns = list(from_arrow_schema(spark_schema(TABLES[table])))
-    partitions = [StructField("date", DateType()), StructField("tap", StringType())]
-    schema = StructType([*columns, *partitions])
     files = table_files(manifest_in(directory), table)
+    frame = read_files(spark, directory, table, [str(directory / file) for file in files])
+    return frame.withColumn("date", functions.col("date").cast("date"))
+
+
+def read_files(
+    spark: "SparkSession", directory: Path, table: str, files: Sequence[str]
+) -> "DataFrame":
+    """The rows in files of a dataset's table, with ``date`` and ``tap`` as text."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    columns = list(from_arrow_schema(spark_schema(TABLES[table])))
+    partitions = [StructField(name, StringType()) for name in ("date", "tap")]
+    schema = StructType([*columns, *partitions])
     if not files:
         return spark.createDataFrame([], schema)
-    reader = spark.read.schema(schema).option("basePath", str(directory / table))
-    return reader.parquet(*(str(directory / file) for file in files))
+    reader = spark.read.schema(schema).option("basePath", located(str(directory / table)))
+    return reader.parquet(*(located(file) for file in files))
+
+
+def located(path: str) -> str:
+    """A path of this machine as one also where the session has another file system by default."""
+    return path if "://" in path else f"file:{Path(path).absolute()}"
+
+
+def is_dataset(path: Path) -> bool:
+    """Whether there is a dataset."""
+    return (path / OWN / "manifest.json").is_file()
+
+
+def dataset_place(path: Path) -> Place:
+    """A dataset for questions; raises KdissectError where there is none."""
+    directory = path.absolute()
+    manifest = manifest_in(directory)
+    sizes = {file.path: file.size for tap in manifest.taps for file in tap.files}
+    files = {
+        table: [
+            StoredFile(str(directory / file), sizes.get(file, 0))
+            for file in table_files(manifest, table)
+        ]
+        for table in TABLES
+        if table in manifest.options.get("tables", TABLES)
+    }
+    return Place(str(path), files, manifest.next_tap, is_dataset=True)
 
 
 def manifest_in(dataset: Path) -> Manifest:

@@ -34,10 +34,7 @@ class Steps:
     def __init__(self, task: Task, runner: Runner) -> None:
         self.task = task
         self.runner = runner
-        self.taps = [
-            replace(work.tap, seams=list(work.tap.seams), files=list(work.tap.files))
-            for work in task.works
-        ]
+        self.taps = [replace(work.tap, files=list(work.tap.files)) for work in task.works]
         self.failed: dict[int, Failed] = {}
 
     def run(self) -> Done:
@@ -52,8 +49,7 @@ class Steps:
         sizes = self._each(dissect_part, parts)
         for (number, *_), balance in self._each(stitch_tap, [(number,) for number in cut]):
             self.taps[number].balance = balance
-            new = range(len(works[number].pieces))
-            self.taps[number].seams += [self.task.seam_path(works[number], part) for part in new]
+            self.taps[number].state = self.task.state_path(works[number])
         for place, files in self._each(publish, self._groups(cut)):
             self._add(place, files)
         late = [(number,) for number in cut if works[number].nameless]

@@ -157,9 +157,9 @@ def as_bytes(manifest: Manifest) -> bytes:
 
 
 def remove_unlisted(location: str, manifest: Manifest) -> None:
-    """Remove the files of tables and the seams that are not in a dataset."""
+    """Remove the files of tables and the states that are not in a dataset."""
     listed = {joined(location, name) for name in manifest.names()}
-    for directory in [*TABLES, f"{OWN}/seams"]:
+    for directory in [*TABLES, f"{OWN}/states"]:
         for file in files_in(joined(location, directory), recursive=True):
             if file.location not in listed:
                 remove(file.location)

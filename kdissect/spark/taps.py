@@ -56,7 +56,15 @@ def find_taps(sources: Iterable[str], pattern: str | None = None) -> Taps:
     Raises KdissectError where nothing is found, or the pattern matches nothing; a path that it
     does not match is broken.
     """
-    return taps_of(list_captures(sources), pattern)
+    found = taps_of(list_captures(sources), pattern)
+    if not found.taps and found.broken and all(is_astray(one) for one in found.broken):
+        raise KdissectError(found.broken[0].message)  # the pattern is wrong, not the files
+    return found
+
+
+def is_astray(one: "Broken") -> bool:
+    """Whether the file is there, and of no tap."""
+    return one.size < 0 and Path(one.path).exists()
 
 
 def taps_of(files: Mapping[str, bool], pattern: str | None) -> Taps:
@@ -77,8 +85,6 @@ def taps_of(files: Mapping[str, bool], pattern: str | None) -> Taps:
         try:
             taps.setdefault(chain_of(path, expression), []).append((path, first_time_ns))
         except KdissectError as error:
-            if len(times) == len(astray) + 1:
-                raise  # the pattern is wrong, not a file
             astray.append(Broken(path, str(error)))
     return Taps(named(in_turn(taps)), broken + astray)
 

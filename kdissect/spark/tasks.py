@@ -1,7 +1,8 @@
 """What executors do with the pieces of taps; each task may run twice, or at two places at once.
 
     dissect_part   a piece         → its rows and its seam in the run's staging directory
-    stitch_tap     a tap's seams   → how the rows of each piece are corrected; the rows left open
+    stitch_tap     a tap's seams   → how the rows of each piece are corrected; the rows left open,
+                                     and the state behind the last piece
     publish        some pieces     → Parquet files with their corrected rows
     rename         rows of earlier runs → the same with names of topics that are known now
     read_whole     a tap that cannot be cut → Parquet files at once
@@ -30,6 +31,7 @@ from kdissect.seams.corrections import Corrections
 from kdissect.seams.jobs_run import find_secrets
 from kdissect.seams.piece import PieceRun
 from kdissect.seams.seam import Seam
+from kdissect.seams.state import State
 from kdissect.seams.stitch import Stitcher
 from kdissect.spark import late_names
 from kdissect.spark.late_names import renamed
@@ -75,10 +77,9 @@ class Task(NamedTuple):
         """What this or another task has made, and is read now."""
         return path
 
-    def seam_path(self, work: Work, number: int) -> str:
-        """Where a new seam is in the dataset: behind those that the tap has."""
-        place = len(work.tap.seams) + number
-        return f"{OWN}/seams/{work.tap.number}/{self.run:06}{self.token}-{place:06}.seam"
+    def state_path(self, work: Work) -> str:
+        """Where the state of a tap behind its new captures is in the dataset."""
+        return f"{OWN}/states/{work.tap.number}/{self.run:06}{self.token}.state"
 
 
 class Staged:
@@ -132,7 +133,7 @@ def dissect_part(task: Task, place: tuple[int, int]) -> dict[str, int]:
         for table, batch in run:
             staged.write(table, batch)
     seam = run.seam.to_bytes()
-    write_whole(task.made(task.seam_path(work, place[1])), seam)
+    write_whole(task.staged(work, f"{place[1]}.seam"), seam)
     staged.publish()
     return {"seam_bytes": len(seam), "row_bytes": staged.size}
 
@@ -140,26 +141,35 @@ def dissect_part(task: Task, place: tuple[int, int]) -> dict[str, int]:
 def stitch_tap(task: Task, place: tuple[int]) -> dict[str, Any]:
     """Put the pieces of a tap together; gives what became of its bytes."""
     work = task.works[place[0]]
-    stitcher = Stitcher(task.options, read_again, lambda: secrets_in(work.paths))
     with PausedCollector():
-        for path in work.tap.seams:
-            stitcher.add(Seam.from_bytes(task.there(task.stored(path)).read_bytes()))
-            forget_rows(stitcher)
+        stitcher = begun(task, work)
         rows = StitchedRows(stitcher, task, work)
         settled = Staged(task.staged(work, SETTLED))
         for number in range(len(work.pieces)):
-            content = task.there(task.made(task.seam_path(work, number))).read_bytes()
+            content = task.there(task.staged(work, f"{number}.seam")).read_bytes()
             corrections = stitcher.add(Seam.from_bytes(content))
             write_whole(task.staged(work, f"{number}.corrections"), pickle.dumps(corrections))
             rows.write(settled, task.options.batch_rows)
+        state = stitcher.state().to_bytes()
         rows.write(settled, 1)
         stitcher.finish()
         still_open = Staged(task.staged(work, OPEN))
         rows.write(still_open, 1)
     write_whole(task.staged(work, "names"), pickle.dumps(dict(rows.names)))
+    write_whole(task.made(task.state_path(work)), state)
     settled.publish()
     still_open.publish()
     return asdict(stitcher.balance)
+
+
+def begun(task: Task, work: Work) -> Stitcher:
+    """A stitcher that knows what is in the dataset of the tap."""
+    state = None
+    if work.tap.state:
+        state = State.from_bytes(task.there(task.stored(work.tap.state)).read_bytes())
+    known = () if state is None else state.pieces
+    paths = list(dict.fromkeys(piece.path for piece in (*known, *work.pieces)))
+    return Stitcher(task.options, read_again, lambda: secrets_in(paths), state=state)
 
 
 class StitchedRows:
@@ -191,12 +201,6 @@ def secrets_in(paths: Sequence[str]) -> Sequence[Secrets]:
     """All keys for TLS that captures hold, wherever they are."""
     with local_copies(paths) as copies:
         return find_secrets(list(copies))
-
-
-def forget_rows(stitcher: Stitcher) -> None:
-    """What the stitcher gave of pieces that are in the dataset is there already."""
-    for name in stitcher.dissector.full_tables(1):
-        stitcher.dissector.take_rows(name)
 
 
 def publish(task: Task, place: tuple[int, int, int]) -> list[FileEntry]:

@@ -264,6 +264,21 @@ class Streams:
         self._receivers.pop(opener.connection.flow, None)
         self._receivers.pop(reverse_flow(opener.connection.flow), None)
 
+    @property
+    def due(self) -> tuple[int, int, list[tuple[int, bytes]]]:
+        """When silent connections and any at all are looked at next; the flows that linger."""
+        lingering = [
+            (due, receiver.connection.flow)
+            for due, receiver in self._lingering
+            if not receiver.is_over
+        ]
+        return int(self._sweep_ns), int(self._due_ns), lingering
+
+    def set_due(self, due: tuple[int, int, list[tuple[int, bytes]]]) -> None:
+        """Go on with these times; all connections were taken in."""
+        self._sweep_ns, self._due_ns, lingering = due
+        self._lingering = deque([(at, self._receivers[flow]) for at, flow in lingering])
+
     def finish(self) -> list[Event]:
         """End all connections: the capture is over."""
         events: list[Event] = []

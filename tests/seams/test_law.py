@@ -8,15 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kdissect.capture.files import open_captures
-from kdissect.capture.packet import Packet
 from kdissect.capture.pcap import NANOSECONDS
 from kdissect.pipeline import Options
 from kdissect.tables.schemas import TABLES
-from tests.capture.writers import Captured, make_pcap
+from tests.capture.writers import make_pcap
 from tests.recovery.cases import make_case
 from tests.recovery.faults import CLASSES
 from tests.recovery.talks import packets_of
-from tests.seams.law import CAPTURES, together, whole
+from tests.seams.law import CAPTURES, captured, together, whole
 
 ALL = sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.glob("**/*.pcap*"))
 MANY = "cluster-3.9.1.pcapng"
@@ -58,6 +57,19 @@ def test_pieces_of_a_faulty_capture_give_the_rows_of_the_whole(fault: str, tmp_p
             assert found == expected, f"{fault} {7_000 + number} in {count} pieces"
 
 
+@pytest.mark.parametrize(("number", "count"), [(7_100, 5), (7_103, 8), (7_106, 8)])
+def test_a_joined_connection_has_room_for_what_waits_on_both_sides(
+    number: int, count: int, tmp_path: Path
+) -> None:
+    case = make_case("combined", number)
+    written = [captured(packet) for packet in packets_of(case.wires, case.broker_port)]
+    path = tmp_path / "combined.pcap"
+    path.write_bytes(make_pcap(written, magic=NANOSECONDS))
+    found, stitcher = together([str(path)], path.stat().st_size // count, 0)
+    assert found == whole([str(path)])
+    assert stitcher.joins > 0
+
+
 def test_rotated_files_give_the_rows_of_all_of_them(tmp_path: Path) -> None:
     with open_captures(CAPTURES / "groups-4.3.1.pcapng") as capture:
         written = [captured(packet) for batch in capture for packet in batch]
@@ -72,10 +84,6 @@ def test_rotated_files_give_the_rows_of_all_of_them(tmp_path: Path) -> None:
     size = Path(names[0]).stat().st_size
     assert together(names, 4 * size, 0)[0] == expected
     assert together(names, size // 2, 5)[0] == expected
-
-
-def captured(packet: Packet) -> Captured:
-    return Captured(packet.data[packet.start : packet.end], packet.time_ns, packet.original_length)
 
 
 def test_only_asked_for_columns_are_made() -> None:

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -11,8 +12,8 @@ from kdissect.capture.files import open_captures
 from kdissect.capture.pcap import NANOSECONDS
 from kdissect.exchanges.memory import EXCHANGES_PER_PACKET
 from kdissect.pipeline import Options, Run
-from kdissect.spark.columns import TAP_BITS
 from kdissect.spark.manifest import Manifest, read_manifest
+from kdissect.tables.ids import TAP_BITS
 from kdissect.tables.schemas import TABLES, TIME
 from tests.capture.writers import Captured, make_pcap
 
@@ -50,10 +51,12 @@ def rotate(capture: str, directory: Path, count: int, seed: int) -> list[str]:
     return paths
 
 
-def library_rows(paths: Sequence[str], tap: int = 0, tables: Sequence[str] = ALL) -> Rows:
+def library_rows(
+    paths: Sequence[str], tap: int = 0, tables: Sequence[str] = ALL, **options: Any
+) -> Rows:
     """What the library gives of one tap, with the ids that a dataset has for it."""
     rows: Rows = {}
-    with Run(list(paths), Options(tables=tables)) as run:
+    with Run(list(paths), Options(tables=tables, **options)) as run:
         for table, batch in run:
             rows.setdefault(table, []).extend(
                 repr(as_spark(table, row, tap)) for row in batch.to_pylist()

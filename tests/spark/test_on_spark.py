@@ -1,4 +1,3 @@
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +8,6 @@ import pytest
 import kdissect
 from kdissect.errors import KdissectError, OutputError
 from kdissect.spark import tasks
-from kdissect.spark.job import main
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.reading import read_table
 from kdissect.spark.running import on_spark
@@ -151,25 +149,3 @@ def test_a_broken_capture_is_a_row_of_problems(registered: "SparkSession", tmp_p
     ]
     rows = reader.option("table", "exchanges").load(str(tmp_path / "ring")).count()
     assert rows == len(library_rows(paths)["exchanges"])
-
-
-def test_the_job_says_what_it_did(
-    spark: "SparkSession",
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(type(spark), "stop", lambda _: None)
-    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=27)
-    dataset = str(tmp_path / "dataset")
-    assert main([*paths, "-o", dataset, "--tables", "exchanges,problems"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    rows = len(library_rows(paths)["exchanges"])
-    assert (said["captures"], said["broken"], said["rows"]) == (
-        2,
-        [],
-        {"ring": {"exchanges": rows}},
-    )
-    assert said["capture_bytes"] == sum(Path(path).stat().st_size for path in paths)
-    assert main([str(tmp_path / "nothing"), "-o", dataset]) == 2
-    assert capsys.readouterr().err == f"kdissect: {tmp_path}/nothing: no file matches\n"

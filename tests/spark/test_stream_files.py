@@ -99,5 +99,5 @@ def test_there_may_be_nothing_yet(tmp_path: Path) -> None:
 
 def test_a_wrong_pattern_is_an_error(tmp_path: Path) -> None:
     write(tmp_path / "a.pcap0", 0)
-    with pytest.raises(KdissectError, match="does not match the pattern"):
-        complete_files([str(tmp_path)], "edge-", QUIET, NOW)
+    with pytest.raises(KdissectError, match=r"^tap '\(': missing \)"):
+        complete_files([str(tmp_path)], "(", QUIET, NOW)

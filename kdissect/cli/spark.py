@@ -1,0 +1,168 @@
+"""``kdissect spark``: captures into a dataset, on Spark; see docs/dataset.md."""
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kdissect.cli import options
+from kdissect.cli.analyses import duration
+from kdissect.cli.program import FAILED, FOUND
+from kdissect.cli.spark_options import (
+    Place,
+    absolute,
+    byte_count,
+    into_dataset,
+    on_spark,
+    until_signal,
+)
+from kdissect.cli.spark_outcome import show, show_batch
+
+if TYPE_CHECKING:
+    from kdissect.spark.pipeline import Outcome
+
+# As in kdissect.spark, which is not imported until it is needed.
+INTERVAL: Final = "10s"
+QUIET: Final = "1m"
+MAX_BYTES: Final = "1G"
+JSON: Final = click.option(
+    "--json", "is_json", is_flag=True, help="Say as a line of JSON what was done."
+)
+
+
+@click.group(
+    "spark",
+    short_help="Captures of a whole cluster into a dataset, on Spark.",
+    epilog=options.examples(
+        "kdissect spark dissect /captures -o /data/kafka",
+        "kdissect spark stream /captures -o /data/kafka --checkpoint /data/kafka-checkpoint",
+    ),
+)
+def command() -> None:
+    """Dissect the captures of a whole cluster on Spark.
+
+    Needs PySpark and Java: pip install "kdissect[spark]", docs/spark.md.
+    """
+
+
+@command.command(
+    "dissect",
+    short_help="Bring captures into a dataset of Parquet files.",
+    epilog=options.examples(
+        "kdissect spark dissect /captures -o /data/kafka",
+        "kdissect spark dissect '/captures/**/*.pcap*' -o /data/kafka --tap '/(broker-\\d+)/'",
+        "kdissect spark dissect /captures -o /data/kafka --master spark://host:7077 "
+        "--setting spark.executor.memory=4g",
+    ),
+)
+@click.argument("captures", nargs=-1, required=True, metavar="CAPTURES...")
+@into_dataset
+@on_spark
+@JSON
+def dissect(
+    captures: tuple[str, ...],
+    dataset: str,
+    making: options.Settings,
+    place: Place,
+    is_json: bool,
+) -> int:
+    """Bring CAPTURES... (files, globs, directories) into a dataset: Parquet files and a manifest.
+
+    Do it again with more captures, or after a crash: what is in is not read again, nothing is
+    there twice and nothing is lost. A capture that cannot be read is a row of `problems`; a tap
+    that cannot be gone on with is left as it is, and the exit code is 2.
+    """
+    from kdissect.spark import pipeline
+
+    with place.session() as spark:
+        found = pipeline.dissect(spark, map(absolute, captures), absolute(dataset), **making)
+        return show(found, is_json)
+
+
+@command.command(
+    "stream",
+    short_help="Bring rotating captures into a dataset as they come.",
+    epilog=options.examples(
+        "kdissect spark stream /captures -o /data/kafka --checkpoint /data/checkpoint",
+        "kdissect spark stream '/captures/*' -o /data/kafka --checkpoint /data/c --quiet 5m",
+        "kdissect spark stream /captures -o /data/kafka --checkpoint /data/checkpoint "
+        "--available-now",
+    ),
+)
+@click.argument("sources", nargs=-1, required=True, metavar="DIR...")
+@into_dataset
+@click.option(
+    "--checkpoint",
+    required=True,
+    metavar="DIR",
+    help="Directory for what Spark has to know to go on where it was; one for each stream.",
+)
+@click.option("--available-now", is_flag=True, help="Bring in what is complete now, and end.")
+@click.option(
+    "--interval",
+    "interval_ns",
+    callback=duration,
+    default=INTERVAL,
+    show_default=True,
+    metavar="TIME",
+    help="How often to look for files.",
+)
+@click.option(
+    "--quiet",
+    "quiet_ns",
+    callback=duration,
+    default=QUIET,
+    show_default=True,
+    metavar="TIME",
+    help="The last file of a tap is complete when it has not grown for so long.",
+)
+@click.option(
+    "--max-bytes",
+    callback=byte_count,
+    default=MAX_BYTES,
+    show_default=True,
+    metavar="BYTES",
+    help="Of captures in a batch, which has one capture at least.",
+)
+@on_spark
+@JSON
+def stream(
+    sources: tuple[str, ...],
+    dataset: str,
+    checkpoint: str,
+    available_now: bool,
+    interval_ns: int,
+    quiet_ns: int,
+    max_bytes: int,
+    making: options.Settings,
+    place: Place,
+    is_json: bool,
+) -> int:
+    """Bring the captures that appear in DIR... (directories, globs) into a dataset, each once.
+
+    A file is read when it is complete: when the next of its tap is there, or nobody has written to
+    it for a while (--quiet). Ctrl-C and SIGTERM end it after the batch that runs. Killed at any
+    moment, it goes on where it was: nothing is lost, and nothing is there twice.
+    """
+    from kdissect.spark import streaming
+
+    failed: list[int] = []
+
+    def on_batch(number: int, outcome: "Outcome") -> None:
+        show_batch(number, outcome, is_json)
+        failed.extend(number for _ in outcome.failed)
+
+    with place.session() as spark, until_signal() as is_over:
+        streaming.stream(
+            spark,
+            sources,
+            absolute(dataset),
+            absolute(checkpoint),
+            available_now=available_now,
+            interval_s=interval_ns / 1e9,
+            quiet_s=quiet_ns / 1e9,
+            max_bytes=max_bytes,
+            is_over=is_over,
+            on_batch=on_batch,
+            **making,
+        )
+    return FAILED if failed else FOUND

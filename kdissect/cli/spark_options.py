@@ -1,0 +1,176 @@
+"""The options of the commands on Spark: where it is, and what the dataset is made of."""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kdissect.cli import options
+from kdissect.limits import parse_number
+from kdissect.spark.sessions import LOCAL, MEMORY, imported, session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PIECE_SIZE: Final = "256M"
+BAR: Final = "spark.ui.showConsoleProgress"
+
+F = Callable[..., Any]
+
+
+class Place:
+    """Where Spark runs and with which settings."""
+
+    def __init__(self, master: str, memory: str, settings: dict[str, str], has_bar: bool) -> None:
+        self.master = master
+        self.memory = memory
+        self.settings = {BAR: str(has_bar).lower(), **settings}
+
+    @contextmanager
+    def session(self) -> "Iterator[SparkSession]":
+        """The session that there is, else a new one, which is ended at the end."""
+        is_there = imported().getActiveSession() is not None
+        spark = session(self.master, memory=self.memory, settings=self.settings)
+        try:
+            yield spark
+        finally:
+            if not is_there:
+                spark.stop()
+
+
+def pairs(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    """Read ``key=value`` texts (a click callback)."""
+    made = {}
+    for text in texts:
+        key, is_pair, value = text.partition("=")
+        if not key or not is_pair:
+            raise click.BadParameter(f"{text!r} is not KEY=VALUE")
+        made[key] = value
+    return made
+
+
+def byte_count(_: click.Context, __: click.Parameter, text: str) -> int:
+    """Read ``64M``, ``1G``, ``100000`` (a click callback)."""
+    number = parse_number(text)
+    if number < 1:
+        raise click.BadParameter(f"{text!r} is no number of bytes; write it like 64M, 1G")
+    return number
+
+
+def absolute(path: str) -> str:
+    """As executors have to know it, whose directories are others; URLs are that already."""
+    return path if "://" in path else os.path.abspath(path)  # noqa: PTH100  # it may be a glob
+
+
+@contextmanager
+def until_signal() -> Iterator[Callable[[], bool]]:
+    """Gives what tells whether SIGINT or SIGTERM has come; the second one interrupts."""
+    is_over = threading.Event()
+
+    def end(*_: object) -> None:
+        if is_over.is_set():
+            raise KeyboardInterrupt
+        is_over.set()
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield is_over.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def on_spark(command: F) -> F:
+    """Add the options about Spark; the command gets a `Place`."""
+
+    @wraps(command)
+    def with_place(
+        master: str, memory: str, spark_settings: dict[str, str], progress: bool | None,
+        **values: Any,
+    ) -> Any:  # fmt: skip
+        has_bar = sys.stderr.isatty() if progress is None else progress
+        return command(**values, place=Place(master, memory, spark_settings, has_bar))
+
+    added: tuple[Callable[[F], F], ...] = (
+        click.option(
+            "--progress/--no-progress",
+            default=None,
+            help="Show Spark's progress bar on stderr.  [default: on a terminal]",
+        ),
+        click.option(
+            "--setting",
+            "spark_settings",
+            callback=pairs,
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="A configuration of Spark, like spark.executor.memory=4g; repeat for more.",
+        ),
+        click.option(
+            "--memory",
+            default=MEMORY,
+            show_default=True,
+            metavar="SIZE",
+            help="Memory of the driver, which does all the work of local[N].",
+        ),
+        click.option(
+            "--master",
+            default=LOCAL,
+            show_default=True,
+            metavar="URL",
+            help="local[N], spark://HOST:PORT, or sc://HOST:PORT of Spark Connect. Under "
+            "spark-submit, and where SPARK_REMOTE is set, the session is theirs.",
+        ),
+    )
+    wrapped: F = with_place
+    for option in added:
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def into_dataset(command: F) -> F:
+    """Add the options of datasets; the command gets `dataset`, and the others as `making`.
+
+    These are keywords of `kdissect.spark.pipeline.dissect`.
+    """
+
+    @wraps(command)
+    def with_making(
+        tap: str | None, tables: list[str] | None, piece_size: int, settings: options.Settings,
+        payload: bool, verify_crc: bool, **values: Any,
+    ) -> Any:  # fmt: skip
+        making = {
+            "tap": tap, "piece_size": piece_size, "payload": payload, "verify_crc": verify_crc,
+            **settings, **({"tables": tables} if tables else {}),
+        }  # fmt: skip
+        return command(**values, making=making)
+
+    wrapped: F = options.verifying(options.decoding(with_making))
+    wrapped = click.option(
+        "--piece-size",
+        callback=byte_count,
+        default=PIECE_SIZE,
+        show_default=True,
+        metavar="BYTES",
+        help="What one task dissects of a capture.",
+    )(wrapped)
+    wrapped = options.making(wrapped)
+    wrapped = click.option(
+        "--tap",
+        metavar="REGEX",
+        help="Tells by the path which tap a file is of: its group `tap`, else its first group, "
+        "else all that it matches.  [default: by the names of rotated files]",
+    )(wrapped)
+    return click.option(
+        "-o",
+        "--output",
+        "dataset",
+        required=True,
+        metavar="DATASET",
+        help="Directory of the dataset, which all executors can write; it may be there already.",
+    )(wrapped)

@@ -1,0 +1,111 @@
+"""What a run on Spark did: in words on stderr, or as a line of JSON."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kdissect import human
+from kdissect.cli.escape import escaped
+from kdissect.cli.program import FAILED, FOUND, NOTHING_FOUND
+from kdissect.cli.reading import explain_empty
+
+if TYPE_CHECKING:
+    from kdissect.spark.manifest import Manifest
+    from kdissect.spark.pipeline import Outcome
+
+# Of captures that cannot be read; all are in the manifest.
+SHOWN: Final = 10
+
+
+def show(outcome: "Outcome", is_json: bool) -> int:
+    """Say what was done and what is there now; gives the exit code."""
+    complain(outcome)
+    rows = rows_of(outcome.manifest)
+    if is_json:
+        click.echo(json.dumps(told(outcome)))
+    else:
+        click.echo(line(outcome), err=True)
+        width = max((len(name) for name in rows), default=0)
+        for name, count in rows.items():
+            click.echo(f"{name:{width}}  {human.count(count):>12} rows", err=True)
+    if outcome.failed:
+        return FAILED
+    return found(outcome.manifest)
+
+
+def show_batch(number: int, outcome: "Outcome", is_json: bool) -> None:
+    """Say what a batch of a stream did."""
+    complain(outcome)
+    if is_json:
+        click.echo(json.dumps({"batch": number, **told(outcome)}))
+    else:
+        click.echo(f"batch {number}: {line(outcome)}", err=True)
+
+
+def found(manifest: "Manifest") -> int:
+    """The exit code for what is in the dataset, with a line when there is nothing."""
+    balance = balance_of(tap.balance for tap in manifest.taps)
+    if not balance["exchanges"]:
+        explain_empty("no Kafka exchanges in the dataset", balance)
+        return NOTHING_FOUND
+    return FOUND
+
+
+def complain(outcome: "Outcome") -> None:
+    """Say on stderr what could not be read, and which taps could not be gone on with."""
+    messages = [one.message for one in outcome.broken[:SHOWN]]
+    more = len(outcome.broken) - len(messages)
+    if more:
+        messages.append(f"{human.count(more)} more captures that cannot be read")
+    messages += [f"tap {one.tap}: {one.message}" for one in outcome.failed]
+    for message in messages:
+        # What follows are the first bytes, which are for one capture, not for a thousand.
+        click.echo(f"kdissect: {escaped(message.partition(chr(10))[0])}", err=True)
+
+
+def line(outcome: "Outcome") -> str:
+    """What was done in a line."""
+    if not outcome.captures:
+        return "no new captures"
+    size = human.size(outcome.capture_bytes)
+    return (
+        f"{human.counted(outcome.captures, 'new capture')}, {size}, in "
+        f"{human.counted(outcome.pieces, 'piece')}"
+    )
+
+
+def told(outcome: "Outcome") -> dict[str, Any]:
+    """What was done, and what is in the dataset now."""
+    return {
+        "captures": outcome.captures,
+        "capture_bytes": outcome.capture_bytes,
+        "pieces": outcome.pieces,
+        "seam_bytes": outcome.seam_bytes,
+        "broken": [one.path for one in outcome.broken],
+        "failed": {one.tap: one.message for one in outcome.failed},
+        "rows": {tap.name: tap.rows for tap in outcome.manifest.taps},
+    }
+
+
+def rows_of(manifest: "Manifest") -> dict[str, int]:
+    """How many rows each table has."""
+    counts: Counter[str] = Counter()
+    for tap in manifest.taps:
+        counts.update(tap.rows)
+    return dict(sorted(counts.items()))
+
+
+def balance_of(balances: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The sum of the taps' balances."""
+    numbers: Counter[str] = Counter({"packets": 0, "exchanges": 0})
+    by_kind: dict[str, Counter[str]] = {}
+    for balance in balances:
+        for name, value in balance.items():
+            if isinstance(value, Mapping):
+                by_kind.setdefault(name, Counter()).update(value)
+            else:
+                numbers[name] += value
+    return {**numbers, **by_kind}

@@ -1,0 +1,113 @@
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from kdissect.cli.program import run
+from kdissect.cli.spark_job import main
+from kdissect.cli.spark_options import PIECE_SIZE
+from kdissect.cli.spark_outcome import show
+from kdissect.limits import parse_number
+from kdissect.spark.pipeline import Outcome, dissect
+from kdissect.spark.planning import SPARK_PIECE_SIZE, Failed
+from kdissect.spark.taps import Broken
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    capture = Path(__file__).parents[2] / "captures" / "quickstart.pcapng"
+    return dissect(None, [capture], tmp_path_factory.mktemp("dataset"))
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--setting", "spark.cores.max"], "'spark.cores.max' is not KEY=VALUE"),
+        (["--piece-size", "big"], "'big' is no number of bytes; write it like 64M, 1G"),
+        (["--piece-size", "0"], "'0' is no number of bytes; write it like 64M, 1G"),
+        (["--tables", "exchanges,partition"], "no table 'partition'; there are connections,"),
+    ],
+)
+def test_a_wrong_option_is_an_error(
+    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["spark", "dissect", "x.pcap", "-o", "dataset", *words]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_without_pyspark_one_line_says_what_to_install(
+    quickstart: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    assert main(["dissect", quickstart, "-o", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("kdissect: no PySpark (")
+    assert error.endswith('): pip install "kdissect[spark]"\n')
+    assert error.count("\n") == 1
+
+
+def test_the_size_of_pieces_is_that_of_the_library() -> None:
+    assert parse_number(PIECE_SIZE) == SPARK_PIECE_SIZE
+
+
+def test_what_was_done_is_told_in_lines(
+    outcome: Outcome, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert show(outcome, is_json=False) == 0
+    (tap,) = outcome.manifest.taps
+    said = capsys.readouterr()
+    assert said.out == ""
+    first, *others = said.err.replace("\N{NARROW NO-BREAK SPACE}", "").splitlines()
+    assert first == "1 new capture, 328 kB, in 1 piece"
+    assert [(words[0], int(words[1])) for words in map(str.split, others)] == sorted(
+        tap.rows.items()
+    )
+
+
+def test_what_was_done_is_a_line_of_json(
+    outcome: Outcome, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert show(outcome, is_json=True) == 0
+    said = capsys.readouterr()
+    (tap,) = outcome.manifest.taps
+    assert said.err == ""
+    assert json.loads(said.out) == {
+        "captures": 1,
+        "capture_bytes": outcome.capture_bytes,
+        "pieces": 1,
+        "seam_bytes": outcome.seam_bytes,
+        "broken": [],
+        "failed": {},
+        "rows": {"quickstart": tap.rows},
+    }
+
+
+def test_what_could_not_be_read_is_told_but_not_a_thousand_times(
+    outcome: Outcome, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = tuple(Broken(f"{n}.pcap", f"{n}.pcap: torn\n  00 00") for n in range(13))
+    failed = (Failed("b1", "b1/2.pcap: no such file"),)
+    worse = Outcome(0, 0, 0, 0, 0, broken, failed, outcome.manifest)
+    assert show(worse, is_json=True) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        *(f"kdissect: {n}.pcap: torn" for n in range(10)),
+        "kdissect: 3 more captures that cannot be read",
+        "kdissect: tap b1: b1/2.pcap: no such file",
+    ]
+
+
+def test_a_dataset_without_kafka_is_nothing_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tests.capture.writers import Captured, make_pcap
+
+    (tmp_path / "a.pcap").write_bytes(make_pcap([Captured(b"x" * 60, 10**18)]))
+    outcome = dissect(None, [tmp_path / "a.pcap"], tmp_path / "dataset")
+    assert show(outcome, is_json=False) == 1
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told.startswith("kdissect: no Kafka exchanges in the dataset: read 1 packets, 0 Kafka")
+    assert told.endswith("Try --port.")

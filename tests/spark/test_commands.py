@@ -1,0 +1,43 @@
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kdissect.cli.spark_job import main
+from tests.spark.rotated import dataset_rows, library_rows, rotate
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.slow
+SOME = ("exchanges", "problems")
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_job_brings_captures_into_a_dataset(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=27)
+    dataset = tmp_path / "dataset"
+    words = ["dissect", *paths, "-o", str(dataset), "--tables", ",".join(SOME)]
+    assert main([*words, "--piece-size", "20K", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    expected = library_rows(paths, tables=SOME)
+    assert dataset_rows(dataset) == expected
+    assert (said["captures"], said["broken"], said["rows"]) == (
+        2,
+        [],
+        {"ring": {"exchanges": len(expected["exchanges"])}},
+    )
+    assert said["pieces"] > 2
+    assert said["capture_bytes"] == sum(Path(path).stat().st_size for path in paths)
+
+
+def test_captures_that_are_not_there_are_an_error(
+    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["dissect", str(tmp_path / "nothing"), "-o", str(tmp_path / "dataset")]) == 2
+    assert capsys.readouterr().err == f"kdissect: {tmp_path}/nothing: no file matches\n"
+    # The session was there before, and stays.
+    assert spark.range(3).count() == 3
