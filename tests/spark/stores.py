@@ -11,10 +11,9 @@ from unittest import mock
 import pyarrow as pa
 import pyarrow.parquet
 
-from kdissect.spark.manifest import Manifest
+from kdissect.spark.manifest import Manifest, read_manifest
 from kdissect.spark.reading import table_files
 from kdissect.spark.storage import joined, remember, system_at, write_bytes
-from kdissect.spark.storage_dataset import read_manifest_at
 from kdissect.tables.schemas import TABLES
 from tests.spark.rotated import Rows, spark_rows
 
@@ -128,6 +127,6 @@ def listed(dataset: str, table: str) -> list[str]:
 
 def stored_manifest(dataset: str) -> Manifest:
     """The manifest, which there must be."""
-    manifest = read_manifest_at(dataset)
+    manifest = read_manifest(dataset)
     assert manifest is not None
     return manifest

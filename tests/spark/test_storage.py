@@ -5,16 +5,18 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kdissect.errors import KdissectError, OutputError, StoreError
-from kdissect.spark import storage, storage_dataset
+from kdissect.spark import storage, storage_dataset, tasks
 from kdissect.spark.pipeline import dissect
+from kdissect.spark.reading import read_table
 from kdissect.spark.storage import (
     BLOCK_SIZE,
     files_in,
-    options_of,
+    reached_by,
     read_bytes,
     remember,
     seen,
@@ -25,7 +27,7 @@ from kdissect.spark.storage_captures import local_copy
 from kdissect.spark.storage_dataset import OWNER, open_dataset
 from kdissect.spark.taps import list_captures
 from tests.spark.conftest import REQUIRED
-from tests.spark.rotated import ALL, CAPTURES, Rows, dataset_rows, library_rows, rotate
+from tests.spark.rotated import ALL, CAPTURES, Rows, dataset_rows, library_rows, rotate, spark_rows
 from tests.spark.stores import (
     DUMMY,
     Bucket,
@@ -35,6 +37,9 @@ from tests.spark.stores import (
     stored_manifest,
     stored_rows,
 )
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="module")
@@ -342,8 +347,48 @@ def test_what_a_bucket_needs_is_kept_for_all_that_is_in_it(monkeypatch: pytest.M
     given = "s3://name:password@one/b/c.pcap?region=eu-west-1"
     assert remember(given) == "s3://one/b/c.pcap"
     assert remember("s3://two/c.pcap") == "s3://two/c.pcap"
-    assert options_of(["s3://two/x", "s3://one/y", "/local"]) == (
+    assert reached_by(["s3://two/x", "s3://one/y", "/local"]) == (
         "s3://name:password@one?region=eu-west-1",
     )
     system, path = system_at("s3://one/b/c.pcap")
     assert (system.region, path) == ("eu-west-1", "one/b/c.pcap")
+
+
+def failing_once(function: Callable[..., Any], mark: Path) -> Callable[..., Any]:
+    """The store fails the first time, when all is done but not brought there yet."""
+
+    def failed(*values: Any) -> Any:
+        answer = function(*values)
+        if not mark.exists():
+            mark.touch()
+            raise StoreError("s3://bucket/capture: the store went away")
+        return answer
+
+    return failed
+
+
+@pytest.mark.slow
+def test_executors_reach_stores_and_spark_tries_again_what_a_store_refused(
+    spark: "SparkSession", bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kdissect.spark.source import KdissectDataSource
+
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=14)
+    expected = called(library_rows(paths), put_all(bucket, paths))
+    # The executors' environment has no name and password.
+    name, password = DUMMY["AWS_ACCESS_KEY_ID"], DUMMY["AWS_SECRET_ACCESS_KEY"]
+    source = f"s3://{name}:{password}@{bucket.name}/captures?{bucket.options}"
+    dataset = f"s3://{name}:{password}@{bucket.name}/kafka?{bucket.options}"
+    monkeypatch.setattr(
+        "kdissect.spark.steps.dissect_part", failing_once(tasks.dissect_part, tmp_path / "mark")
+    )
+    assert dissect(spark, [source], dataset, tables=ALL).failed == ()
+    assert (tmp_path / "mark").exists()
+    assert stored_rows(dataset) == expected
+    frame = read_table(spark, dataset, "exchanges", by_arrow=True)
+    assert spark_rows("exchanges", frame.toArrow().to_batches()) == expected["exchanges"]
+    assert {row.tap for row in frame.select("tap").distinct().collect()} == {"ring"}
+    spark.dataSource.register(KdissectDataSource)
+    reader = spark.read.format("kdissect").option("table", "partitions")
+    found = spark_rows("partitions", reader.load(source).toArrow().to_batches())
+    assert found == expected["partitions"]
