@@ -37,6 +37,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.pipeline import Options, Run
 from kdissect.spark.columns import UNREADABLE, spark_batch, spark_schema, stored_columns
+from kdissect.spark.storage import reached_by, remember
+from kdissect.spark.storage_captures import local_copies
 from kdissect.spark.taps import find_taps
 from kdissect.tables.schemas import TABLES
 
@@ -64,6 +66,7 @@ class TapPartition(InputPartition):
     tap: str
     paths: tuple[str, ...]
     problem: str = ""
+    stores: tuple[str, ...] = ()
 
 
 class KdissectDataSource(DataSource):
@@ -107,7 +110,9 @@ class KdissectReader(DataSourceReader):
     def partitions(self) -> Sequence[TapPartition]:
         """A task for each tap, and for each capture that cannot be read."""
         found = find_taps(self.sources, self.pattern)
-        taps = [TapPartition(tap.name, tap.paths) for tap in found.taps]
+        taps = [
+            TapPartition(tap.name, tap.paths, stores=reached_by(tap.paths)) for tap in found.taps
+        ]
         return taps + [TapPartition("", (one.path,), one.message) for one in found.broken]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -123,8 +128,13 @@ class KdissectReader(DataSourceReader):
         if partition.problem:
             yield from self._problem(partition.paths[0], partition.problem)
             return
+        for one in partition.stores:
+            remember(one)
         try:
-            with Run(list(partition.paths), self._made_options()) as run:
+            with (
+                local_copies(partition.paths) as copies,
+                Run(list(copies), self._made_options(), copies) as run,
+            ):
                 for _, batch in run:
                     yield self._as_wanted(batch, partition.tap)
         except CaptureError as error:

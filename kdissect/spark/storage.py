@@ -4,13 +4,14 @@ A location is a path, or a URI without options: ``s3://bucket/captures/ring.pcap
 ``hdfs://host:port/…``, ``abfs://…``. What a store needs to be reached (endpoint, region, names and
 passwords) comes from the environment, or from a URI that somebody gave:
 ``s3://bucket/captures?endpoint_override=127.0.0.1:9000&scheme=http``. `remember` keeps that in
-this process, for all locations of the same bucket, and gives the location; `options_of` is what
+this process, for all locations of the same bucket, and gives the location; `reached_by` is what
 other processes have to remember. Neither is ever part of a location, so it is written nowhere.
 
 What a store is asked for is few things, which all of them can do: read a range of bytes, write a
 file (it is there whole or not at all), list, remove.
 """
 
+import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator
@@ -66,7 +67,13 @@ def remember(given: str) -> str:
     return bucket + match["path"]
 
 
-def options_of(locations: Iterable[str]) -> tuple[str, ...]:
+def absolute(given: str | os.PathLike[str]) -> str:
+    """A location that means the same in all directories."""
+    location = remember(os.fspath(given))
+    return location if is_uri(location) else str(Path(location).absolute())
+
+
+def reached_by(locations: Iterable[str]) -> tuple[str, ...]:
     """What `remember` was told that is needed to reach these."""
     buckets = sorted({bucket_of(one) for one in locations if is_uri(one)})
     return tuple(_options[bucket] for bucket in buckets if bucket in _options)
@@ -147,7 +154,7 @@ def write_bytes(location: str, content: bytes) -> None:
     """A file in a store, in the place of any other."""
     with told(location):
         system, path = system_at(location)
-        with system.open_output_stream(path) as file:
+        with system.open_output_stream(path, compression=None) as file:
             file.write(content)
 
 
@@ -155,7 +162,7 @@ def upload(local: Path, location: str) -> None:
     """Bring a file into a store, in the place of any other."""
     with told(location), local.open("rb") as source:
         system, path = system_at(location)
-        with system.open_output_stream(path) as file:
+        with system.open_output_stream(path, compression=None) as file:
             shutil.copyfileobj(source, file, BLOCK_SIZE)
 
 

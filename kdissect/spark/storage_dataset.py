@@ -26,7 +26,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from kdissect.errors import KdissectError, OutputError, StoreError
-from kdissect.spark.manifest import OWN, Dataset, Manifest, read_manifest
+from kdissect.spark.manifest import MANIFEST, OWN, Dataset, Manifest, read_manifest
 from kdissect.spark.storage import (
     directories_in,
     files_in,
@@ -98,7 +98,7 @@ class StoredDataset:
                 f"{OWNER} for {LEASE_NS // 10**9} s; nothing was changed"
             )
         manifest.run = self.manifest.run + 1
-        write_bytes(joined(self.own, "manifest.json"), as_bytes(manifest))
+        write_bytes(joined(self.own, MANIFEST), as_bytes(manifest))
         self._is_done = True
         self.manifest = manifest
         for name in removed:
@@ -123,7 +123,7 @@ class StoredDataset:
             remove_below(run)
 
     def _manifest(self) -> Manifest:
-        return read_stored_manifest(self.directory) or Manifest()
+        return read_manifest(self.directory) or Manifest()
 
     def _renew(self) -> None:
         while not self._ended.wait(RENEWED_EVERY_S):
@@ -136,19 +136,6 @@ def open_dataset(given: str | os.PathLike[str]) -> Dataset | StoredDataset:
     """The dataset at a path or a URI, for one run."""
     location = remember(os.fspath(given))
     return StoredDataset(location) if is_uri(location) else Dataset(Path(location).absolute())
-
-
-def read_manifest_at(given: str | os.PathLike[str]) -> Manifest | None:
-    """The manifest of a dataset at a path or a URI, None where there is none."""
-    location = remember(os.fspath(given))
-    return read_stored_manifest(location) if is_uri(location) else read_manifest(Path(location))
-
-
-def read_stored_manifest(location: str) -> Manifest | None:
-    """The manifest of a dataset in a store, None where there is none."""
-    path = joined(location, OWN, "manifest.json")
-    content = read_bytes(path)
-    return None if content is None else Manifest.from_json(json.loads(content))
 
 
 def as_bytes(manifest: Manifest) -> bytes:

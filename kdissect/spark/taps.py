@@ -136,7 +136,8 @@ def list_captures(sources: Iterable[str]) -> dict[str, bool]:
     for source in sources:
         files = files_of(source)
         if files is None:
-            raise KdissectError(f"{source}: no file matches")
+            # Without a password that may be in a URI.
+            raise KdissectError(f"{remember(source)}: no file matches")
         found = {**files, **found}
     if not found:
         raise KdissectError("no capture was found")

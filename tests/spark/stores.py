@@ -2,19 +2,18 @@
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet
 
-from kdissect.spark.manifest import Manifest
+from kdissect.spark.manifest import Manifest, read_manifest
 from kdissect.spark.reading import table_files
 from kdissect.spark.storage import joined, remember, system_at, write_bytes
-from kdissect.spark.storage_dataset import read_manifest_at
 from kdissect.tables.schemas import TABLES
 from tests.spark.rotated import Rows, spark_rows
 
@@ -24,6 +23,9 @@ DUMMY = {
     "AWS_SECRET_ACCESS_KEY": "secret-of-tests",
     "AWS_EC2_METADATA_DISABLED": "true",
 }
+
+
+WRITES = ("open_output_stream", "delete_file", "delete_dir", "delete_dir_contents")
 
 
 class Bucket(NamedTuple):
@@ -67,7 +69,39 @@ def make_bucket(name: str, options: str) -> Bucket:
     remember(f"s3://{name}?{options}&allow_bucket_creation=true")
     system, path = system_at(f"s3://{name}")
     system.create_dir(path)
+    remember(f"s3://{name}?{options}")
     return Bucket(name, options)
+
+
+class Watched:
+    """A file system that says before each request what it will be, for which it may be refused."""
+
+    def __init__(
+        self,
+        system: Any,
+        reads: Callable[[str], None] = lambda _: None,
+        writes: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.system = system
+        self.reads = reads
+        self.writes = writes
+
+    def __getattr__(self, name: str) -> Any:
+        asked = getattr(self.system, name)
+
+        def request(*values: Any, **named: Any) -> Any:
+            watch = self.writes if name in WRITES else self.reads
+            watch(name)
+            answer = asked(*values, **named)
+            return Watched(answer, self.reads) if name == "open_input_file" else answer
+
+        return request
+
+    def __enter__(self) -> "Watched":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.system.close()
 
 
 def stored_rows(dataset: str) -> Rows:
@@ -93,6 +127,6 @@ def listed(dataset: str, table: str) -> list[str]:
 
 def stored_manifest(dataset: str) -> Manifest:
     """The manifest, which there must be."""
-    manifest = read_manifest_at(dataset)
+    manifest = read_manifest(dataset)
     assert manifest is not None
     return manifest
