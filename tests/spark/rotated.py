@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -50,10 +51,12 @@ def rotate(capture: str, directory: Path, count: int, seed: int) -> list[str]:
     return paths
 
 
-def library_rows(paths: Sequence[str], tap: int = 0, tables: Sequence[str] = ALL) -> Rows:
+def library_rows(
+    paths: Sequence[str], tap: int = 0, tables: Sequence[str] = ALL, **options: Any
+) -> Rows:
     """What the library gives of one tap, with the ids that a dataset has for it."""
     rows: Rows = {}
-    with Run(list(paths), Options(tables=tables)) as run:
+    with Run(list(paths), Options(tables=tables, **options)) as run:
         for table, batch in run:
             rows.setdefault(table, []).extend(
                 repr(as_spark(table, row, tap)) for row in batch.to_pylist()
