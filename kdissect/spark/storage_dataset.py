@@ -28,6 +28,7 @@ from typing import Any, Final
 from kdissect.errors import KdissectError, OutputError, StoreError
 from kdissect.spark.manifest import MANIFEST, OWN, Dataset, Manifest, read_manifest
 from kdissect.spark.storage import (
+    at_once,
     directories_in,
     files_in,
     is_uri,
@@ -101,8 +102,7 @@ class StoredDataset:
         write_bytes(joined(self.own, MANIFEST), as_bytes(manifest))
         self._is_done = True
         self.manifest = manifest
-        for name in removed:
-            remove(joined(self.directory, name))
+        at_once(remove, [(joined(self.directory, name),) for name in removed])
         remove_below(self.run_directory)
 
     def _begin(self) -> None:
@@ -147,9 +147,8 @@ def remove_unlisted(location: str, manifest: Manifest) -> None:
     """Remove the files of tables and the states that are not in a dataset."""
     listed = {joined(location, name) for name in manifest.names()}
     for directory in [*TABLES, f"{OWN}/states"]:
-        for file in files_in(joined(location, directory), recursive=True):
-            if file.location not in listed:
-                remove(file.location)
+        there = files_in(joined(location, directory), recursive=True)
+        at_once(remove, [(one.location,) for one in there if one.location not in listed])
 
 
 def living_owner(run: str, now_ns: int) -> str:

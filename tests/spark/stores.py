@@ -28,6 +28,25 @@ DUMMY = {
 WRITES = ("open_output_stream", "delete_file", "delete_dir", "delete_dir_contents")
 
 
+class RightName:
+    """An application whose answer to the end of an upload in parts has the name that S3 gives it.
+
+    That of moto 5.2 is called ...Response, for which Arrow asks again and again.
+    """
+
+    def __init__(self, application: Any) -> None:
+        self.application = application
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        from werkzeug.wrappers import Response
+
+        response = Response.from_app(self.application, environ)
+        if environ["REQUEST_METHOD"] == "POST" and "uploadId" in environ["QUERY_STRING"]:
+            body = response.get_data().replace(b"UploadResponse", b"UploadResult")
+            response.set_data(body)
+        return response(environ, start_response)
+
+
 class Bucket(NamedTuple):
     """A bucket of such a server: what its URIs end with, and how it is called."""
 
@@ -51,11 +70,20 @@ class Bucket(NamedTuple):
 @contextmanager
 def s3_server() -> Iterator[str]:
     """A server without buckets; what URIs of it end with."""
+    from moto.moto_server import threaded_moto_server
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    with mock.patch.dict(os.environ, DUMMY):
+    plain = threaded_moto_server.DomainDispatcherApplication
+    with (
+        mock.patch.dict(os.environ, DUMMY),
+        mock.patch.object(
+            threaded_moto_server,
+            "DomainDispatcherApplication",
+            lambda make: RightName(plain(make)),
+        ),
+    ):
         server.start()
         host, port = server.get_host_and_port()
         try:

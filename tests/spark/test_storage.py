@@ -336,6 +336,14 @@ def test_a_copy_has_the_bytes_where_they_are_in_the_capture(bucket: Bucket) -> N
         pass
 
 
+def test_large_files_are_brought_in_parts(bucket: Bucket, tmp_path: Path) -> None:
+    content = bytes(range(251)) * (48 << 10)
+    (tmp_path / "large").write_bytes(content)
+    storage.upload(tmp_path / "large", bucket.at("large"))
+    assert seen(bucket.at("large"))[0] == len(content)
+    assert read_bytes(bucket.at("large")) == content
+
+
 def test_a_path_is_its_own_copy(tmp_path: Path) -> None:
     with local_copy(str(tmp_path / "capture")) as copy:
         assert copy == str(tmp_path / "capture")
