@@ -36,7 +36,9 @@ from kdissect.spark.planning import SPARK_PIECE_SIZE
 from kdissect.spark.source_filters import flags_of, is_taken
 from kdissect.spark.source_parts import LostBefore, PartPartition, PartTask, parts_of
 from kdissect.spark.source_staging import Staging, default_base, directory_of, remove_old
-from kdissect.spark.taps import Tap, find_taps, seen
+from kdissect.spark.storage import is_uri, reached_by, remember, seen
+from kdissect.spark.storage_captures import local_copies
+from kdissect.spark.taps import Tap, find_taps
 from kdissect.tables.schemas import TABLES
 
 TAP: Final = "tap"
@@ -57,6 +59,7 @@ class TapPartition(InputPartition):
     tap: str
     paths: tuple[str, ...]
     problem: str = ""
+    stores: tuple[str, ...] = ()
 
     @property
     def path(self) -> str:
@@ -121,9 +124,11 @@ class KdissectReader(DataSourceReader):
         return tasks + [TapPartition("", (one.path,), one.message) for one in found.broken]
 
     def _tasks(self, tap: Tap) -> Sequence[TapPartition | PartPartition]:
-        parts = tuple(parts_of(tap.paths, self.piece_size))
+        # What is in a store is fetched whole, by one task.
+        is_stored = any(is_uri(path) for path in tap.paths)
+        parts = () if is_stored else tuple(parts_of(tap.paths, self.piece_size))
         if len(parts) < 2:
-            return [TapPartition(tap.name, tap.paths)]
+            return [TapPartition(tap.name, tap.paths, stores=reached_by(tap.paths))]
         staging = str(directory_of(self.staging, *self._identity(tap)))
         return [
             PartPartition(tap.name, tap.paths, parts, number, staging)
@@ -169,7 +174,12 @@ class KdissectReader(DataSourceReader):
             staging = Staging(Path(partition.staging))
             yield from PartTask(partition, options, staging).batches()
             return
-        with Run(list(partition.paths), options) as run:
+        for one in partition.stores:
+            remember(one)
+        with (
+            local_copies(partition.paths) as copies,
+            Run(list(copies), options, copies) as run,
+        ):
             for _, batch in run:
                 yield batch
 
