@@ -1,21 +1,22 @@
 """Questions put to captures, or to the tables that were made of them."""
 
-import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from kdissect.analysis.asking import ask
-from kdissect.analysis.declared import files_of
+from kdissect.analysis.declared import TAP_COLUMNS, files_of
 from kdissect.analysis.dimensions import check_names, tables_for
 from kdissect.analysis.duckdb_tables import rows_having
 from kdissect.analysis.question import Question
 from kdissect.analysis.questions import QUESTIONS
-from kdissect.capture.files import Source, listed
+from kdissect.analysis.stored_tables import Place, directory_place
+from kdissect.capture.files import Source
 from kdissect.engines import DUCKDB, SPARK, Notice, opened
 from kdissect.errors import KdissectError
+from kdissect.spark.places import stored_places
 from kdissect.writing import write
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kdissect.pipeline import Balance
-
-MARK: Final = "exchanges.parquet"  # what a directory of tables has
 
 
 class Answer:
@@ -65,13 +64,13 @@ def analyse(
 ) -> Answer:
     """Answer a question of docs/analysis.md: ``analyse("latency", "a.pcap", by=["client"])``.
 
-    `source` is a capture or several, or directories with tables that `write` made. `where` is an
-    SQL condition over the columns of `exchanges`, which leaves out others before the question is
-    asked, `having` one over the columns of the answer; `reading` are keywords of `Options`,
-    `options` those of the question. `engine` is duckdb, spark, or auto, which takes DuckDB until
-    the tables are larger than `engines.LIMIT`, and tells `notice` when it takes Spark; `session` is
-    one of Spark, which answers then if nothing else is said; without, Spark gets one of its own at
-    `master`. Raises KdissectError for what the question does not know.
+    `source` is a capture or several, directories with tables that `write` made, or datasets.
+    `where` is an SQL condition over the columns of `exchanges`, which leaves out others before the
+    question is asked, `having` one over the columns of the answer; `reading` are keywords of
+    `Options`, `options` those of the question. `engine` is duckdb, spark, or auto, which takes
+    DuckDB until the tables are larger than `engines.LIMIT`, and tells `notice` when it takes Spark;
+    `session` is one of Spark, which answers then if nothing else is said; without, Spark gets one
+    of its own at `master`. Raises KdissectError for what the question does not know.
     """
     question, options = turned(name, options)
     known = {option.name: option for option in question.options}
@@ -81,12 +80,19 @@ def analyse(
     by = options.get("by", ())
     check_names(by, known["by"].choices if by else ())
     asked = {*question.tables, *tables_for(by)}
+    engine = engine or (SPARK if session else DUCKDB)
     with (
-        directories_of(source, files_of(asked), jobs, reading or {}) as (paths, balance),
+        places_of(source, files_of(asked), jobs, reading or {}) as (places, balance),
         opened(
-            engine or (SPARK if session else DUCKDB), paths, asked, where, session or master, notice
+            engine or (SPARK if session else DUCKDB),
+            places,
+            asked,
+            where,
+            session or master,
+            notice,
         ) as tables,
     ):
+        check_taps(by, places)
         found = ask(question, tables, options)
     if having is not None:
         found = rows_having(found, having)
@@ -112,16 +118,22 @@ def turned(name: str, options: dict[str, Any]) -> tuple[Question, dict[str, Any]
 
 
 @contextmanager
-def directories_of(
+def places_of(
     source: Source | Sequence[Source], tables: Sequence[str], jobs: int, reading: dict[str, Any]
-) -> Iterator[tuple[list[Path], "Balance | None"]]:
-    """Directories with the tables: those given, or one for as long as this takes."""
-    paths = [Path(one) for one in listed(source) if isinstance(one, str | os.PathLike)]
-    if paths and all((path / MARK).is_file() for path in paths):
-        yield paths, None
+) -> Iterator[tuple[list[Place], "Balance | None"]]:
+    """Where the tables are: in what was given, or in a directory for as long as this takes."""
+    if places := stored_places(source):
+        yield places, None
         return
     with tempfile.TemporaryDirectory(prefix="kdissect-") as made:
         directory = Path(made, "tables")
         wanted = dict.fromkeys((*tables, "exchanges"))
         _, balance = write(source, directory, tables=list(wanted), jobs=jobs, **reading)
-        yield [directory], balance
+        yield [directory_place(directory)], balance
+
+
+def check_taps(by: Sequence[str], places: Sequence[Place]) -> None:
+    """Raise KdissectError for taps and days of what is no dataset."""
+    for name in by:
+        if name in TAP_COLUMNS and not any(place.is_dataset for place in places):
+            raise KdissectError(f"cannot group by {name!r}: only datasets have it")

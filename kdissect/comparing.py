@@ -1,23 +1,27 @@
 """Two captures compared, or two parts of one. What is compared: `kdissect.analysis.compare`."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kdissect.analysis.compare import CHANGED, CHOICES, QUESTION, changes
 from kdissect.analysis.declared import files_of
 from kdissect.analysis.dimensions import SECOND_NS, check_names, tables_for
-from kdissect.analysis.duckdb_tables import DuckTables
 from kdissect.analysis.moments import is_moment, is_range, moment_of, range_of
+from kdissect.analysis.stored_tables import Place
 from kdissect.analysis.windowed import span_of
-from kdissect.answers import Answer, directories_of
+from kdissect.answers import Answer, check_taps, places_of
 from kdissect.capture.files import Source
+from kdissect.engines import DUCKDB, SPARK, Notice, opened, takes_spark
 from kdissect.errors import KdissectError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from kdissect.analysis.asking import Engine
 
 NAMES: Final = ("before", "after")
 
@@ -35,6 +39,21 @@ class Choice(NamedTuple):
 
     condition: str | None = None
     times: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An engine and the tables that it is to open."""
+
+    engine: str
+    session: "SparkSession | str | None"
+    names: tuple[str, ...]
+
+    def at(
+        self, places: list[Place], where: str | None, names: tuple[str, ...] = ()
+    ) -> "AbstractContextManager[Engine]":
+        """The tables of places, those that are asked for or some."""
+        return opened(self.engine, places, names or self.names, where, self.session)
 
 
 class Comparison(Answer):
@@ -58,35 +77,46 @@ def compare(
     where: str | None = None,
     jobs: int = 0,
     reading: dict[str, Any] | None = None,
+    engine: str | None = None,
+    session: "SparkSession | None" = None,
+    master: str | None = None,
+    notice: Notice | None = None,
     **options: Any,
 ) -> Comparison:
     """What changed from `source` to `other`: ``compare("old.pcap", "new.pcap", by=["client"])``.
 
     Or within `source`: `at` a moment ("14:05"), or from `before` to `after`, each a range of time
     ("13:55..14:05") or an SQL condition over the columns of `exchanges`; one alone is compared with
-    the rest. Sources, `where` and `reading` are those of `analyse`, `options` those of
+    the rest. Sources, `where`, `reading` and engines are those of `analyse`, `options` those of
     docs/analysis.md#compare. Raises KdissectError for what cannot be compared.
     """
     check_options(options)
     is_within = at is not None or before is not None or after is not None
     if is_within == (other is not None):
         raise KdissectError("compare needs two sources, or one with at, before or after")
-    asked = {*QUESTION.tables, *tables_for(options.get("by", ()))}
+    by = options.get("by", ())
+    names = tuple({*QUESTION.tables, *tables_for(by)})
     with ExitStack() as stack:
-        paths = [
-            stack.enter_context(directories_of(one, files_of(asked), jobs, reading or {}))[0]
+        places = [
+            stack.enter_context(places_of(one, files_of(names), jobs, reading or {}))[0]
             for one in ([source] if other is None else [source, other])
         ]
-        wholes = [side_of(own) for own in paths]
+        every = [place for own in places for place in own]
+        check_taps(by, every)
+        is_spark = takes_spark(engine or (SPARK if session else DUCKDB), every, names, notice)
+        asked = Asked(SPARK if is_spark else DUCKDB, session or master, names)
+        wholes = [side_of(asked, own) for own in places]
         choices = (
-            chosen(at, before, after, paths[0], wholes[0]) if is_within else (Choice(), Choice())
+            chosen(at, before, after, asked, places[0], wholes[0])
+            if is_within
+            else (Choice(), Choice())
         )
         sides, engines = [], []
         for number, (name, choice) in enumerate(zip(NAMES, choices, strict=True)):
-            place = number if other is not None else 0
-            sides.append(chosen_side(name, paths[place], choice, wholes[place], where))
+            own = number if other is not None else 0
+            sides.append(chosen_side(name, asked, places[own], choice, wholes[own], where))
             condition = both(choice.condition, where)
-            engines.append(stack.enter_context(DuckTables(paths[place], asked, condition)))
+            engines.append(stack.enter_context(asked.at(places[own], condition)))
         times = [(side.first_ns, side.last_ns) for side in sides]
         is_all = options.pop("unchanged", False)
         table = changes((engines[0], engines[1]), times, **options)
@@ -110,7 +140,12 @@ def check_options(options: dict[str, Any]) -> None:
 
 
 def chosen(
-    at: str | None, before: str | None, after: str | None, paths: list[Path], whole: Side
+    at: str | None,
+    before: str | None,
+    after: str | None,
+    asked: Asked,
+    places: list[Place],
+    whole: Side,
 ) -> tuple[Choice, Choice]:
     """Both sides of one source. Ranges leave their end out; of one alone the rest is the other."""
     ends = whole.first_ns, whole.last_ns
@@ -119,12 +154,14 @@ def chosen(
             raise KdissectError("at divides the source: before and after do not go with it")
         moment = moment_of(at, *ends)
         return time_choice(whole.first_ns, moment), time_choice(moment, whole.last_ns + 1)
-    first = choice_of("before", before, paths, whole)
-    second = choice_of("after", after, paths, whole)
+    first = choice_of("before", before, asked, places, whole)
+    second = choice_of("after", after, asked, places, whole)
     return first or rest_of(second, whole, 0), second or rest_of(first, whole, 1)
 
 
-def choice_of(name: str, text: str | None, paths: list[Path], whole: Side) -> Choice | None:
+def choice_of(
+    name: str, text: str | None, asked: Asked, places: list[Place], whole: Side
+) -> Choice | None:
     """A side by a range of time or a condition."""
     if text is None:
         return None
@@ -133,7 +170,7 @@ def choice_of(name: str, text: str | None, paths: list[Path], whole: Side) -> Ch
     if is_moment(text.strip()):
         raise KdissectError(f"{name} {text!r} is a moment: say at, or a range like {text}..")
     try:
-        side_of(paths, text)
+        side_of(asked, places, text)
     except KdissectError as error:
         raise KdissectError(str(error).replace("--where", name, 1)) from error
     return Choice(text)
@@ -155,11 +192,18 @@ def time_choice(start_ns: int, end_ns: int) -> Choice:
 
 
 def chosen_side(
-    name: str, paths: list[Path], choice: Choice, whole: Side, where: str | None
+    name: str,
+    asked: Asked,
+    places: list[Place],
+    choice: Choice,
+    whole: Side,
+    where: str | None,
 ) -> Side:
     """The side with its exchanges counted; those that `where` leaves out do not shorten it."""
-    own = side_of(paths, choice.condition) if choice.condition else whole
-    count = side_of(paths, both(choice.condition, where)).exchanges if where else own.exchanges
+    own = side_of(asked, places, choice.condition) if choice.condition else whole
+    count = (
+        side_of(asked, places, both(choice.condition, where)).exchanges if where else own.exchanges
+    )
     if not whole.exchanges:
         raise KdissectError(f"there is nothing {name}: the source has no requests")
     if not count:
@@ -171,9 +215,9 @@ def chosen_side(
     return Side(count, max(start, whole.first_ns), min(end - 1, whole.last_ns))
 
 
-def side_of(paths: list[Path], condition: str | None = None) -> Side:
+def side_of(asked: Asked, places: list[Place], condition: str | None = None) -> Side:
     """How many requests there are that pass a condition, and the times of the first and last."""
-    with DuckTables(paths, ("exchanges",), condition) as tables:
+    with asked.at(places, condition, ("exchanges",)) as tables:
         (row,) = tables.rows(span_of(tables.tables)).to_pylist()
     return Side(row["exchanges"], row["first_ns"] or 0, row["last_ns"] or 0)
 

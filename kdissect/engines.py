@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kdissect import human
 from kdissect.analysis.duckdb_tables import DuckTables
-from kdissect.analysis.stored_tables import stored_size
+from kdissect.analysis.stored_tables import Place, stored_size
 from kdissect.errors import KdissectError
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ Notice = Callable[[str], None]
 
 def opened(
     engine: str,
-    directories: Sequence[Path],
+    places: Sequence[Place],
     names: Iterable[str],
     where: str | None,
     session: "SparkSession | str | None" = None,
@@ -36,26 +35,26 @@ def opened(
     `session` is one of Spark, or the master where one shall be made.
     """
     names = list(names)
-    if engine not in ENGINES:
-        raise KdissectError(f"no engine {engine!r}; there are {', '.join(ENGINES)}")
-    if not takes_spark(engine, directories, names, notice):
-        return DuckTables(directories, names, where)
+    if not takes_spark(engine, places, names, notice):
+        return DuckTables(places, names, where)
     from kdissect.spark.sessions import LOCAL
     from kdissect.spark.sessions import session as session_at
     from kdissect.spark.spark_tables import SparkTables
 
     if session is None or isinstance(session, str):
         session = session_at(session or LOCAL)
-    return SparkTables(session, directories, names, where)
+    return SparkTables(session, places, names, where)
 
 
 def takes_spark(
-    engine: str, directories: Sequence[Path], names: Iterable[str], notice: Notice | None
+    engine: str, places: Sequence[Place], names: Iterable[str], notice: Notice | None
 ) -> bool:
     """Whether Spark shall answer."""
+    if engine not in ENGINES:
+        raise KdissectError(f"no engine {engine!r}; there are {', '.join(ENGINES)}")
     if engine != AUTO:
         return engine == SPARK
-    size = stored_size(directories, names)
+    size = stored_size(places, names)
     if size <= LIMIT:
         return False
     if notice is not None:

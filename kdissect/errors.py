@@ -12,6 +12,7 @@ KdissectError
 │   └── CorruptRecords            a record batch or message set that does not hold together
 │       └── DecompressionLimit    one that unpacks to more than the limit
 ├── OutputError                   the destination exists, is full, or is not writable
+├── StoreError                    an object store or HDFS failed; it may not the next time
 └── SchemaError                   kdissect's own data files are wrong
 """
 
@@ -119,6 +120,10 @@ class DecompressionLimit(CorruptRecords):
 
 class OutputError(KdissectError):
     """The destination exists already, is full, or cannot be written."""
+
+
+class StoreError(KdissectError):
+    """A store did not do what it was asked for: it may well do it the next time."""
 
 
 class SchemaError(KdissectError):

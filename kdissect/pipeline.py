@@ -106,16 +106,22 @@ class Run:
     """One pass over captures: iterate over it once for ``(table name, record batch)``.
 
     `sources` is a path, glob, "-" (stdin), an open binary file, or a list of those. Afterwards
-    `balance` says what became of every byte. Raises CaptureError for what cannot be read and, with
-    strict, ProblemFound for the first problem.
+    `balance` says what became of every byte. `names` are what files are called in rows, where that
+    is not how they are opened. Raises CaptureError for what cannot be read and, with strict,
+    ProblemFound for the first problem.
     """
 
-    def __init__(self, sources: Source | Sequence[Source], options: Options | None = None) -> None:
+    def __init__(
+        self,
+        sources: Source | Sequence[Source],
+        options: Options | None = None,
+        names: Mapping[str, str] | None = None,
+    ) -> None:
         self.options = options or Options()
         for name in self.options.tables:
             check_columns(name, self.options.columns.get(name, ()))
         self.dissector = make_dissector(self.options, collects=False, keeps_frames=False)
-        self.capture = open_captures(sources)
+        self.capture = open_captures(sources, names=names)
         self.builders = {
             name: BatchBuilder(
                 TABLES[name],

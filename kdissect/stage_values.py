@@ -21,12 +21,7 @@ from kdissect.exchanges.memory import (
 )
 from kdissect.exchanges.sasl import Login
 from kdissect.frames import Cutting, Frame
-from kdissect.kept_segments import (
-    packed_marks,
-    packed_segments,
-    unpacked_marks,
-    unpacked_segments,
-)
+from kdissect.kept_segments import packed_segments, unpacked_segments
 from kdissect.messages.batches import Batch
 from kdissect.messages.facts import ErrorFact
 from kdissect.messages.partitions import HeldBatches, Partition, Partitions, unpacked
@@ -79,14 +74,13 @@ BLANKS: Final[list[tuple[type, Callable[[], Any]]]] = [
 ]
 NUMBERS: Final = {kind: number for number, (kind, _) in enumerate(BLANKS)}
 FIELDS: Final[dict[type, tuple[str, ...]]] = {}
-# What belongs to the `Streams` that a receiver is in, and is put in its place there.
-PLACES: Final = {"recent": NO_RECENT, "allowance": NO_ALLOWANCE}
+# What belongs to the stage that a value is in, and is put in its place there.
+PLACES: Final[dict[str, Any]] = {"recent": NO_RECENT, "allowance": NO_ALLOWANCE}
 # Long lists of small values, as bytes: how to make them, and the lists again.
 PACKED: Final[dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]] = {
     "segments": (packed_segments, lambda value: unpacked_segments(*value)),
-    "marks": (packed_marks, unpacked_marks),
 }
-SPECIAL: Final = frozenset((*PLACES, *PACKED))
+SPECIAL: Final[set[str]] = {*PLACES, *PACKED}
 
 
 def fields_of(kind: type) -> tuple[str, ...]:
@@ -222,6 +216,12 @@ def allow_stage(kind: type, make: Callable[[], Any]) -> None:
     """
     NUMBERS[kind] = len(BLANKS)
     BLANKS.append((kind, make))
+
+
+def allow_place(name: str) -> None:
+    """Let fields of this name stay behind: who loads a value fills in what belongs there."""
+    PLACES[name] = None
+    SPECIAL.add(name)
 
 
 def dump(value: Any) -> bytes:

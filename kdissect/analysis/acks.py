@@ -32,7 +32,7 @@ COLUMNS: Final = (
 )
 CHOICES: Final = (
     "acks", "client", "client_ip", "user", "broker", "topic", "partition", "connection",
-    "transaction", "capture", "window",
+    "transaction", "capture", "tap", "date", "window",
 )  # fmt: skip
 BY: Final = Option(
     "by", NAMES, ("acks",), f"Rows for each of these: {', '.join(CHOICES)}.", CHOICES

@@ -54,7 +54,9 @@ COLUMNS: Final = (
     Column("first_time", TIME, "", "first request"),
     Column("last_time", TIME, "", "last request"),
 )
-CHOICES: Final = ("client", "client_ip", "user", "broker", "connection", "group", "capture")
+CHOICES: Final = (
+    "client", "client_ip", "user", "broker", "connection", "group", "capture", "tap", "date",
+)  # fmt: skip
 DEFAULT_BY: Final = ("client", "client_ip")
 BY: Final = Option(
     "by", NAMES, DEFAULT_BY, f"A client is one of these: {', '.join(CHOICES)}.", CHOICES

@@ -31,6 +31,9 @@ IBIS_TYPES: Final = {
 EVERY: Final = "all_"  # before the name of a table: whatever the condition
 # Of one exchange: what is chosen by a condition over the exchanges.
 OF_EXCHANGES: Final = ("partitions", "batches", "records", "errors", "members", "bodies")
+# Which tables tell the tap and the day of a dataset's rows; null elsewhere.
+OF_TAPS: Final = ("exchanges", "connections")
+TAP_COLUMNS: Final = ("date", "tap")
 
 
 def declared_tables() -> "dict[str, ir.Table]":
@@ -61,7 +64,13 @@ def files_of(names: Iterable[str]) -> tuple[str, ...]:
 def columns_of(table: Table) -> dict[str, str]:
     """Name → Ibis type of the columns, the numbers of nanoseconds among them."""
     columns = {column.name: IBIS_TYPES[column.type] for column in table.columns}
-    return columns | {f"{name}_ns": "int64" for name in times_of(table)}
+    columns |= {f"{name}_ns": "int64" for name in times_of(table)}
+    return columns | dict.fromkeys(tap_columns(table.name), "string")
+
+
+def tap_columns(table: str) -> tuple[str, ...]:
+    """The columns of a table that come from where a dataset has its files."""
+    return TAP_COLUMNS if table in OF_TAPS else ()
 
 
 def times_of(table: Table) -> list[str]:

@@ -44,6 +44,8 @@ DIMENSIONS: Final = {
         _named("acks", INT32, "acks that a produce request asks for"),
         _named("error", TEXT, "error of the response as a whole"),
         _named("capture", TEXT, "the file"),
+        _named("tap", TEXT, "tap of a dataset that saw it"),
+        _named("date", TEXT, "day (UTC) of a dataset on which the capture began"),
         _named("window", TIME, "start of the time window in which the request was sent"),
     )
 }  # fmt: skip

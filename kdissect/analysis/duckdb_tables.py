@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.declared import EVERY, OF_EXCHANGES, declared_tables, stored, times_of
+from kdissect.analysis.declared import EVERY, OF_EXCHANGES, declared_tables, stored
+from kdissect.analysis.duckdb_sources import source_of
+from kdissect.analysis.stored_tables import Place
 from kdissect.errors import KdissectError
 from kdissect.tables.schemas import TABLES
 
@@ -18,7 +19,7 @@ PLACE: Final = "place in the answer"
 
 
 class DuckTables:
-    """Tables of directories that ``kdissect dissect`` wrote; a context manager.
+    """Tables of directories that ``kdissect dissect`` wrote, and of datasets; a context manager.
 
     `where` is an SQL condition over the columns of `exchanges`: others do not count, nor what is
     in other tables of them. As ``all_exchanges`` and so on, all of each table can be asked for,
@@ -26,7 +27,7 @@ class DuckTables:
     """
 
     def __init__(
-        self, directories: Sequence[Path], names: Iterable[str], where: str | None = None
+        self, places: Sequence[Place], names: Iterable[str], where: str | None = None
     ) -> None:
         import duckdb
 
@@ -37,9 +38,12 @@ class DuckTables:
             wanted = {stored(name) for name in names} | ({"exchanges"} if where else set())
             ordered = sorted(wanted, key=list(TABLES).index)
             for name in ordered:
-                self._add_all(name, [directory / f"{name}.parquet" for directory in directories])
+                self._add_all(name, places)
             for name in ordered:
                 self._add(name, where)
+        except KdissectError:
+            self.connection.close()
+            raise
         except duckdb.Error as error:
             self.connection.close()
             what = f"--where {where!r}" if where else "tables"
@@ -55,10 +59,8 @@ class DuckTables:
         """The rows of an expression over the tables."""
         return self.connection.sql(sql_of(answer.op())).to_arrow_table()
 
-    def _add_all(self, name: str, paths: list[Path]) -> None:
-        files = ", ".join(quoted(str(path)) for path in paths)
-        source = f"SELECT {selection(name)} FROM read_parquet([{files}])"  # noqa: S608  # quoted
-        self.connection.execute(f"CREATE VIEW {EVERY}{name} AS {source}")
+    def _add_all(self, name: str, places: Sequence[Place]) -> None:
+        self.connection.execute(f"CREATE VIEW {EVERY}{name} AS {source_of(name, places)}")
 
     def _add(self, name: str, where: str | None) -> None:
         source = f"SELECT * FROM {EVERY}{name}"  # noqa: S608  # one of TABLES
@@ -101,18 +103,3 @@ def sql_of(answer: "Node") -> str:
     import ibis
 
     return str(ibis.to_sql(answer.to_expr(), dialect="duckdb"))
-
-
-def selection(name: str) -> str:
-    """What is selected of a table's file, so that the columns are those declared."""
-    times = times_of(TABLES[name])
-    if not times:
-        return "*"
-    changed = ", ".join(f'"{time}"::TIMESTAMPTZ AS "{time}"' for time in times)
-    added = ", ".join(f'epoch_ns("{time}") AS "{time}_ns"' for time in times)
-    return f"* REPLACE ({changed}), {added}"
-
-
-def quoted(text: str) -> str:
-    """A text as SQL writes it."""
-    return "'" + text.replace("'", "''") + "'"

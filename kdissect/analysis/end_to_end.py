@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 # What consumers are told apart by.
 CHOICES: Final = (
-    "topic", "partition", "group", "client", "client_ip", "connection", "capture", "window",
+    "topic", "partition", "group", "client", "client_ip", "connection", "capture", "tap", "date",
+    "window",
 )  # fmt: skip
 COLUMNS: Final = (
     Column("since", TEXT, "", "produce (its request was seen) or batch time (producer's clock)"),
@@ -80,7 +81,7 @@ def deliveries(tables: Tables) -> "ir.Table":
     import ibis
 
     fetches = consumer_fetches(tables).select(
-        "exchange_id", "group", "client_ip", "capture", "request_start_ns",
+        "exchange_id", "group", "client_ip", "capture", "tap", "date", "request_start_ns",
         client="client_id",
         connection="connection_id",
         got_ns="response_end_ns",

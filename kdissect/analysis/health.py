@@ -35,7 +35,7 @@ COLUMNS: Final = (
     Column("troubled_p99_ns", INT64, "ns", "the same of those with it"),
     Column("network", SHARE, "", "share of p99 that is gone without the troubled: so much at most"),
 )  # fmt: skip
-CHOICES: Final = ("client", "client_ip", "user", "broker", "connection", "capture")
+CHOICES: Final = ("client", "client_ip", "user", "broker", "connection", "capture", "tap", "date")
 DEFAULT_BY: Final = ("client", "broker")
 BY: Final = Option(
     "by", NAMES, DEFAULT_BY, f"Rows for each of these: {', '.join(CHOICES)}.", CHOICES

@@ -1,15 +1,71 @@
-"""How much there is of the Parquet files that an analysis reads."""
+"""Where the rows of tables are: directories that ``kdissect dissect`` wrote, and datasets.
 
-from collections.abc import Iterable, Sequence
+A directory has one file for each table. A dataset (docs/dataset.md) has any number, each of a day
+and a tap, which its exchanges and connections tell as ``date`` and ``tap``.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from kdissect.analysis.declared import files_of
+from kdissect.errors import KdissectError
+from kdissect.tables.ids import LARGEST_TAP
+from kdissect.tables.schemas import TABLES
 
 
-def stored_size(directories: Sequence[Path], names: Iterable[str]) -> int:
+class StoredFile(NamedTuple):
+    """A Parquet file and its bytes."""
+
+    path: str
+    size: int
+
+
+class Place(NamedTuple):
+    """Tables that were stored together.
+
+    `files` has those of each table that is there at all; `taps` is how many ranges of ids there
+    are in it. Files of a dataset are in directories ``date=.../tap=...``.
+    """
+
+    name: str
+    files: Mapping[str, Sequence[StoredFile]]
+    taps: int = 1
+    is_dataset: bool = False
+
+    def paths(self, table: str) -> list[str]:
+        """The files of a table; raises KdissectError where the dataset was made without it."""
+        if table not in self.files:
+            there = ", ".join(self.files)
+            raise KdissectError(f"{self.name} has no table {table}; it was made with {there}")
+        return [file.path for file in self.files[table]]
+
+
+def directory_place(directory: Path) -> Place:
+    """A directory that `kdissect dissect` wrote; which files are there is seen when one is read."""
+    paths = {name: directory / f"{name}.parquet" for name in TABLES}
+    files = {name: [StoredFile(str(path), _size_of(path))] for name, path in paths.items()}
+    return Place(str(directory), files)
+
+
+def numbered(places: Sequence[Place]) -> Iterator[tuple[Place, int]]:
+    """Each place with the number that its taps begin at, so that no two have the same ids."""
+    number = 0
+    for place in places:
+        yield place, number
+        number += place.taps
+        if number > LARGEST_TAP + 1:
+            raise KdissectError(f"a question is put to {LARGEST_TAP + 1} taps at the most")
+
+
+def stored_size(places: Sequence[Place], names: Iterable[str]) -> int:
     """Bytes of the files of these tables; what is not there, or not here, counts nothing."""
-    paths = [path / f"{name}.parquet" for name in files_of(names) for path in directories]
-    return sum(_size_of(path) for path in paths)
+    return sum(
+        file.size
+        for name in files_of(names)
+        for place in places
+        for file in place.files.get(name, ())
+    )
 
 
 def _size_of(path: Path) -> int:

@@ -47,7 +47,7 @@ COLUMNS: Final = (
 )  # fmt: skip
 CHOICES: Final = (
     "topic", "partition", "client", "client_ip", "user", "broker", "rack", "connection",
-    "capture", "window",
+    "capture", "tap", "date", "window",
 )  # fmt: skip
 BY: Final = Option(
     "by", NAMES, ("topic",), f"Rows for each of these: {', '.join(CHOICES)}.", CHOICES
@@ -89,8 +89,8 @@ def dimensioned(tables: Tables) -> "ir.Table":
 
     rows = with_ends(tables, tables["exchanges"])
     return rows.select(
-        "exchange_id", "api", "client_ip", "user", "broker", "capture", "fetch_class",
-        "throttle_ms", "request_start_ns",
+        "exchange_id", "api", "client_ip", "user", "broker", "capture", "tap", "date",
+        "fetch_class", "throttle_ms", "request_start_ns",
         rack=rows.rack_id,
         client=rows.client_id,
         connection=rows.connection_id,

@@ -7,7 +7,7 @@ that overlap in time are merged packet by packet, each file keeping the order it
 import glob
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Final, cast
@@ -34,12 +34,16 @@ MERGED_BATCH: Final = 4096
 
 
 def open_captures(
-    sources: Source | Iterable[Source], chunk_size: int = CHUNK_SIZE, keeps_blocks: bool = False
+    sources: Source | Iterable[Source],
+    chunk_size: int = CHUNK_SIZE,
+    keeps_blocks: bool = False,
+    names: Mapping[str, str] | None = None,
 ) -> "Capture":
     """Open one capture or many: paths, globs, directories, ``-`` for stdin, binary files.
 
     Of a directory, the files that are captures are taken; the others are named in `passed_over`.
-    With `keeps_blocks`, what packets depend on can be taken too, see `Capture.take_blocks`.
+    With `keeps_blocks`, what packets depend on can be taken too, see `Capture.take_blocks`. `names`
+    are what files are called in rows and messages, for those that are copies of others.
     Raises `CaptureError` for what is not there or is no capture.
     """
     files: list[CaptureFile] = []
@@ -47,9 +51,11 @@ def open_captures(
         files += _find_files(source, chunk_size)
     if not files:
         raise CaptureError("no capture was named")
+    files = _without_repeats(files)
     for file in files:
         file.keeps_blocks = keeps_blocks
-    return Capture(_without_repeats(files))
+        file.name = (names or {}).get(file.name, file.name)
+    return Capture(files)
 
 
 class Capture:

@@ -111,13 +111,16 @@ def iter_pieces(paths: Iterable[str | os.PathLike[str]], size: int = PIECE_SIZE)
             counted_from = capture + 1
 
 
-def plan_file(path: str, size: int = PIECE_SIZE) -> tuple[list[Piece], int]:
+def plan_file(
+    path: str, size: int = PIECE_SIZE, copy: str | None = None
+) -> tuple[list[Piece], int]:
     """The pieces of one file as of the first, and its number of packets, -1 when nobody knows.
 
-    Where other files come before it, capture and ordinals have to be moved behind theirs.
+    Where other files come before it, capture and ordinals have to be moved behind theirs. `copy` is
+    where the bytes of `path` are, when that is no file of this machine.
     """
     pieces = []
-    cut = _cut(Piece(path, 0, 0, UNKNOWN_END, True, 1, 1, 0), size, True)
+    cut = _cut(Piece(path, 0, 0, UNKNOWN_END, True, 1, 1, 0), size, True, copy)
     while True:
         try:
             pieces.append(next(cut))
@@ -163,9 +166,11 @@ def are_in_turn(pieces: Sequence[Piece]) -> bool:
     return True
 
 
-def read_piece(piece: Piece, chunk_size: int = CHUNK_SIZE) -> "PieceReader":
-    """What gives the packets of a piece."""
-    return PieceReader(piece, chunk_size)
+def read_piece(
+    piece: Piece, chunk_size: int = CHUNK_SIZE, copy: str | None = None
+) -> "PieceReader":
+    """What gives the packets of a piece; `copy` is where its bytes are, if not at its path."""
+    return PieceReader(piece, chunk_size, copy)
 
 
 class PieceReader:
@@ -174,8 +179,9 @@ class PieceReader:
     Raises `CaptureError` when the file cannot be read, or is no longer the one that was planned.
     """
 
-    def __init__(self, piece: Piece, chunk_size: int = CHUNK_SIZE) -> None:
+    def __init__(self, piece: Piece, chunk_size: int = CHUNK_SIZE, copy: str | None = None) -> None:
         self.piece = piece
+        self.source = piece.path if copy is None else copy
         self.problems: list[Problem] = []
         # Contents of the Decryption Secrets blocks of the file up to what was read so far.
         self.secrets: Sequence[Secrets] = ()
@@ -196,7 +202,7 @@ class PieceReader:
 
     def _read_whole(self) -> Iterator[list[Packet]]:
         piece = self.piece
-        source = sys.stdin.buffer if piece.path == STDIN else piece.path
+        source = sys.stdin.buffer if self.source == STDIN else self.source
         file = CaptureFile(source, piece.path, self._chunk_size)
         ordinal = piece.ordinal
         try:
@@ -217,7 +223,7 @@ class PieceReader:
         piece = self.piece
         scanner = _resume(piece)
         self._take(scanner)
-        for data in _read_bytes(piece, self._chunk_size):
+        for data in _read_bytes(piece, self._chunk_size, self.source):
             batch = scanner.feed(data)
             self._take(scanner)
             yield batch
@@ -242,12 +248,15 @@ class PieceReader:
             self.secrets = scanner.secrets
 
 
-def _cut(whole: Piece, size: int, is_alone: bool) -> Generator[Piece, None, int]:
+def _cut(
+    whole: Piece, size: int, is_alone: bool, copy: str | None = None
+) -> Generator[Piece, None, int]:
     """The pieces of one file; gives the ordinal of the packet after it, -1 when not known."""
-    if not is_regular(whole.path):
+    source = whole.path if copy is None else copy
+    if not is_regular(source):
         yield whole
         return -1
-    file = CaptureFile(whole.path, whole.path, min(size, CHUNK_SIZE))
+    file = CaptureFile(source, whole.path, min(size, CHUNK_SIZE))
     try:
         file.open()
         if file.size is not None:
@@ -348,10 +357,10 @@ def _resume(piece: Piece) -> AnyScanner:
     return scanner
 
 
-def _read_bytes(piece: Piece, chunk_size: int) -> Iterator[bytes]:
+def _read_bytes(piece: Piece, chunk_size: int, source: str | None = None) -> Iterator[bytes]:
     """The bytes of a piece; raises `CaptureError` when they are not there."""
     try:
-        with Path(piece.path).open("rb", buffering=0) as file:
+        with Path(source or piece.path).open("rb", buffering=0) as file:
             file.seek(piece.start)
             at = piece.start
             while at < piece.end:

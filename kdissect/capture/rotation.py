@@ -108,7 +108,11 @@ def _split_name(path: str) -> tuple[str, int]:
 def _first_time_ns(path: str) -> int:
     if not is_regular(path):
         return NO_PACKET_NS
-    file = CaptureFile(path, path)
+    return first_time_of(CaptureFile(path, path))
+
+
+def first_time_of(file: CaptureFile) -> int:
+    """The time of a file's first packet, 2^63 - 1 when it has none; closes it."""
     try:
         file.look_ahead()
     except (TruncatedCapture, UnknownCaptureFormat) as error:

@@ -94,11 +94,6 @@ def command_of(name: str) -> click.Command:
         format_ = chosen_format(format_, path)
         asked = {key: value for key, value in options.items() if value is not None}
         with Progress(progress) as shown, destination(path, force) as file:
-
-            def notice(text: str) -> None:
-                shown.clear()
-                click.echo(f"kdissect: {text}", err=True)
-
             answer = analyse(
                 name,
                 list(files),
@@ -106,7 +101,7 @@ def command_of(name: str) -> click.Command:
                 having=having,
                 engine=engine,
                 master=master,
-                notice=notice,
+                notice=shown.notice,
                 jobs=jobs,
                 reading={**settings, "progress": shown.report},
                 **asked,
@@ -207,5 +202,5 @@ def help_of(question: Question) -> str:
     """The first lines of the command's help."""
     return (
         f"{question.asks}\n\nOf the captures FILE..., or of directories with tables that "
-        f"`kdissect dissect` wrote. Docs: analysis.md#{question.name}."
+        f"`kdissect dissect` wrote, or of datasets. Docs: analysis.md#{question.name}."
     )

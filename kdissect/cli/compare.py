@@ -8,7 +8,7 @@ import click
 from kdissect import human
 from kdissect.analysis.compare import CHANGED, QUESTION, VERDICTS
 from kdissect.cli import options as shared
-from kdissect.cli.analyses import chosen, click_option, write_rows
+from kdissect.cli.analyses import ENGINE, MASTER, chosen, click_option, write_rows
 from kdissect.cli.output import chosen_format, destination
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
@@ -42,6 +42,8 @@ def asking(command: shared.F) -> shared.F:
 @shared.columns
 @shared.selecting
 @shared.output(shared.FORMATS, "[default: table on a terminal, jsonl in a pipe]")
+@ENGINE
+@MASTER
 @shared.sharing
 @shared.reading
 def command(
@@ -55,6 +57,8 @@ def command(
     force: bool,
     columns: list[str] | None,
     limit: int | None,
+    engine: str,
+    master: str | None,
     jobs: int,
     settings: shared.Settings,
     progress: bool | None,
@@ -62,11 +66,11 @@ def command(
 ) -> int:
     """What changed between two captures or times, beyond what chance does?
 
-    BEFORE and AFTER are captures, quoted globs, or directories of captures or of tables that
-    `kdissect dissect` wrote. With --at, --before or --after, FILE... are one source of which
-    parts are compared: ranges of time as in 14:05..14:10, 14:05:30.. or ..+30s (after the first
-    request), or SQL conditions over the columns of `exchanges`; one of both is compared with the
-    rest. Times are UTC. Docs: analysis.md#compare.
+    BEFORE and AFTER are captures, quoted globs, directories of captures or of tables that
+    `kdissect dissect` wrote, or datasets. With --at, --before or --after, FILE... are one source
+    of which parts are compared: ranges of time as in 14:05..14:10, 14:05:30.. or ..+30s (after the
+    first request), or SQL conditions over the columns of `exchanges`; one of both is compared with
+    the rest. Times are UTC. Docs: analysis.md#compare.
     """
     from kdissect.comparing import compare
 
@@ -76,6 +80,7 @@ def command(
     with Progress(progress) as shown, destination(path, force) as file:
         found = compare(
             *sources, at=at, before=before, after=after, where=where, jobs=jobs,
+            engine=engine, master=master, notice=shown.notice,
             reading={**settings, "progress": shown.report}, **asked,
         )  # fmt: skip
         table = chosen(found, columns)

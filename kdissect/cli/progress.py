@@ -6,6 +6,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
+import click
+
 from kdissect.human import duration, size
 
 SHOW_AFTER_SECONDS: Final = 0.5
@@ -50,6 +52,11 @@ class Progress:
             sys.stderr.write(CLEAR_LINE)
             sys.stderr.flush()
             self._is_drawn = False
+
+    def notice(self, text: str) -> None:
+        """Print a line that stays."""
+        self.clear()
+        click.echo(f"kdissect: {text}", err=True)
 
 
 def line(done: int, total: int | None, seconds: float) -> str:

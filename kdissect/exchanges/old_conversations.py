@@ -86,6 +86,13 @@ class OldConversation:
         state.early = []
         state.protocol = CONNECTION_PROTOCOLS[protocol]
 
+    def move_to(self, sink: FactSink, holding: Holding) -> None:
+        """Go on in another stage."""
+        self._sink = sink
+        self._holding = holding
+        for asked in self._pending:
+            asked.facts.sink = sink
+
     def request(self, frame: Frame) -> list[Exchange]:
         """The client's frame: the exchanges that it completes."""
         data = frame.data

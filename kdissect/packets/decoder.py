@@ -225,6 +225,16 @@ class PacketDecoder:
         """Whether fragments wait for others."""
         return self._fragments.cost > 0
 
+    @property
+    def waiting(self) -> Fragments:
+        """The IP packets that wait for fragments."""
+        return self._fragments
+
+    def take_in(self, fragments: Fragments) -> None:
+        """Go on with those that another decoder has met."""
+        self._fragments = fragments
+        self._due_ns = fragments.due_ns
+
     def finish(self) -> None:
         """The capture is over: the segments of packets that lack fragments become `late`."""
         self._give_up(NEVER)

@@ -13,10 +13,10 @@ And for topics that are known by their ids only, an exchange that says a name.
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kdissect.analysis.duckdb_tables import DuckTables
+from kdissect.analysis.stored_tables import Place
 from kdissect.errors import KdissectError
 
 if TYPE_CHECKING:
@@ -60,14 +60,14 @@ class Ranges(NamedTuple):
     has_tls: bool
 
 
-def find_ranges(directories: Sequence[Path], where: str, around: Around) -> Ranges:
+def find_ranges(places: Sequence[Place], where: str, around: Around) -> Ranges:
     """The ranges of the exchanges for which the condition is true, of tables.
 
     Raises KdissectError for a wrong condition.
     """
     import duckdb
 
-    with DuckTables(directories, ASKED, where) as tables:
+    with DuckTables(places, ASKED, where) as tables:
         connection = tables.connection
         try:
             for name, query in steps(around).items():

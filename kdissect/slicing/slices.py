@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
 from kdissect import __version__
-from kdissect.answers import directories_of
+from kdissect.answers import places_of
 from kdissect.capture.copied_blocks import Copier, PcapCopier, PcapngCopier
 from kdissect.capture.files import Source, is_pipe, listed, open_captures
 from kdissect.capture.opened import STDIN
@@ -90,10 +90,10 @@ def select(
 ) -> Selection:
     """Which packets of captures are those of the chosen exchanges; reads them twice."""
     sources = files_of(source)
-    with directories_of(sources, NEEDED, jobs, reading or {}) as (directories, balance):
+    with places_of(sources, NEEDED, jobs, reading or {}) as (places, balance):
         if balance is None:
             raise KdissectError("a slice is made of captures; tables have no packets")
-        ranges = find_ranges(directories, where or ALL, around)
+        ranges = find_ranges(places, where or ALL, around)
     marking = Marking(ranges)
     if ranges.times:
         with open_captures(sources) as capture:

@@ -10,19 +10,15 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from kdissect.exchanges.memory import EXCHANGES_PER_PACKET
 from kdissect.protocol.readers import NULL
 from kdissect.tables.batches import ARROW_TYPES, ints_of, numbers
+from kdissect.tables.ids import id_offsets
 from kdissect.tables.matrices import Ints
 from kdissect.tables.schemas import TEXT, TIME, Table
 
 TIME_TYPE: Final = pa.timestamp("us", tz="UTC")
 NS: Final = "_ns"
 UNREADABLE: Final = "unreadable-capture"  # kind of the problem that takes a capture's place
-# Of each tap: so many packets, and 1342 taps, until the ids of exchanges have 64 bits.
-TAP_BITS: Final = 36
-LARGEST_TAP: Final = (1 << 63) // (int(EXCHANGES_PER_PACKET) << TAP_BITS) - 1
-FACTORS: Final = {"connection_id": 1, "exchange_id": int(EXCHANGES_PER_PACKET)}
 
 
 def spark_schema(
@@ -72,11 +68,11 @@ def of_tap(batch: pa.RecordBatch, tap: int) -> pa.RecordBatch:
     """The rows with ids that no other tap of the dataset has; those of tap 0 are as they are."""
     if not tap:
         return batch
-    for name, factor in FACTORS.items():
+    for name, offset in id_offsets(tap).items():
         index = batch.schema.get_field_index(name)
         if index < 0:
             continue
         ids = ints_of(batch[name])
-        moved = np.where(ids == NULL, int(NULL), ids + (tap << TAP_BITS) * factor)
+        moved = np.where(ids == NULL, int(NULL), ids + offset)
         batch = batch.set_column(index, batch.schema.field(index), numbers(moved, pa.int64()))
     return batch

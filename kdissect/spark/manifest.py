@@ -2,7 +2,7 @@
 
     DATASET/exchanges/date=2026-11-22/tap=broker-1/r000001-t0-0.parquet
     DATASET/_kdissect/manifest.json          what is in it
-    DATASET/_kdissect/seams/0/000000.seam    what later captures of the tap are put together with
+    DATASET/_kdissect/states/0/000001.state  what later captures of the tap are put together with
     DATASET/_kdissect/run-000002-6f1c.../    what a run makes until it is committed
 
 A run writes into a directory that no reader looks into. When all is there it writes
@@ -22,8 +22,10 @@ from types import TracebackType
 from typing import IO, Any, Final
 
 from kdissect.errors import KdissectError, OutputError
+from kdissect.spark.storage import is_uri, joined, read_bytes, remember
 
-VERSION: Final = 1
+VERSION: Final = 2
+MANIFEST: Final = "manifest.json"
 OWN: Final = "_kdissect"  # Spark, DuckDB and Arrow pass over what begins with an underscore
 
 
@@ -73,8 +75,8 @@ class FileEntry:
 class TapEntry:
     """A tap, whose ids begin at ``number << 36``.
 
-    `seams` are those of its pieces. A tap that was read by one task has none: it has to be read
-    again when captures come. `latest_ns` is the time of its last packet.
+    `state` is the file of what is known behind its captures. A tap that was read by one task has
+    none: it has to be read again when captures come. `latest_ns` is the time of its last packet.
     """
 
     name: str
@@ -82,7 +84,7 @@ class TapEntry:
     number: int
     latest_ns: int
     captures: list[CaptureEntry] = field(default_factory=list)
-    seams: list[str] = field(default_factory=list)
+    state: str = ""
     files: list[FileEntry] = field(default_factory=list)
     balance: dict[str, Any] = field(default_factory=dict)
 
@@ -113,6 +115,12 @@ class Manifest:
     def tap(self, chain: str) -> TapEntry | None:
         """The tap with these files."""
         return next((tap for tap in self.taps if tap.chain == chain), None)
+
+    def names(self) -> set[str]:
+        """All files of a dataset but its manifest."""
+        files = {file.path for tap in self.taps for file in tap.files}
+        states = {tap.state for tap in self.taps if tap.state}
+        return files | states | {one.file for one in self.broken if one.file}
 
     def to_json(self) -> dict[str, Any]:
         """As it is written; rows of each tap are there for readers, and counted anew."""
@@ -147,6 +155,7 @@ class Dataset:
         self.own = directory / OWN
         self.manifest = Manifest()
         self.run_directory = self.own
+        self.token = ""  # the directory's name is unique, so names of files need not be
         self._lock: IO[bytes] | None = None
 
     def __enter__(self) -> "Dataset":
@@ -205,7 +214,7 @@ class Dataset:
                 source.replace(destination)
         for name in content["removed"]:
             (self.directory / name).unlink(missing_ok=True)
-        write_json(self.own / "manifest.json", content["manifest"])
+        write_json(self.own / MANIFEST, content["manifest"])
         self.manifest = Manifest.from_json(content["manifest"])
         # First what says that there is something to do, so that it is never half there.
         (run / "commit.json").unlink()
@@ -217,9 +226,13 @@ class Dataset:
             self._lock = None
 
 
-def read_manifest(directory: Path) -> Manifest | None:
-    """The manifest of a dataset, None where there is none."""
-    path = directory / OWN / "manifest.json"
+def read_manifest(dataset: str | os.PathLike[str]) -> Manifest | None:
+    """The manifest of a dataset at a path or a URI, None where there is none."""
+    location = remember(os.fspath(dataset))
+    if is_uri(location):
+        content = read_bytes(joined(location, OWN, MANIFEST))
+        return None if content is None else Manifest.from_json(json.loads(content))
+    path = Path(location, OWN, MANIFEST)
     return Manifest.from_json(json.loads(path.read_text())) if path.exists() else None
 
 

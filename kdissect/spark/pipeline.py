@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from kdissect.errors import KdissectError
+from kdissect.errors import CaptureError, KdissectError
 from kdissect.pipeline import Options
 from kdissect.spark.columns import UNREADABLE, spark_schema
 from kdissect.spark.manifest import BrokenEntry, CaptureEntry, Dataset, Manifest, TapEntry
@@ -30,6 +30,10 @@ from kdissect.spark.planning import (
 from kdissect.spark.publishing import partition_name
 from kdissect.spark.running import Runner, here, on_spark
 from kdissect.spark.steps import Steps
+from kdissect.spark.storage import reached_by
+from kdissect.spark.storage_captures import local_copy
+from kdissect.spark.storage_dataset import StoredDataset, open_dataset
+from kdissect.spark.storage_tasks import mirrored
 from kdissect.spark.taps import Broken, Taps, find_taps, short_name
 from kdissect.spark.tasks import Task
 from kdissect.tables.batches import TEXT_TYPE
@@ -96,12 +100,12 @@ def dissect_taps(
     if chosen.strict or chosen.columns:
         raise KdissectError("a dataset has all columns and problems: not strict, no columns")
     runner = here if spark is None else on_spark(spark)
-    with Dataset(Path(dataset).absolute()) as opened:
+    with open_dataset(dataset) as opened:
         return _dissect(opened, found.taps, found.broken, chosen, piece_size, runner)
 
 
 def _dissect(
-    dataset: Dataset,
+    dataset: Dataset | StoredDataset,
     taps: Sequence[Any],
     unreadable: Sequence[Broken],
     options: Options,
@@ -110,9 +114,9 @@ def _dissect(
 ) -> Outcome:
     manifest = dataset.manifest
     check_options(manifest, options)
-    planned = plan_taps(
-        taps, manifest, lambda paths: runner(partial(inspect_capture, piece_size=piece_size), paths)
-    )
+    stores = stores_of(dataset, taps, manifest)
+    inspect = partial(inspect_capture, piece_size=piece_size, stores=stores)
+    planned = plan_taps(taps, manifest, lambda paths: runner(inspect, paths))
     new = unread((one.path for one in unreadable), manifest)
     broken = [
         *(one for one in unreadable if one.path in new), *planned.broken
@@ -126,6 +130,8 @@ def _dissect(
         manifest.run + 1,
         options,
         tuple(planned.works),
+        f"-{dataset.token}" if dataset.token else "",
+        stores,
     )
     done = Steps(task, runner).run()
     made = merged(manifest, done.taps, [broken_entry(task, one) for one in broken], planned.read)
@@ -142,6 +148,14 @@ def _dissect(
         (*planned.failed, *done.failed),
         made,
     )
+
+
+def stores_of(
+    dataset: Dataset | StoredDataset, taps: Sequence[Any], manifest: Manifest
+) -> tuple[str, ...]:
+    """What tasks need to know to reach all files of a run."""
+    before = [capture.path for tap in manifest.taps for capture in tap.captures]
+    return reached_by([str(dataset.directory), *before, *(p for tap in taps for p in tap.paths)])
 
 
 def described(options: Options) -> dict[str, Any]:
@@ -174,16 +188,28 @@ def check_options(manifest: Manifest, options: Options) -> None:
 
 def broken_entry(task: Task, broken: Broken) -> BrokenEntry:
     """Write the problem row of a capture that cannot be read."""
-    path = Path(broken.path)
     tap = partition_name(short_name(broken.path, 1))
     if "problems" in task.options.tables:
         number = hashlib.sha256(broken.path.encode()).hexdigest()[:12]
-        name = f"problems/date={NO_DATE}/tap={tap}/r{task.run:06}-broken-{number}.parquet"
-        write_problem(Path(task.run_directory, name), broken)
+        name = (
+            f"problems/date={NO_DATE}/tap={tap}/r{task.run:06}{task.token}-broken-{number}.parquet"
+        )
+        with mirrored(task) as near:
+            write_problem(near.made(name), broken)
     else:
         name = ""
-    digest = sha256_of(path) if os.access(path, os.R_OK) else ""
-    return BrokenEntry(broken.path, digest, broken.size, broken.modified_ns, broken.message, name)
+    return BrokenEntry(
+        broken.path, digest_of(broken), broken.size, broken.modified_ns, broken.message, name
+    )
+
+
+def digest_of(broken: Broken) -> str:
+    """The sha256 of a capture that cannot be read as one, "" where its bytes cannot be either."""
+    try:
+        with local_copy(broken.path) as copy:
+            return sha256_of(Path(copy))
+    except (CaptureError, OSError):
+        return ""
 
 
 def write_problem(path: Path, broken: Broken) -> None:
@@ -220,21 +246,14 @@ def merged(
     return Manifest(manifest.run, next_tap, manifest.options, every, [*kept, *broken])
 
 
-def names_in(manifest: Manifest) -> set[str]:
-    """All files of a dataset but its manifest."""
-    files = {file.path for tap in manifest.taps for file in tap.files}
-    seams = {seam for tap in manifest.taps for seam in tap.seams}
-    return files | seams | {one.file for one in manifest.broken if one.file}
-
-
 def new_files(before: Manifest, after: Manifest) -> list[str]:
     """Those that are to be moved into the dataset."""
-    return sorted(names_in(after) - names_in(before))
+    return sorted(after.names() - before.names())
 
 
 def stale(before: Manifest, after: Manifest) -> list[str]:
     """Those that are not in it any more."""
-    return sorted(names_in(before) - names_in(after))
+    return sorted(before.names() - after.names())
 
 
 def new_captures(tap: TapEntry, before: Manifest) -> list[CaptureEntry]:

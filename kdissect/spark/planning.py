@@ -10,9 +10,11 @@ from kdissect.capture.opened import NO_PACKET_NS
 from kdissect.capture.pieces import Piece, are_in_turn, plan_file
 from kdissect.capture.rotation import chains
 from kdissect.errors import CaptureError, KdissectError
-from kdissect.spark.columns import LARGEST_TAP
 from kdissect.spark.manifest import CaptureEntry, FileEntry, Manifest, TapEntry
-from kdissect.spark.taps import Broken, Tap, seen, short_name
+from kdissect.spark.storage import remember, seen
+from kdissect.spark.storage_captures import local_copy
+from kdissect.spark.taps import Broken, Tap, short_name
+from kdissect.tables.ids import LARGEST_TAP
 
 # An edge costs 0.5 to 3 MB of seam, whatever is between two of them.
 SPARK_PIECE_SIZE: Final = 256 << 20
@@ -29,7 +31,8 @@ class Inspected(NamedTuple):
 class Work(NamedTuple):
     """A tap that has new captures.
 
-    `tap` has all its captures, the new ones last; its seams and files are those that stay.
+    `tap` has all its captures, the new ones last; its files are those that stay, its state is
+    that behind those that are in.
     `pieces` are to be dissected, none of a tap that one
     task reads as a whole. `nameless` are files whose topics may have got names now.
     """
@@ -52,13 +55,18 @@ class Work(NamedTuple):
 Inspect: TypeAlias = Callable[[Sequence[str]], list[Inspected | Broken]]
 
 
-def inspect_capture(path: str, piece_size: int = SPARK_PIECE_SIZE) -> Inspected | Broken:
+def inspect_capture(
+    path: str, piece_size: int = SPARK_PIECE_SIZE, stores: tuple[str, ...] = ()
+) -> Inspected | Broken:
     """Read a capture once for its sha256, and once for its pieces."""
+    for one in stores:
+        remember(one)
     size, modified_ns = seen(path)
     try:
-        digest = sha256_of(Path(path))
-        pieces, packets = plan_file(path, piece_size)
-        first_time_ns = chains([path])[0].first_time_ns
+        with local_copy(path) as copy:
+            digest = sha256_of(Path(copy))
+            pieces, packets = plan_file(path, piece_size, copy)
+            first_time_ns = chains([copy])[0].first_time_ns
         if seen(path) != (size, modified_ns):
             return Broken(path, f"{path}: is being written; it is read when that is over")
     except (CaptureError, OSError) as error:
@@ -131,7 +139,7 @@ def _plan_tap(
         taken = {one.name for one in [*manifest.taps, *(work.tap for work in planned.works)]}
         return _fresh(TapEntry(free_name(tap, taken), tap.chain, number, -1), added)
     replaced = {one.entry.path for one in added}
-    if entry.seams and not replaced & {capture.path for capture in entry.captures}:
+    if entry.state and not replaced & {capture.path for capture in entry.captures}:
         grown = _grown(entry, added)
         if grown is not None:
             return grown
@@ -156,7 +164,7 @@ def _grown(entry: TapEntry, added: list[Inspected]) -> Work | None:
         entry.number,
         max(entry.latest_ns, *(piece.latest_ns for piece in pieces)),
         [*entry.captures, *(one.entry for one in added)],
-        list(entry.seams),
+        entry.state,
         [file for file in entry.files if not file.is_open and not file.is_nameless],
     )
     late = [file for file in entry.files if file.is_nameless and not file.is_open]
@@ -167,7 +175,7 @@ def _again(entry: TapEntry, added: list[Inspected], inspect: Inspect) -> Work:
     """All captures of a tap once more, as the new ones do not come behind the others."""
     replaced = {one.entry.path for one in added}
     paths = [capture.path for capture in entry.captures if capture.path not in replaced]
-    gone = [path for path in paths if not Path(path).is_file()]
+    gone = [path for path in paths if seen(path)[0] < 0]
     if gone:
         raise CaptureError(
             f"{added[0].entry.path}: is not later than all of tap {entry.name} that the dataset "

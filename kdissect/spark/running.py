@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import pyarrow as pa
 
-from kdissect.errors import KdissectError, OutputError
+from kdissect.errors import KdissectError, OutputError, StoreError
 from kdissect.spark.sessions import failures, first_line
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def answer_of(function: Callable[[Any], Any], value: Any) -> tuple[bool, Any]:
     """What the function gives, or the text of what it raises."""
     try:
         return True, function(value)
-    except OutputError:
+    except (OutputError, StoreError):
         raise
     except KdissectError as error:
         return False, str(error)

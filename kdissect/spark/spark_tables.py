@@ -3,13 +3,23 @@
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.declared import EVERY, OF_EXCHANGES, declared_tables, stored
-from kdissect.analysis.stored_tables import stored_size
+from kdissect.analysis.declared import (
+    EVERY,
+    OF_EXCHANGES,
+    TAP_COLUMNS,
+    declared_tables,
+    stored,
+    tap_columns,
+)
+from kdissect.analysis.stored_tables import Place, numbered, stored_size
+from kdissect.spark.reading import located, read_files
 from kdissect.spark.sessions import clear_errors
 from kdissect.spark.statements import condition_of, statements_of
+from kdissect.tables.ids import id_offsets
 from kdissect.tables.schemas import TABLES, TIME, Column
 
 if TYPE_CHECKING:
@@ -35,16 +45,16 @@ IN_ONE: Final = {
 
 
 class SparkTables:
-    """Tables of directories that ``kdissect dissect`` wrote, in a session; a context manager.
+    """Tables of directories that ``kdissect dissect`` wrote, and of datasets, in a session.
 
     `names`, `where` and the errors are those of `DuckTables`. The session keeps its settings, and
-    has views with names of their own meanwhile. It may be one of Spark Connect.
+    has views with names of their own until the end of `with`. It may be one of Spark Connect.
     """
 
     def __init__(
         self,
         session: "SparkSession",
-        directories: Sequence[Path],
+        places: Sequence[Place],
         names: Iterable[str],
         where: str | None = None,
     ) -> None:
@@ -54,11 +64,11 @@ class SparkTables:
         self._views: list[str] = []
         wanted = {stored(name) for name in names} | ({"exchanges"} if where else set())
         ordered = [name for name in TABLES if name in wanted]
-        self._is_small = stored_size(directories, ordered) <= SMALL
+        self._is_small = stored_size(places, ordered) <= SMALL
         try:
             with self._settings(), clear_errors(f"--where {where!r}" if where else "tables"):
                 for name in ordered:
-                    self._add_all(name, [one / f"{name}.parquet" for one in directories])
+                    self._add_all(name, places)
                 for name in ordered:
                     self._add(name, where)
         except BaseException:
@@ -90,11 +100,26 @@ class SparkTables:
                     self.session.catalog.dropTempView(name)
                 del self._views[before:]
 
-    def _add_all(self, name: str, paths: list[Path]) -> None:
-        # A path of this machine, also where the session has another file system by default.
-        frame = self.session.read.parquet(*[f"file:{path.absolute()}" for path in paths])
-        frame = frame.selectExpr(*selection(TABLES[name].columns, frame.columns))
+    def _add_all(self, name: str, places: Sequence[Place]) -> None:
+        frames = [self._frame(name, place, tap) for place, tap in numbered(places)]
+        frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
         self._call(f"{EVERY}{name}", frame.coalesce(1) if self._is_small else frame)
+
+    def _frame(self, name: str, place: Place, tap: int) -> "DataFrame":
+        """What a place has of a table, its taps numbered from `tap`."""
+        paths = place.paths(name)
+        if place.is_dataset:
+            frame = read_files(self.session, Path(place.name).absolute(), name, paths)
+            frame = frame.drop(*[one for one in TAP_COLUMNS if one not in tap_columns(name)])
+        else:
+            frame = self.session.read.parquet(*map(located, paths))
+            nulls = [f"CAST(NULL AS STRING) AS {one}" for one in tap_columns(name)]
+            frame = frame.selectExpr(*selection(TABLES[name].columns, frame.columns), *nulls)
+        moved = id_offsets(tap) if tap else {}
+        changed = {
+            id_: frame[id_] + offset for id_, offset in moved.items() if id_ in frame.columns
+        }
+        return frame.withColumns(changed) if changed else frame
 
     def _add(self, name: str, where: str | None) -> None:
         every = f"SELECT * FROM {self.prefix}{EVERY}{name}"  # noqa: S608  # one of TABLES

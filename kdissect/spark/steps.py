@@ -5,10 +5,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kdissect.errors import KdissectError, OutputError
+from kdissect.errors import KdissectError, OutputError, StoreError
 from kdissect.spark.manifest import FileEntry, TapEntry
 from kdissect.spark.planning import Failed, groups_of
 from kdissect.spark.running import Runner
+from kdissect.spark.storage_tasks import mirrored
 from kdissect.spark.tasks import Task, dissect_part, publish, read_whole, rename, stitch_tap
 
 # Of captures, whose rows are one file: 10 to 300 MB of exchanges.
@@ -33,10 +34,7 @@ class Steps:
     def __init__(self, task: Task, runner: Runner) -> None:
         self.task = task
         self.runner = runner
-        self.taps = [
-            replace(work.tap, seams=list(work.tap.seams), files=list(work.tap.files))
-            for work in task.works
-        ]
+        self.taps = [replace(work.tap, files=list(work.tap.files)) for work in task.works]
         self.failed: dict[int, Failed] = {}
 
     def run(self) -> Done:
@@ -51,8 +49,7 @@ class Steps:
         sizes = self._each(dissect_part, parts)
         for (number, *_), balance in self._each(stitch_tap, [(number,) for number in cut]):
             self.taps[number].balance = balance
-            new = range(len(works[number].pieces))
-            self.taps[number].seams += [self.task.seam_path(works[number], part) for part in new]
+            self.taps[number].state = self.task.state_path(works[number])
         for place, files in self._each(publish, self._groups(cut)):
             self._add(place, files)
         late = [(number,) for number in cut if works[number].nameless]
@@ -93,8 +90,9 @@ class Steps:
 def tried(function: Callable[[Task, Any], Any], task: Task, place: Place) -> Any:
     """What the function gives, or `Failed` when that will be so however often it is done."""
     try:
-        return function(task, place)
-    except OutputError:
+        with mirrored(task) as near:
+            return function(near, place)
+    except (OutputError, StoreError):
         raise
     except KdissectError as error:
         return Failed(task.works[place[0]].tap.name, str(error))

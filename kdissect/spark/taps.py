@@ -9,6 +9,9 @@ from typing import Final, NamedTuple
 
 from kdissect.capture.rotation import Chain, chain_name, chains, turn_of
 from kdissect.errors import CaptureError, KdissectError
+from kdissect.spark.storage import is_uri, remember
+from kdissect.spark.storage import seen as seen
+from kdissect.spark.storage_captures import captures_at, first_time_in
 
 # What a file in a directory is called that is meant to be a capture.
 CAPTURE_NAME: Final = re.compile(r"\.(?:p?cap|pcapng|dmp)\d*(?:\.[a-z0-9]+)?$", re.IGNORECASE)
@@ -121,16 +124,7 @@ def first_time_of(path: str, size: int, modified_ns: int) -> int:  # noqa: ARG00
     """The time of the first packet; raises CaptureError where there is nothing to read."""
     if not size:
         raise CaptureError(f"{path}: empty file")
-    return chains([path])[0].first_time_ns
-
-
-def seen(path: str) -> tuple[int, int]:
-    """Size and time of a file, -1 when it is not there."""
-    try:
-        status = Path(path).stat()
-    except OSError:
-        return -1, -1
-    return status.st_size, status.st_mtime_ns
+    return first_time_in(path) if is_uri(path) else chains([path])[0].first_time_ns
 
 
 def list_captures(sources: Iterable[str]) -> dict[str, bool]:
@@ -142,7 +136,8 @@ def list_captures(sources: Iterable[str]) -> dict[str, bool]:
     for source in sources:
         files = files_of(source)
         if files is None:
-            raise KdissectError(f"{source}: no file matches")
+            # Without a password that may be in a URI.
+            raise KdissectError(f"{remember(source)}: no file matches")
         found = {**files, **found}
     if not found:
         raise KdissectError("no capture was found")
@@ -151,6 +146,9 @@ def list_captures(sources: Iterable[str]) -> dict[str, bool]:
 
 def files_of(source: str) -> dict[str, bool] | None:
     """The files of a path, glob or directory, as in `list_captures`; None: nothing is there."""
+    source = remember(source)
+    if is_uri(source):
+        return captures_at(source)
     matches = [source] if Path(source).exists() else sorted(glob.glob(source, recursive=True))  # noqa: PTH207
     found: dict[str, bool] = {}
     for match in matches:

@@ -1,7 +1,8 @@
 """What executors do with the pieces of taps; each task may run twice, or at two places at once.
 
     dissect_part   a piece         → its rows and its seam in the run's staging directory
-    stitch_tap     a tap's seams   → how the rows of each piece are corrected; the rows left open
+    stitch_tap     a tap's seams   → how the rows of each piece are corrected; the rows left open,
+                                     and the state behind the last piece
     publish        some pieces     → Parquet files with their corrected rows
     rename         rows of earlier runs → the same with names of topics that are known now
     read_whole     a tap that cannot be cut → Parquet files at once
@@ -12,7 +13,7 @@ What a task makes is there whole or not at all, under a name that does not depen
 import pickle
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -22,21 +23,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.parquet import ParquetFile
 
+from kdissect.capture.blocks import Secrets
+from kdissect.capture.packet import Packet
+from kdissect.capture.pieces import Piece, read_piece
 from kdissect.pipeline import Options, PausedCollector, Run
 from kdissect.seams.corrections import Corrections
 from kdissect.seams.jobs_run import find_secrets
 from kdissect.seams.piece import PieceRun
 from kdissect.seams.seam import Seam
+from kdissect.seams.state import State
 from kdissect.seams.stitch import Stitcher
 from kdissect.spark import late_names
 from kdissect.spark.late_names import renamed
 from kdissect.spark.manifest import OWN, FileEntry
 from kdissect.spark.planning import Work
 from kdissect.spark.publishing import Output
+from kdissect.spark.storage_captures import local_copies, local_copy
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.rows import topic_id_text
 from kdissect.tables.schemas import TABLES
 
+STAGING: Final = "staging"
 SETTLED: Final = "settled"  # rows that the stitcher gave before the end
 OPEN: Final = "open"  # what it gave at the end, as nothing followed
 
@@ -49,19 +56,30 @@ class Task(NamedTuple):
     run: int
     options: Options
     works: tuple[Work, ...]
+    # Of a dataset in a store: what tells files of this run from those of a dead one of its number.
+    token: str = ""
+    # What is needed to reach stores, see `storage.reached_by`.
+    stores: tuple[str, ...] = ()
 
     def staged(self, work: Work, part: str) -> Path:
         """The directory of a piece's rows, or of other parts of a tap."""
-        return Path(self.run_directory, "staging", str(work.tap.number), part)
+        return Path(self.run_directory, STAGING, str(work.tap.number), part)
 
     def made(self, path: str) -> Path:
         """Where a file of the dataset is until the run is committed."""
         return Path(self.run_directory, path)
 
-    def seam_path(self, work: Work, number: int) -> str:
-        """Where a new seam is in the dataset: behind those that the tap has."""
-        place = len(work.tap.seams) + number
-        return f"{OWN}/seams/{work.tap.number}/{self.run:06}-{place:06}.seam"
+    def stored(self, path: str) -> Path:
+        """A file that is in the dataset."""
+        return Path(self.dataset, path)
+
+    def there(self, path: Path) -> Path:
+        """What this or another task has made, and is read now."""
+        return path
+
+    def state_path(self, work: Work) -> str:
+        """Where the state of a tap behind its new captures is in the dataset."""
+        return f"{OWN}/states/{work.tap.number}/{self.run:06}{self.token}.state"
 
 
 class Staged:
@@ -108,12 +126,14 @@ def read_staged(path: Path) -> Iterator[tuple[str, pa.RecordBatch]]:
 def dissect_part(task: Task, place: tuple[int, int]) -> dict[str, int]:
     """Dissect one piece alone; gives how large its seam and its rows are."""
     work = task.works[place[0]]
-    run = PieceRun(work.pieces[place[1]], task.options, work.paths)
+    piece = work.pieces[place[1]]
     staged = Staged(task.staged(work, str(place[1])))
-    for table, batch in run:
-        staged.write(table, batch)
+    with local_copy(piece.path, piece.start, piece.end) as copy:
+        run = PieceRun(piece, task.options, work.paths, copy=copy)
+        for table, batch in run:
+            staged.write(table, batch)
     seam = run.seam.to_bytes()
-    write_whole(task.made(task.seam_path(work, place[1])), seam)
+    write_whole(task.staged(work, f"{place[1]}.seam"), seam)
     staged.publish()
     return {"seam_bytes": len(seam), "row_bytes": staged.size}
 
@@ -121,26 +141,35 @@ def dissect_part(task: Task, place: tuple[int, int]) -> dict[str, int]:
 def stitch_tap(task: Task, place: tuple[int]) -> dict[str, Any]:
     """Put the pieces of a tap together; gives what became of its bytes."""
     work = task.works[place[0]]
-    stitcher = Stitcher(task.options, find_secrets=lambda: find_secrets(work.paths))
     with PausedCollector():
-        for path in work.tap.seams:
-            stitcher.add(Seam.from_bytes(Path(task.dataset, path).read_bytes()))
-            forget_rows(stitcher)
+        stitcher = begun(task, work)
         rows = StitchedRows(stitcher, task, work)
         settled = Staged(task.staged(work, SETTLED))
         for number in range(len(work.pieces)):
-            content = task.made(task.seam_path(work, number)).read_bytes()
+            content = task.there(task.staged(work, f"{number}.seam")).read_bytes()
             corrections = stitcher.add(Seam.from_bytes(content))
             write_whole(task.staged(work, f"{number}.corrections"), pickle.dumps(corrections))
             rows.write(settled, task.options.batch_rows)
+        state = stitcher.state().to_bytes()
         rows.write(settled, 1)
         stitcher.finish()
         still_open = Staged(task.staged(work, OPEN))
         rows.write(still_open, 1)
     write_whole(task.staged(work, "names"), pickle.dumps(dict(rows.names)))
+    write_whole(task.made(task.state_path(work)), state)
     settled.publish()
     still_open.publish()
     return asdict(stitcher.balance)
+
+
+def begun(task: Task, work: Work) -> Stitcher:
+    """A stitcher that knows what is in the dataset of the tap."""
+    state = None
+    if work.tap.state:
+        state = State.from_bytes(task.there(task.stored(work.tap.state)).read_bytes())
+    known = () if state is None else state.pieces
+    paths = list(dict.fromkeys(piece.path for piece in (*known, *work.pieces)))
+    return Stitcher(task.options, read_again, lambda: secrets_in(paths), state)
 
 
 class StitchedRows:
@@ -162,10 +191,16 @@ class StitchedRows:
                 staged.write(name, batch)
 
 
-def forget_rows(stitcher: Stitcher) -> None:
-    """What the stitcher gave of pieces that are in the dataset is there already."""
-    for name in stitcher.dissector.full_tables(1):
-        stitcher.dissector.take_rows(name)
+def read_again(piece: Piece) -> Iterator[list[Packet]]:
+    """The packets of a piece, wherever its capture is."""
+    with local_copy(piece.path, piece.start, piece.end) as copy:
+        yield from read_piece(piece, copy=copy)
+
+
+def secrets_in(paths: Sequence[str]) -> Sequence[Secrets]:
+    """All keys for TLS that captures hold, wherever they are."""
+    with local_copies(paths) as copies:
+        return find_secrets(list(copies))
 
 
 def publish(task: Task, place: tuple[int, int, int]) -> list[FileEntry]:
@@ -173,7 +208,7 @@ def publish(task: Task, place: tuple[int, int, int]) -> list[FileEntry]:
     number, first, end = place
     work = task.works[number]
     name = OPEN if first < 0 else f"{first:06}"
-    names = pickle.loads(task.staged(work, "names").read_bytes())  # noqa: S301  # a task of ours
+    names = pickle.loads(task.there(task.staged(work, "names")).read_bytes())  # noqa: S301  # a task of ours
     builders = {
         table: BatchBuilder(TABLES[table], work.paths, names, None) for table in task.options.tables
     }
@@ -189,11 +224,11 @@ def publish(task: Task, place: tuple[int, int, int]) -> list[FileEntry]:
 def rename(task: Task, place: tuple[int]) -> list[FileEntry]:
     """Write the rows of earlier runs anew whose topics had no names; many have now."""
     work = task.works[place[0]]
-    names = pickle.loads(task.staged(work, "names").read_bytes())  # noqa: S301  # a task of ours
+    names = pickle.loads(task.there(task.staged(work, "names")).read_bytes())  # noqa: S301  # a task of ours
     by_id = {topic_id_text(raw): name for raw, name in names.items()}
     with outputs(task, work, "renamed") as (output, nameless):
         for file in work.nameless:
-            rows = renamed(ParquetFile(Path(task.dataset, file.path)).read(), by_id)
+            rows = renamed(ParquetFile(task.there(task.stored(file.path))).read(), by_id)
             is_late = late_names.nameless(rows)
             for to, chosen in ((output, pc.invert(is_late)), (nameless, is_late)):
                 for batch in rows.filter(chosen).to_batches():
@@ -221,13 +256,13 @@ def staged_rows(
     """The rows of pieces as they are in the whole; with the first those of the stitcher."""
     for number in numbers:
         if number < 0:
-            yield from read_staged(task.staged(work, OPEN))
+            yield from read_staged(task.there(task.staged(work, OPEN)))
             continue
         if number == 0:
-            yield from read_staged(task.staged(work, SETTLED))
-        content = task.staged(work, f"{number}.corrections").read_bytes()
+            yield from read_staged(task.there(task.staged(work, SETTLED)))
+        content = task.there(task.staged(work, f"{number}.corrections")).read_bytes()
         corrections: Corrections = pickle.loads(content)  # noqa: S301  # a task of ours
-        for table, batch in read_staged(task.staged(work, str(number))):
+        for table, batch in read_staged(task.there(task.staged(work, str(number)))):
             yield table, corrections.apply(table, batch)
 
 
@@ -235,7 +270,8 @@ def read_whole(task: Task, place: tuple[int]) -> tuple[list[FileEntry], dict[str
     """Dissect all captures of a tap in one pass: they overlap in time, or are compressed."""
     work = task.works[place[0]]
     with (
-        Run(work.paths, task.options) as run,
+        local_copies(work.paths) as copies,
+        Run(list(copies), task.options, copies) as run,
         Output(task.run_directory, work, file_name(task, work, "whole")) as output,
     ):
         for table, batch in run:
@@ -245,7 +281,7 @@ def read_whole(task: Task, place: tuple[int]) -> tuple[list[FileEntry], dict[str
 
 def file_name(task: Task, work: Work, part: str) -> str:
     """Of a Parquet file: no other run of the dataset has it."""
-    return f"r{task.run:06}-t{work.tap.number}-{part}.parquet"
+    return f"r{task.run:06}{task.token}-t{work.tap.number}-{part}.parquet"
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -58,6 +58,10 @@ class Half:
         self.has_early_data = False  # and the server accepted it, as far as is known
         self._is_padded = False  # a record had a padding, so others may
 
+    def be_of(self, connection: Connection) -> None:
+        """Go on as that of the same connection, known by another value."""
+        self._connection = connection
+
     @property
     def held(self) -> int:
         """Memory that is taken by what is held."""

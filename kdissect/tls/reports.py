@@ -29,6 +29,10 @@ class Reports:
         self._connection = connection
         self._told: set[str] = set()
 
+    def be_of(self, connection: Connection) -> None:
+        """Go on as that of the same connection, known by another value."""
+        self._connection = connection
+
     def tell(self, kind: str, text: str, mark: Mark | None = None, size: int = 0) -> None:
         """A problem, once of its kind; without `mark` it is of the connection's last packet."""
         if kind in self._told:

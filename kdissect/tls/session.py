@@ -78,6 +78,22 @@ class Session:
             self._undecrypted(),
         )
 
+    @property
+    def has_keys(self) -> bool:
+        """Whether records are decrypted, in any direction."""
+        return any(half.epochs is not None for half in self._halves)
+
+    def move_to(self, keys: KeyLog, masters: Masters) -> None:
+        """Go on with the secrets of another stage."""
+        self._agreement.move_to(keys, masters)
+
+    def be_of(self, connection: Connection) -> None:
+        """Go on as that of the same connection, known by another value."""
+        self.connection = connection
+        self._reports.be_of(connection)
+        for half in self._halves:
+            half.be_of(connection)
+
     def feed(self, event: Chunk | Gap) -> list[Event]:
         """The plaintext that becomes known, of either direction."""
         half = self._halves[event.direction]

@@ -136,6 +136,22 @@ class Tls:
             self._watched[connection] = watch
             self._held += sum(one.end - one.start for held in watch.first for one in held)
 
+    def sibling(self) -> "Tls":
+        """One that shares the secrets with this one, and nothing else."""
+        made = Tls(self.keys, self._max_held, self._max_held_in_all)
+        made._masters = self._masters
+        return made
+
+    def session_of(self, connection: Connection) -> "Session | None":
+        """What the connection is as TLS, None when it is none."""
+        return self._sessions.get(connection)
+
+    def take_session(self, session: "Session") -> None:
+        """A connection that is TLS, which another `Tls` has brought forward."""
+        session.move_to(self.keys, self._masters)
+        self._sessions[session.connection] = session
+        self._note_held(session, 0)
+
     # Recognition
 
     def _decide(self, watch: Watch, chunk: Chunk) -> list[Event]:

@@ -12,6 +12,7 @@ from kdissect.analysis.asking import ask
 from kdissect.analysis.declared import declared_tables
 from kdissect.analysis.duckdb_tables import DuckTables
 from kdissect.analysis.questions import QUESTIONS
+from kdissect.analysis.stored_tables import directory_place
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import TABLES
 
@@ -61,7 +62,8 @@ def tables_of(
     directory: Path, where: str | None = None, **rows: Sequence[Row]
 ) -> Iterator[DuckTables]:
     """The tables on DuckDB."""
-    with DuckTables([write_tables(directory, **rows)], list(declared_tables()), where) as tables:
+    place = directory_place(write_tables(directory, **rows))
+    with DuckTables([place], list(declared_tables()), where) as tables:
         yield tables
 
 

@@ -8,6 +8,7 @@ import kdissect
 from kdissect.analysis.declared import EVERY, OF_EXCHANGES
 from kdissect.analysis.duckdb_tables import DuckTables, sql_of
 from kdissect.analysis.questions import QUESTIONS
+from kdissect.analysis.stored_tables import directory_place
 from kdissect.errors import KdissectError
 from tests.analysis.made_tables import exchange, tables_of, write_tables
 
@@ -30,7 +31,7 @@ def test_the_reader_of_the_file_applies_it(condition: str, tmp_path: Path) -> No
     exchanges = [exchange(number, "Produce", number) for number in range(1, 20)]
     exchanges.append(exchange(20, "Fetch", 1))
     directory = write_tables(tmp_path, exchanges=exchanges)
-    with DuckTables([directory], ["exchanges"], condition) as engine:
+    with DuckTables([directory_place(directory)], ["exchanges"], condition) as engine:
         answer = QUESTIONS["latency"].answer(engine.tables)
         ((_, plan),) = engine.connection.sql(f"EXPLAIN {sql_of(answer.op())}").fetchall()
     reader = plan[plan.index("Function: READ_PARQUET") :]

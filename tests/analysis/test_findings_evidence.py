@@ -12,6 +12,7 @@ from kdissect.analysis.asking import Engine
 from kdissect.analysis.counters import ErrorRow
 from kdissect.analysis.declared import unconditional_tables
 from kdissect.analysis.duckdb_tables import DuckTables
+from kdissect.analysis.stored_tables import directory_place
 from kdissect.errors import OutputError
 from kdissect.first_page import findings
 from kdissect.rules.asking import gather
@@ -48,7 +49,7 @@ def test_the_printed_sql_gives_the_rows_of_the_expressions(capture: str, tmp_pat
     write(CAPTURES / f"{capture}.pcapng", tmp_path / "tables", tables=tables)
     found, failures = gather(tmp_path / "tables", columns_needed(), names())
     assert failures == {}
-    with DuckTables([tmp_path / "tables"], tables) as engine:
+    with DuckTables([directory_place(tmp_path / "tables")], tables) as engine:
         for name in names():
             assert found[name] == rows_of(engine, name), name
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kdissect import KdissectError, analyse, human
-from kdissect.analysis.stored_tables import stored_size
+from kdissect.analysis.stored_tables import directory_place, stored_size
 from kdissect.cli.program import run
 from kdissect.engines import AUTO, DUCKDB, LIMIT, SPARK, takes_spark
 from tests.spark.conftest import Tables
@@ -30,24 +30,29 @@ def test_auto_takes_spark_when_the_tables_asked_for_are_larger_than_the_limit(
     one = made(tmp_path / "one", "exchanges", LIMIT - 10)
     two = made(tmp_path / "two", "exchanges", 10)
     made(two, "records", LIMIT)
-    assert not takes_spark(AUTO, [one, two], ["exchanges"], told.append)
+    places = [directory_place(one), directory_place(two)]
+    assert not takes_spark(AUTO, places, ["exchanges"], told.append)
     assert told == []
     made(two, "exchanges", 11)
-    assert takes_spark(AUTO, [one, two], ["all_exchanges"], told.append)
+    places = [directory_place(one), directory_place(two)]
+    assert takes_spark(AUTO, places, ["all_exchanges"], told.append)
     assert told == ["tables of 4 GB, more than 4 GB: Spark answers"]
 
 
 def test_who_names_an_engine_gets_it(tmp_path: Path) -> None:
     large = made(tmp_path / "large", "exchanges", LIMIT + 1)
-    assert not takes_spark(DUCKDB, [large], ["exchanges"], None)
-    assert takes_spark(SPARK, [tmp_path], ["exchanges"], None)
+    assert not takes_spark(DUCKDB, [directory_place(large)], ["exchanges"], None)
+    assert takes_spark(SPARK, [directory_place(tmp_path)], ["exchanges"], None)
 
 
 def test_tables_of_many_files_are_counted_too(tmp_path: Path) -> None:
     made(tmp_path / "exchanges.parquet" / "date=2026-11-22", "part-0", 100)
     made(tmp_path / "exchanges.parquet" / "date=2026-11-23", "part-0", 11)
     made(tmp_path, "errors", 1000)
-    assert stored_size([tmp_path], ["exchanges", "all_exchanges", "partitions"]) == 111
+    assert (
+        stored_size([directory_place(tmp_path)], ["exchanges", "all_exchanges", "partitions"])
+        == 111
+    )
 
 
 def test_an_engine_that_there_is_not_is_an_error(tables: Tables) -> None:
@@ -71,5 +76,5 @@ def test_the_command_says_on_stderr_that_spark_answers(
     assert run(words) == 0
     found = capfd.readouterr()
     assert (found.out, expected.err) == (expected.out, "")
-    size = human.size(stored_size([there], ["exchanges", "connections"]))
+    size = human.size(stored_size([directory_place(there)], ["exchanges", "connections"]))
     assert found.err == f"kdissect: tables of {size}, more than 999 B: Spark answers\n"

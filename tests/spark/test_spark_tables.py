@@ -9,6 +9,7 @@ from kdissect import KdissectError, analyse
 from kdissect.analysis.declared import declared_tables
 from kdissect.analysis.duckdb_tables import DuckTables
 from kdissect.analysis.questions import QUESTIONS
+from kdissect.analysis.stored_tables import directory_place
 from kdissect.spark.sessions import first_line
 from kdissect.spark.spark_tables import SparkTables, selection
 from kdissect.spark.statements import condition_of, statements_of
@@ -103,9 +104,9 @@ def test_times_are_those_of_duckdb(tmp_path: Path, spark: "SparkSession") -> Non
     directory = write_tables(tmp_path / "tables", exchanges=rows, connections=[connection()])
     wanted = declared_tables()["exchanges"].order_by("exchange_id")
     wanted = wanted.select("exchange_id", "request_start", "request_start_ns")
-    with DuckTables([directory], ["exchanges"]) as duck:
+    with DuckTables([directory_place(directory)], ["exchanges"]) as duck:
         expected = duck.rows(wanted).to_pylist()
-    with SparkTables(spark, [directory], ["exchanges"]) as tables:
+    with SparkTables(spark, [directory_place(directory)], ["exchanges"]) as tables:
         assert tables.rows(wanted).to_pylist() == expected
 
 
@@ -119,7 +120,9 @@ def test_a_condition_leaves_out_what_other_tables_have_of_the_others(
         partitions=[{"exchange_id": 1, "topic": "a"}, {"exchange_id": 2, "topic": "b"}],
         connections=[connection()],
     )
-    with SparkTables(spark, [directory], ["partitions"], "api = 'Produce'") as tables:
+    with SparkTables(
+        spark, [directory_place(directory)], ["partitions"], "api = 'Produce'"
+    ) as tables:
         found = {
             name: tables.rows(tables.tables[name].select("exchange_id").order_by("exchange_id"))
             for name in ("exchanges", "partitions", "all_exchanges", "all_partitions")

@@ -1,0 +1,239 @@
+"""Files of captures and datasets, on this machine or in a store that Arrow has a file system for.
+
+A location is a path, or a URI without options: ``s3://bucket/captures/ring.pcap0``, ``gs://…``,
+``hdfs://host:port/…``, ``abfs://…``. What a store needs to be reached (endpoint, region, names and
+passwords) comes from the environment, or from a URI that somebody gave:
+``s3://bucket/captures?endpoint_override=127.0.0.1:9000&scheme=http``. `remember` keeps that in
+this process, for all locations of the same bucket, and gives the location; `reached_by` is what
+other processes have to remember. Neither is ever part of a location, so it is written nowhere.
+
+What a store is asked for is few things, which all of them can do: read a range of bytes, write a
+file (it is there whole or not at all), list, remove.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyarrow import fs
+
+from kdissect.errors import KdissectError, StoreError
+
+URI: Final = re.compile(
+    r"(?P<scheme>[a-z][a-z0-9+.-]+)://(?P<host>[^/?]*)(?P<path>[^?]*)(?:\?(?P<options>.*))?$"
+)
+# Bytes asked for at a time: of a store that takes 50 ms to answer, up to 320 MB/s.
+BLOCK_SIZE: Final = 16 << 20
+# Requests at a time for several small files, each of which waits for its answer most of the time.
+AT_ONCE: Final = 8
+# Small files as one request; Arrow before 21 has no such option and makes three.
+AS_ONE: Final = "allow_delayed_open=true" if int(pa.__version__.split(".")[0]) >= 21 else ""
+
+# By bucket: its URI with options, and its file system.
+_options: dict[str, str] = {}
+_systems: dict[str, tuple[Any, str]] = {}
+
+
+class Stored(NamedTuple):
+    """A file as its store lists it; the time is what the store says, in S3 whole seconds."""
+
+    location: str
+    size: int
+    modified_ns: int
+
+
+def is_uri(location: str) -> bool:
+    """Whether it is in a store."""
+    return URI.match(location) is not None
+
+
+def remember(given: str) -> str:
+    """The location that a path or URI means; its options are kept for all of the same bucket."""
+    match = URI.match(given)
+    if match is None:
+        return given
+    if match["scheme"] == "file":
+        return match["path"]
+    bucket = bucket_of(given)
+    if match["options"] or "@" in match["host"]:
+        asked = f"?{match['options']}" if match["options"] else ""
+        full = f"{match['scheme']}://{match['host']}{asked}"
+        if _options.get(bucket) != full:
+            _options[bucket] = full
+            _systems.pop(bucket, None)
+    return bucket + match["path"]
+
+
+def absolute(given: str | os.PathLike[str]) -> str:
+    """A location that means the same in all directories."""
+    location = remember(os.fspath(given))
+    return location if is_uri(location) else str(Path(location).absolute())
+
+
+def reached_by(locations: Iterable[str]) -> tuple[str, ...]:
+    """What `remember` was told that is needed to reach these."""
+    buckets = sorted({bucket_of(one) for one in locations if is_uri(one)})
+    return tuple(_options[bucket] for bucket in buckets if bucket in _options)
+
+
+def bucket_of(uri: str) -> str:
+    """Where a URI's bucket is, without name and password.
+
+    >>> bucket_of("s3://key:secret@captures/b1/ring.pcap0?region=eu-west-1")
+    's3://captures'
+    >>> bucket_of("abfs://files:secret@account.dfs.core.windows.net/b1")
+    'abfs://files@account.dfs.core.windows.net'
+    """
+    match = URI.match(uri)
+    if match is None:
+        raise KdissectError(f"{uri}: is no URI")
+    scheme, host = match["scheme"], match["host"]
+    if "@" in host:
+        user, _, host = host.rpartition("@")
+        # Azure has the container there.
+        if scheme in ("abfs", "abfss") and (container := user.partition(":")[0]):
+            host = f"{container}@{host}"
+    return f"{scheme}://{host}"
+
+
+def joined(location: str, *names: str) -> str:
+    """A file or directory below a location."""
+    if is_uri(location):
+        return "/".join([location.rstrip("/"), *names])
+    return str(Path(location, *names))
+
+
+def seen(location: str) -> tuple[int, int]:
+    """Size and time of a file, -1 when it is not there."""
+    if not is_uri(location):
+        try:
+            status = Path(location).stat()
+        except OSError:
+            return -1, -1
+        return status.st_size, status.st_mtime_ns
+    found = _stored(location)
+    return (-1, -1) if found is None else (found.size, found.modified_ns)
+
+
+def files_in(directory: str, recursive: bool = False) -> list[Stored]:
+    """The files of a directory in a store by name; none where there is no directory."""
+    with told(directory):
+        system, path = system_at(directory)
+        selector = fs.FileSelector(path, recursive=recursive, allow_not_found=True)
+        entries = system.get_file_info(selector)
+    bucket = bucket_of(directory)
+    return sorted(as_stored(bucket, one) for one in entries if one.type == fs.FileType.File)
+
+
+def directories_in(directory: str, prefix: str) -> list[str]:
+    """The directories in one of a store whose names begin so, by name."""
+    with told(directory):
+        system, path = system_at(directory)
+        entries = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
+    kind = fs.FileType.Directory
+    names = sorted(one.base_name for one in entries if one.type == kind)
+    return [joined(directory, name) for name in names if name.startswith(prefix)]
+
+
+def read_bytes(location: str) -> bytes | None:
+    """All of a file in a store, None where there is none."""
+    with told(location):
+        system, path = system_at(location)
+        try:
+            with system.open_input_file(path) as file:
+                content: bytes = file.read()
+        except FileNotFoundError:
+            return None
+    return content
+
+
+def write_bytes(location: str, content: bytes) -> None:
+    """A file in a store, in the place of any other."""
+    with told(location):
+        system, path = system_at(location)
+        with system.open_output_stream(path, compression=None) as file:
+            file.write(content)
+
+
+def upload(local: Path, location: str) -> None:
+    """Bring a file into a store, in the place of any other."""
+    with told(location), local.open("rb") as source:
+        system, path = system_at(location)
+        with system.open_output_stream(path, compression=None) as file:
+            shutil.copyfileobj(source, file, BLOCK_SIZE)
+
+
+def remove(location: str) -> None:
+    """Take a file out of a store, if it is there."""
+    with told(location):
+        system, path = system_at(location)
+        try:
+            system.delete_file(path)
+        except FileNotFoundError:
+            return
+
+
+def remove_below(directory: str) -> None:
+    """Take a directory out of a store, if it is there."""
+    with told(directory):
+        system, path = system_at(directory)
+        system.delete_dir_contents(path, missing_dir_ok=True)
+        if system.get_file_info(path).type == fs.FileType.Directory:
+            system.delete_dir(path)
+
+
+def at_once(function: Callable[..., None], calls: Iterable[tuple[Any, ...]]) -> None:
+    """Call the function with each of the values, some at the same time; raises what one raises."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for answer in [pool.submit(function, *values) for values in calls]:
+            answer.result()
+
+
+@contextmanager
+def told(location: str, missing: type[KdissectError] = KdissectError) -> Iterator[None]:
+    """What a store says that went wrong, as errors of ours that name the location."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise missing(f"{location}: no such file") from error
+    except (OSError, pa.ArrowException) as error:
+        raise StoreError(f"{location}: {first_words(error)}") from error
+
+
+def first_words(error: BaseException) -> str:
+    """What a store says, on one line, without passwords that may be in an address."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return re.sub(r"//[^/@\s]*@", "//", lines[0])
+
+
+def system_at(location: str) -> tuple[Any, str]:
+    """The file system, and the path in it."""
+    bucket = bucket_of(location)
+    if bucket not in _systems:
+        given = _options.get(bucket, bucket)
+        if bucket.startswith("s3:") and AS_ONE and "allow_delayed_open" not in given:
+            given += ("&" if "?" in given else "?") + AS_ONE
+        base, _, options = given.partition("?")
+        system, root = fs.FileSystem.from_uri(f"{base}/?{options}" if options else f"{base}/")
+        _systems[bucket] = system, root.rstrip("/")
+    system, root = _systems[bucket]
+    return system, root + location.removeprefix(bucket).rstrip("/")
+
+
+def _stored(location: str) -> Stored | None:
+    with told(location):
+        system, path = system_at(location)
+        entry = system.get_file_info(path)
+    is_file = entry.type == fs.FileType.File
+    return as_stored(bucket_of(location), entry) if is_file else None
+
+
+def as_stored(bucket: str, entry: Any) -> Stored:
+    root = _systems[bucket][1]
+    return Stored(bucket + entry.path.removeprefix(root), entry.size, entry.mtime_ns or 0)

@@ -1,0 +1,160 @@
+"""An S3 server on this machine, for tests and measurements."""
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from kdissect.spark.manifest import Manifest, read_manifest
+from kdissect.spark.reading import table_files
+from kdissect.spark.storage import joined, remember, system_at, write_bytes
+from kdissect.tables.schemas import TABLES
+from tests.spark.rotated import Rows, spark_rows
+
+# What moto takes for a name and a password; both are as good as any other.
+DUMMY = {
+    "AWS_ACCESS_KEY_ID": "kdissect",
+    "AWS_SECRET_ACCESS_KEY": "secret-of-tests",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+
+
+WRITES = ("open_output_stream", "delete_file", "delete_dir", "delete_dir_contents")
+
+
+class RightName:
+    """An application whose answer to the end of an upload in parts has the name that S3 gives it.
+
+    That of moto 5.2 is called ...Response, for which Arrow asks again and again.
+    """
+
+    def __init__(self, application: Any) -> None:
+        self.application = application
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        from werkzeug.wrappers import Response
+
+        response = Response.from_app(self.application, environ)
+        if environ["REQUEST_METHOD"] == "POST" and "uploadId" in environ["QUERY_STRING"]:
+            body = response.get_data().replace(b"UploadResponse", b"UploadResult")
+            response.set_data(body)
+        return response(environ, start_response)
+
+
+class Bucket(NamedTuple):
+    """A bucket of such a server: what its URIs end with, and how it is called."""
+
+    name: str
+    options: str
+
+    def uri(self, path: str) -> str:
+        """As a user would write it."""
+        return f"s3://{self.name}/{path}?{self.options}"
+
+    def at(self, path: str) -> str:
+        """As kdissect writes it."""
+        return f"s3://{self.name}/{path}"
+
+    def put(self, local: Path | str, path: str) -> str:
+        """Bring a file there; its location."""
+        write_bytes(self.at(path), Path(local).read_bytes())
+        return self.at(path)
+
+
+@contextmanager
+def s3_server() -> Iterator[str]:
+    """A server without buckets; what URIs of it end with."""
+    from moto.moto_server import threaded_moto_server
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    plain = threaded_moto_server.DomainDispatcherApplication
+    with (
+        mock.patch.dict(os.environ, DUMMY),
+        mock.patch.object(
+            threaded_moto_server,
+            "DomainDispatcherApplication",
+            lambda make: RightName(plain(make)),
+        ),
+    ):
+        server.start()
+        host, port = server.get_host_and_port()
+        try:
+            yield f"endpoint_override={host}:{port}&scheme=http&region=us-east-1"
+        finally:
+            server.stop()
+
+
+def make_bucket(name: str, options: str) -> Bucket:
+    """A new bucket."""
+    remember(f"s3://{name}?{options}&allow_bucket_creation=true")
+    system, path = system_at(f"s3://{name}")
+    system.create_dir(path)
+    remember(f"s3://{name}?{options}")
+    return Bucket(name, options)
+
+
+class Watched:
+    """A file system that says before each request what it will be, for which it may be refused."""
+
+    def __init__(
+        self,
+        system: Any,
+        reads: Callable[[str], None] = lambda _: None,
+        writes: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.system = system
+        self.reads = reads
+        self.writes = writes
+
+    def __getattr__(self, name: str) -> Any:
+        asked = getattr(self.system, name)
+
+        def request(*values: Any, **named: Any) -> Any:
+            watch = self.writes if name in WRITES else self.reads
+            watch(name)
+            answer = asked(*values, **named)
+            return Watched(answer, self.reads) if name == "open_input_file" else answer
+
+        return request
+
+    def __enter__(self) -> "Watched":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.system.close()
+
+
+def stored_rows(dataset: str) -> Rows:
+    """What is in the files that the manifest of a dataset in a store lists, by table."""
+    rows: Rows = {}
+    for table in TABLES:
+        batches = [read_parquet(joined(remember(dataset), name)) for name in listed(dataset, table)]
+        if batches:
+            rows[table] = spark_rows(table, batches)
+    return dict(sorted(rows.items()))
+
+
+def read_parquet(location: str) -> pa.Table:
+    """The rows of a file."""
+    system, path = system_at(location)
+    return pa.parquet.ParquetFile(path, filesystem=system).read()
+
+
+def listed(dataset: str, table: str) -> list[str]:
+    """The files of a table that the manifest lists."""
+    return table_files(stored_manifest(dataset), table)
+
+
+def stored_manifest(dataset: str) -> Manifest:
+    """The manifest, which there must be."""
+    manifest = read_manifest(dataset)
+    assert manifest is not None
+    return manifest

@@ -1,0 +1,52 @@
+"""A tap goes on behind what is in the dataset by its state alone, and needs no captures for it."""
+
+from pathlib import Path
+
+import pytest
+
+from kdissect.seams.state import State
+from kdissect.spark.pipeline import dissect
+from tests.spark.rotated import ALL, CAPTURES, dataset_rows, library_rows, manifest_of, rotate
+
+RESUMED = "tls/tls-resumed-4.3.1.pcapng"
+KEYS = CAPTURES / "tls/tls-resumed-4.3.1.keys"
+
+
+def test_a_run_takes_one_state_and_leaves_one(tmp_path: Path) -> None:
+    paths = rotate("cluster-3.9.1.pcapng", tmp_path / "ring", 3, seed=5)
+    dataset = tmp_path / "dataset"
+    for number, path in enumerate(paths, 1):
+        dissect(None, [path], dataset, piece_size=60_000)
+        state = manifest_of(dataset).taps[0].state
+        own = [file for file in dataset.glob("_kdissect/**/*") if file.is_file()]
+        assert sorted(file.relative_to(dataset).as_posix() for file in own) == [
+            "_kdissect/lock", "_kdissect/manifest.json", state,
+        ]  # fmt: skip
+        assert state == f"_kdissect/states/0/{number:06}.state"
+        Path(path).unlink()
+
+
+@pytest.mark.parametrize("capture", ["tls/tls12-4.3.1.pcapng", "old/kafka-0.7.pcapng"])
+def test_tls_without_keys_and_kafka_07_go_on_without_their_captures(
+    capture: str, tmp_path: Path
+) -> None:
+    paths = rotate(capture, tmp_path / "ring", 4, seed=4)
+    expected = library_rows(paths)
+    dataset = tmp_path / "dataset"
+    for path in paths:
+        assert dissect(None, [path], dataset, tables=ALL).failed == ()
+        Path(path).unlink()
+    assert dataset_rows(dataset) == expected
+
+
+def test_tls_with_keys_goes_on_while_its_captures_are_there(tmp_path: Path) -> None:
+    paths = rotate(RESUMED, tmp_path / "ring", 3, seed=4)
+    dataset = tmp_path / "dataset"
+    for path in paths[:2]:
+        assert dissect(None, [path], dataset, tables=ALL, keylog=KEYS).failed == ()
+    assert dataset_rows(dataset) == library_rows(paths[:2], keylog=KEYS)
+    state = State.from_bytes((dataset / manifest_of(dataset).taps[0].state).read_bytes())
+    assert {piece.path for piece in state.pieces} <= set(paths[:2])
+    Path(state.pieces[0].path).unlink()
+    (failed,) = dissect(None, [paths[2]], dataset, tables=ALL, keylog=KEYS).failed
+    assert "no such file" in failed.message
