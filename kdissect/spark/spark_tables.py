@@ -109,7 +109,7 @@ class SparkTables:
         """What a place has of a table, its taps numbered from `tap`."""
         paths = place.paths(name)
         if place.is_dataset:
-            frame = read_files(self.session, Path(place.name).absolute(), name, paths)
+            frame = read_files(self.session, Path(place.location), name, paths)
             frame = frame.drop(*[one for one in TAP_COLUMNS if one not in tap_columns(name)])
         else:
             frame = self.session.read.parquet(*map(located, paths))
