@@ -1,4 +1,4 @@
-"""Questions answered from rollups: rows of minutes are merged, percentiles come with their bounds.
+"""Questions answered from rollups: rows are merged, percentiles come with their bounds.
 
 Of a KLL sketch the rank of a percentile is known within an error; `p99_low_ns` and `p99_high_ns`
 are the values at the ranks so far below and above. Of few values, which a sketch keeps all, they
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DIMENSIONS_OF: Final = ("api", "client", "topic", "tap", "date", "window")
+FLOAT: Final = 2.0**-23  # what a number of 24 bits may be off, doubled
 STD_DEVS: Final = 3  # 99.7 % of estimates of how many there are lie within so many
 
 COLUMNS: Final = (
@@ -63,6 +64,7 @@ COLUMNS: Final = (
     ],
 )  # fmt: skip
 
+WITHIN: Final = {f"{name}{end}_ns" for name in PERCENTILES for end in ("", "_high")}
 ROLLED: Final = QUESTION._replace(columns=COLUMNS)
 
 
@@ -93,7 +95,7 @@ def asked_of_rollups(by: Sequence[str], of: str, window_ns: int | None, where: s
         raise KdissectError(f"rollups have no times of {of!r}; they have {', '.join(MEASURES)}")
     window_ns = BUCKET_NS if window_ns is None else window_ns
     if "window" in by and window_ns % BUCKET_NS:
-        raise KdissectError("rollups have whole minutes: windows are of minutes too")
+        raise KdissectError("rollups have tens of minutes: windows are 10m, 20m, 1h and so on")
     named = columns_in(where) if where else set()
     is_topic = "topic" in by or TOPIC in named
     if is_topic and ("client" in by or CLIENT in named):
@@ -120,7 +122,7 @@ class Group:
         module = sketches()
         self.counters = dict.fromkeys(COUNTERS, 0)
         self.largest: dict[str, int | None] = dict.fromkeys(LARGEST)
-        self.times = {name: module.kll_doubles_sketch(KLL_K) for name in MEASURES}
+        self.times = {name: module.kll_floats_sketch(KLL_K) for name in MEASURES}
         self.sets = {name: module.hll_union(HLL_LG_K) for name in SETS}
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -133,7 +135,7 @@ class Group:
             self.largest[name] = max(known, default=None)
         for name, sketch in self.times.items():
             if row[name] is not None:
-                sketch.merge(module.kll_doubles_sketch.deserialize(row[name]))
+                sketch.merge(module.kll_floats_sketch.deserialize(row[name]))
         for name, union in self.sets.items():
             if row[name] is not None:
                 union.update(module.hll_sketch.deserialize(row[name]))
@@ -148,6 +150,9 @@ class Group:
             "waited": counters["wait_sum_ns"] / max(counters["latency_sum_ns"], 1),
             **percentiles(self.times[of]),
         }
+        for name in told.keys() & WITHIN:  # no time is larger than the largest
+            if told[name] is not None:
+                told[name] = min(told[name], told["max_ns"])
         same = ("failed", "unanswered", "throttled", "request_bytes", "response_bytes",
                 "records", "record_bytes")  # fmt: skip
         told |= {name: counters[name] for name in same}
@@ -170,7 +175,8 @@ def percentiles(sketch: Any) -> dict[str, Any]:
     told = {"rank_error": error}
     for name, rank in PERCENTILES.items():
         ranks = (rank, max(0.0, rank - off), min(1.0, rank + off))
-        values = [int(sketch.get_quantile(one, True)) for one in ranks]
+        middle, low, high = [sketch.get_quantile(one, True) for one in ranks]
+        values = round(middle), floor(low * (1 - FLOAT)), ceil(high * (1 + FLOAT))
         told |= dict(zip((f"{name}_ns", f"{name}_low_ns", f"{name}_high_ns"), values, strict=True))
     return told
 

@@ -145,7 +145,7 @@ def merged_on_spark(
         keys = [f.expr(sql).alias(name) for name, sql in asked.keys.items()]
         merged: list[Any] = [f.sum(name).alias(name) for name in COUNTERS]
         merged += [f.max(name).alias(name) for name in LARGEST]
-        merged += [f.kll_merge_agg_double(name, f.lit(KLL_K)).alias(name) for name in MEASURES]
+        merged += [f.kll_merge_agg_float(name, f.lit(KLL_K)).alias(name) for name in MEASURES]
         merged += [f.hll_union_agg(name).alias(name) for name in SETS]
         return frame.groupBy(*keys).agg(*merged).toArrow()
 
