@@ -26,8 +26,9 @@ from types import TracebackType
 from typing import Any, Final
 
 from kdissect.errors import KdissectError, OutputError, StoreError
-from kdissect.spark.manifest import OWN, Dataset, Manifest, read_manifest
+from kdissect.spark.manifest import MANIFEST, OWN, Dataset, Manifest, read_manifest
 from kdissect.spark.storage import (
+    at_once,
     directories_in,
     files_in,
     is_uri,
@@ -98,11 +99,10 @@ class StoredDataset:
                 f"{OWNER} for {LEASE_NS // 10**9} s; nothing was changed"
             )
         manifest.run = self.manifest.run + 1
-        write_bytes(joined(self.own, "manifest.json"), as_bytes(manifest))
+        write_bytes(joined(self.own, MANIFEST), as_bytes(manifest))
         self._is_done = True
         self.manifest = manifest
-        for name in removed:
-            remove(joined(self.directory, name))
+        at_once(remove, [(joined(self.directory, name),) for name in removed])
         remove_below(self.run_directory)
 
     def _begin(self) -> None:
@@ -123,7 +123,7 @@ class StoredDataset:
             remove_below(run)
 
     def _manifest(self) -> Manifest:
-        return read_stored_manifest(self.directory) or Manifest()
+        return read_manifest(self.directory) or Manifest()
 
     def _renew(self) -> None:
         while not self._ended.wait(RENEWED_EVERY_S):
@@ -138,19 +138,6 @@ def open_dataset(given: str | os.PathLike[str]) -> Dataset | StoredDataset:
     return StoredDataset(location) if is_uri(location) else Dataset(Path(location).absolute())
 
 
-def read_manifest_at(given: str | os.PathLike[str]) -> Manifest | None:
-    """The manifest of a dataset at a path or a URI, None where there is none."""
-    location = remember(os.fspath(given))
-    return read_stored_manifest(location) if is_uri(location) else read_manifest(Path(location))
-
-
-def read_stored_manifest(location: str) -> Manifest | None:
-    """The manifest of a dataset in a store, None where there is none."""
-    path = joined(location, OWN, "manifest.json")
-    content = read_bytes(path)
-    return None if content is None else Manifest.from_json(json.loads(content))
-
-
 def as_bytes(manifest: Manifest) -> bytes:
     """The manifest as it is written."""
     return json.dumps(manifest.to_json(), indent=1).encode()
@@ -160,9 +147,8 @@ def remove_unlisted(location: str, manifest: Manifest) -> None:
     """Remove the files of tables and the states that are not in a dataset."""
     listed = {joined(location, name) for name in manifest.names()}
     for directory in [*TABLES, f"{OWN}/states"]:
-        for file in files_in(joined(location, directory), recursive=True):
-            if file.location not in listed:
-                remove(file.location)
+        there = files_in(joined(location, directory), recursive=True)
+        at_once(remove, [(one.location,) for one in there if one.location not in listed])
 
 
 def living_owner(run: str, now_ns: int) -> str:

@@ -63,7 +63,7 @@ def test_a_joined_connection_has_room_for_what_waits_on_both_sides(
     written = [captured(packet) for packet in packets_of(case.wires, case.broker_port)]
     path = tmp_path / "combined.pcap"
     path.write_bytes(make_pcap(written, magic=NANOSECONDS))
-    found, stitcher = together([str(path)], path.stat().st_size // count, 0)
+    found, stitcher = together([str(path)], path.stat().st_size // count)
     assert found == whole([str(path)])
     assert stitcher.joins > 0
 

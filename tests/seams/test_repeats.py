@@ -9,7 +9,7 @@ from kdissect.capture.files import open_captures
 from kdissect.capture.packet import Packet
 from kdissect.capture.pcap import NANOSECONDS
 from tests.capture.writers import Captured, make_pcap
-from tests.seams.law import CAPTURES, together, whole
+from tests.seams.law import CAPTURES, carried_on, together, whole
 
 ETHERNET_SIZE = 14
 IP_ID = ETHERNET_SIZE + 4
@@ -47,6 +47,7 @@ def test_repeats_near_edges_give_the_rows_of_the_whole(seed: int, tmp_path: Path
     expected = whole([path])
     for size in (6_000, source.randint(10_000, 90_000)):
         assert together([path], size)[0] == expected, f"pieces of {size} bytes"
+    assert carried_on([path], 10_000, source)[0] == expected
 
 
 def test_connections_are_joined_where_every_packet_is_there_twice(tmp_path: Path) -> None:
