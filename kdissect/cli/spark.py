@@ -15,6 +15,7 @@ from kdissect.cli.spark_options import (
     until_signal,
 )
 from kdissect.cli.spark_outcome import show, show_batch
+from kdissect.cli.spark_rollup import rollup
 
 if TYPE_CHECKING:
     from kdissect.spark.pipeline import Outcome
@@ -167,3 +168,6 @@ def stream(
             **making,
         )
     return FAILED if failed else FOUND
+
+
+command.add_command(rollup)
