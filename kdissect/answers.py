@@ -1,11 +1,10 @@
 """Questions put to captures, or to the tables that were made of them."""
 
-import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from kdissect.analysis.asking import ask
 from kdissect.analysis.declared import TAP_COLUMNS, files_of
@@ -14,10 +13,10 @@ from kdissect.analysis.duckdb_tables import rows_having
 from kdissect.analysis.question import Question
 from kdissect.analysis.questions import QUESTIONS
 from kdissect.analysis.stored_tables import Place, directory_place
-from kdissect.capture.files import Source, listed
+from kdissect.capture.files import Source
 from kdissect.engines import DUCKDB, SPARK, Notice, opened
 from kdissect.errors import KdissectError
-from kdissect.spark.reading import dataset_place, is_dataset
+from kdissect.spark.places import stored_places
 from kdissect.writing import write
 
 if TYPE_CHECKING:
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kdissect.pipeline import Balance
-
-MARK: Final = "exchanges.parquet"  # what a directory of tables has
 
 
 class Answer:
@@ -125,23 +122,14 @@ def places_of(
     source: Source | Sequence[Source], tables: Sequence[str], jobs: int, reading: dict[str, Any]
 ) -> Iterator[tuple[list[Place], "Balance | None"]]:
     """Where the tables are: in what was given, or in a directory for as long as this takes."""
-    paths = [Path(one) for one in listed(source) if isinstance(one, str | os.PathLike)]
-    stored = [place_at(path) for path in paths]
-    if paths and all(stored):
-        yield [place for place in stored if place is not None], None
+    if places := stored_places(source):
+        yield places, None
         return
     with tempfile.TemporaryDirectory(prefix="kdissect-") as made:
         directory = Path(made, "tables")
         wanted = dict.fromkeys((*tables, "exchanges"))
         _, balance = write(source, directory, tables=list(wanted), jobs=jobs, **reading)
         yield [directory_place(directory)], balance
-
-
-def place_at(path: Path) -> Place | None:
-    """The tables that are stored there, None where there are none."""
-    if (path / MARK).is_file():
-        return directory_place(path)
-    return dataset_place(path) if is_dataset(path) else None
 
 
 def check_taps(by: Sequence[str], places: Sequence[Place]) -> None:

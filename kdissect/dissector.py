@@ -183,7 +183,6 @@ class Dissector:
             segment = decoder.decode_next(packet)
             if segment is None:
                 continue
-            edges.before()
             step = streams.step(segment)
             if step == WANTS_CARE:
                 events = streams.feed_with_care(copied(segment))

@@ -9,8 +9,9 @@ it are), no round trip is timed that began before. What was known then is kept t
 and `stitch` compares it with what it has come to itself. Where the two differ, and where something
 later did ask for the past (`Connection.touched`), the piece's rows of the connection do not count.
 
-The first segments of a piece are all kept, those of new connections too: they may be copies of
-packets from before (see `streams.copies`).
+What repeats something may be a copy of a packet from before the connection was joined (see
+`streams.copies`). So the head also has what was asked about such segments and answered here, for
+`stitch` to answer too.
 """
 
 from typing import Any, Final
@@ -25,14 +26,14 @@ from kdissect.exchanges.pairing import Exchanges
 from kdissect.frames import IN_BODY, Frames
 from kdissect.join_state import NOTHING_COUNTED, Cuttings, counted, join_state
 from kdissect.packets.segment import ACK, SYN, Segment, flow_of
-from kdissect.streams.connections import Streams, own_copy, reverse_flow
+from kdissect.streams.connections import Repeat, Streams, own_copy, reverse_flow
 from kdissect.streams.copies import RECENT_SEGMENTS
 from kdissect.streams.events import JOINED, MET, MUTED, SHARED_PAST, Connection
 from kdissect.streams.receiver import Receiver
+from kdissect.streams.recent import RECENT_SEGMENTS as CHUNKS_OF_SEGMENTS
+from kdissect.streams.recent import Comparison
 from kdissect.tls.stage import Tls
 
-# Twice what `copies` remembers: then it holds what it holds in the whole.
-WARM_UP: Final = 2 * RECENT_SEGMENTS
 # Bytes of segments that one head may hold, and all of a piece.
 HEAD_BYTES: Final = 8 << 20
 HEAD_BYTES_IN_ALL: Final = 128 << 20
@@ -44,16 +45,16 @@ OF_PACKETS: Final = ("capture", "packets")
 class Head:
     """The first segments of one flow (both directions) in a piece, until it is joined.
 
-    `marks` are, for each segment, its place in the piece, and how many segments and chunks were
-    remembered before it (`copies`, `recent`). `is_cut`: there were too many to be kept. `ids` are
-    of all connections on the flow. Of the join: `state` is what was known (see `join_state`), `at`
-    what was counted; `steps` are ``(row, to opener, to accepter)``: from that exchange of the
-    connection on its smallest round trips were these.
+    `places` are, for each segment, how many there were in the piece with it. `is_cut`: there were
+    too many to be kept. `ids` are of all connections on the flow. Of the join: `state` is what was
+    known (see `join_state`), `at` what was counted, `place` that of the last segment; `steps` are
+    ``(row, to opener, to accepter)``: from that exchange of the connection on its smallest round
+    trips were these. `repeats` are what was asked since then that the past has a say in.
     """
 
     __slots__ = (
-        "flow", "connection", "ids", "segments", "marks", "size", "is_cut", "quiet", "is_joined",
-        "joined", "joined_id", "state", "at", "steps", "rows",
+        "flow", "connection", "ids", "segments", "places", "size", "is_cut", "quiet", "is_joined",
+        "joined", "joined_id", "state", "at", "place", "repeats", "steps", "rows",
     )  # fmt: skip
 
     def __init__(self, connection: Connection) -> None:
@@ -61,7 +62,7 @@ class Head:
         self.connection = connection
         self.ids: list[int] = [connection.id]
         self.segments: list[Segment] = []
-        self.marks: list[tuple[int, int, int]] = []
+        self.places: list[int] = []
         self.size: i64 = 0
         self.is_cut: bool = False
         self.quiet: i64 = 0
@@ -71,6 +72,8 @@ class Head:
         self.joined_id: i64 = -1
         self.state: tuple[Any, ...] = ()
         self.at = NOTHING_COUNTED
+        self.place: i64 = 0
+        self.repeats: list[Repeat] = []
         self.steps: list[tuple[int, int, int]] = []
         self.rows: i64 = 0
 
@@ -92,10 +95,9 @@ class Edges:
     """The connections of a piece that may have been there before it."""
 
     __slots__ = (
-        "streams", "frames", "exchanges", "tls", "is_first", "warm_up", "heads", "open", "count",
-        "size", "muted", "born_flows", "born_ids", "ended", "deferred", "touched_ids",
-        "locked_ids", "inside_ended", "problem_counts", "of_packets", "copies_before",
-        "chunks_before",
+        "streams", "frames", "exchanges", "tls", "is_first", "heads", "open", "count", "size",
+        "muted", "born_flows", "born_ids", "ended", "deferred", "touched_ids", "locked_ids",
+        "inside_ended", "problem_counts", "of_packets",
     )  # fmt: skip
 
     def __init__(
@@ -105,7 +107,6 @@ class Edges:
         exchanges: Exchanges,
         tls: Tls,
         is_first: bool,
-        warm_up: i64 = WARM_UP,
     ) -> None:
         self.streams = streams
         self.frames = frames
@@ -113,7 +114,6 @@ class Edges:
         self.tls = tls
         # There is nothing before it.
         self.is_first = is_first
-        self.warm_up = warm_up
         # By both flows of a connection.
         self.heads: dict[bytes, Head] = {}
         # Heads that go on growing.
@@ -121,7 +121,7 @@ class Edges:
         self.count: i64 = 0
         self.size: i64 = 0
         self.muted: set[int] = set()
-        # Connections whose first segment is a SYN behind the warm-up.
+        # Connections whose first segment is a SYN.
         self.born_flows: list[bytes] = []
         self.born_ids: list[int] = []
         self.ended: list[Ended] = []
@@ -135,18 +135,15 @@ class Edges:
         self.of_packets: list[Problem] = []
         # By connection and kind.
         self.problem_counts: dict[tuple[int, str], int] = {}
-        self.copies_before: i64 = 0
-        self.chunks_before: i64 = 0
         streams.notes_opened = True
 
-    def before(self) -> None:
-        """To be called before a segment is fed to the streams."""
-        self.copies_before = self.streams.copies.count
-        self.chunks_before = self.streams.recent.count
-
     def note(self, segment: Segment) -> Head | None:
-        """To be called when it was: the head that goes on growing by the segment, if any."""
+        """To be called with each segment: the head that goes on growing by it, if any."""
         self.count += 1
+        if self.streams.repeats:
+            repeats, self.streams.repeats = self.streams.repeats, []
+            for repeat in repeats:
+                self._repeated(repeat)
         if self.streams.opened:
             opened, self.streams.opened = self.streams.opened, []
             for connection in opened:
@@ -166,12 +163,7 @@ class Edges:
         if receiver is None or receiver.connection is not connection:
             return False
         head.quiet |= quiet_bit(receiver) | quiet_bit(receiver.peer)
-        if (
-            head.quiet != BOTH
-            or self.count < self.warm_up
-            or self.tls.has_session(connection)
-            or connection.closed_by
-        ):
+        if head.quiet != BOTH or self.tls.has_session(connection) or connection.closed_by:
             return False
         state = self.exchanges.states.get(connection.id)
         if state is None:
@@ -192,6 +184,7 @@ class Edges:
         head.is_joined = True
         head.joined = connection
         head.joined_id = connection.id
+        head.place = self.count
         self.open -= 1
         self.muted.discard(connection.id)
         # What speaks Kafka is no TLS.
@@ -211,7 +204,9 @@ class Edges:
         head.rows += 1
 
     def defer(self, exchange: Exchange) -> None:
-        """An exchange whose rows wait for the past of its fetch session."""
+        """An exchange of which some rows wait for the past of its fetch session; batches do not."""
+        if exchange.partitions is not None:
+            exchange.partitions.held = None
         to_opener, to_accepter = exchange.connection.min_rtt_ns
         self.deferred.append((exchange, to_opener, to_accepter))
 
@@ -243,7 +238,7 @@ class Edges:
             if not head.is_joined:
                 head.connection = connection
                 self._mute(connection)
-        elif self.count > self.warm_up and segment.flags & (SYN | ACK) == SYN:
+        elif segment.flags & (SYN | ACK) == SYN:
             self.born_flows.append(connection.flow)
             self.born_ids.append(connection.id)
         else:
@@ -252,6 +247,18 @@ class Edges:
             self.heads[reverse_flow(connection.flow)] = head
             self.open += 1
             self._mute(connection)
+
+    def _repeated(self, repeat: Repeat) -> None:
+        """Keep what was asked where what came before the join has a say in it."""
+        head = self.heads[repeat.flow]
+        if repeat.number - 1 - RECENT_SEGMENTS >= head.place:
+            return
+        is_asked = repeat.limit >= 0 and repeat.place < head.place
+        compared = older(repeat, head.place)
+        if is_asked or compared is not None:
+            limit = repeat.limit if is_asked else -1
+            mark, place = repeat.mark, repeat.place
+            head.repeats.append(Repeat(repeat.flow, repeat.number, mark, limit, place, compared))
 
     def _mute(self, connection: Connection) -> None:
         connection.edge = MUTED
@@ -266,7 +273,22 @@ class Edges:
         head.size += size
         self.size += size
         head.segments.append(own_copy(segment))
-        head.marks.append((self.count, self.copies_before, self.chunks_before))
+        head.places.append(self.count)
+
+
+def older(repeat: Repeat, joined: i64) -> list[Comparison] | None:
+    """With which chunks up to the join a segment is compared; None where none may be."""
+    compared = repeat.compared
+    if compared is None or repeat.number - CHUNKS_OF_SEGMENTS >= joined:
+        return None
+    found: list[Comparison] = []
+    for one in compared:
+        if one[0] <= joined:
+            found.append(one)
+        elif one[1] <= 0:
+            # Nobody looks further.
+            return None
+    return found
 
 
 def is_first_answered(state: ConnectionState, cuttings: Cuttings) -> bool:

@@ -21,6 +21,7 @@ from kdissect.rules.seen import Rows, Seen
 from kdissect.rules.signs import Signs
 from kdissect.seams.crew import Crew
 from kdissect.seams.runs import make_run
+from kdissect.spark.places import stored_places
 from kdissect.tables.kept import KeptTables
 
 # What the rules need beside what is counted.
@@ -82,6 +83,16 @@ class FirstPage:
             return {}, dict.fromkeys(names, str(error))
 
 
+def run_over(source: Source | Sequence[Source], options: Options, crew: Crew | None = None) -> Any:
+    """A pass over captures, or over the rows of datasets."""
+    places = stored_places(source)
+    if places and all(place.is_dataset for place in places):
+        from kdissect.spark.stored_run import StoredRun
+
+        return StoredRun(places, options)
+    return make_run(source, options, crew)
+
+
 def findings(
     source: Source | Sequence[Source],
     *,
@@ -92,14 +103,14 @@ def findings(
 ) -> list[Finding]:
     """All findings about captures, the worst first.
 
-    `source` is a capture or several (a path, a glob, "-" or an open file). A question is asked
-    when counters show that it is worth it, or `asks_all`; `reading` are keywords of `Options`.
-    Damaged captures give findings about what could be read; raises CaptureError for
+    `source` is a capture or several (a path, a glob, "-" or an open file), or datasets. A question
+    is asked when counters show that it is worth it, or `asks_all`; `reading` are keywords of
+    `Options`. Damaged captures give findings about what could be read; raises CaptureError for
     what is no capture at all.
     """
     options = Options(**(reading or {}), tables=TABLES_OF_RULES, jobs=jobs)
     with FirstPage() as page:
-        run = make_run(source, options, crew)
+        run = run_over(source, options, crew)
         for table, batch in run:
             page.add(table, batch)
         return page.findings(page.summary(asdict(run.balance)), asks_all)

@@ -34,7 +34,17 @@ from kdissect.searching import (
     Window,
     part_of,
 )
-from kdissect.streams.events import OPENER, OWN_PAST, Chunk, Connection, End, Event, Gap
+from kdissect.streams.events import (
+    MET,
+    MUTED,
+    OPENER,
+    OWN_PAST,
+    Chunk,
+    Connection,
+    End,
+    Event,
+    Gap,
+)
 
 # socket.request.max.bytes is 100 MiB; a response may hold as much and a header.
 MAX_FRAME_SIZE: Final = (100 << 20) + (64 << 10)
@@ -530,6 +540,9 @@ class Frames:
         """Ask the probe about a chunk, together with what waits; `is_cut`: not all of a segment."""
         waiting = cutting.waiting
         waiting.add(chunk, is_cut)
+        if cutting.connection.edge == MUTED or cutting.connection.edge == MET:
+            # Each segment may be one that a frame starts with.
+            waiting.need = 0
         self._look(cutting, False, frames)
         if cutting.state == SEARCHING and waiting.events:
             waiting.own_last()

@@ -2,7 +2,6 @@
 
 numbers  = of each segment 17 little-endian int64: FIELDS
 contents = of each segment its flow, then its bytes
-marks    = three little-endian int64 each
 """
 
 from typing import Final
@@ -15,9 +14,6 @@ from kdissect.packets.segment import Segment, flow_of
 # number, ordinal, capture, time_ns, sequence, acknowledgment, flags, window, start, end,
 # payload_length, header, ip_id, then the sizes of flow and bytes, addresses, ports
 FIELDS: Final = 17
-MARK: Final = 3
-
-Mark = tuple[int, int, int]
 
 
 def packed_segments(segments: list[Segment]) -> tuple[bytes, bytes]:
@@ -98,32 +94,3 @@ def unpacked_segments(numbers: bytes, contents: bytes) -> list[Segment]:
     if place != limit:
         raise ValueError(f"{limit - place} bytes are of no segment")
     return segments
-
-
-def packed_marks(marks: list[Mark]) -> bytes:
-    """Triples of numbers as bytes."""
-    out = BytesWriter()
-    for first, second, third in marks:
-        write_i64_le(out, first)
-        write_i64_le(out, second)
-        write_i64_le(out, third)
-    return out.getvalue()
-
-
-def unpacked_marks(content: bytes) -> list[Mark]:
-    """The triples again; raises ValueError for what `packed_marks` does not make."""
-    size: i64 = len(content)
-    if size % (MARK * 8) != 0:
-        raise ValueError(f"{size} bytes are no marks")
-    marks: list[Mark] = []
-    at: i64 = 0
-    while at < size:
-        marks.append(
-            (
-                read_i64_le(content, at),
-                read_i64_le(content, at + 8),
-                read_i64_le(content, at + 16),
-            )
-        )
-        at += MARK * 8
-    return marks

@@ -21,12 +21,7 @@ from kdissect.exchanges.memory import (
 )
 from kdissect.exchanges.sasl import Login
 from kdissect.frames import Cutting, Frame
-from kdissect.kept_segments import (
-    packed_marks,
-    packed_segments,
-    unpacked_marks,
-    unpacked_segments,
-)
+from kdissect.kept_segments import packed_segments, unpacked_segments
 from kdissect.messages.batches import Batch
 from kdissect.messages.facts import ErrorFact
 from kdissect.messages.partitions import HeldBatches, Partition, Partitions, unpacked
@@ -84,7 +79,6 @@ PLACES: Final[dict[str, Any]] = {"recent": NO_RECENT, "allowance": NO_ALLOWANCE}
 # Long lists of small values, as bytes: how to make them, and the lists again.
 PACKED: Final[dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]] = {
     "segments": (packed_segments, lambda value: unpacked_segments(*value)),
-    "marks": (packed_marks, unpacked_marks),
 }
 SPECIAL: Final[set[str]] = {*PLACES, *PACKED}
 

@@ -1,12 +1,9 @@
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kdissect.kept_segments import (
     FIELDS,
-    packed_marks,
     packed_segments,
-    unpacked_marks,
     unpacked_segments,
 )
 from kdissect.packets.segment import Segment
@@ -39,11 +36,6 @@ def test_segments_are_the_same_after_a_journey(given_segments: list[Segment]) ->
     assert [values(one) for one in again] == [values(one) for one in given_segments]
 
 
-@given(st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS)))
-def test_marks_are_the_same_after_a_journey(marks: list[tuple[int, int, int]]) -> None:
-    assert unpacked_marks(packed_marks(marks)) == marks
-
-
 def numbers_of(**fields: int) -> bytes:
     """The numbers of one segment, some of them as said, by their place."""
     values = [fields.get(f"at_{place}", 0) for place in range(FIELDS)]
@@ -62,12 +54,3 @@ def test_any_bytes_are_segments_or_a_value_error(numbers: bytes, contents: bytes
     except ValueError:
         return
     assert packed_segments(made) == (numbers, contents)
-
-
-@given(st.binary(max_size=100))
-def test_any_bytes_are_marks_or_a_value_error(content: bytes) -> None:
-    if len(content) % 24:
-        with pytest.raises(ValueError, match="no marks"):
-            unpacked_marks(content)
-    else:
-        assert packed_marks(unpacked_marks(content)) == content

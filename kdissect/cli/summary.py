@@ -55,24 +55,23 @@ def command(
     settings: options.Settings,
     progress: bool | None,
 ) -> int:
-    """Show the page an engineer reads first about the captures FILE... (`-` is stdin).
+    """Show the page an engineer reads first about the captures FILE... (`-` is stdin), or datasets.
 
     Findings: what fails, what is slow, and why, the worst first. Then totals, each API with its
     latencies, clients, topics, errors, connections with trouble, problems, and where every
     captured byte went. Latencies are within 0.4 %.
     """
     crew = early_crew(files, 1 if settings["strict"] else jobs)
-    from kdissect.first_page import FirstPage, tables_of
+    from kdissect.first_page import FirstPage, run_over, tables_of
     from kdissect.pipeline import Options
     from kdissect.rules.judging import few
-    from kdissect.seams.runs import make_run
 
     is_interrupted = False
     with Progress(progress) as shown_progress, FirstPage(shown != NONE) as page:
         reading = Options(
             **settings, tables=tables_of(shown != NONE), progress=shown_progress.report, jobs=jobs
         )
-        run = make_run(list(files), reading, crew)
+        run = run_over(list(files), reading, crew)
         try:
             for table, batch in run:
                 page.add(table, batch)

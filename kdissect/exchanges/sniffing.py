@@ -22,7 +22,7 @@ from kdissect.exchanges.request_search import (
     RequestSearch,
     is_told_by_port,
 )
-from kdissect.exchanges.response_search import ResponseSearch
+from kdissect.exchanges.response_search import MAX_ASKED, ResponseSearch
 from kdissect.exchanges.sides import decide_sides
 from kdissect.frames import MAX_FRAME_SIZE
 from kdissect.messages.old_protocols import KAFKA
@@ -90,10 +90,14 @@ class Sniffer(Probe):
             return NOT_HERE
         size: i64 = i64(read_i32_be(window.data, start))
         if state.request_direction == 1 - direction:
-            if state.pending_head >= len(state.pending) or size < 4 or size > MAX_FRAME_SIZE:
+            if size < 4 or size > MAX_FRAME_SIZE:
                 return NOT_HERE
-            awaited = state.pending[state.pending_head].correlation_id
-            return start if i64(read_i32_be(window.data, start + 4)) == awaited else NOT_HERE
+            answered: i64 = i64(read_i32_be(window.data, start + 4))
+            # The response to the first may have begun in the middle of what was looked at.
+            for exchange in state.pending[state.pending_head : state.pending_head + MAX_ASKED]:
+                if exchange.correlation_id == answered:
+                    return start
+            return NOT_HERE
         if size < MIN_SIZE or size > MAX_SIZE or HEADER.match(window.data, start) is None:
             return NOT_HERE
         if i64(read_i16_be(window.data, start + CLIENT_ID)) <= 0:

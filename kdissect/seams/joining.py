@@ -83,8 +83,9 @@ class Joined:
             receiver.held_limit = own.held_limit
             receiver.syn_sequence = own.syn_sequence
             receiver.syn_ns = own.syn_ns
-            receiver.warned_of_start = receiver.warned_of_start or own.warned_of_start
-            receiver.disagreements += own.disagreements
+            # More of either since the join touches the connection.
+            receiver.warned_of_start = own.warned_of_start
+            receiver.disagreements = own.disagreements
 
     def moved(self) -> tuple[int, int]:
         """How much further positions count than in the piece, by direction."""

@@ -8,12 +8,12 @@ import pyarrow as pa
 
 from kdissect.capture.pieces import Piece, PieceReader, read_piece
 from kdissect.dissector import Dissector
-from kdissect.edges import WARM_UP, Edges
+from kdissect.edges import Edges
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.pipeline import Options, PausedCollector, add_secrets, make_dissector
 from kdissect.seams.seam import Left, Open, Seam, Totals, empty_seam
-from kdissect.searching import own_copy
-from kdissect.streams.events import MET, MUTED
+from kdissect.streams.events import MET, MUTED, Chunk
+from kdissect.streams.recent import COMPARED
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
 
@@ -39,7 +39,6 @@ class PieceRun:
         options: Options,
         captures: Sequence[str],
         names: dict[bytes, str] | None = None,
-        warm_up: int = WARM_UP,
         between: Callable[[], object] = lambda: None,
         copy: str | None = None,
     ) -> None:
@@ -56,7 +55,6 @@ class PieceRun:
             dissector.exchanges,
             dissector.tls,
             self.is_first,
-            warm_up,
         )
         # What is wrong with a key log is told once, by the whole.
         dissector.tls.keys.problems.clear()
@@ -98,7 +96,6 @@ class PieceRun:
         streams = dissector.streams
         opened, flows = find_open(dissector)
         is_whole = dissector.decoder.fragments > 0 or bool(dissector.waiting.given_up)
-        is_whole = is_whole or (not self.is_first and edges.count < edges.warm_up)
         names = dissector.exchanges.names
         bodies = dissector.exchanges.bodies
         problems = tuple(edges.of_packets)
@@ -123,11 +120,9 @@ class PieceRun:
             inside_ended=frozenset(edges.inside_ended),
             link_types=frozenset(dissector.decoder.unknown_link_types),
             problem_counts=edges.problem_counts,
-            marks=tuple(streams.copies.marks),
-            chunks=tuple(
-                None if chunk is None else own_copy(chunk) for chunk in streams.recent.chunks
-            ),
-            remembered=(int(streams.copies.count), int(streams.recent.count)),
+            marks=tuple(streams.copies.placed()),
+            chunks=tuple(compared_part(chunk) for chunk in streams.recent.remembered()),
+            segments=int(edges.count),
             names=dict(names),
             groups=bodies.groups.protocols,
             sessions=bodies.sessions.by_number,
@@ -140,10 +135,9 @@ def dissect_piece(
     options: Options,
     captures: Sequence[str],
     names: dict[bytes, str] | None = None,
-    warm_up: int = WARM_UP,
 ) -> PieceRows:
     """The rows and the seam of a piece; raises CaptureError when it cannot be read."""
-    run = PieceRun(piece, replace(options, progress=None), captures, names, warm_up)
+    run = PieceRun(piece, replace(options, progress=None), captures, names)
     batches = list(run)
     return PieceRows(batches, run.seam)
 
@@ -158,6 +152,18 @@ def made_columns(wanted: Sequence[str] | None) -> list[str] | None:
     if "rtt_ns" in wanted:
         more.append("response_start")
     return [*wanted, *(name for name in more if name not in wanted)]
+
+
+def compared_part(chunk: Chunk) -> Chunk:
+    """The chunk with those of its bytes that may be compared with others."""
+    end = min(chunk.end, chunk.start + COMPARED)
+    data = chunk.data[chunk.start : end]
+    made = Chunk(
+        chunk.connection, chunk.direction, chunk.position, chunk.time_ns, chunk.packet,
+        chunk.ordinal, chunk.capture, data, 0, len(data),
+    )  # fmt: skip
+    made.seen = chunk.seen
+    return made
 
 
 def find_open(dissector: Dissector) -> tuple[list[Open], list[Left]]:

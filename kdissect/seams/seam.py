@@ -19,12 +19,13 @@ from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.memory import ConnectionState, Positions
 from kdissect.frames import Cutting
 from kdissect.join_state import Counted
+from kdissect.streams.connections import Repeat
 from kdissect.streams.copies import Mark
 from kdissect.streams.events import Chunk
 from kdissect.streams.receiver import Receiver
 from kdissect.tls.stage import Watch
 
-VERSION: Final = 3
+VERSION: Final = 4
 ARROW: Final = pa.schema(
     [
         pa.field("version", pa.int32()),
@@ -85,10 +86,11 @@ class Seam(NamedTuple):
     `heads` are of the flows that may have been there before. `born` are ``(flow, connection id)``
     of those that began in the piece. `left_open` are to be dissected again. `touched` and `locked`
     are ids of connections that asked for the past of others, or are TLS without keys;
-    `inside_ended` of all that began and ended in the piece. Rings, names, group protocols and fetch
-    sessions are as the piece has left them. `problems` are of reading and of packets, `link_types`
-    those of packets that are not looked into. `latest_ns` is the time of the last segment, -1
-    without any. `reached` is where reading came to, None for a whole file.
+    `inside_ended` of all that began and ended in the piece. What is remembered of the last segments
+    (`marks` with their places, `chunks`), names, group protocols and fetch sessions are as the
+    piece, of so many `segments`, has left them. `problems` are of reading and of packets,
+    `link_types` those of packets that are not looked into. `latest_ns` is the time of the last
+    segment, -1 without any. `reached` is where reading came to, None for a whole file.
     """
 
     version: int
@@ -106,9 +108,9 @@ class Seam(NamedTuple):
     problems: tuple[Problem, ...]
     link_types: frozenset[int]
     problem_counts: dict[tuple[int, str], int]
-    marks: tuple[Mark, ...]
-    chunks: tuple[Chunk | None, ...]
-    remembered: tuple[int, int]
+    marks: tuple[tuple[int, Mark], ...]
+    chunks: tuple[Chunk, ...]
+    segments: int
     names: dict[bytes, str]
     groups: dict[str, tuple[str, str]]
     sessions: dict[tuple[bytes, int], Positions]
@@ -157,14 +159,15 @@ def empty_seam(
     """The seam of a piece all of which is left open."""
     return Seam(
         VERSION, piece, True, (), (), (), (), (), (), (), (), frozenset(), problems,
-        frozenset(), {}, (), (), (0, 0),
+        frozenset(), {}, (), (), 0,
         {}, {}, {}, (), totals, latest_ns, reached,
     )  # fmt: skip
 
 
 stage_values.allow(
-    Piece, Reached, Open, Left, Totals, Counted, PcapLayout, InterfaceLayout, SectionLayout, Secrets
-)
+    Piece, Reached, Open, Left, Totals, Counted, Repeat,
+    PcapLayout, InterfaceLayout, SectionLayout, Secrets,
+)  # fmt: skip
 stage_values.allow_stage(Head, lambda: Head(stage_values.NO_CONNECTION))
 stage_values.allow_stage(
     Ended, lambda: Ended(ConnectionState(stage_values.NO_CONNECTION), (0, 0), (0, 0))

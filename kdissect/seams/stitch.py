@@ -26,12 +26,12 @@ from kdissect.packets.segment import Segment, flow_of
 from kdissect.pipeline import Balance, Options, add_secrets, make_balance, make_dissector
 from kdissect.seams.corrections import Correction, Corrections
 from kdissect.seams.joining import Joined, opened, turned_state
+from kdissect.seams.rings import Rings
 from kdissect.seams.seam import Open, Seam, Totals
 from kdissect.streams.connections import reverse_flow
-from kdissect.streams.copies import RECENT_SEGMENTS
+from kdissect.streams.copies import Mark
 from kdissect.streams.events import INSIDE, SHARED_PAST, Chunk
 from kdissect.streams.receiver import Receiver
-from kdissect.streams.recent import RECENT_CHUNKS
 
 if TYPE_CHECKING:
     from kdissect.seams.state import State
@@ -190,8 +190,10 @@ class _Step:
             self.given[int(one.opener.connection.id)] = int(one.opener.connection.given)
         for ended in seam.ended:
             self.given[int(ended.state.connection.id)] = int(ended.state.connection.given)
-        self.copies_before = int(self.streams.copies.count)
-        self.recent_before = int(self.streams.recent.count)
+        self.rings = Rings(self.streams)
+        self.heads = {one: head for head in seam.heads for one in head.ids}
+        # The whole's streams of a joined connection, by direction in the piece.
+        self.joined_streams: dict[int, tuple[int, int]] = {}
 
     def run(self) -> Corrections:
         self._check_born()
@@ -245,21 +247,20 @@ class _Step:
     # Heads
 
     def _replay_heads(self) -> None:
-        copies, recent = self.streams.copies, self.streams.recent
-        queue = sorted(
-            (mark, number, place)
-            for number, head in enumerate(self.seam.heads)
-            for place, mark in enumerate(head.marks)
-        )
-        for (_, more_copies, more_chunks), number, place in queue:
-            head = self.seam.heads[number]
-            copies.jump(self.copies_before + more_copies)
-            recent.jump(self.recent_before + more_chunks)
-            self._replay(head.segments[place])
-            if place == len(head.segments) - 1:
-                self._head_ended(head)
         for head in self.seam.heads:
             if not head.segments:
+                self._head_ended(head)
+        queue = sorted(
+            (number, which, place)
+            for which, head in enumerate(self.seam.heads)
+            for place, number in enumerate(head.places)
+        )
+        for number, which, place in queue:
+            head = self.seam.heads[which]
+            self.rings.go_to(number)
+            self._replay(head.segments[place])
+            self.rings.note(head)
+            if place == len(head.segments) - 1:
                 self._head_ended(head)
 
     def _replay(self, segment: Segment) -> None:
@@ -297,8 +298,10 @@ class _Step:
         cuttings = self.dissector.frames.cuttings(connection)
         known = join_state(opener, cuttings, state)
         expected = turned_state(head.state) if is_turned else head.state
-        if known != expected:
+        if known != expected or not self.rings.answers_alike(head.repeats):
             return None
+        sides = (opener.peer, opener) if is_turned else (opener, opener.peer)
+        self.joined_streams[int(head.joined_id)] = (int(sides[0].stream), int(sides[1].stream))
         own = [cutting for cutting in cuttings if cutting is not None]
         return Joined(head, opener, state, own, counted(opener, cuttings, state), is_turned)
 
@@ -307,16 +310,22 @@ class _Step:
     def _read_again(self) -> None:
         """Dissect the packets of flows, or of all, from where they were left."""
         self.stitcher.read_again += 1
+        self.rings.go_back()
         decoder = PacketDecoder()
+        number = 0
         for packets in self.stitcher.reread(self.seam.piece):
             for packet in packets:
                 segment = decoder.decode(packet)
                 if segment is None:
                     continue
+                number += 1
                 flow = flow_of(segment)
                 first = self.fed.get(flow, -1) if self.is_all_again else self.again.get(flow, -2)
-                if first != -2 and segment.ordinal > first:
+                if segment.ordinal > first != -2:
+                    self.rings.go_to(number)
                     self._replay(segment)
+                elif segment.ordinal == first:
+                    self.rings.pass_by(segment, number)
 
     # Taken over
 
@@ -412,32 +421,32 @@ class _Step:
     # What was seen last
 
     def _take_rings(self) -> None:
-        """The last segments and chunks of the piece, as the whole would have them."""
-        seam = self.seam
-        copies, recent = self.streams.copies, self.streams.recent
-        streams_by_piece = self._streams_by_piece()
-        count, chunks = seam.remembered
-        copies.jump(self.copies_before + count)
-        for age in range(1, min(count, RECENT_SEGMENTS) + 1):
-            mark = seam.marks[(count - age) % RECENT_SEGMENTS]
-            mark.stream = streams_by_piece.get(mark.stream, mark.stream)
-            copies.marks[(copies.count - age) % RECENT_SEGMENTS] = mark
-        recent.jump(self.recent_before + chunks)
-        for age in range(1, min(chunks, RECENT_CHUNKS) + 1):
-            chunk = seam.chunks[(chunks - age) % RECENT_CHUNKS]
-            if chunk is not None and self._place(chunk):
-                recent.chunks[(recent.count - age) % RECENT_CHUNKS] = chunk
+        """The last segments and chunks, as one pass would have them."""
+        renewed = {
+            id(joined.connection): joined.head.joined
+            for joined in self.joined.values()
+            if not self.is_all_again
+        }
 
-    def _streams_by_piece(self) -> dict[int, int]:
-        """The numbers of directions in the piece and in the whole, where they differ."""
-        found: dict[int, int] = {}
-        for head in self.seam.heads:
-            receiver = self.streams.receiver_of(head.flow)
-            if receiver is not None:
-                for connection_id in head.ids:
-                    found[connection_id << 1] = receiver.stream
-                    found[connection_id << 1 | 1] = receiver.peer.stream
-        return found
+        def renew(chunk: Chunk) -> None:
+            chunk.connection = renewed.get(id(chunk.connection), chunk.connection)
+
+        self.rings.end(self.seam, self._stream_of, self._place, renew)
+
+    def _stream_of(self, place: int, mark: Mark) -> int:
+        """The number in the whole of a direction in the piece; -1 where it was replayed."""
+        connection_id = mark.stream >> 1
+        if self.is_all_again or connection_id in self.corrections.dropped:
+            return -1
+        head = self.heads.get(connection_id)
+        if head is None:
+            return mark.stream
+        if not head.is_joined or head.flow in self.again or place < head.place:
+            return -1
+        if connection_id != head.joined_id:
+            # One that began later on the same flow.
+            return mark.stream
+        return self.joined_streams[connection_id][mark.stream & 1]
 
     def _place(self, chunk: Chunk) -> bool:
         """Whether the chunk is of a connection that was taken over; it is where it was there."""
@@ -446,6 +455,9 @@ class _Step:
             return False
         joined = self.joined_by_connection.get(id(chunk.connection))
         if joined is not None:
+            if chunk.seen <= joined.head.place:
+                # It is here already.
+                return False
             if joined.is_turned:
                 chunk.direction = 1 - chunk.direction
             chunk.position += joined.moved()[chunk.direction]

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kdissect.analysis.stored_tables import Place, StoredFile
 from kdissect.errors import KdissectError
 from kdissect.pipeline import check_columns
 from kdissect.spark.columns import spark_schema
-from kdissect.spark.manifest import OWN, Manifest, read_manifest
+from kdissect.spark.manifest import Manifest, read_manifest
 from kdissect.spark.storage import absolute, is_uri, joined
 from kdissect.spark.storage_reading import arrow_frame, hadoop_uri
 from kdissect.tables.schemas import TABLES
@@ -70,27 +69,6 @@ def read_files(
 def located(path: str) -> str:
     """A path of this machine as one also where the session has another file system by default."""
     return hadoop_uri(path) if is_uri(path) else f"file:{Path(path).absolute()}"
-
-
-def is_dataset(path: Path) -> bool:
-    """Whether there is a dataset."""
-    return (path / OWN / "manifest.json").is_file()
-
-
-def dataset_place(path: Path) -> Place:
-    """A dataset for questions; raises KdissectError where there is none."""
-    directory = path.absolute()
-    manifest = manifest_in(directory)
-    sizes = {file.path: file.size for tap in manifest.taps for file in tap.files}
-    files = {
-        table: [
-            StoredFile(str(directory / file), sizes.get(file, 0))
-            for file in table_files(manifest, table)
-        ]
-        for table in TABLES
-        if table in manifest.options.get("tables", TABLES)
-    }
-    return Place(str(path), files, manifest.next_tap, is_dataset=True)
 
 
 def manifest_in(dataset: str | os.PathLike[str]) -> Manifest:

@@ -169,7 +169,7 @@ def begun(task: Task, work: Work) -> Stitcher:
         state = State.from_bytes(task.there(task.stored(work.tap.state)).read_bytes())
     known = () if state is None else state.pieces
     paths = list(dict.fromkeys(piece.path for piece in (*known, *work.pieces)))
-    return Stitcher(task.options, read_again, lambda: secrets_in(paths), state=state)
+    return Stitcher(task.options, read_again, lambda: secrets_in(paths), state)
 
 
 class StitchedRows:

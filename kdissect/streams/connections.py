@@ -14,13 +14,13 @@ the common segment is counted and given out in `step` itself, without a call int
 """
 
 from collections import deque
-from typing import Final
+from typing import Final, NamedTuple
 
 from mypy_extensions import i64
 
 from kdissect.errors import Problem
 from kdissect.packets.segment import ACK, FIN, NO_FLOW, RST, SYN, Segment, flow_of
-from kdissect.streams.copies import Copies
+from kdissect.streams.copies import Copies, Mark, mark_of, same_ns
 from kdissect.streams.events import (
     ACCEPTER,
     CAPTURE_ENDED,
@@ -29,6 +29,7 @@ from kdissect.streams.events import (
     CLOSED_BY_LIMIT,
     CLOSED_BY_REUSE,
     CLOSED_BY_RST,
+    JOINED,
     OPENER,
     Chunk,
     Connection,
@@ -38,7 +39,7 @@ from kdissect.streams.events import (
 from kdissect.streams.handshake import follows, is_new_incarnation, note_handshake, note_syn
 from kdissect.streams.held import Allowance
 from kdissect.streams.receiver import Receiver
-from kdissect.streams.recent import Recent
+from kdissect.streams.recent import Comparison, Recent
 from kdissect.streams.sequence import HALF, MASK
 
 # A connection takes about 1.5 KB without held bytes: 100 MB at most.
@@ -79,18 +80,33 @@ class Place:
         self.receiver = nobody
 
 
+class Repeat(NamedTuple):
+    """What was asked of the past about a segment, which is the `number`th of all.
+
+    `limit`: see `Copies.find`, which has found it at `place`; -1: it was not asked. `compared`: see
+    `Recent.comparisons`; None: likewise.
+    """
+
+    flow: bytes
+    number: int
+    mark: Mark
+    limit: int
+    place: int
+    compared: list[Comparison] | None
+
+
 class Streams:
     """All connections of a capture.
 
     The list that `feed` gives may be shared: do not change it. In a hurry, call `step`, and
     `feed_with_care` only where it says so. `problems` grows until the owner takes it away; with
-    `notes_opened`, so does `opened`.
+    `notes_opened`, so do `opened`, and `repeats` of connections that are JOINED.
     """
 
     __slots__ = (
         "problems", "_receivers", "recent", "copies", "_allowance", "_max_connections",
         "_idle_ns", "_max_held", "_sweep_ns", "_due_ns", "_lingering", "_nobody", "notes_opened",
-        "opened", "chunk", "_places",
+        "opened", "repeats", "chunk", "_places",
     )  # fmt: skip
 
     def __init__(
@@ -115,6 +131,7 @@ class Streams:
         self._lingering: deque[tuple[int, Receiver]] = deque()
         self.notes_opened: bool = False
         self.opened: list[Connection] = []
+        self.repeats: list[Repeat] = []
         # Stands in for the peer of a receiver that is over, so that no cycle is left behind.
         nobody = Receiver(Connection(-1, 0, b"", 0, 0), OPENER, 0, Allowance(0), self.recent)
         self._nobody = nobody
@@ -218,6 +235,7 @@ class Streams:
             connection, receiver.direction, position, now, segment.number, segment.ordinal,
             segment.capture, segment.data, start, segment.end,
         )  # fmt: skip
+        self.recent.now = self.copies.count
         self.recent.add(chunk)
         self.chunk = chunk
         return GIVES_CHUNK
@@ -291,16 +309,20 @@ class Streams:
     def feed_with_care(self, segment: Segment) -> list[Event]:
         """What becomes known by a segment that wants care, in order."""
         events: list[Event] = []
+        self.recent.now = self.copies.count + 1
         if segment.time_ns >= self._due_ns:
             self._evict(segment.time_ns, events)
         receiver = self._find(segment, events)
         is_known = receiver.counts.packets > 0 or receiver.stray is not None
         is_repeat = is_known and receiver.is_repeat(segment)
+        if self.notes_opened and receiver.connection.edge == JOINED:
+            self._note_repeat(receiver, segment, is_repeat)
         if (
             is_repeat
             and self.copies.has(segment, receiver.stream)
             and not receiver.disagrees(segment)
         ):
+            self.copies.skip()
             receiver.count_copy(segment)
             return events
         self.copies.add(segment, receiver.stream)
@@ -312,6 +334,22 @@ class Streams:
             receiver.discard_stray(self.problems)
             self._process(receiver, segment, events)
         return events
+
+    def _note_repeat(self, receiver: Receiver, segment: Segment, is_repeat: bool) -> None:
+        """Note what is asked of the past about a segment that may bring nothing new."""
+        now = self.recent.now
+        compared: list[Comparison] | None = None
+        if segment.payload_length > 0 and receiver.next_sequence >= 0:
+            position = receiver.position_of(segment.sequence)
+            if position < receiver.next_position:
+                compared = self.recent.comparisons(
+                    receiver.connection, receiver.direction, position, now
+                )
+        if is_repeat or compared is not None:
+            mark = mark_of(segment, receiver.stream)
+            limit = same_ns(segment) if is_repeat else -1
+            place = self.copies.find(mark, limit, 0) if is_repeat else -1
+            self.repeats.append(Repeat(flow_of(segment), now, mark, limit, place, compared))
 
     def _find(self, segment: Segment, events: list[Event]) -> Receiver:
         """The receiver of the segment's direction, of a new connection when it begins one."""

@@ -25,7 +25,9 @@ from mypy_extensions import i64, mypyc_attr
 
 from kdissect.packets.segment import Segment
 
-RECENT_SEGMENTS: Final = 512  # a power of two: 5 ms between two taps at 100 000 packets a second
+# A power of two: 5 ms between two taps that each see 100 000 packets a second. Copies count too, so
+# that what is remembered depends on how many segments came since, and on nothing else.
+RECENT_SEGMENTS: Final = 1024
 SAME_ID_NS: Final = 1_000_000_000
 # Shorter than the smallest retransmission timer (200 ms on Linux).
 SAME_TIMESTAMP_NS: Final = 100_000_000
@@ -62,7 +64,7 @@ class Copies:
     """A ring of marks of the last RECENT_SEGMENTS segments, of all connections.
 
     `stream` is a number that only the segments of one direction of one connection have; `count` is
-    of all segments that were added.
+    of all segments, copies too, so the place of a segment is how many came before it.
     """
 
     __slots__ = ("marks", "count")
@@ -72,12 +74,16 @@ class Copies:
         self.count: i64 = 0
 
     def jump(self, count: i64) -> None:
-        """Go on as if segments of no interest had been added, `count` with those before."""
+        """Go on as if segments of no interest had come, `count` with those before."""
         while self.count < count:
             if count - self.count > RECENT_SEGMENTS:
                 self.count = count - RECENT_SEGMENTS
-            self.marks[self.count & (RECENT_SEGMENTS - 1)].stream = -1
-            self.count += 1
+            self.skip()
+
+    def skip(self) -> None:
+        """A segment of which nothing is remembered."""
+        self.marks[self.count & (RECENT_SEGMENTS - 1)].stream = -1
+        self.count += 1
 
     def add(self, segment: Segment, stream: i64) -> None:
         """Remember a segment in place of the oldest."""
@@ -94,25 +100,76 @@ class Copies:
 
     def has(self, segment: Segment, stream: i64) -> bool:
         """Whether the segment is a copy of one that was added, see above."""
-        numbers = segment.sequence << 32 | segment.acknowledgment
-        identity = (segment.payload_length << 16) + segment.ip_id
-        state = segment.flags << 16 | segment.window
-        options = options_mark(segment)
-        limit = same_ns(segment)
+        mark = mark_of(segment, stream)
+        return self.find(mark, same_ns(segment), self.count - RECENT_SEGMENTS) >= 0
+
+    def find(self, wanted: Mark, limit: i64, oldest: i64) -> i64:
+        """The place of the latest segment, from `oldest` on, that the one of a mark is a copy of.
+
+        `limit` is what `same_ns` says of that; -1 when there is none.
+        """
+        numbers = wanted.numbers
+        stream = wanted.stream
         at = self.count
-        for _ in range(RECENT_SEGMENTS):
+        oldest = max(oldest, at - RECENT_SEGMENTS)
+        while at > oldest:
             at -= 1
             mark = self.marks[at & (RECENT_SEGMENTS - 1)]
             if (
                 mark.numbers == numbers
                 and mark.stream == stream
-                and mark.identity == identity
-                and mark.state == state
-                and -limit <= segment.time_ns - mark.time_ns <= limit
-                and (segment.ip_id > 0 or mark.options == options)
+                and mark.identity == wanted.identity
+                and mark.state == wanted.state
+                and -limit <= wanted.time_ns - mark.time_ns <= limit
+                and (limit == SAME_ID_NS or mark.options == wanted.options)
             ):
-                return True
-        return False
+                return at
+        return -1
+
+    def placed(self, streams: frozenset[int] | None = None) -> list[tuple[int, Mark]]:
+        """All that is remembered, or of these streams, with places; it does not change then."""
+        found: list[tuple[int, Mark]] = []
+        for at in range(max(0, self.count - RECENT_SEGMENTS), self.count):
+            mark = self.marks[at & (RECENT_SEGMENTS - 1)]
+            if mark.stream >= 0 and (streams is None or mark.stream in streams):
+                found.append((at, copied_mark(mark)))
+        return found
+
+    def refill(self, count: i64, placed: list[tuple[int, Mark]]) -> None:
+        """Remember these and no others, after so many segments."""
+        self.marks = [Mark() for _ in range(RECENT_SEGMENTS)]
+        self.count = count
+        self.put(placed)
+
+    def put(self, placed: list[tuple[int, Mark]]) -> None:
+        """Remember these again, those of them that are not too old."""
+        for at, mark in placed:
+            if self.count - RECENT_SEGMENTS <= at < self.count:
+                self.marks[at & (RECENT_SEGMENTS - 1)] = mark
+
+
+def mark_of(segment: Segment, stream: i64) -> Mark:
+    """The mark of a segment."""
+    mark = Mark()
+    mark.stream = stream
+    mark.numbers = segment.sequence << 32 | segment.acknowledgment
+    mark.identity = (segment.payload_length << 16) + segment.ip_id
+    mark.state = segment.flags << 16 | segment.window
+    mark.options = options_mark(segment)
+    mark.time_ns = segment.time_ns
+    return mark
+
+
+def copied_mark(mark: Mark) -> Mark:
+    """Another one like it."""
+    made = Mark()
+    made.stream = mark.stream
+    made.numbers = mark.numbers
+    made.identity = mark.identity
+    made.state = mark.state
+    made.options = mark.options
+    made.time_ns = mark.time_ns
+    return made
 
 
 def same_ns(segment: Segment) -> i64:

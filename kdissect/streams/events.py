@@ -171,9 +171,12 @@ class Event:
 
 @mypyc_attr(acyclic=True, free_list_len=1)
 class Chunk(Event):
-    """Stream bytes ``data[start:end]``, the first at `position`, in order and given once."""
+    """Stream bytes ``data[start:end]``, the first at `position`, in order and given once.
 
-    __slots__ = ("data", "start", "end")
+    `seen` is for `Recent`: how many segments there were then.
+    """
+
+    __slots__ = ("data", "start", "end", "seen")
 
     def __init__(
         self,
@@ -199,6 +202,7 @@ class Chunk(Event):
         self.data = data
         self.start = start
         self.end = end
+        self.seen: i64 = 0
 
 
 @mypyc_attr(acyclic=True)

@@ -375,6 +375,8 @@ class Receiver:
 
     def _disagreed(self, segment: Segment, problems: list[Problem]) -> None:
         self.disagreements += 1
+        # Whether it is reported depends on how many there were.
+        self.connection.touched |= OWN_PAST
         if self.disagreements <= DISAGREEMENTS_REPORTED:
             text = "a retransmission has other bytes than the first copy, which is kept"
             problems.append(self._problem("overlap-disagrees", text, segment))

@@ -52,14 +52,12 @@ def whole(paths: Sequence[str], options: Options = OPTIONS) -> Rows:
     return Rows(sorted_rows(run), run.balance)
 
 
-def together(
-    paths: Sequence[str], size: int, warm_up: int, options: Options = OPTIONS
-) -> tuple[Rows, Stitcher]:
+def together(paths: Sequence[str], size: int, options: Options = OPTIONS) -> tuple[Rows, Stitcher]:
     """The same of pieces of `size` bytes, each by what another machine would get and give."""
     pieces = plan(paths, size)
 
     def dissected() -> list[PieceRows]:
-        made = [dissect_piece(piece, options, paths, warm_up=warm_up) for piece in pieces]
+        made = [dissect_piece(piece, options, paths) for piece in pieces]
         return [PieceRows(rows.batches, Seam.from_bytes(rows.seam.to_bytes())) for rows in made]
 
     both = Together(
@@ -79,7 +77,7 @@ def sorted_rows(run: Iterable[tuple[str, pa.RecordBatch]]) -> dict[str, list[str
 
 
 def carried_on(
-    paths: Sequence[str], size: int, warm_up: int, chance: Random, options: Options = OPTIONS
+    paths: Sequence[str], size: int, chance: Random, options: Options = OPTIONS
 ) -> tuple[Rows, list[int]]:
     """The same with a stitcher that is written down now and then; and the size of each state."""
     secrets = partial(find_secrets, paths)
@@ -87,7 +85,7 @@ def carried_on(
     made: list[tuple[str, pa.RecordBatch]] = []
     sizes = []
     for piece in plan(paths, size):
-        rows = dissect_piece(piece, options, paths, warm_up=warm_up)
+        rows = dissect_piece(piece, options, paths)
         corrections = stitcher.add(Seam.from_bytes(rows.seam.to_bytes()))
         made += [(table, corrections.apply(table, batch)) for table, batch in rows.batches]
         if chance.random() < 0.7:

@@ -27,20 +27,18 @@ def test_pieces_of_a_capture_give_the_rows_of_the_whole(name: str) -> None:
     source = random.Random(name)
     expected = whole([str(path)])
     size = max(256, path.stat().st_size // source.choice((2, 3, 4, 5, 7)))
-    warm_up = source.choice((0, 0, 1, 10, 60))
-    found, _ = together([str(path)], size, warm_up)
-    assert found == expected, f"pieces of {size} bytes, warm-up of {warm_up}"
+    found, _ = together([str(path)], size)
+    assert found == expected, f"pieces of {size} bytes"
 
 
 @settings(max_examples=12)
 @given(
     name=st.sampled_from(("groups-4.3.1.pcapng", "sasl-4.3.1.pcapng")),
     size=st.integers(15_000, 120_000),
-    warm_up=st.integers(0, 300),
 )
-def test_pieces_of_any_size_give_the_rows_of_the_whole(name: str, size: int, warm_up: int) -> None:
+def test_pieces_of_any_size_give_the_rows_of_the_whole(name: str, size: int) -> None:
     paths = [str(CAPTURES / name)]
-    assert together(paths, size, warm_up)[0] == whole(paths)
+    assert together(paths, size)[0] == whole(paths)
 
 
 @pytest.mark.parametrize("fault", sorted(CLASSES))
@@ -53,7 +51,7 @@ def test_pieces_of_a_faulty_capture_give_the_rows_of_the_whole(fault: str, tmp_p
         path.write_bytes(make_pcap(written, magic=NANOSECONDS))
         expected = whole([str(path)])
         for count in (2, 5):
-            found, _ = together([str(path)], max(256, path.stat().st_size // count), number)
+            found, _ = together([str(path)], max(256, path.stat().st_size // count))
             assert found == expected, f"{fault} {7_000 + number} in {count} pieces"
 
 
@@ -65,7 +63,7 @@ def test_a_joined_connection_has_room_for_what_waits_on_both_sides(
     written = [captured(packet) for packet in packets_of(case.wires, case.broker_port)]
     path = tmp_path / "combined.pcap"
     path.write_bytes(make_pcap(written, magic=NANOSECONDS))
-    found, stitcher = together([str(path)], path.stat().st_size // count, 0)
+    found, stitcher = together([str(path)], path.stat().st_size // count)
     assert found == whole([str(path)])
     assert stitcher.joins > 0
 
@@ -82,8 +80,8 @@ def test_rotated_files_give_the_rows_of_all_of_them(tmp_path: Path) -> None:
     expected = whole(names)
     assert expected.balance.exchanges > 100
     size = Path(names[0]).stat().st_size
-    assert together(names, 4 * size, 0)[0] == expected
-    assert together(names, size // 2, 5)[0] == expected
+    assert together(names, 4 * size)[0] == expected
+    assert together(names, size // 2)[0] == expected
 
 
 def test_only_asked_for_columns_are_made() -> None:
@@ -94,13 +92,13 @@ def test_only_asked_for_columns_are_made() -> None:
             "exchanges": ("api", "rtt_ns"), "partitions": ("topic",), "errors": ("code", "topic"),
         },
     )  # fmt: skip
-    assert together(paths, 60_000, 10, options)[0] == whole(paths, options)
+    assert together(paths, 60_000, options)[0] == whole(paths, options)
 
 
 def test_connections_that_cross_an_edge_are_joined_and_not_dissected_twice() -> None:
     path = CAPTURES / MANY
     paths = [str(path)]
-    found, stitcher = together(paths, path.stat().st_size // 4, 20)
+    found, stitcher = together(paths, path.stat().st_size // 4)
     assert found == whole(paths)
     segments = found.balance.packets
     assert stitcher.read_again == 0
@@ -129,9 +127,8 @@ def test_problems_of_reading_are_told_once(tmp_path: Path) -> None:
     for one in (path, stranger):
         expected = whole([str(one)])
         assert expected.balance.problems
-        for warm_up in (0, 10_000):
-            found, _ = together([str(one)], one.stat().st_size // 5, warm_up)
-            assert found == expected
+        found, _ = together([str(one)], one.stat().st_size // 5)
+        assert found == expected
 
 
 def test_what_is_wrong_with_a_key_log_is_told_once(tmp_path: Path) -> None:
@@ -141,4 +138,4 @@ def test_what_is_wrong_with_a_key_log_is_told_once(tmp_path: Path) -> None:
     paths = [str(CAPTURES / "tls/tls13-4.3.1.pcapng")]
     expected = whole(paths, options)
     assert expected.balance.problems
-    assert together(paths, 50_000, 0, options)[0] == expected
+    assert together(paths, 50_000, options)[0] == expected

@@ -21,7 +21,7 @@ from tests.seams.law import CAPTURES, OPTIONS
 def seam() -> Seam:
     path = str(CAPTURES / "cluster-3.9.1.pcapng")
     piece = plan([path], 100_000)[1]
-    return dissect_piece(piece, OPTIONS, [path], warm_up=10).seam
+    return dissect_piece(piece, OPTIONS, [path]).seam
 
 
 def test_a_seam_is_the_same_after_a_journey(seam: Seam) -> None:

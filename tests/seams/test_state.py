@@ -40,9 +40,8 @@ def test_a_stitcher_that_is_written_down_gives_the_rows_of_the_whole(name: str) 
     chance = random.Random(name)
     expected = whole([str(path)])
     size = max(256, path.stat().st_size // chance.choice((3, 4, 5, 7)))
-    warm_up = chance.choice((0, 0, 1, 10, 60))
-    found, _ = carried_on([str(path)], size, warm_up, chance)
-    assert found == expected, f"pieces of {size} bytes, warm-up of {warm_up}"
+    found, _ = carried_on([str(path)], size, chance)
+    assert found == expected, f"pieces of {size} bytes"
 
 
 @pytest.mark.parametrize("fault", sorted(CLASSES))
@@ -54,7 +53,7 @@ def test_so_it_is_of_a_faulty_capture(fault: str, tmp_path: Path) -> None:
     expected = whole([str(path)])
     for count in (3, 8):
         size = max(256, path.stat().st_size // count)
-        assert carried_on([str(path)], size, 0, random.Random(count))[0] == expected, count
+        assert carried_on([str(path)], size, random.Random(count))[0] == expected, count
 
 
 @pytest.mark.parametrize("keys", sorted(CAPTURES.glob("tls/*.keys")), ids=lambda path: path.stem)
@@ -63,7 +62,7 @@ def test_tls_is_decrypted_on_both_sides_of_an_edge(keys: Path) -> None:
     options = Options(tables=tuple(TABLES), keylog=keys)
     expected = whole([str(path)], options)
     assert expected.balance.exchanges > 10
-    found, _ = carried_on([str(path)], path.stat().st_size // 6, 0, random.Random(6), options)
+    found, _ = carried_on([str(path)], path.stat().st_size // 6, random.Random(6), options)
     assert found == expected
 
 
@@ -103,8 +102,8 @@ def test_a_state_is_the_same_after_a_journey() -> None:
 
 
 def test_what_is_open_is_all_that_a_state_grows_with() -> None:
-    _, few = carried_on([MANY], 300_000, 0, random.Random(1))
-    _, many = carried_on([MANY], 30_000, 0, random.Random(1))
+    _, few = carried_on([MANY], 300_000, random.Random(1))
+    _, many = carried_on([MANY], 30_000, random.Random(1))
     assert len(many) > 3 * len(few)
     assert max(many) < 2 * max(few)
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from kdissect import KdissectError, analyse, compare
+from kdissect import KdissectError, analyse, compare, findings
 from kdissect.analysis.questions import QUESTIONS
 from kdissect.analysis.stored_tables import stored_size
 from kdissect.capture.pcap import NANOSECONDS
 from kdissect.cli.program import run
 from kdissect.spark.pipeline import dissect
-from kdissect.spark.reading import dataset_place
+from kdissect.spark.places import dataset_place
 from tests.capture.writers import make_pcap
 from tests.spark.datasets import CAPTURES, Both, both_of
 from tests.spark.rotated import link_type_of, packets_of
@@ -158,3 +158,24 @@ def test_commands_take_datasets(both: Both, capsys: pytest.CaptureFixture[str]) 
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     expected = analyse("errors", both.dataset, by=["tap"]).to_arrow()["tap"].to_pylist()
     assert [row["tap"] for row in rows] == expected
+
+
+def page_of(source: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    assert run([str(source), "--json", "--findings", "all"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("capture", ["incident-lagging-follower-4.3.1", "retries-4.3.1"])
+def test_the_first_page_of_a_dataset_is_that_of_its_captures(
+    capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = CAPTURES / f"{capture}.pcapng"
+    dissect(None, [path], tmp_path, piece_size=50_000)
+    assert page_of(tmp_path, capsys) == page_of(path, capsys)
+
+
+def test_findings_of_several_taps_come_together(both: Both) -> None:
+    found = {finding.id: finding.text for finding in findings(both.dataset)}
+    assert "java-retrying at 127.0.0.1" in found["broker-stalls"]
+    assert "hanging-id" in found["transactional-id-taken-over"]
+    assert "lost-java" in found["error-OFFSET_OUT_OF_RANGE"]

@@ -1,0 +1,77 @@
+"""The rows of datasets as a pass over their captures would give them."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from kdissect.analysis.stored_tables import Place, numbered
+from kdissect.pipeline import Balance, Options
+from kdissect.spark.columns import NS, of_tap
+from kdissect.spark.places import balances_of
+from kdissect.tables.batches import arrow_schema
+from kdissect.tables.schemas import TABLES, TIME, Table
+
+
+class StoredRun:
+    """Iterate over it for ``(table name, record batch)``, like a `Run`, a table after the other.
+
+    Of `options` those count that say which tables, how many rows at once, and whom to tell of the
+    progress; raises KdissectError for tables that a dataset was made without.
+    """
+
+    def __init__(self, places: Sequence[Place], options: Options) -> None:
+        self.places = list(numbered(places))
+        self.options = options
+        self.total = sum(
+            file.size
+            for place in places
+            for table in options.tables
+            for file in place.files.get(table, ())
+        )
+        made = [one for place in places for one in balances_of(place)]
+        self.balance = Balance(**added(made))
+
+    def __iter__(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        done = 0
+        for name in self.options.tables:
+            schema = arrow_schema(TABLES[name])
+            for place, tap in self.places:
+                for path, file in zip(place.paths(name), place.files[name], strict=True):
+                    for batch in batches_of(path, TABLES[name], self.options.batch_rows):
+                        yield name, of_tap(as_made(batch, schema), tap)
+                    done += file.size
+                    if self.options.progress is not None:
+                        self.options.progress(done, self.total)
+
+
+def batches_of(path: str, table: Table, rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, with the times in full."""
+    names = [column.name + NS * (column.type == TIME) for column in table.columns]
+    with parquet.ParquetFile(path) as file:
+        yield from file.iter_batches(rows, columns=names)
+
+
+def as_made(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows of a dataset with the columns and types of the library."""
+    there = set(batch.schema.names)
+    arrays = [
+        batch[field.name if field.name in there else field.name + NS].cast(field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def added(balances: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What became of the bytes of all taps together."""
+    sums: dict[str, Any] = dict.fromkeys(Balance.__dataclass_fields__, 0)
+    sums |= {name: {} for name in ("packets_by_reason", "protocols", "problems")}
+    for balance in balances:
+        for name, value in balance.items():
+            if isinstance(value, Mapping):
+                for key, count in value.items():
+                    sums[name][key] = sums[name].get(key, 0) + count
+            else:
+                sums[name] += value
+    return sums
