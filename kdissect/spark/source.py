@@ -3,16 +3,18 @@
     spark.dataSource.register(KdissectDataSource)
     spark.read.format("kdissect").option("table", "exchanges").load("captures/*.pcap*")
 
-A task reads the captures of a tap, one after the other, so that connections that cross files are
-whole. A schema of the user's (``.schema("api string, latency_ns bigint")``) says which columns are
-made. Ids are those of `kdissect.read` of the tap's captures, and `tap` says which tap: that is a
-column for those who ask for it. Spark does not let a source push columns down, nor filters unless
-``spark.sql.python.filterPushdown.enabled`` is true.
+Connections that cross files are whole. A tap is one task, or where it is larger several, one for
+each part of it (`source_parts`). A schema of the user's (``.schema("api string, latency_ns
+bigint")``) says which columns are made. Ids are those of `kdissect.read` of the tap's captures, and
+`tap` says which tap: that is a column for those who ask for it. Spark does not let a source push
+columns down, nor filters unless ``spark.sql.python.filterPushdown.enabled`` is true.
 """
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -36,10 +38,14 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.pipeline import Options, Run
+from kdissect.seams.state import VERSION
 from kdissect.spark.columns import UNREADABLE, spark_batch, spark_schema, stored_columns
-from kdissect.spark.storage import reached_by, remember
+from kdissect.spark.planning import SPARK_PIECE_SIZE
+from kdissect.spark.source_parts import LostBefore, PartPartition, PartTask, parts_of
+from kdissect.spark.source_staging import Staging, default_base, directory_of, remove_old
+from kdissect.spark.storage import is_uri, reached_by, remember, seen
 from kdissect.spark.storage_captures import local_copies
-from kdissect.spark.taps import find_taps
+from kdissect.spark.taps import Tap, find_taps
 from kdissect.tables.schemas import TABLES
 
 TAP: Final = "tap"
@@ -49,7 +55,7 @@ SOURCE_BATCH_ROWS: Final = 8192
 TEXTS: Final = ("protocol",)
 LISTS: Final = ("ports", "brokers", "decode_as", "keylog")
 FLAGS: Final = ("payload", "verify_crc")
-OWN: Final = ("path", "paths", "table", "tap", "pushfilters")
+OWN: Final = ("path", "paths", "table", "tap", "pushfilters", "piecesize", "staging")
 COMPARISONS: Final[dict[type[Filter], str]] = {
     EqualTo: "equal",
     GreaterThan: "greater",
@@ -67,6 +73,11 @@ class TapPartition(InputPartition):
     paths: tuple[str, ...]
     problem: str = ""
     stores: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """The first capture."""
+        return self.paths[0]
 
 
 class KdissectDataSource(DataSource):
@@ -105,41 +116,72 @@ class KdissectReader(DataSourceReader):
         self.sources = paths_of(options)
         self.pattern = options.get("tap")
         self.options = options_of(table, options)
+        self.piece_size = int(options.get("piecesize", SPARK_PIECE_SIZE))
+        self.staging = Path(options.get("staging", default_base()))
         self.filters: list[Filter] = []
 
-    def partitions(self) -> Sequence[TapPartition]:
-        """A task for each tap, and for each capture that cannot be read."""
+    def partitions(self) -> Sequence[TapPartition | PartPartition]:
+        """Tasks for each part of each tap, and for each capture that cannot be read."""
+        remove_old(self.staging, time.time())
         found = find_taps(self.sources, self.pattern)
-        taps = [
-            TapPartition(tap.name, tap.paths, stores=reached_by(tap.paths)) for tap in found.taps
+        tasks = [task for tap in found.taps for task in self._tasks(tap)]
+        return tasks + [TapPartition("", (one.path,), one.message) for one in found.broken]
+
+    def _tasks(self, tap: Tap) -> Sequence[TapPartition | PartPartition]:
+        # What is in a store is fetched whole, by one task.
+        is_stored = any(is_uri(path) for path in tap.paths)
+        parts = () if is_stored else tuple(parts_of(tap.paths, self.piece_size))
+        if len(parts) < 2:
+            return [TapPartition(tap.name, tap.paths, stores=reached_by(tap.paths))]
+        staging = str(directory_of(self.staging, *self._identity(tap)))
+        return [
+            PartPartition(tap.name, tap.paths, parts, number, staging)
+            for number in range(len(parts))
         ]
-        return taps + [TapPartition("", (one.path,), one.message) for one in found.broken]
+
+    def _identity(self, tap: Tap) -> Sequence[object]:
+        """What rows and states of parts depend on."""
+        files = [*tap.paths, *self.options.get("keylog", ())]
+        options = self._made_options()
+        return VERSION, [(path, *seen(path)) for path in files], options, self.piece_size
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a tap."""
-        if not isinstance(partition, TapPartition):
+        """The rows of a tap, or of a part of one."""
+        if not isinstance(partition, TapPartition | PartPartition):
             return
         for batch in self._batches(partition):
             kept = self._kept(batch)
             for first in range(0, kept.num_rows, SOURCE_BATCH_ROWS):
                 yield kept.slice(first, SOURCE_BATCH_ROWS)
 
-    def _batches(self, partition: TapPartition) -> Iterator[pa.RecordBatch]:
-        if partition.problem:
-            yield from self._problem(partition.paths[0], partition.problem)
+    def _batches(self, partition: TapPartition | PartPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, TapPartition) and partition.problem:
+            yield from self._problem(partition.path, partition.problem)
+            return
+        try:
+            for batch in self._made(partition):
+                yield self._as_wanted(batch, partition.tap)
+        except LostBefore:
+            # The task that has to read it tells.
+            return
+        except CaptureError as error:
+            # It could be read a moment ago.
+            yield from self._problem(partition.path, str(error))
+
+    def _made(self, partition: TapPartition | PartPartition) -> Iterator[pa.RecordBatch]:
+        options = self._made_options()
+        if isinstance(partition, PartPartition):
+            staging = Staging(Path(partition.staging))
+            yield from PartTask(partition, options, staging).batches()
             return
         for one in partition.stores:
             remember(one)
-        try:
-            with (
-                local_copies(partition.paths) as copies,
-                Run(list(copies), self._made_options(), copies) as run,
-            ):
-                for _, batch in run:
-                    yield self._as_wanted(batch, partition.tap)
-        except CaptureError as error:
-            # It could be read a moment ago.
-            yield from self._problem(partition.paths[0], str(error))
+        with (
+            local_copies(partition.paths) as copies,
+            Run(list(copies), options, copies) as run,
+        ):
+            for _, batch in run:
+                yield batch
 
     def _made_options(self) -> Options:
         names = [name for name in self._read_columns() if name != TAP]

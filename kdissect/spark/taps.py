@@ -149,12 +149,15 @@ def files_of(source: str) -> dict[str, bool] | None:
     source = remember(source)
     if is_uri(source):
         return captures_at(source)
-    path = Path(source)
-    if path.is_dir():
-        inside = (one for one in sorted(path.iterdir()) if one.is_file())
-        return {str(one): False for one in inside if not one.name.startswith(".")}
-    matches = [source] if path.exists() else sorted(glob.glob(source, recursive=True))  # noqa: PTH207
-    return {match: True for match in matches if not Path(match).is_dir()} if matches else None
+    matches = [source] if Path(source).exists() else sorted(glob.glob(source, recursive=True))  # noqa: PTH207
+    found: dict[str, bool] = {}
+    for match in matches:
+        if Path(match).is_dir():
+            inside = (one for one in sorted(Path(match).iterdir()) if one.is_file())
+            found = {**{str(one): False for one in inside if one.name[0] != "."}, **found}
+        else:
+            found[match] = True
+    return found if matches else None
 
 
 def named(found: Sequence[Chain]) -> list[Tap]:
