@@ -34,8 +34,9 @@ from pyspark.sql.streaming.datasource import (
 from kdissect.capture.opened import NO_PACKET_NS
 from kdissect.errors import KdissectError, OutputError
 from kdissect.spark.following import Followed, follow
+from kdissect.spark.storage import seen
 from kdissect.spark.stream_files import QUIET_S, complete_files
-from kdissect.spark.taps import Taps, first_time_of, seen
+from kdissect.spark.taps import Taps, first_time_of
 
 if TYPE_CHECKING:
     from kdissect.spark.source import KdissectReader

@@ -70,7 +70,7 @@ def main() -> None:
         told = [asked("commits", sys.argv[1], 1, spark), asked("commits", sys.argv[1], 9, spark)]
     finally:
         spark.stop()
-    print(json.dumps(told))
+    sys.stdout.write(json.dumps(told))
 
 
 if __name__ == "__main__":
