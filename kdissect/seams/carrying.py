@@ -14,10 +14,9 @@ from kdissect.exchanges.naming import held_size
 from kdissect.packets.decoder import PacketDecoder
 from kdissect.packets.segment import flow_of
 from kdissect.pipeline import make_dissector
-from kdissect.seams.piece import forget_answered
+from kdissect.seams.piece import compared_part, forget_answered
 from kdissect.seams.seam import Open, Totals
 from kdissect.seams.state import VERSION, State
-from kdissect.searching import own_copy
 from kdissect.streams.connections import Streams, reverse_flow
 from kdissect.streams.events import Connection, End
 from kdissect.streams.receiver import Receiver
@@ -53,9 +52,9 @@ def state_of(stitcher: "Stitcher") -> State:
         told_link_types=frozenset(stitcher.told),
         link_types=frozenset(dissector.decoder.unknown_link_types),
         fragments=dissector.decoder.waiting,
-        marks=tuple(streams.copies.marks),
-        chunks=tuple(None if one is None else own_copy(one) for one in streams.recent.chunks),
-        remembered=(int(streams.copies.count), int(streams.recent.count)),
+        marks=tuple(streams.copies.placed()),
+        chunks=tuple(compared_part(chunk) for chunk in streams.recent.remembered()),
+        segments=int(streams.copies.count),
         names=dict(exchanges.names),
         groups=exchanges.bodies.groups.protocols,
         fetch_sessions=exchanges.bodies.sessions.by_number,
@@ -131,9 +130,9 @@ def take_open(dissector: Dissector, one: Open) -> None:
 def take_shared(dissector: Dissector, state: State) -> None:
     """What belongs to no connection alone."""
     copies, recent = dissector.streams.copies, dissector.streams.recent
-    copies.count, recent.count = state.remembered
-    copies.marks = list(state.marks)
-    recent.chunks = list(state.chunks)
+    copies.refill(state.segments, list(state.marks))
+    recent.now = state.segments
+    recent.refill(list(state.chunks))
     exchanges = dissector.exchanges
     exchanges.names.update(state.names)
     for group, protocol in state.groups.items():

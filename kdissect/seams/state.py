@@ -43,7 +43,8 @@ class State(NamedTuple):
     goes on, as no secret is written down: they are in `pieces`, which are empty where there is no
     such connection. `due` are times to look for silent connections, see `Streams.due`; of the
     connections `told` a problem said that they hold too much; `told_link_types` are such texts.
-    Rings, names, groups, fetch sessions and what waits for names are as in a seam.
+    Marks and chunks, how many segments there were, names, groups, fetch sessions and what waits for
+    names are as in a seam.
     """
 
     version: int
@@ -56,9 +57,9 @@ class State(NamedTuple):
     told_link_types: frozenset[str]
     link_types: frozenset[int]
     fragments: Fragments
-    marks: tuple[Mark, ...]
-    chunks: tuple[Chunk | None, ...]
-    remembered: tuple[int, int]
+    marks: tuple[tuple[int, Mark], ...]
+    chunks: tuple[Chunk, ...]
+    segments: int
     names: dict[bytes, str]
     groups: dict[str, tuple[str, str]]
     fetch_sessions: dict[tuple[bytes, int], Positions]

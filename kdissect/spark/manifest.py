@@ -22,8 +22,10 @@ from types import TracebackType
 from typing import IO, Any, Final
 
 from kdissect.errors import KdissectError, OutputError
+from kdissect.spark.storage import is_uri, joined, read_bytes, remember
 
 VERSION: Final = 2
+MANIFEST: Final = "manifest.json"
 OWN: Final = "_kdissect"  # Spark, DuckDB and Arrow pass over what begins with an underscore
 
 
@@ -212,7 +214,7 @@ class Dataset:
                 source.replace(destination)
         for name in content["removed"]:
             (self.directory / name).unlink(missing_ok=True)
-        write_json(self.own / "manifest.json", content["manifest"])
+        write_json(self.own / MANIFEST, content["manifest"])
         self.manifest = Manifest.from_json(content["manifest"])
         # First what says that there is something to do, so that it is never half there.
         (run / "commit.json").unlink()
@@ -224,9 +226,13 @@ class Dataset:
             self._lock = None
 
 
-def read_manifest(directory: Path) -> Manifest | None:
-    """The manifest of a dataset, None where there is none."""
-    path = directory / OWN / "manifest.json"
+def read_manifest(dataset: str | os.PathLike[str]) -> Manifest | None:
+    """The manifest of a dataset at a path or a URI, None where there is none."""
+    location = remember(os.fspath(dataset))
+    if is_uri(location):
+        content = read_bytes(joined(location, OWN, MANIFEST))
+        return None if content is None else Manifest.from_json(json.loads(content))
+    path = Path(location, OWN, MANIFEST)
     return Manifest.from_json(json.loads(path.read_text())) if path.exists() else None
 
 

@@ -30,7 +30,7 @@ from kdissect.spark.planning import (
 from kdissect.spark.publishing import partition_name
 from kdissect.spark.running import Runner, here, on_spark
 from kdissect.spark.steps import Steps
-from kdissect.spark.storage import options_of
+from kdissect.spark.storage import reached_by
 from kdissect.spark.storage_captures import local_copy
 from kdissect.spark.storage_dataset import StoredDataset, open_dataset
 from kdissect.spark.storage_tasks import mirrored
@@ -155,7 +155,7 @@ def stores_of(
 ) -> tuple[str, ...]:
     """What tasks need to know to reach all files of a run."""
     before = [capture.path for tap in manifest.taps for capture in tap.captures]
-    return options_of([str(dataset.directory), *before, *(p for tap in taps for p in tap.paths)])
+    return reached_by([str(dataset.directory), *before, *(p for tap in taps for p in tap.paths)])
 
 
 def described(options: Options) -> dict[str, Any]:

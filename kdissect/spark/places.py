@@ -47,7 +47,7 @@ def dataset_place(path: Path) -> Place:
         for table in TABLES
         if table in manifest.options.get("tables", TABLES)
     }
-    return Place(str(path), files, manifest.next_tap, is_dataset=True)
+    return Place(str(path), files, manifest.next_tap, True, str(directory))
 
 
 def balances_of(place: Place) -> list[dict[str, Any]]:

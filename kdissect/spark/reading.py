@@ -9,52 +9,69 @@ from kdissect.errors import KdissectError
 from kdissect.pipeline import check_columns
 from kdissect.spark.columns import spark_schema
 from kdissect.spark.manifest import Manifest, read_manifest
+from kdissect.spark.storage import absolute, is_uri, joined
+from kdissect.spark.storage_reading import arrow_frame, hadoop_uri
 from kdissect.tables.schemas import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 def read_table(
-    spark: "SparkSession", dataset: str | os.PathLike[str], table: str = "exchanges"
+    spark: "SparkSession",
+    dataset: str | os.PathLike[str],
+    table: str = "exchanges",
+    *,
+    by_arrow: bool = False,
 ) -> "DataFrame":
     """The rows of a table, with ``date`` and ``tap``; Spark reads only the days and taps chosen.
 
     What `spark.read.parquet` gives of the table's directory, but for files that a run is just
-    moving, for names of taps that look like numbers, and for tables without rows. Raises
-    KdissectError where there is no such dataset or table.
+    moving, for names of taps that look like numbers, and for tables without rows. A dataset in a
+    store (``s3://…``) is read by Spark, which needs Hadoop's connector for it, or `by_arrow`, which
+    needs nothing and reads all. Raises KdissectError where there is no such dataset or table.
     """
     from pyspark.sql import functions
 
     check_columns(table, ())
-    directory = Path(dataset).absolute()
-    files = table_files(manifest_in(directory), table)
-    frame = read_files(spark, directory, table, [str(directory / file) for file in files])
+    directory = absolute(dataset)
+    names = table_files(manifest_in(directory), table)
+    if by_arrow and names:
+        frame = arrow_frame(spark, directory, names, table_schema(table))
+    else:
+        frame = read_files(spark, directory, table, [joined(directory, name) for name in names])
     return frame.withColumn("date", functions.col("date").cast("date"))
 
 
-def read_files(
-    spark: "SparkSession", directory: Path, table: str, files: Sequence[str]
-) -> "DataFrame":
-    """The rows in files of a dataset's table, with ``date`` and ``tap`` as text."""
+def table_schema(table: str) -> "StructType":
+    """The columns of a table of a dataset, and ``date`` and ``tap`` as text."""
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StringType, StructField, StructType
 
     columns = list(from_arrow_schema(spark_schema(TABLES[table])))
     partitions = [StructField(name, StringType()) for name in ("date", "tap")]
-    schema = StructType([*columns, *partitions])
+    return StructType([*columns, *partitions])
+
+
+def read_files(
+    spark: "SparkSession", directory: str | Path, table: str, files: Sequence[str]
+) -> "DataFrame":
+    """The rows in files of a dataset's table, with ``date`` and ``tap`` as text."""
+    schema = table_schema(table)
     if not files:
         return spark.createDataFrame([], schema)
-    reader = spark.read.schema(schema).option("basePath", located(str(directory / table)))
+    base = located(joined(str(directory), table))
+    reader = spark.read.schema(schema).option("basePath", base)
     return reader.parquet(*(located(file) for file in files))
 
 
 def located(path: str) -> str:
     """A path of this machine as one also where the session has another file system by default."""
-    return path if "://" in path else f"file:{Path(path).absolute()}"
+    return hadoop_uri(path) if is_uri(path) else f"file:{Path(path).absolute()}"
 
 
-def manifest_in(dataset: Path) -> Manifest:
+def manifest_in(dataset: str | os.PathLike[str]) -> Manifest:
     """The manifest of a dataset; raises KdissectError where there is none."""
     manifest = read_manifest(dataset)
     if manifest is None:

@@ -26,8 +26,9 @@ from types import TracebackType
 from typing import Any, Final
 
 from kdissect.errors import KdissectError, OutputError, StoreError
-from kdissect.spark.manifest import OWN, Dataset, Manifest, read_manifest
+from kdissect.spark.manifest import MANIFEST, OWN, Dataset, Manifest, read_manifest
 from kdissect.spark.storage import (
+    at_once,
     directories_in,
     files_in,
     is_uri,
@@ -45,6 +46,8 @@ RENEWED_EVERY_S: Final = 30.0
 # Six times as long: a store may be slow, or a machine busy.
 LEASE_NS: Final = 180 * 10**9
 OWNER: Final = "owner.json"
+# Stores in which a file appears when its upload is over, in the place of the one that was there.
+REPLACING: Final = frozenset(("s3", "gs", "gcs", "abfs", "abfss"))
 
 
 class StoredDataset:
@@ -98,11 +101,10 @@ class StoredDataset:
                 f"{OWNER} for {LEASE_NS // 10**9} s; nothing was changed"
             )
         manifest.run = self.manifest.run + 1
-        write_bytes(joined(self.own, "manifest.json"), as_bytes(manifest))
+        write_bytes(joined(self.own, MANIFEST), as_bytes(manifest))
         self._is_done = True
         self.manifest = manifest
-        for name in removed:
-            remove(joined(self.directory, name))
+        at_once(remove, [(joined(self.directory, name),) for name in removed])
         remove_below(self.run_directory)
 
     def _begin(self) -> None:
@@ -123,7 +125,7 @@ class StoredDataset:
             remove_below(run)
 
     def _manifest(self) -> Manifest:
-        return read_stored_manifest(self.directory) or Manifest()
+        return read_manifest(self.directory) or Manifest()
 
     def _renew(self) -> None:
         while not self._ended.wait(RENEWED_EVERY_S):
@@ -133,22 +135,16 @@ class StoredDataset:
 
 
 def open_dataset(given: str | os.PathLike[str]) -> Dataset | StoredDataset:
-    """The dataset at a path or a URI, for one run."""
+    """The dataset at a path or a URI, for one run; raises OutputError where there cannot be one."""
     location = remember(os.fspath(given))
-    return StoredDataset(location) if is_uri(location) else Dataset(Path(location).absolute())
-
-
-def read_manifest_at(given: str | os.PathLike[str]) -> Manifest | None:
-    """The manifest of a dataset at a path or a URI, None where there is none."""
-    location = remember(os.fspath(given))
-    return read_stored_manifest(location) if is_uri(location) else read_manifest(Path(location))
-
-
-def read_stored_manifest(location: str) -> Manifest | None:
-    """The manifest of a dataset in a store, None where there is none."""
-    path = joined(location, OWN, "manifest.json")
-    content = read_bytes(path)
-    return None if content is None else Manifest.from_json(json.loads(content))
+    if not is_uri(location):
+        return Dataset(Path(location).absolute())
+    if location.partition("://")[0] not in REPLACING:
+        raise OutputError(
+            f"{location}: a dataset can be in a directory, S3, Google Cloud Storage or Azure: "
+            "elsewhere its manifest cannot be replaced in one step"
+        )
+    return StoredDataset(location)
 
 
 def as_bytes(manifest: Manifest) -> bytes:
@@ -160,9 +156,8 @@ def remove_unlisted(location: str, manifest: Manifest) -> None:
     """Remove the files of tables and the states that are not in a dataset."""
     listed = {joined(location, name) for name in manifest.names()}
     for directory in [*TABLES, f"{OWN}/states"]:
-        for file in files_in(joined(location, directory), recursive=True):
-            if file.location not in listed:
-                remove(file.location)
+        there = files_in(joined(location, directory), recursive=True)
+        at_once(remove, [(one.location,) for one in there if one.location not in listed])
 
 
 def living_owner(run: str, now_ns: int) -> str:

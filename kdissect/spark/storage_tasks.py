@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kdissect.errors import KdissectError
 from kdissect.spark.storage import (
+    at_once,
     files_in,
     is_uri,
     joined,
@@ -37,8 +38,8 @@ class StoredTask(Task):
         if seen(location)[0] >= 0:
             self._fetch(location, path)
             return path
-        for one in files_in(location, recursive=True):
-            self._fetch(one.location, path / one.location.removeprefix(f"{location}/"))
+        names = [one.location for one in files_in(location, recursive=True)]
+        at_once(self._fetch, [(one, path / one.removeprefix(f"{location}/")) for one in names])
         return path
 
     def location(self, path: Path) -> str:
@@ -49,9 +50,9 @@ class StoredTask(Task):
 
     def upload(self) -> None:
         """Bring what was made into the store."""
-        for path in sorted(self.directory.rglob("*")):
-            if path.is_file() and path not in self.fetched:
-                upload(path, self.location(path))
+        made = [path for path in sorted(self.directory.rglob("*")) if path.is_file()]
+        new = [(path, self.location(path)) for path in made if path not in self.fetched]
+        at_once(upload, new)
 
     def _fetch(self, location: str, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

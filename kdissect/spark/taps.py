@@ -9,8 +9,7 @@ from typing import Final, NamedTuple
 
 from kdissect.capture.rotation import Chain, chain_name, chains, turn_of
 from kdissect.errors import CaptureError, KdissectError
-from kdissect.spark.storage import is_uri, remember
-from kdissect.spark.storage import seen as seen
+from kdissect.spark.storage import is_uri, remember, seen
 from kdissect.spark.storage_captures import captures_at, first_time_in
 
 # What a file in a directory is called that is meant to be a capture.
@@ -64,7 +63,7 @@ def find_taps(sources: Iterable[str], pattern: str | None = None) -> Taps:
 
 def is_astray(one: "Broken") -> bool:
     """Whether the file is there, and of no tap."""
-    return one.size < 0 and Path(one.path).exists()
+    return one.size < 0 <= seen(one.path)[0]
 
 
 def taps_of(files: Mapping[str, bool], pattern: str | None) -> Taps:
@@ -136,7 +135,8 @@ def list_captures(sources: Iterable[str]) -> dict[str, bool]:
     for source in sources:
         files = files_of(source)
         if files is None:
-            raise KdissectError(f"{source}: no file matches")
+            # Without a password that may be in a URI.
+            raise KdissectError(f"{remember(source)}: no file matches")
         found = {**files, **found}
     if not found:
         raise KdissectError("no capture was found")
@@ -148,12 +148,15 @@ def files_of(source: str) -> dict[str, bool] | None:
     source = remember(source)
     if is_uri(source):
         return captures_at(source)
-    path = Path(source)
-    if path.is_dir():
-        inside = (one for one in sorted(path.iterdir()) if one.is_file())
-        return {str(one): False for one in inside if not one.name.startswith(".")}
-    matches = [source] if path.exists() else sorted(glob.glob(source, recursive=True))  # noqa: PTH207
-    return {match: True for match in matches if not Path(match).is_dir()} if matches else None
+    matches = [source] if Path(source).exists() else sorted(glob.glob(source, recursive=True))  # noqa: PTH207
+    found: dict[str, bool] = {}
+    for match in matches:
+        if Path(match).is_dir():
+            inside = (one for one in sorted(Path(match).iterdir()) if one.is_file())
+            found = {**{str(one): False for one in inside if one.name[0] != "."}, **found}
+        else:
+            found[match] = True
+    return found if matches else None
 
 
 def named(found: Sequence[Chain]) -> list[Tap]:

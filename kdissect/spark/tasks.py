@@ -58,7 +58,7 @@ class Task(NamedTuple):
     works: tuple[Work, ...]
     # Of a dataset in a store: what tells files of this run from those of a dead one of its number.
     token: str = ""
-    # What is needed to reach stores, see `storage.options_of`.
+    # What is needed to reach stores, see `storage.reached_by`.
     stores: tuple[str, ...] = ()
 
     def staged(self, work: Work, part: str) -> Path:

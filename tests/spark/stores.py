@@ -2,19 +2,18 @@
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet
 
-from kdissect.spark.manifest import Manifest
+from kdissect.spark.manifest import Manifest, read_manifest
 from kdissect.spark.reading import table_files
 from kdissect.spark.storage import joined, remember, system_at, write_bytes
-from kdissect.spark.storage_dataset import read_manifest_at
 from kdissect.tables.schemas import TABLES
 from tests.spark.rotated import Rows, spark_rows
 
@@ -24,6 +23,28 @@ DUMMY = {
     "AWS_SECRET_ACCESS_KEY": "secret-of-tests",
     "AWS_EC2_METADATA_DISABLED": "true",
 }
+
+
+WRITES = ("open_output_stream", "delete_file", "delete_dir", "delete_dir_contents")
+
+
+class RightName:
+    """An application whose answer to the end of an upload in parts has the name that S3 gives it.
+
+    That of moto 5.2 is called ...Response, for which Arrow asks again and again.
+    """
+
+    def __init__(self, application: Any) -> None:
+        self.application = application
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        from werkzeug.wrappers import Response
+
+        response = Response.from_app(self.application, environ)
+        if environ["REQUEST_METHOD"] == "POST" and "uploadId" in environ["QUERY_STRING"]:
+            body = response.get_data().replace(b"UploadResponse", b"UploadResult")
+            response.set_data(body)
+        return response(environ, start_response)
 
 
 class Bucket(NamedTuple):
@@ -49,11 +70,20 @@ class Bucket(NamedTuple):
 @contextmanager
 def s3_server() -> Iterator[str]:
     """A server without buckets; what URIs of it end with."""
+    from moto.moto_server import threaded_moto_server
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    with mock.patch.dict(os.environ, DUMMY):
+    plain = threaded_moto_server.DomainDispatcherApplication
+    with (
+        mock.patch.dict(os.environ, DUMMY),
+        mock.patch.object(
+            threaded_moto_server,
+            "DomainDispatcherApplication",
+            lambda make: RightName(plain(make)),
+        ),
+    ):
         server.start()
         host, port = server.get_host_and_port()
         try:
@@ -67,7 +97,39 @@ def make_bucket(name: str, options: str) -> Bucket:
     remember(f"s3://{name}?{options}&allow_bucket_creation=true")
     system, path = system_at(f"s3://{name}")
     system.create_dir(path)
+    remember(f"s3://{name}?{options}")
     return Bucket(name, options)
+
+
+class Watched:
+    """A file system that says before each request what it will be, for which it may be refused."""
+
+    def __init__(
+        self,
+        system: Any,
+        reads: Callable[[str], None] = lambda _: None,
+        writes: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.system = system
+        self.reads = reads
+        self.writes = writes
+
+    def __getattr__(self, name: str) -> Any:
+        asked = getattr(self.system, name)
+
+        def request(*values: Any, **named: Any) -> Any:
+            watch = self.writes if name in WRITES else self.reads
+            watch(name)
+            answer = asked(*values, **named)
+            return Watched(answer, self.reads) if name == "open_input_file" else answer
+
+        return request
+
+    def __enter__(self) -> "Watched":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.system.close()
 
 
 def stored_rows(dataset: str) -> Rows:
@@ -93,6 +155,6 @@ def listed(dataset: str, table: str) -> list[str]:
 
 def stored_manifest(dataset: str) -> Manifest:
     """The manifest, which there must be."""
-    manifest = read_manifest_at(dataset)
+    manifest = read_manifest(dataset)
     assert manifest is not None
     return manifest

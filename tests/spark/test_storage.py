@@ -1,14 +1,45 @@
-from collections.abc import Iterator
+import gzip
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kdissect.errors import KdissectError, OutputError, StoreError
+from kdissect.spark import storage, storage_dataset, tasks
 from kdissect.spark.pipeline import dissect
-from kdissect.spark.storage import files_in
+from kdissect.spark.reading import read_table
+from kdissect.spark.storage import (
+    BLOCK_SIZE,
+    files_in,
+    reached_by,
+    read_bytes,
+    remember,
+    seen,
+    system_at,
+    write_bytes,
+)
+from kdissect.spark.storage_captures import local_copy
+from kdissect.spark.storage_dataset import OWNER, open_dataset
+from kdissect.spark.taps import list_captures
 from tests.spark.conftest import REQUIRED
-from tests.spark.rotated import ALL, Rows, dataset_rows, library_rows, rotate
-from tests.spark.stores import Bucket, make_bucket, s3_server, stored_manifest, stored_rows
+from tests.spark.rotated import ALL, CAPTURES, Rows, dataset_rows, library_rows, rotate, spark_rows
+from tests.spark.stores import (
+    DUMMY,
+    Bucket,
+    Watched,
+    make_bucket,
+    s3_server,
+    stored_manifest,
+    stored_rows,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +55,14 @@ def server() -> Iterator[str]:
 @pytest.fixture
 def bucket(server: str, request: pytest.FixtureRequest) -> Bucket:
     return make_bucket(f"test-{abs(hash(request.node.name))}", server)
+
+
+def watch(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch, **watches: Callable[[str], None]
+) -> None:
+    place = bucket.at("").rstrip("/")
+    system, root = storage._systems[place]
+    monkeypatch.setitem(storage._systems, place, (Watched(system, **watches), root))
 
 
 def called(rows: Rows, names: dict[str, str]) -> Rows:
@@ -55,16 +94,314 @@ def test_captures_in_a_store_have_the_rows_of_the_library(bucket: Bucket, tmp_pa
 
 
 def test_a_dataset_in_a_store_has_the_rows_of_the_library(bucket: Bucket, tmp_path: Path) -> None:
-    paths = rotate("cluster-3.9.1.pcapng", tmp_path / "ring", 5, seed=5)
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 4, seed=5)
     dataset = bucket.uri("data/kafka")
-    for end in (2, 3, 5):
+    for end in (2, 4):
         outcome = dissect(None, paths[:end], dataset, tables=ALL, piece_size=100_000)
         assert stored_rows(dataset) == library_rows(paths[:end])
     assert outcome.captures == 2
     manifest = stored_manifest(dataset)
     assert [capture.path for capture in manifest.taps[0].captures] == paths
-    assert manifest.run == 3
+    assert manifest.run == 2
     # What is there is what the manifest lists, and nothing else.
     there = {file.location for file in files_in(bucket.at("data"), recursive=True)}
     names = {*manifest.names(), "_kdissect/manifest.json"}
     assert there == {bucket.at(f"data/kafka/{name}") for name in names}
+
+
+def written(bucket: Bucket) -> dict[str, int]:
+    return {file.location: file.modified_ns for file in files_in(bucket.at(""), recursive=True)}
+
+
+def test_captures_and_dataset_may_both_be_in_stores(bucket: Bucket, tmp_path: Path) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 3, seed=2)
+    names = put_all(bucket, paths)
+    dataset = bucket.uri("kafka")
+    dissect(None, [bucket.uri("captures")], dataset, tables=ALL)
+    assert stored_rows(dataset) == called(library_rows(paths), names)
+    before = written(bucket)
+    assert dissect(None, [bucket.uri("captures")], dataset, tables=ALL).captures == 0
+    assert written(bucket) == before
+
+
+def test_what_is_behind_an_edge_is_fetched_when_it_is_read_again(
+    bucket: Bucket, tmp_path: Path
+) -> None:
+    # TLS that crosses an edge is read from its pieces again, with the keys of the whole file.
+    capture = str(CAPTURES / "tls" / "tls13-4.3.1.pcapng")
+    names = put_all(bucket, [capture])
+    dataset = tmp_path / "dataset"
+    outcome = dissect(None, [bucket.uri("captures/*.pcapng")], dataset, tables=ALL,
+                      piece_size=20_000)  # fmt: skip
+    assert outcome.pieces > 3
+    assert dataset_rows(dataset) == called(library_rows([capture]), names)
+
+
+def test_compressed_captures_are_fetched_whole(bucket: Bucket, tmp_path: Path) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=6)
+    packed = []
+    for path in paths:
+        packed.append(f"{path}.gz")
+        Path(packed[-1]).write_bytes(gzip.compress(Path(path).read_bytes()))
+    names = put_all(bucket, packed)
+    dataset = tmp_path / "dataset"
+    dissect(None, [bucket.uri("captures")], dataset, tables=ALL)
+    assert dataset_rows(dataset) == called(library_rows(packed), names)
+
+
+def test_a_broken_capture_in_a_store_is_a_problem(bucket: Bucket, tmp_path: Path) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=8)
+    names = put_all(bucket, paths)
+    content = b"this is no capture" * 9
+    write_bytes(bucket.at("captures/other.pcap"), content)
+    write_bytes(bucket.at("captures/notes.txt"), b"passed over")
+    dataset = bucket.uri("kafka")
+    outcome = dissect(None, [bucket.uri("captures")], dataset)
+    assert [one.path for one in outcome.broken] == [bucket.at("captures/other.pcap")]
+    (entry,) = stored_manifest(dataset).broken
+    assert entry.sha256 == hashlib.sha256(content).hexdigest()
+    rows = stored_rows(dataset)
+    (told,) = [row for row in rows["problems"] if "unreadable-capture" in row]
+    assert bucket.at("captures/other.pcap") in told
+    assert rows["exchanges"] == called(library_rows(paths), names)["exchanges"]
+    assert dissect(None, [bucket.uri("captures")], dataset).broken == ()
+
+
+def test_names_and_passwords_are_written_nowhere(bucket: Bucket, tmp_path: Path) -> None:
+    put_all(bucket, rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=9))
+    name, password = DUMMY["AWS_ACCESS_KEY_ID"], "pass-word-of-tests"
+    source = f"s3://{name}:{password}@{bucket.name}/captures?{bucket.options}"
+    dissect(None, [source], tmp_path / "dataset", tables=ALL)
+    stored = f"s3://{name}:{password}@{bucket.name}/kafka?{bucket.options}"
+    dissect(None, [source], stored, tables=ALL)
+    local = [path.read_bytes() for path in (tmp_path / "dataset").rglob("*") if path.is_file()]
+    remote = [read_bytes(one) or b"" for one in written(bucket)]
+    assert all(remote)
+    for content in local + remote:
+        assert password.encode() not in content
+        assert bucket.options.encode() not in content
+    with pytest.raises(KdissectError) as raised:
+        dissect(None, [source.replace("/captures", "/nothing")], stored)
+    assert str(raised.value) == f"s3://{bucket.name}/nothing: no file matches"
+
+
+class Killed:
+    """Ends the process, as far as a test can, before one of the requests that change something."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def __call__(self, request: str) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt(request)
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_at_any_request_leaves_the_old_or_the_new_dataset(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=12)
+    dataset, tables = bucket.uri("kafka"), ("connections",)
+    dissect(None, paths[:1], dataset, tables=tables)
+    before = {location: read_bytes(location) or b"" for location in written(bucket)}
+    old, new = library_rows(paths[:1], tables=tables), library_rows(paths, tables=tables)
+    # This process is alive, so its run would be taken for one that goes on.
+    monkeypatch.setattr(storage_dataset, "LEASE_NS", 0)
+    seen_rows = []
+    for step in range(100):
+        killed = Killed(step)
+        with monkeypatch.context() as patched:
+            watch(bucket, patched, writes=killed)
+            with suppress(KeyboardInterrupt):
+                dissect(None, paths, dataset, tables=tables)
+        rows = stored_rows(dataset)
+        seen_rows.append("old" if rows == old else "new" if rows == new else "neither")
+        dissect(None, paths, dataset, tables=tables)
+        assert stored_rows(dataset) == new
+        names = {*stored_manifest(dataset).names(), "_kdissect/manifest.json"}
+        assert set(written(bucket)) == {bucket.at(f"kafka/{name}") for name in names}
+        if killed.left >= 0:
+            break
+        storage.remove_below(bucket.at("kafka"))
+        for location, content in before.items():
+            write_bytes(location, content)
+    counts = seen_rows.count("old"), seen_rows.count("new")
+    assert seen_rows == ["old"] * counts[0] + ["new"] * counts[1]
+    assert counts[0] > 6
+    assert counts[1] > 2
+
+
+def test_a_store_that_fails_while_a_capture_is_read_changes_nothing(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=3)
+    names = put_all(bucket, paths)
+    dataset = tmp_path / "dataset"
+    reads = 0
+
+    def fail(request: str) -> None:
+        nonlocal reads
+        reads += request == "read_at"
+        if (request, reads) == ("read_at", 3):
+            raise OSError("the store went away\nand said more")
+
+    watch(bucket, monkeypatch, reads=fail)
+    # Two were read to find the pieces; this is the first of a piece.
+    expected = f"{bucket.at('captures/ring.pcap0')}: the store went away"
+    with pytest.raises(StoreError, match=f"^{expected}$"):
+        dissect(None, [bucket.uri("captures")], dataset, tables=ALL)
+    assert dataset_rows(dataset) == {}
+    dissect(None, [bucket.uri("captures")], dataset, tables=ALL)
+    assert dataset_rows(dataset) == called(library_rows(paths), names)
+
+
+def test_two_runs_at_a_time_are_refused(bucket: Bucket) -> None:
+    capture = CAPTURES / "groups-4.3.1.pcapng"
+    with open_dataset(bucket.uri("kafka")):
+        with pytest.raises(
+            OutputError, match=r"another run writes to this dataset: process \d+ on"
+        ):
+            dissect(None, [capture], bucket.uri("kafka"))
+        assert len(written(bucket)) == 1
+    assert written(bucket) == {}
+
+
+def test_a_run_whose_process_has_ended_is_over_at_once(bucket: Bucket) -> None:
+    said = storage_dataset.this_process()
+    # Larger than any process id of Linux.
+    gone = bucket.at(f"kafka/_kdissect/run-1/{OWNER}")
+    write_bytes(gone, json.dumps(said | {"process": 1 << 30}).encode())
+    with open_dataset(bucket.uri("kafka")):
+        assert seen(gone) == (-1, -1)
+    write_bytes(gone, json.dumps(said | {"process": 1 << 30, "host": "elsewhere"}).encode())
+    with pytest.raises(OutputError, match="process 1073741824 on elsewhere"):
+        open_dataset(bucket.uri("kafka")).__enter__()
+
+
+def test_a_run_that_others_took_for_dead_does_not_commit(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_dataset(bucket.uri("kafka")) as asleep:
+        with monkeypatch.context() as patched:
+            patched.setattr(storage_dataset, "LEASE_NS", 0)
+            dissect(None, [CAPTURES / "groups-4.3.1.pcapng"], bucket.uri("kafka"))
+        with pytest.raises(OutputError, match="another run took this one for dead"):
+            asleep.commit(asleep.manifest, [], [])
+    assert stored_manifest(bucket.uri("kafka")).run == 1
+
+
+def test_an_owner_says_again_and_again_that_it_is_there(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage_dataset, "RENEWED_EVERY_S", 0.01)
+    with open_dataset(bucket.uri("kafka")) as opened:
+        assert isinstance(opened, storage_dataset.StoredDataset)
+        storage.remove(opened.owner)
+        while seen(opened.owner)[0] < 0:
+            pass
+
+
+def test_a_dataset_is_refused_where_its_manifest_could_be_seen_half_written() -> None:
+    with pytest.raises(OutputError, match=r"^hdfs://host:9000/kafka: a dataset can be in a dir"):
+        open_dataset("hdfs://host:9000/kafka")
+
+
+def test_captures_are_found_by_directory_name_and_glob(bucket: Bucket) -> None:
+    for name in ("b1/ring.pcap0", "b1/ring.pcap1", "b2/x/ring.pcap0", "b2/.hidden", "top.pcap"):
+        write_bytes(bucket.at(name), b"x")
+
+    def names(pattern: str) -> dict[str, bool]:
+        found = list_captures([bucket.uri(pattern)])
+        return {path.removeprefix(bucket.at("")): is_named for path, is_named in found.items()}
+
+    assert names("b1") == {"b1/ring.pcap0": False, "b1/ring.pcap1": False}
+    assert names("b1/") == names("b1")
+    assert names("") == {"top.pcap": False}
+    assert names("top.pcap") == {"top.pcap": True}
+    assert names("b*/ring.pcap[1-9]") == {"b1/ring.pcap1": True}
+    assert names("**/ring.pcap0") == {"b1/ring.pcap0": True, "b2/x/ring.pcap0": True}
+    assert names("b2/**") == {"b2/.hidden": True, "b2/x/ring.pcap0": True}
+    with pytest.raises(KdissectError, match=rf"^s3://{bucket.name}/b2/\*.pcap: no file matches$"):
+        names("b2/*.pcap")
+
+
+def test_a_copy_has_the_bytes_where_they_are_in_the_capture(bucket: Bucket) -> None:
+    content = bytes(range(256)) * (BLOCK_SIZE // 512)
+    write_bytes(bucket.at("capture"), content)
+    with local_copy(bucket.at("capture"), 1000, 2000) as copy:
+        assert Path(copy).read_bytes() == bytes(1000) + content[1000:2000]
+    assert not Path(copy).exists()
+    with local_copy(bucket.at("capture")) as copy:
+        assert Path(copy).read_bytes() == content
+    with (
+        pytest.raises(KdissectError, match="nothing: no such file"),
+        local_copy(bucket.at("nothing")),
+    ):
+        pass
+
+
+def test_large_files_are_brought_in_parts(bucket: Bucket, tmp_path: Path) -> None:
+    content = bytes(range(251)) * (48 << 10)
+    (tmp_path / "large").write_bytes(content)
+    storage.upload(tmp_path / "large", bucket.at("large"))
+    assert seen(bucket.at("large"))[0] == len(content)
+    assert read_bytes(bucket.at("large")) == content
+
+
+def test_a_path_is_its_own_copy(tmp_path: Path) -> None:
+    with local_copy(str(tmp_path / "capture")) as copy:
+        assert copy == str(tmp_path / "capture")
+    assert remember(f"file://{tmp_path}/capture") == copy
+
+
+def test_what_a_bucket_needs_is_kept_for_all_that_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "_options", {})
+    given = "s3://name:password@one/b/c.pcap?region=eu-west-1"
+    assert remember(given) == "s3://one/b/c.pcap"
+    assert remember("s3://two/c.pcap") == "s3://two/c.pcap"
+    assert reached_by(["s3://two/x", "s3://one/y", "/local"]) == (
+        "s3://name:password@one?region=eu-west-1",
+    )
+    system, path = system_at("s3://one/b/c.pcap")
+    assert (system.region, path) == ("eu-west-1", "one/b/c.pcap")
+
+
+def failing_once(function: Callable[..., Any], mark: Path) -> Callable[..., Any]:
+    """The store fails the first time, when all is done but not brought there yet."""
+
+    def failed(*values: Any) -> Any:
+        answer = function(*values)
+        if not mark.exists():
+            mark.touch()
+            raise StoreError("s3://bucket/capture: the store went away")
+        return answer
+
+    return failed
+
+
+@pytest.mark.slow
+def test_executors_reach_stores_and_spark_tries_again_what_a_store_refused(
+    spark: "SparkSession", bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kdissect.spark.source import KdissectDataSource
+
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=14)
+    expected = called(library_rows(paths), put_all(bucket, paths))
+    # The executors' environment has no name and password.
+    name, password = DUMMY["AWS_ACCESS_KEY_ID"], DUMMY["AWS_SECRET_ACCESS_KEY"]
+    source = f"s3://{name}:{password}@{bucket.name}/captures?{bucket.options}"
+    dataset = f"s3://{name}:{password}@{bucket.name}/kafka?{bucket.options}"
+    monkeypatch.setattr(
+        "kdissect.spark.steps.dissect_part", failing_once(tasks.dissect_part, tmp_path / "mark")
+    )
+    assert dissect(spark, [source], dataset, tables=ALL).failed == ()
+    assert (tmp_path / "mark").exists()
+    assert stored_rows(dataset) == expected
+    frame = read_table(spark, dataset, "exchanges", by_arrow=True)
+    assert spark_rows("exchanges", frame.toArrow().to_batches()) == expected["exchanges"]
+    assert {row.tap for row in frame.select("tap").distinct().collect()} == {"ring"}
+    spark.dataSource.register(KdissectDataSource)
+    reader = spark.read.format("kdissect").option("table", "partitions")
+    found = spark_rows("partitions", reader.load(source).toArrow().to_batches())
+    assert found == expected["partitions"]

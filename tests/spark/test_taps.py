@@ -47,6 +47,14 @@ def test_taps_of_the_same_name_are_told_by_their_directories(tmp_path: Path) -> 
     assert [tap.name for tap in found] == ["b1-ring", "b2-ring"]
 
 
+def test_a_glob_may_match_directories(tmp_path: Path) -> None:
+    paths = [write(tmp_path / broker / "ring.pcap0", 0) for broker in ("b1", "b2")]
+    (tmp_path / "b1" / "notes").write_text("no capture")
+    found = find_taps([str(tmp_path / "*")])
+    assert [path for tap in found.taps for path in tap.paths] == paths
+    assert found.broken == []
+
+
 def test_a_pattern_says_which_tap_a_file_is_of(tmp_path: Path) -> None:
     paths = [
         write(tmp_path / "10h" / "rack-2" / "broker-1.pcap", 10),

@@ -1,0 +1,151 @@
+"""What tasks of the data source leave for each other: files in a directory, best a shared one.
+
+    BASE/kdissect-HASH/000007.state       what is known behind part 7 of a tap
+                       000007.nameless    its rows of which only the topic's id is known
+                       000007.alive       somebody works on it: who, and touched again and again
+
+HASH stands for captures, options and columns, so other tasks have another directory. Files appear
+whole, and are the same whoever makes them: who finds none, and nobody at work, makes them himself.
+"""
+
+import hashlib
+import os
+import shutil
+import socket
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from kdissect.errors import OutputError
+
+# Who has not touched his file for so long is taken for dead; that he is not costs time only.
+STALE_S: Final = 20.0
+TOUCHED_S: Final = 1.0
+LOOK_S: Final = 0.05
+# Directories that nobody has written to for so long are removed.
+KEPT_S: Final = 86_400.0
+PREFIX: Final = "kdissect-"
+NAME_SIZE: Final = 32  # hexadecimal digits
+
+
+def default_base() -> Path:
+    """Where such directories are when nobody says it: of this user alone."""
+    return Path(tempfile.gettempdir(), f"kdissect-staging-{os.getuid()}")
+
+
+def directory_of(base: Path, *what: object) -> Path:
+    """The directory for tasks that have all this in common."""
+    digest = hashlib.sha256(repr(what).encode()).hexdigest()
+    return base / f"{PREFIX}{digest[:NAME_SIZE]}"
+
+
+def remove_old(base: Path, now: float) -> None:
+    """Remove directories of tasks that are long over."""
+    for directory in base.glob(PREFIX + "[0-9a-f]" * NAME_SIZE):
+        try:
+            if now - directory.stat().st_mtime > KEPT_S:
+                shutil.rmtree(directory)
+        except OSError:
+            # Another one removes it too.
+            continue
+
+
+class Staging:
+    """Such a directory; raises OutputError where it cannot be made, or is of somebody else."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.me = f"{socket.gethostname()} {os.getpid()} {uuid.uuid4().hex}"
+        self.working: set[int] = set()
+        self._touched = 0.0
+        # By part: what its file looked like, and since when.
+        self._seen: dict[int, tuple[int, float]] = {}
+        try:
+            directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            directory.mkdir(mode=0o700, exist_ok=True)
+            owner = directory.stat().st_uid
+        except OSError as error:
+            raise OutputError(f"cannot write {directory}: {error.strerror}") from error
+        if owner != os.getuid():
+            raise OutputError(f"{directory}: of another user")
+
+    def has(self, part: int, kind: str) -> bool:
+        """Whether there is such a file."""
+        return self._path(part, kind).exists()
+
+    def read(self, part: int, kind: str) -> bytes:
+        """All of a file."""
+        return self._path(part, kind).read_bytes()
+
+    def write(self, part: int, kind: str, content: bytes) -> None:
+        """Make a file; raises OutputError where that fails."""
+        path = self._path(part, kind)
+        temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+        try:
+            temporary.write_bytes(content)
+            temporary.replace(path)
+        except OSError as error:
+            raise OutputError(f"cannot write {path}: {error.strerror}") from error
+
+    @contextmanager
+    def work(self, part: int) -> Iterator[None]:
+        """Let the others know that this one works on a part."""
+        self.working.add(part)
+        self.write(part, "alive", self.me.encode())
+        try:
+            yield
+        finally:
+            self.working.discard(part)
+            path = self._path(part, "alive")
+            if path.exists() and path.read_text() == self.me:
+                path.unlink(missing_ok=True)
+
+    def touch(self) -> None:
+        """To be called often: the work goes on."""
+        now = time.monotonic()
+        if now - self._touched < TOUCHED_S:
+            return
+        self._touched = now
+        for part in self.working:
+            path = self._path(part, "alive")
+            # Who else works on it has his name there now, and touches it.
+            if path.exists():
+                os.utime(path)
+
+    def is_alive(self, part: int) -> bool:
+        """Whether somebody else works on a part, as far as one sees."""
+        path = self._path(part, "alive")
+        try:
+            who, touched = path.read_text(), path.stat().st_mtime_ns
+        except OSError:
+            return False
+        if who == self.me or is_gone(who):
+            return False
+        # Clocks of other machines may differ, so it is looked at whether anything changes.
+        before, since = self._seen.get(part, (-1, 0.0))
+        now = time.monotonic()
+        if touched != before:
+            self._seen[part] = touched, now
+            return True
+        return now - since < STALE_S
+
+    def _path(self, part: int, kind: str) -> Path:
+        return self.directory / f"{part:06}.{kind}"
+
+
+def is_gone(who: str) -> bool:
+    """Whether it is a process of this machine that has ended."""
+    host, pid, _ = who.split(" ")
+    if host != socket.gethostname():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

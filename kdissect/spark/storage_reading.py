@@ -1,0 +1,81 @@
+"""A table of a dataset in a store, read by Arrow in Spark's tasks, a file each.
+
+Spark itself reads ``s3a://`` with hadoop-aws, ``gs://`` with Google's connector, ``abfs://`` with
+hadoop-azure, none of which comes with PySpark from PyPI. Arrow needs nothing more, but Spark does
+not tell it which columns and rows are wanted, so all are read.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+from pyarrow.parquet import ParquetFile
+
+from kdissect.spark.planning import NO_DATE
+from kdissect.spark.storage import joined, reached_by, remember, system_at, told
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+# As many as Spark takes over at a time well.
+BATCH_ROWS: Final = 8192
+# How Hadoop calls what has another name there.
+HADOOP: Final = {"s3": "s3a"}
+
+
+def hadoop_uri(location: str) -> str:
+    """A location as Spark's own readers have it.
+
+    >>> hadoop_uri("s3://bucket/kafka")
+    's3a://bucket/kafka'
+    """
+    scheme, separator, rest = location.partition("://")
+    return f"{HADOOP.get(scheme, scheme)}{separator}{rest}"
+
+
+def arrow_frame(
+    spark: "SparkSession", dataset: str, files: Sequence[str], schema: "StructType"
+) -> "DataFrame":
+    """The rows of some files of a dataset, whose last columns are those in their paths."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    wanted = to_arrow_schema(schema, timezone="UTC")
+    stores = reached_by([dataset])
+    names = list(files)
+
+    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for one in stores:
+            remember(one)
+        for batch in batches:
+            for place in batch["id"].to_pylist():
+                yield from file_batches(dataset, names[place], wanted)
+
+    return spark.range(0, len(names), 1, len(names)).mapInArrow(rows, schema)
+
+
+def file_batches(dataset: str, name: str, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of a file with those of the wanted columns that its path has."""
+    partition = partition_of(name)
+    location = joined(dataset, name)
+    with told(location):
+        system, path = system_at(location)
+        for batch in ParquetFile(path, filesystem=system).iter_batches(BATCH_ROWS):
+            arrays = [
+                pa.array([partition[field.name]] * batch.num_rows, field.type)
+                if field.name in partition
+                else batch[field.name].cast(field.type)
+                for field in wanted
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+
+def partition_of(name: str) -> dict[str, str | None]:
+    """What the path of a file says of its rows.
+
+    >>> partition_of("exchanges/date=2026-11-22/tap=rack%201/r000001-t0-0.parquet")
+    {'date': '2026-11-22', 'tap': 'rack 1'}
+    """
+    found = dict(part.split("=", 1) for part in name.split("/") if "=" in part)
+    return {key: None if value == NO_DATE else unquote(value) for key, value in found.items()}

@@ -1,0 +1,204 @@
+"""Streams in processes of their own that are killed at random moments, and done again."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.spark.rotated import ALL, dataset_rows, library_rows, manifest_of, rotate
+
+ROOT = Path(__file__).parents[2]
+# Starts in half the time; what it runs afterwards is small.
+SMALL_JAVA = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+PATIENCE = 900.0  # for machines that are out of breath
+LOOK = 0.01
+
+DRIVER = "driver"  # the Python process of the driver
+JVM = "jvm"  # that of Spark beside it
+ALL_AT_ONCE = "all"  # as when the machine stops
+WORKER = "worker"  # a Python process that does tasks; Spark does them again
+EXECUTOR = "executor"  # a JVM of local-cluster with its Python processes; likewise
+ENDING = (DRIVER, JVM, ALL_AT_ONCE)
+
+
+class Ended(NamedTuple):
+    """How a process ended: by which kill ("" for none that ends it), how long it had worked."""
+
+    code: int
+    kill: str
+    worked: float
+    error: str
+
+
+class Place:
+    """Two taps of rotated files, of which more appear from run to run, and their dataset."""
+
+    def __init__(self, directory: Path, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.directory = directory
+        self.dataset = directory / "dataset"
+        self.coming = [
+            (Path(path), directory / "rings" / name / Path(path).name)
+            for name, capture in (("one", "groups-4.3.1"), ("two", "sasl-4.3.1"))
+            for path in rotate(
+                f"{capture}.pcapng",
+                directory / "made" / name,
+                self.chance.randint(2, 4),
+                self.chance.randint(0, 999),
+            )
+        ]
+        self.chance.shuffle(self.coming)
+        for name in ("one", "two"):
+            (directory / "rings" / name).mkdir(parents=True)
+
+    def more(self, count: int) -> None:
+        """So many files more are complete, in any order, so that some come too late."""
+        for source, path in self.coming[:count]:
+            then = time.time() - 1000
+            os.utime(source, (then, then))
+            source.rename(path)
+        del self.coming[:count]
+
+    def command(self, master: str) -> list[str]:
+        rings = self.directory / "rings"
+        return [
+            sys.executable, "-m", "kdissect", "spark", "stream", str(rings / "*"),
+            "-o", str(self.dataset), "--checkpoint", str(self.directory / "checkpoint"),
+            "--available-now", "--max-bytes", "150K", "--piece-size", "40K",
+            "--tables", ",".join(ALL), "--master", master, "--memory", "512m",
+            "--setting", SMALL_JAVA, "--json", "--no-progress",
+        ]  # fmt: skip
+
+    def check(self) -> int:
+        """The dataset has what the library gives, tap by tap; gives the number of rows."""
+        count = 0
+        taps = {Path(tap.chain).parent.name: tap for tap in manifest_of(self.dataset).taps}
+        assert sorted(taps) == ["one", "two"]
+        for name, tap in taps.items():
+            ring = self.directory / "rings" / name
+            expected = library_rows(sorted(str(path) for path in ring.iterdir()), tap.number)
+            found = dataset_rows(self.dataset, tap.name)
+            for table in {*expected, *found}:
+                assert found.get(table, []) == expected.get(table, []), f"{name}: {table}"
+                count += len(found.get(table, []))
+        assert list(self.dataset.glob("_kdissect/run-*")) == []
+        return count
+
+
+def run(place: Place, master: str, kill: str = "", after: float = 0.0) -> Ended:
+    """Run the stream; kill something of it when it has worked for `after` seconds."""
+    with started(place.command(master)) as process:
+        begun = wait_until_it_works(process, place)
+        killed = ""
+        while process.poll() is None:
+            assert time.monotonic() - begun < PATIENCE, "the stream does not end"
+            if kill and not killed and time.monotonic() - begun >= after:
+                killed = kill if strike(process.pid, kill) else ""
+            time.sleep(LOOK)
+        worked = time.monotonic() - begun
+        assert process.stderr is not None
+        return Ended(process.returncode, killed, worked, process.stderr.read())
+
+
+@contextmanager
+def started(command: list[str]) -> "Iterator[subprocess.Popen[str]]":
+    """A process in a session of its own, of which nothing is left at the end."""
+    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=surroundings, text=True, start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    family = {process.pid}
+    try:
+        yield process
+    finally:
+        family |= {process.pid, *group_of(process.pid)}
+        for pid in family:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
+
+
+def wait_until_it_works(process: "subprocess.Popen[str]", place: Place) -> float:
+    """Until the first file of this run is in the dataset's own directory; gives that time."""
+    before = {path.name for path in place.dataset.glob("_kdissect/run-*")}
+    start = time.monotonic()
+    while process.poll() is None and time.monotonic() - start < PATIENCE:
+        if {path.name for path in place.dataset.glob("_kdissect/run-*")} - before:
+            break
+        time.sleep(LOOK)
+    return time.monotonic()
+
+
+def strike(driver: int, kill: str) -> bool:
+    """Kill it; false where there is none yet."""
+    chosen = {
+        DRIVER: lambda: [driver],
+        JVM: lambda: jvms(driver)[:1],
+        ALL_AT_ONCE: lambda: group_of(driver),
+        WORKER: lambda: workers(driver)[:1],
+        EXECUTOR: lambda: executors(driver)[:1],
+    }[kill]()
+    for pid in chosen:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return bool(chosen)
+
+
+class Process(NamedTuple):
+    pid: int
+    parent: int
+    session: int
+    words: str
+
+
+def processes() -> list[Process]:
+    """All that run here."""
+    found = []
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            status = (directory / "stat").read_text().rpartition(")")[2].split()
+            words = (directory / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue  # it has ended
+        if status[0] != "Z":
+            found.append(Process(int(directory.name), int(status[1]), int(status[3]), words))
+    return found
+
+
+def group_of(session: int) -> list[int]:
+    """All processes that a process with a session of its own has started."""
+    return [one.pid for one in processes() if one.session == session]
+
+
+def jvms(driver: int) -> list[int]:
+    """The driver's JVM."""
+    return [one.pid for one in processes() if one.parent == driver and "java" in one.words]
+
+
+def executors(driver: int) -> list[int]:
+    """JVMs that were started by the driver's: executors of local-cluster."""
+    parents = set(jvms(driver))
+    return [
+        one.pid
+        for one in processes()
+        if one.parent in parents and "CoarseGrainedExecutorBackend" in one.words
+    ]
+
+
+def workers(driver: int) -> list[int]:
+    """Python processes that do tasks."""
+    return [
+        one.pid
+        for one in processes()
+        if one.session == driver and one.pid != driver and "pyspark" in one.words
+        and "java" not in one.words
+    ]  # fmt: skip

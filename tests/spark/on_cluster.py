@@ -1,0 +1,26 @@
+"""A program of its own, as a process has one Spark: captures into a dataset, on some cluster."""
+
+import sys
+from pathlib import Path
+
+from kdissect.spark.pipeline import dissect
+from kdissect.spark.sessions import session
+from tests.spark.everything import PIECE_SIZE
+from tests.spark.rotated import ALL
+
+
+def main(master: str, rings: str, dataset: str) -> None:
+    settings = {
+        "spark.executor.memory": "512m",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+    spark = session(master, memory="512m", settings=settings)
+    sources = [str(path) for path in sorted(Path(rings).iterdir())]
+    outcome = dissect(spark, sources, dataset, tables=ALL, piece_size=PIECE_SIZE)
+    assert outcome.failed == ()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,99 @@
+"""Rows from Spark = rows from the library: every table, every capture, cut at random."""
+
+import subprocess
+import sys
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kdissect.spark.pipeline import dissect
+from tests.spark.clusters import spark_home, standalone
+from tests.spark.everything import EVERY, PIECE_SIZE, Everything
+from tests.spark.killing import EXECUTOR, PATIENCE, started, strike
+from tests.spark.rotated import ALL, CAPTURES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("everything")
+
+
+@pytest.fixture(scope="module")
+def everything(place: Path) -> Everything:
+    return Everything(place / "rings")
+
+
+def test_on_two_cores_the_rows_are_those_of_the_library(
+    spark: "SparkSession", everything: Everything, place: Path
+) -> None:
+    dataset = place / "local"
+    outcome = dissect(spark, everything.sources, dataset, tables=ALL, piece_size=PIECE_SIZE)
+    assert (outcome.failed, outcome.captures) == ((), len(everything.sources))
+    assert everything.check(dataset) > 70_000
+
+
+def test_with_other_options_the_rows_are_those_of_the_library(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    captures = [name for name in EVERY if name.startswith(("tls/", "sasl"))]
+    options = {
+        "keylog": [str(path) for path in sorted((CAPTURES / "tls").glob("*.keys"))],
+        "payload": True,
+        "verify_crc": True,
+    }
+    some = Everything(tmp_path / "rings", captures, **options)
+    dataset = tmp_path / "dataset"
+    dissect(spark, some.sources, dataset, tables=ALL, piece_size=PIECE_SIZE, **options)
+    assert some.check(dataset) > 1000
+
+
+@pytest.mark.usefixtures("java")
+def test_an_executor_that_is_killed_leaves_no_trace_in_the_rows(
+    everything: Everything, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(spark_home()))
+    dataset = place / "local-cluster"
+    with program("local-cluster[2,1,1024]", place, dataset) as process:
+        # Some pieces are dissected, and others are being.
+        wait_for(process, dataset, "_kdissect/run-*/staging/*/0")
+        assert strike(process.pid, EXECUTOR)
+        assert list(dataset.glob("_kdissect/run-*/*.json")) == []
+        assert process.wait(PATIENCE) == 0, process.stderr.read()
+    assert everything.check(dataset) > 70_000
+
+
+@pytest.mark.usefixtures("java")
+def test_on_a_standalone_cluster_the_rows_are_those_of_the_library(
+    everything: Everything, place: Path
+) -> None:
+    dataset = place / "standalone"
+    with standalone(place / "cluster") as master, program(master, place, dataset) as process:
+        assert process.wait(PATIENCE) == 0, process.stderr.read()
+    assert everything.check(dataset) > 70_000
+
+
+def program(
+    master: str, place: Path, dataset: Path
+) -> "AbstractContextManager[subprocess.Popen[str]]":
+    """Brings all captures into a dataset, in a process of its own."""
+    return started([
+        sys.executable, "-m", "tests.spark.on_cluster", master, str(place / "rings"), str(dataset)
+    ])  # fmt: skip
+
+
+def wait_for(process: "subprocess.Popen[str]", dataset: Path, pattern: str) -> None:
+    """Until there is such a file."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end and process.poll() is None:
+        if any(dataset.glob(pattern)):
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"no {pattern}")

@@ -1,0 +1,198 @@
+"""The data source's tasks in this process: whatever their order, their rows are the library's."""
+
+import ast
+import os
+import random
+import socket
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kdissect.capture.pcap import NANOSECONDS
+from kdissect.capture.pieces import Piece, plan
+from kdissect.exchanges.memory import EXCHANGES_PER_PACKET
+from kdissect.seams.seam import Seam
+from kdissect.spark import source_staging
+from kdissect.spark.source_staging import KEPT_S, Staging
+from tests.capture.writers import make_pcap
+from tests.spark.rotated import ALL, CAPTURES, library_rows, packets_of, rotate, spark_rows
+
+pytest.importorskip("pyspark")
+
+from kdissect.spark.source import KdissectDataSource
+from kdissect.spark.source_parts import PartPartition, PartTask
+
+if TYPE_CHECKING:
+    from kdissect.spark.source import KdissectReader
+
+EVERY = sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.glob("**/*.pcap*"))
+MANY = "cluster-3.9.1.pcapng"
+
+
+def reader_of(sources: str, table: str, staging: Path, size: int, **more: str) -> "KdissectReader":
+    options = {"table": table, "path": sources, "staging": str(staging), "pieceSize": str(size)}
+    source = KdissectDataSource({**options, **more})
+    return source.reader(source.schema())
+
+
+def rows_of(reader: "KdissectReader", chance: random.Random) -> list[str]:
+    partitions = list(reader.partitions())
+    chance.shuffle(partitions)
+    return spark_rows(
+        reader.table, (batch for partition in partitions for batch in reader.read(partition))
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capture", EVERY)
+def test_parts_in_any_order_give_the_rows_of_the_library(capture: str, tmp_path: Path) -> None:
+    chance = random.Random(capture)
+    paths = rotate(capture, tmp_path / "ring", chance.randint(1, 4), seed=chance.randint(0, 999))
+    size = total_of(paths) // chance.randint(3, 7)
+    table = chance.choice(ALL)
+    reader = reader_of(str(tmp_path / "ring"), table, tmp_path / "staging", size)
+    assert len(reader.partitions()) > 1
+    assert rows_of(reader, chance) == library_rows(paths, tables=(table,)).get(table, [])
+
+
+def total_of(paths: list[str]) -> int:
+    return sum(Path(path).stat().st_size for path in paths)
+
+
+@pytest.fixture
+def ring(tmp_path: Path) -> tuple[list[str], int]:
+    """Three rotated files, and a size that cuts them into some parts."""
+    paths = rotate(MANY, tmp_path / "ring", 3, seed=24)
+    return paths, total_of(paths) // 6
+
+
+def test_rows_whose_topic_gets_its_name_later_come_with_the_last_part(tmp_path: Path) -> None:
+    packets = packets_of(CAPTURES / "incident-slow-poller-4.3.1.pcapng")[332:1996]
+    path = tmp_path / "late.pcap"
+    path.write_bytes(make_pcap(packets, magic=NANOSECONDS, link_type=1))
+    reader = reader_of(str(path), "partitions", tmp_path / "staging", path.stat().st_size // 8)
+    partitions = list(reader.partitions())
+    rows = [spark_rows("partitions", reader.read(partition)) for partition in partitions]
+    expected = library_rows([str(path)], tables=("partitions",))["partitions"]
+    assert sorted(row for some in rows for row in some) == expected
+    assert isinstance(partitions[1], PartPartition)
+    second_id = partitions[1].parts[1][0].ordinal * int(EXCHANGES_PER_PACKET)
+    late = [row for row in map(ast.literal_eval, rows[-1]) if row["exchange_id"] < second_id]
+    assert {(row["topic"] is None, row["topic_id"] is None) for row in late} == {(False, False)}
+
+
+def test_tasks_at_the_same_time_take_what_the_others_leave(
+    ring: tuple[list[str], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths, size = ring
+    reader = reader_of(str(tmp_path / "ring"), "partitions", tmp_path / "staging", size)
+    dissected: list[int] = []
+    dissect = PartTask.dissect
+
+    def counted(self: PartTask, piece: Piece, to: Path) -> Seam:
+        dissected.append(piece.ordinal)
+        return dissect(self, piece, to)
+
+    monkeypatch.setattr(PartTask, "dissect", counted)
+    # Threads of a process are one to each other, as far as `Staging` is concerned.
+    monkeypatch.setattr(source_staging, "is_gone", lambda _: False)
+    partitions = reader.partitions()
+    with ThreadPoolExecutor(len(partitions)) as pool:
+        found = pool.map(lambda one: spark_rows("partitions", reader.read(one)), partitions)
+        rows = [row for some in found for row in some]
+    assert sorted(rows) == library_rows(paths, tables=("partitions",))["partitions"]
+    assert len(partitions) >= 4
+    assert sorted(dissected) == sorted({piece.ordinal for piece in plan(paths, size)})
+    (directory,) = (tmp_path / "staging").iterdir()
+    assert sorted({file.suffix for file in directory.iterdir()}) == [".nameless", ".state"]
+
+
+def test_tasks_that_share_no_directory_give_the_same(
+    ring: tuple[list[str], int], tmp_path: Path
+) -> None:
+    paths, size = ring
+    reader = reader_of(str(tmp_path / "ring"), "exchanges", tmp_path / "staging", size)
+    partitions = [
+        replace(one, staging=str(tmp_path / f"machine-{one.number}"))
+        for one in reader.partitions()
+        if isinstance(one, PartPartition)
+    ]
+    rows = spark_rows("exchanges", (batch for one in partitions for batch in reader.read(one)))
+    assert rows == library_rows(paths, tables=("exchanges",))["exchanges"]
+
+
+def test_a_part_whose_task_has_died_is_made_by_those_that_need_it(
+    ring: tuple[list[str], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths, size = ring
+    reader = reader_of(str(tmp_path / "ring"), "exchanges", tmp_path / "staging", size)
+    monkeypatch.setattr(source_staging, "STALE_S", 0.2)
+    partitions = reader.partitions()
+    assert isinstance(partitions[1], PartPartition)
+    staging = Staging(Path(partitions[1].staging))
+    # One was on this machine, one on another that nobody can ask.
+    staging.write(0, "alive", f"{socket.gethostname()} {2**22 + 1} {uuid.uuid4().hex}".encode())
+    staging.write(1, "alive", f"elsewhere 1 {uuid.uuid4().hex}".encode())
+    assert (staging.is_alive(0), staging.is_alive(1)) == (False, True)
+    second = spark_rows("exchanges", reader.read(partitions[2]))
+    assert staging.has(1, "state")
+    rest = [reader.read(one) for number, one in enumerate(partitions) if number != 2]
+    rows = spark_rows("exchanges", (batch for some in rest for batch in some))
+    assert sorted([*rows, *second]) == library_rows(paths, tables=("exchanges",))["exchanges"]
+
+
+def test_each_question_has_a_directory_of_its_own(
+    ring: tuple[list[str], int], tmp_path: Path
+) -> None:
+    paths, size = ring
+
+    def staging_of(table: str, **more: str) -> str:
+        first = reader_of(paths[0], table, tmp_path / "staging", size // 2, **more).partitions()[0]
+        assert isinstance(first, PartPartition)
+        return first.staging
+
+    places = [
+        staging_of("exchanges"),
+        staging_of("partitions"),
+        staging_of("exchanges", ports="9999"),
+    ]
+    assert staging_of("exchanges") == places[0]
+    os.utime(paths[0], ns=(1, 1))
+    places.append(staging_of("exchanges"))
+    assert len(set(places)) == 4
+
+
+def test_old_directories_are_removed(ring: tuple[list[str], int], tmp_path: Path) -> None:
+    _, size = ring
+    base = tmp_path / "staging"
+    old, new, other = base / f"kdissect-{'0' * 32}", base / f"kdissect-{'1' * 32}", base / "mine"
+    for directory in (old, new, other):
+        directory.mkdir(parents=True)
+        (directory / "000000.state").touch()
+    for directory in (old, other):
+        os.utime(directory, (time.time() - KEPT_S - 9, time.time() - KEPT_S - 9))
+    reader_of(str(tmp_path / "ring"), "exchanges", base, size).partitions()
+    assert (old.exists(), new.exists(), other.exists()) == (False, True, True)
+
+
+def test_a_capture_that_vanishes_is_told_of_by_its_parts(
+    ring: tuple[list[str], int], tmp_path: Path
+) -> None:
+    paths, size = ring
+    reader = reader_of(str(tmp_path / "ring"), "problems", tmp_path / "staging", size)
+    partitions = reader.partitions()
+    Path(paths[2]).unlink()
+    told = [
+        row["kind"]
+        for one in partitions
+        for batch in reader.read(one)
+        for row in batch.to_pylist()
+        if row["capture"] == paths[2]
+    ]
+    # Each of its parts tells.
+    assert set(told) == {"unreadable-capture"}
