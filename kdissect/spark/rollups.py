@@ -18,21 +18,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kdissect.errors import KdissectError
-from kdissect.spark.manifest import OWN, Manifest
+from kdissect.spark.manifest import OWN, Manifest, read_manifest
 from kdissect.spark.rollup_rows import CLIENT, LEVELS, rolled_clients, rolled_topics, sketches
 from kdissect.spark.running import here, on_spark
 from kdissect.spark.storage import (
+    absolute,
     files_in,
     is_uri,
     joined,
-    options_of,
+    reached_by,
     read_bytes,
     remember,
     remove,
     write_bytes,
 )
 from kdissect.spark.storage_captures import local_copies
-from kdissect.spark.storage_dataset import read_manifest_at
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,13 +76,12 @@ def roll_up(dataset: str | os.PathLike[str], session: "SparkSession | None" = No
     May be done at any time, also while others write to the dataset. Raises KdissectError where
     there is no dataset, or it has no exchanges.
     """
-    given = os.fspath(dataset)
-    location = remember(given if is_uri(given) else str(Path(given).absolute()))
+    location = absolute(dataset)
     units = units_of(manifest_at(location))
     there = rollups_in(location)
     missing = [unit for unit in units if unit.rollup not in there]
     runner = here if session is None else on_spark(session)
-    runner(partial(write_rollup, location, options_of([location])), missing)
+    runner(partial(write_rollup, location, reached_by([location])), missing)
     useless = there.keys() - {unit.rollup for unit in units}
     for path in useless:
         remove_file(joined(location, path))
@@ -92,7 +91,7 @@ def roll_up(dataset: str | os.PathLike[str], session: "SparkSession | None" = No
 
 def manifest_at(location: str) -> Manifest:
     """The manifest; raises KdissectError for what has no rollups."""
-    manifest = read_manifest_at(location)
+    manifest = read_manifest(location)
     if manifest is None:
         raise KdissectError(f"{location} is no dataset: rollups are of datasets")
     if "exchanges" not in manifest.options.get("tables", TABLE_OF.values()):
