@@ -5,7 +5,7 @@ import click
 from kdissect import human
 from kdissect.cli import options
 from kdissect.cli.program import FOUND
-from kdissect.cli.spark_options import Place, absolute, on_spark
+from kdissect.cli.spark_options import Place, on_spark
 
 
 @click.command(
@@ -27,10 +27,10 @@ def rollup(dataset: str, here: bool, place: Place) -> int:
     from kdissect.spark.rollups import roll_up
 
     if here:
-        done = roll_up(absolute(dataset))
+        done = roll_up(dataset)
     else:
         with place.session() as spark:
-            done = roll_up(absolute(dataset), spark)
+            done = roll_up(dataset, spark)
     click.echo(
         f"{human.counted(done.made, 'rollup')} made, {done.removed} removed; "
         f"{human.counted(done.files, 'rollup')} of {human.size(done.size)}"

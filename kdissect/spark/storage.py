@@ -157,6 +157,7 @@ def write_bytes(location: str, content: bytes) -> None:
     """A file in a store, in the place of any other."""
     with told(location):
         system, path = system_at(location)
+        # Or Arrow would compress what is called so.
         with system.open_output_stream(path, compression=None) as file:
             file.write(content)
 

@@ -46,6 +46,8 @@ RENEWED_EVERY_S: Final = 30.0
 # Six times as long: a store may be slow, or a machine busy.
 LEASE_NS: Final = 180 * 10**9
 OWNER: Final = "owner.json"
+# Stores in which a file appears when its upload is over, in the place of the one that was there.
+REPLACING: Final = frozenset(("s3", "gs", "gcs", "abfs", "abfss"))
 
 
 class StoredDataset:
@@ -133,9 +135,16 @@ class StoredDataset:
 
 
 def open_dataset(given: str | os.PathLike[str]) -> Dataset | StoredDataset:
-    """The dataset at a path or a URI, for one run."""
+    """The dataset at a path or a URI, for one run; raises OutputError where there cannot be one."""
     location = remember(os.fspath(given))
-    return StoredDataset(location) if is_uri(location) else Dataset(Path(location).absolute())
+    if not is_uri(location):
+        return Dataset(Path(location).absolute())
+    if location.partition("://")[0] not in REPLACING:
+        raise OutputError(
+            f"{location}: a dataset can be in a directory, S3, Google Cloud Storage or Azure: "
+            "elsewhere its manifest cannot be replaced in one step"
+        )
+    return StoredDataset(location)
 
 
 def as_bytes(manifest: Manifest) -> bytes:

@@ -302,6 +302,11 @@ def test_an_owner_says_again_and_again_that_it_is_there(
             pass
 
 
+def test_a_dataset_is_refused_where_its_manifest_could_be_seen_half_written() -> None:
+    with pytest.raises(OutputError, match=r"^hdfs://host:9000/kafka: a dataset can be in a dir"):
+        open_dataset("hdfs://host:9000/kafka")
+
+
 def test_captures_are_found_by_directory_name_and_glob(bucket: Bucket) -> None:
     for name in ("b1/ring.pcap0", "b1/ring.pcap1", "b2/x/ring.pcap0", "b2/.hidden", "top.pcap"):
         write_bytes(bucket.at(name), b"x")
