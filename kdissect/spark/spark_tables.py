@@ -4,7 +4,6 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.declared import (
@@ -19,6 +18,7 @@ from kdissect.analysis.stored_tables import Place, numbered, stored_size
 from kdissect.spark.reading import located, read_files
 from kdissect.spark.sessions import clear_errors
 from kdissect.spark.statements import condition_of, statements_of
+from kdissect.spark.storage import absolute
 from kdissect.tables.ids import id_offsets
 from kdissect.tables.schemas import TABLES, TIME, Column
 
@@ -109,7 +109,7 @@ class SparkTables:
         """What a place has of a table, its taps numbered from `tap`."""
         paths = place.paths(name)
         if place.is_dataset:
-            frame = read_files(self.session, Path(place.name).absolute(), name, paths)
+            frame = read_files(self.session, absolute(place.name), name, paths)
             frame = frame.drop(*[one for one in TAP_COLUMNS if one not in tap_columns(name)])
         else:
             frame = self.session.read.parquet(*map(located, paths))

@@ -10,6 +10,7 @@ from kdissect.analysis.stored_tables import Place, numbered
 from kdissect.pipeline import Balance, Options
 from kdissect.spark.columns import NS, of_tap
 from kdissect.spark.places import balances_of
+from kdissect.spark.storage_places import near_places
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import TABLES, TIME, Table
 
@@ -22,7 +23,7 @@ class StoredRun:
     """
 
     def __init__(self, places: Sequence[Place], options: Options) -> None:
-        self.places = list(numbered(places))
+        self.places = list(numbered(near_places(places, options.tables)))
         self.options = options
         self.total = sum(
             file.size

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import kdissect
 from kdissect.errors import KdissectError, OutputError, StoreError
 from kdissect.spark import storage, storage_dataset, tasks
 from kdissect.spark.pipeline import dissect
@@ -365,6 +366,19 @@ def test_what_a_bucket_needs_is_kept_for_all_that_is_in_it(monkeypatch: pytest.M
     )
     system, path = system_at("s3://one/b/c.pcap")
     assert (system.region, path) == ("eu-west-1", "one/b/c.pcap")
+
+
+@pytest.mark.slow
+def test_questions_are_put_to_a_dataset_in_a_store(bucket: Bucket, tmp_path: Path) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=15)
+    dataset = bucket.uri("kafka")
+    dissect(None, paths, dataset)
+    found = kdissect.analyse("latency", dataset, by=["tap", "api"]).to_arrow().to_pylist()
+    expected = kdissect.analyse("latency", paths, by=["api"]).to_arrow().to_pylist()
+    assert found == [{"tap": "ring"} | row for row in expected]
+    assert kdissect.findings(dataset) == kdissect.findings(paths)
+    with pytest.raises(KdissectError, match=rf"^s3://{bucket.name}/captures is no dataset: it has"):
+        kdissect.analyse("latency", bucket.uri("captures"))
 
 
 def failing_once(function: Callable[..., Any], mark: Path) -> Callable[..., Any]:
