@@ -14,7 +14,7 @@ from kdissect.analysis.question import Question
 from kdissect.analysis.questions import QUESTIONS
 from kdissect.analysis.stored_tables import Place, directory_place
 from kdissect.capture.files import Source
-from kdissect.engines import DUCKDB, SPARK, Notice, opened
+from kdissect.engines import DUCKDB, SPARK, Notice, opened, session_for, takes_spark
 from kdissect.errors import KdissectError
 from kdissect.spark.places import stored_places
 from kdissect.writing import write
@@ -60,6 +60,7 @@ def analyse(
     session: "SparkSession | None" = None,
     master: str | None = None,
     notice: Notice | None = None,
+    rollups: bool = False,
     **options: Any,
 ) -> Answer:
     """Answer a question of docs/analysis.md: ``analyse("latency", "a.pcap", by=["client"])``.
@@ -70,8 +71,14 @@ def analyse(
     `Options`, `options` those of the question. `engine` is duckdb, spark, or auto, which takes
     DuckDB until the tables are larger than `engines.LIMIT`, and tells `notice` when it takes Spark;
     `session` is one of Spark, which answers then if nothing else is said; without, Spark gets one
-    of its own at `master`. Raises KdissectError for what the question does not know.
+    of its own at `master`. With `rollups` `latency` is answered from those of datasets, which
+    takes `by`, `of`, `window` and `where` (docs/rollups.md). Raises KdissectError for what the
+    question does not know.
     """
+    engine = engine or (SPARK if session else DUCKDB)
+    if rollups:
+        found = from_rollups(name, source, where, engine, session or master, notice, options)
+        return answer_of(QUESTIONS[name], found, having, None)
     question, options = turned(name, options)
     known = {option.name: option for option in question.options}
     if unknown := options.keys() - known.keys():
@@ -80,23 +87,46 @@ def analyse(
     by = options.get("by", ())
     check_names(by, known["by"].choices if by else ())
     asked = {*question.tables, *tables_for(by)}
-    engine = engine or (SPARK if session else DUCKDB)
     with (
         places_of(source, files_of(asked), jobs, reading or {}) as (places, balance),
-        opened(
-            engine or (SPARK if session else DUCKDB),
-            places,
-            asked,
-            where,
-            session or master,
-            notice,
-        ) as tables,
+        opened(engine, places, asked, where, session or master, notice) as tables,
     ):
         check_taps(by, places)
         found = ask(question, tables, options)
-    if having is not None:
-        found = rows_having(found, having)
-    return Answer(question, found, balance)
+    return answer_of(question, found, having, balance)
+
+
+def answer_of(
+    question: Question, found: "pa.Table", having: str | None, balance: "Balance | None"
+) -> Answer:
+    """The answer, of those rows for which the condition over them holds."""
+    return Answer(question, found if having is None else rows_having(found, having), balance)
+
+
+def from_rollups(
+    name: str,
+    source: Source | Sequence[Source],
+    where: str | None,
+    engine: str,
+    session: "SparkSession | str | None",
+    notice: Notice | None,
+    options: dict[str, Any],
+) -> "pa.Table":
+    """The rows that answer `latency` from the rollups of datasets."""
+    from kdissect.spark.rollup_answers import asked_of_rollups
+    from kdissect.spark.rollup_reading import answer_of_rollups
+
+    if name != "latency":
+        raise KdissectError(f"rollups answer latency, not {name}")
+    if unknown := options.keys() - {"by", "of", "window"}:
+        raise KdissectError(f"latency of rollups has no option {min(unknown)!r}")
+    by, of = options.get("by", ("api",)), options.get("of", "latency")
+    asked = asked_of_rollups(by, of, options.get("window"), where)
+    places = stored_places(source)
+    if not places:
+        raise KdissectError("rollups are of datasets, and this is none")
+    spark = session_for(session) if takes_spark(engine, places, (), notice) else None
+    return answer_of_rollups(places, asked, spark, notice)
 
 
 def turned(name: str, options: dict[str, Any]) -> tuple[Question, dict[str, Any]]:

@@ -38,13 +38,19 @@ def opened(
     names = list(names)
     if not takes_spark(engine, places, names, notice):
         return DuckTables(near_places(places, names), names, where)
-    from kdissect.spark.sessions import LOCAL
-    from kdissect.spark.sessions import session as session_at
     from kdissect.spark.spark_tables import SparkTables
 
+    return SparkTables(session_for(session), places, names, where)
+
+
+def session_for(session: "SparkSession | str | None") -> "SparkSession":
+    """A session of Spark: that which is given, or one at a master."""
+    from kdissect.spark.sessions import LOCAL
+    from kdissect.spark.sessions import session as session_at
+
     if session is None or isinstance(session, str):
-        session = session_at(session or LOCAL)
-    return SparkTables(session, places, names, where)
+        return session_at(session or LOCAL)
+    return session
 
 
 def takes_spark(

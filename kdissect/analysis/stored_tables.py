@@ -32,6 +32,7 @@ class Place(NamedTuple):
     files: Mapping[str, Sequence[StoredFile]]
     taps: int = 1
     is_dataset: bool = False
+    location: str = ""
 
     def paths(self, table: str) -> list[str]:
         """The files of a table; raises KdissectError where the dataset was made without it."""

@@ -32,6 +32,16 @@ HAVING: Final = click.option(
 )
 
 
+ROLLUPS: Final = click.option(
+    "--rollups",
+    is_flag=True,
+    default=None,
+    help="From the rollups of a dataset: percentiles with their bounds, for long ranges. "
+    "Docs: rollups.md.",
+)
+ROLLED: Final = "latency"  # the question that rollups answer
+
+
 ENGINE: Final = click.option(
     "--engine",
     type=click.Choice(ENGINES),
@@ -124,6 +134,8 @@ def command_of(name: str) -> click.Command:
     )
     decorated = HAVING(shared.selecting(decorated))
     decorated = shared.columns(decorated)
+    if name == ROLLED:
+        decorated = ROLLUPS(decorated)
     for option in reversed((*question.options, *[turn.option for turn in question.turns])):
         decorated = click_option(option)(decorated)
     decorated = shared.files(decorated)

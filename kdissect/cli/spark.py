@@ -9,13 +9,13 @@ from kdissect.cli.analyses import duration
 from kdissect.cli.program import FAILED, FOUND
 from kdissect.cli.spark_options import (
     Place,
-    absolute,
     byte_count,
     into_dataset,
     on_spark,
     until_signal,
 )
 from kdissect.cli.spark_outcome import show, show_batch
+from kdissect.cli.spark_rollup import rollup
 
 if TYPE_CHECKING:
     from kdissect.spark.pipeline import Outcome
@@ -72,9 +72,11 @@ def dissect(
     that cannot be gone on with is left as it is, and the exit code is 2.
     """
     from kdissect.spark import pipeline
+    from kdissect.spark.storage import absolute
 
     with place.session() as spark:
-        found = pipeline.dissect(spark, map(absolute, captures), absolute(dataset), **making)
+        # Executors have other directories to begin with.
+        found = pipeline.dissect(spark, map(absolute, captures), dataset, **making)
         return show(found, is_json)
 
 
@@ -155,8 +157,8 @@ def stream(
         streaming.stream(
             spark,
             sources,
-            absolute(dataset),
-            absolute(checkpoint),
+            dataset,
+            checkpoint,
             available_now=available_now,
             interval_s=interval_ns / 1e9,
             quiet_s=quiet_ns / 1e9,
@@ -166,3 +168,6 @@ def stream(
             **making,
         )
     return FAILED if failed else FOUND
+
+
+command.add_command(rollup)

@@ -1,6 +1,5 @@
 """The options of the commands on Spark: where it is, and what the dataset is made of."""
 
-import os
 import signal
 import sys
 import threading
@@ -61,11 +60,6 @@ def byte_count(_: click.Context, __: click.Parameter, text: str) -> int:
     if number < 1:
         raise click.BadParameter(f"{text!r} is no number of bytes; write it like 64M, 1G")
     return number
-
-
-def absolute(path: str) -> str:
-    """As executors have to know it, whose directories are others; URLs are that already."""
-    return path if "://" in path else os.path.abspath(path)  # noqa: PTH100  # it may be a glob
 
 
 @contextmanager

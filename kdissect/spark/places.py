@@ -54,7 +54,8 @@ def dataset_place(given: str | os.PathLike[str]) -> Place:
         for table in TABLES
         if table in manifest.options.get("tables", TABLES)
     }
-    return Place(remember(os.fspath(given)), files, manifest.next_tap, is_dataset=True)
+    name = remember(os.fspath(given))
+    return Place(name, files, manifest.next_tap, True, directory)
 
 
 def balances_of(place: Place) -> list[dict[str, Any]]:

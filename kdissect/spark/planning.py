@@ -1,6 +1,7 @@
 """What a run has to do: captures that are not in the dataset yet → pieces of taps."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -138,11 +139,9 @@ def _plan_tap(
             raise KdissectError(f"a dataset has {LARGEST_TAP + 1} taps at the most")
         taken = {one.name for one in [*manifest.taps, *(work.tap for work in planned.works)]}
         return _fresh(TapEntry(free_name(tap, taken), tap.chain, number, -1), added)
-    replaced = {one.entry.path for one in added}
-    if entry.state and not replaced & {capture.path for capture in entry.captures}:
-        grown = _grown(entry, added)
-        if grown is not None:
-            return grown
+    # Also where a ring buffer has begun again: what was in its files stays in the dataset.
+    if entry.state and (grown := _grown(entry, added)) is not None:
+        return grown
     return _again(entry, added, inspect)
 
 
@@ -176,12 +175,19 @@ def _again(entry: TapEntry, added: list[Inspected], inspect: Inspect) -> Work:
     replaced = {one.entry.path for one in added}
     paths = [capture.path for capture in entry.captures if capture.path not in replaced]
     gone = [path for path in paths if seen(path)[0] < 0]
+    gone += [path for path, count in Counter(paths).items() if count > 1]  # overwritten
+    before = [] if gone else inspect(paths)
+    digests = {capture.path: capture.sha256 for capture in entry.captures}
+    gone += [
+        one.entry.path
+        for one in before
+        if isinstance(one, Inspected) and one.entry.sha256 != digests[one.entry.path]
+    ]
     if gone:
         raise CaptureError(
             f"{added[0].entry.path}: is not later than all of tap {entry.name} that the dataset "
-            f"has, so all its captures are needed again, but there is no {gone[0]}"
+            f"has, so all its captures are needed again, but there is no {gone[0]} as it was"
         )
-    before = inspect(paths)
     broken = [one.message for one in before if isinstance(one, Broken)]
     if broken:
         raise CaptureError(f"tap {entry.name} has to be read again: {broken[0]}")

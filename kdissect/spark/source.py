@@ -21,17 +21,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
-    EqualNullSafe,
-    EqualTo,
+    DataSourceStreamReader,
     Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
     InputPartition,
-    IsNotNull,
-    IsNull,
-    LessThan,
-    LessThanOrEqual,
 )
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
@@ -41,6 +33,7 @@ from kdissect.pipeline import Options, Run
 from kdissect.seams.state import VERSION
 from kdissect.spark.columns import UNREADABLE, spark_batch, spark_schema, stored_columns
 from kdissect.spark.planning import SPARK_PIECE_SIZE
+from kdissect.spark.source_filters import flags_of, is_taken
 from kdissect.spark.source_parts import LostBefore, PartPartition, PartTask, parts_of
 from kdissect.spark.source_staging import Staging, default_base, directory_of, remove_old
 from kdissect.spark.storage import is_uri, reached_by, remember, seen
@@ -56,13 +49,7 @@ TEXTS: Final = ("protocol",)
 LISTS: Final = ("ports", "brokers", "decode_as", "keylog")
 FLAGS: Final = ("payload", "verify_crc")
 OWN: Final = ("path", "paths", "table", "tap", "pushfilters", "piecesize", "staging")
-COMPARISONS: Final[dict[type[Filter], str]] = {
-    EqualTo: "equal",
-    GreaterThan: "greater",
-    GreaterThanOrEqual: "greater_equal",
-    LessThan: "less",
-    LessThanOrEqual: "less_equal",
-}
+OF_STREAMS: Final = ("state", "quiet", "maxfilespertrigger", "maxbytespertrigger")
 
 
 @dataclass
@@ -106,6 +93,15 @@ class KdissectDataSource(DataSource):
         kind = FilteringReader if self.options.get("pushfilters") == "true" else KdissectReader
         return kind(self.table, schema, self.options)
 
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # PySpark's
+        """What reads the columns of a schema of captures as they become complete."""
+        from kdissect.spark.source_stream import KdissectStreamReader
+
+        check_schema(self.table, schema)
+        return KdissectStreamReader(
+            KdissectReader(self.table, schema, self.options), stream_options(self.options)
+        )
+
 
 class KdissectReader(DataSourceReader):
     """Reads the columns of a schema, tap by tap."""
@@ -142,7 +138,7 @@ class KdissectReader(DataSourceReader):
     def _identity(self, tap: Tap) -> Sequence[object]:
         """What rows and states of parts depend on."""
         files = [*tap.paths, *self.options.get("keylog", ())]
-        options = self._made_options()
+        options = self.made_options()
         return VERSION, [(path, *seen(path)) for path in files], options, self.piece_size
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -150,26 +146,30 @@ class KdissectReader(DataSourceReader):
         if not isinstance(partition, TapPartition | PartPartition):
             return
         for batch in self._batches(partition):
-            kept = self._kept(batch)
-            for first in range(0, kept.num_rows, SOURCE_BATCH_ROWS):
-                yield kept.slice(first, SOURCE_BATCH_ROWS)
+            yield from self.sliced(batch)
+
+    def sliced(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The rows for which the filters hold, as Spark takes them."""
+        kept = self.kept(batch)
+        for first in range(0, kept.num_rows, SOURCE_BATCH_ROWS):
+            yield kept.slice(first, SOURCE_BATCH_ROWS)
 
     def _batches(self, partition: TapPartition | PartPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, TapPartition) and partition.problem:
-            yield from self._problem(partition.path, partition.problem)
+            yield from self.problem_rows(partition.path, partition.problem)
             return
         try:
             for batch in self._made(partition):
-                yield self._as_wanted(batch, partition.tap)
+                yield self.as_wanted(batch, partition.tap)
         except LostBefore:
             # The task that has to read it tells.
             return
         except CaptureError as error:
             # It could be read a moment ago.
-            yield from self._problem(partition.path, str(error))
+            yield from self.problem_rows(partition.path, str(error))
 
     def _made(self, partition: TapPartition | PartPartition) -> Iterator[pa.RecordBatch]:
-        options = self._made_options()
+        options = self.made_options()
         if isinstance(partition, PartPartition):
             staging = Staging(Path(partition.staging))
             yield from PartTask(partition, options, staging).batches()
@@ -183,17 +183,17 @@ class KdissectReader(DataSourceReader):
             for _, batch in run:
                 yield batch
 
-    def _made_options(self) -> Options:
-        names = [name for name in self._read_columns() if name != TAP]
+    def made_options(self) -> Options:
+        names = [name for name in self.read_columns() if name != TAP]
         made = stored_columns(TABLES[self.table], names) or ["capture"]
         return Options(**self.options, columns={self.table: made})
 
-    def _read_columns(self) -> list[str]:
+    def read_columns(self) -> list[str]:
         asked = [str(one.attribute[0]) for one in self.filters]  # type: ignore[attr-defined]
         return list(dict.fromkeys([*self.wanted.names, *asked]))
 
-    def _as_wanted(self, batch: pa.RecordBatch, tap: str) -> pa.RecordBatch:
-        names = self._read_columns()
+    def as_wanted(self, batch: pa.RecordBatch, tap: str) -> pa.RecordBatch:
+        names = self.read_columns()
         made = spark_batch(
             batch, spark_schema(TABLES[self.table], [name for name in names if name != TAP])
         )
@@ -203,7 +203,7 @@ class KdissectReader(DataSourceReader):
         ]
         return pa.RecordBatch.from_arrays(arrays, names=names)
 
-    def _problem(self, path: str, message: str) -> Iterator[pa.RecordBatch]:
+    def problem_rows(self, path: str, message: str) -> Iterator[pa.RecordBatch]:
         if self.table != "problems":
             return
         told = {
@@ -212,12 +212,12 @@ class KdissectReader(DataSourceReader):
             "kind": UNREADABLE,
             "message": message,
         }
-        names = self._read_columns()
+        names = self.read_columns()
         types = {field.name: field.type for field in spark_schema(TABLES["problems"])}
         arrays = [pa.array([told.get(name)], types.get(name, pa.string())) for name in names]
         yield pa.RecordBatch.from_arrays(arrays, names=names)
 
-    def _kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         for one in self.filters:
             batch = batch.filter(flags_of(batch, one))
         arrays = [batch[name] for name in self.wanted.names]
@@ -234,30 +234,6 @@ class FilteringReader(KdissectReader):
                 self.filters.append(one)
             else:
                 yield one
-
-
-def is_taken(one: Filter) -> bool:
-    """Whether `flags_of` knows the filter."""
-    return isinstance(one, (*COMPARISONS, EqualNullSafe, In, IsNull, IsNotNull))
-
-
-def flags_of(batch: pa.RecordBatch, one: Any) -> pa.Array:
-    """For which rows a filter holds."""
-    import pyarrow.compute as pc
-
-    column = batch[one.attribute[0]]
-    if isinstance(one, IsNull):
-        return pc.is_null(column)
-    if isinstance(one, IsNotNull):
-        return pc.is_valid(column)
-    if isinstance(one, In):
-        return pc.is_in(column, pa.array(one.value, column.type))
-    if isinstance(one, EqualNullSafe):
-        if one.value is None:
-            return pc.is_null(column)
-        return pc.fill_null(pc.equal(column, pa.scalar(one.value, column.type)), False)
-    function = getattr(pc, COMPARISONS[type(one)])
-    return function(column, pa.scalar(one.value, column.type))
 
 
 def check_schema(table: str, schema: StructType) -> None:
@@ -283,6 +259,15 @@ def paths_of(options: Mapping[str, str]) -> list[str]:
     return [options["path"]]
 
 
+def stream_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Those that only streams have; raises KdissectError without ``state``."""
+    if "state" not in options:
+        raise KdissectError(
+            "where is what a stream knows? option('state', DIRECTORY), one for each checkpoint"
+        )
+    return {name: options[name] for name in OF_STREAMS if name in options}
+
+
 def options_of(table: str, options: Mapping[str, str]) -> dict[str, Any]:
     """The options of the library; raises KdissectError for those that there are not."""
     made: dict[str, Any] = {"tables": (table,)}
@@ -293,8 +278,8 @@ def options_of(table: str, options: Mapping[str, str]) -> dict[str, Any]:
             made[name] = value == "true"
         elif name in TEXTS:
             made[name] = value
-        elif name not in OWN:
-            known = (*OWN[2:], *LISTS, *FLAGS, *TEXTS)
+        elif name not in OWN and name not in OF_STREAMS:
+            known = (*OWN[2:], *OF_STREAMS, *LISTS, *FLAGS, *TEXTS)
             raise KdissectError(f"no option {name!r}; there are: {', '.join(known)}")
     if "ports" in made:
         made["ports"] = [int(port) for port in made["ports"]]

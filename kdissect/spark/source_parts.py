@@ -34,7 +34,7 @@ from kdissect.seams.state import State
 from kdissect.seams.stitch import Stitcher
 from kdissect.spark.planning import are_apart, groups_of
 from kdissect.spark.source_staging import LOOK_S, Staging
-from kdissect.spark.taps import seen
+from kdissect.spark.storage import seen
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
 

@@ -1,9 +1,9 @@
 """Parquet files of tables on Spark: the engine for what one machine is too small for."""
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.declared import (
@@ -15,10 +15,10 @@ from kdissect.analysis.declared import (
     tap_columns,
 )
 from kdissect.analysis.stored_tables import Place, numbered, stored_size
+from kdissect.errors import KdissectError
 from kdissect.spark.reading import located, read_files
-from kdissect.spark.sessions import clear_errors
-from kdissect.spark.statements import condition_of, statements_of
-from kdissect.spark.storage import absolute
+from kdissect.spark.sessions import clear_errors, failures, first_line
+from kdissect.spark.statements import Statements, condition_of, statements_of
 from kdissect.tables.ids import id_offsets
 from kdissect.tables.schemas import TABLES, TIME, Column
 
@@ -42,6 +42,11 @@ IN_ONE: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.shuffle.partitions": "1",
 }
+
+
+# A question is asked so often when executors are lost; and what Spark calls a part that is gone.
+ATTEMPTS: Final = 3
+LOST: Final = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 
 
 class SparkTables:
@@ -89,16 +94,19 @@ class SparkTables:
     def rows(self, answer: "ir.Table") -> "pa.Table":
         """The rows of an expression over the tables."""
         statements = statements_of(answer.op(), self.prefix)
-        before = len(self._views)
         with self._settings(), clear_errors("Spark"):
-            try:
-                for part in statements.parts:
-                    self._call(part.name, kept(self.session.sql(part.sql)))
-                return self.session.sql(statements.answer).toArrow()
-            finally:
-                for name in self._views[before:]:
-                    self.session.catalog.dropTempView(name)
-                del self._views[before:]
+            return while_lost(partial(self._rows, statements))
+
+    def _rows(self, statements: Statements) -> "pa.Table":
+        before = len(self._views)
+        try:
+            for part in statements.parts:
+                self._call(part.name, kept(self.session.sql(part.sql)))
+            return self.session.sql(statements.answer).toArrow()
+        finally:
+            for name in self._views[before:]:
+                self.session.catalog.dropTempView(name)
+            del self._views[before:]
 
     def _add_all(self, name: str, places: Sequence[Place]) -> None:
         frames = [self._frame(name, place, tap) for place, tap in numbered(places)]
@@ -109,7 +117,7 @@ class SparkTables:
         """What a place has of a table, its taps numbered from `tap`."""
         paths = place.paths(name)
         if place.is_dataset:
-            frame = read_files(self.session, absolute(place.name), name, paths)
+            frame = read_files(self.session, place.location, name, paths)
             frame = frame.drop(*[one for one in TAP_COLUMNS if one not in tap_columns(name)])
         else:
             frame = self.session.read.parquet(*map(located, paths))
@@ -140,6 +148,23 @@ class SparkTables:
     def _settings(self) -> Iterator[None]:
         with configured(self.session, READING | (IN_ONE if self._is_small else {})):
             yield
+
+
+def while_lost(ask: "Callable[[], pa.Table]") -> "pa.Table":
+    """What `ask` gives, asked again where an executor was lost that kept parts of the question.
+
+    Raises KdissectError when that happens `ATTEMPTS` times.
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            return ask()
+        except failures() as error:
+            if LOST not in str(error):
+                raise
+            reason = first_line(error)
+    raise KdissectError(
+        f"Spark: executors that kept parts of the question were lost {ATTEMPTS} times: {reason}"
+    )
 
 
 def kept(frame: "DataFrame") -> "DataFrame":

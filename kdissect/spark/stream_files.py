@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from kdissect.errors import KdissectError
-from kdissect.spark.taps import Broken, Tap, Taps, chain_of, compiled, files_of, seen, taps_of
+from kdissect.spark.storage import seen
+from kdissect.spark.taps import Broken, Tap, Taps, chain_of, compiled, files_of, taps_of
 
 # As long as tcpdump may keep packets to itself before it writes them, and more.
 QUIET_S: Final = 60.0

@@ -9,7 +9,6 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -23,8 +22,9 @@ from pyspark.sql.streaming.datasource import (
 from kdissect.capture.opened import NO_PACKET_NS
 from kdissect.errors import CaptureError
 from kdissect.spark.manifest import Manifest, read_manifest
+from kdissect.spark.storage import remember, seen
 from kdissect.spark.stream_files import complete_files
-from kdissect.spark.taps import first_time_of, seen
+from kdissect.spark.taps import first_time_of
 
 FORMAT: Final = "kdissect-files"
 BATCH: Final = "batch"
@@ -55,6 +55,7 @@ class CaptureFiles(DataSource):
 
     ``sources``: paths, globs and directories as JSON. ``dataset``: whose manifest says what is in.
     ``quiet_s``, ``tap``: see `complete_files`. ``max_bytes``: of a batch, but for its first file.
+    ``stores_secret``: what `reached_by` gave, as JSON; Spark shows no option that is called so.
     """
 
     @classmethod
@@ -69,6 +70,8 @@ class CaptureFiles(DataSource):
     def streamReader(self, schema: Any) -> "CompleteFiles":  # noqa: N802  # PySpark's name
         """What finds the files."""
         given = self.options
+        for one in json.loads(given["stores_secret"]):
+            remember(one)
         return CompleteFiles(
             json.loads(given["sources"]),
             given["dataset"],
@@ -133,7 +136,7 @@ class CompleteFiles(DataSourceStreamReader, SupportsTriggerAvailableNow):
         paths = [path for tap in found.taps for path in tap.paths]
         good = sorted((File(path, *seen(path)) for path in paths), key=first_time)
         files = [*good, *(File(one.path, *seen(one.path)) for one in found.broken)]
-        known = (read_manifest(Path(self.dataset)) or Manifest()).files()
+        known = (read_manifest(self.dataset) or Manifest()).files()
         self.given.intersection_update(files)
         return [file for file in files if file not in known and file not in self.given]
 

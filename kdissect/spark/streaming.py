@@ -21,6 +21,7 @@ from kdissect.spark.pipeline import Outcome, dissect_taps
 from kdissect.spark.planning import SPARK_PIECE_SIZE
 from kdissect.spark.running import reason_of
 from kdissect.spark.sessions import clear_errors, failures
+from kdissect.spark.storage import absolute, is_uri, reached_by
 from kdissect.spark.stream_files import QUIET_S
 from kdissect.spark.stream_source import FORMAT, CaptureFiles
 from kdissect.spark.taps import taps_of
@@ -67,14 +68,16 @@ def stream(
     it is not called. The others are as for `dissect`. Broken captures and taps that failed do not
     end the stream; what else goes wrong does. Raises KdissectError.
     """
-    place = str(Path(dataset).absolute())
+    place = absolute(dataset)
+    looked_at = [checked(os.fspath(source)) for source in sources]
     bring_in: Any = partial(
         dissect_files, place, tap, {"tables": tuple(tables), "piece_size": piece_size, **options}
     )
     batches = Batches(bring_in, on_batch)
     spark.dataSource.register(CaptureFiles)
     given = {
-        "sources": json.dumps([checked(os.fspath(source)) for source in sources]),
+        "sources": json.dumps(looked_at),
+        "stores_secret": json.dumps(reached_by([place, *looked_at])),
         "dataset": place,
         "quiet_s": str(quiet_s),
         "max_bytes": str(max_bytes),
@@ -163,11 +166,11 @@ class Batches:
 
 
 def checked(source: str) -> str:
-    """A source as an absolute path; raises KdissectError where nothing is, and nothing can be."""
-    path = os.path.abspath(source)  # noqa: PTH100  # a glob has no meaning for resolve
-    if not glob.has_magic(path) and not Path(path).exists():
+    """A source that means the same everywhere; KdissectError where nothing is, and can be."""
+    found = absolute(source)
+    if not is_uri(found) and not glob.has_magic(found) and not Path(found).exists():
         raise KdissectError(f"{source}: no such directory")
-    return path
+    return found
 
 
 def is_connect(spark: "SparkSession") -> bool:

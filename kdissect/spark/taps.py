@@ -9,8 +9,7 @@ from typing import Final, NamedTuple
 
 from kdissect.capture.rotation import Chain, chain_name, chains, turn_of
 from kdissect.errors import CaptureError, KdissectError
-from kdissect.spark.storage import is_uri, remember
-from kdissect.spark.storage import seen as seen
+from kdissect.spark.storage import is_uri, remember, seen
 from kdissect.spark.storage_captures import captures_at, first_time_in
 
 # What a file in a directory is called that is meant to be a capture.
@@ -64,7 +63,7 @@ def find_taps(sources: Iterable[str], pattern: str | None = None) -> Taps:
 
 def is_astray(one: "Broken") -> bool:
     """Whether the file is there, and of no tap."""
-    return one.size < 0 and Path(one.path).exists()
+    return one.size < 0 <= seen(one.path)[0]
 
 
 def taps_of(files: Mapping[str, bool], pattern: str | None) -> Taps:

@@ -101,7 +101,7 @@ def test_a_capture_that_comes_too_late_has_its_tap_read_again(tmp_path: Path) ->
     assert failed.tap == "ring-ring"
     assert failed.message == (
         f"{late}: is not later than all of tap ring that the dataset has, so all its captures are "
-        f"needed again, but there is no {paths[0]}"
+        f"needed again, but there is no {paths[0]} as it was"
     )
     # Of this tap nothing has changed; the other one is in.
     assert dataset_rows(dataset, "ring") == expected

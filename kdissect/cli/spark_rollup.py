@@ -1,0 +1,38 @@
+"""``kdissect spark rollup DATASET``: what long ranges are answered from."""
+
+import click
+
+from kdissect import human
+from kdissect.cli import options
+from kdissect.cli.program import FOUND
+from kdissect.cli.spark_options import Place, on_spark
+
+
+@click.command(
+    "rollup",
+    short_help="Make the rollups of a dataset that are missing.",
+    epilog=options.examples(
+        "kdissect spark rollup /data/kafka",
+        "kdissect latency /data/kafka --rollups --by api,window --window 1h",
+    ),
+)
+@click.argument("dataset", metavar="DATASET")
+@click.option("--here", is_flag=True, help="In this process, without Spark.")
+@on_spark
+def rollup(dataset: str, here: bool, place: Place) -> int:
+    """Make the rollups of DATASET that are missing, and remove those of files that are gone.
+
+    May be done at any time, also while captures come in. Docs: rollups.md.
+    """
+    from kdissect.spark.rollups import roll_up
+
+    if here:
+        done = roll_up(dataset)
+    else:
+        with place.session() as spark:
+            done = roll_up(dataset, spark)
+    click.echo(
+        f"{human.counted(done.made, 'rollup')} made, {done.removed} removed; "
+        f"{human.counted(done.files, 'rollup')} of {human.size(done.size)}"
+    )
+    return FOUND

@@ -1,0 +1,171 @@
+"""Rollups of datasets, read and merged in this process or on Spark."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from kdissect.analysis.stored_tables import Place
+from kdissect.errors import KdissectError
+from kdissect.spark.manifest import OWN
+from kdissect.spark.rollup_answers import Asked, Groups
+from kdissect.spark.rollup_rows import COUNTERS, KLL_K, LARGEST, MEASURES, SETS, rollup_schema
+from kdissect.spark.rollups import (
+    VERSION,
+    Unit,
+    manifest_at,
+    read_rollup,
+    rolled_up,
+    rollups_in,
+    units_of,
+)
+from kdissect.spark.running import on_spark
+from kdissect.spark.sessions import clear_errors
+from kdissect.spark.statements import condition_of
+from kdissect.spark.storage import joined
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+VALUES: Final = (*COUNTERS, *LARGEST, *MEASURES, *SETS)
+OF_FILES: Final = {"date", "tap"}
+
+
+def answer_of_rollups(
+    places: Sequence[Place],
+    asked: Asked,
+    session: "SparkSession | None" = None,
+    notice: Callable[[str], None] | None = None,
+) -> "pa.Table":
+    """The rows that answer; with a session, Spark merges the rollups that were written.
+
+    What has no rollup yet is rolled up for this answer, and `notice` is told.
+    """
+    groups = Groups(asked)
+    for place in places:
+        if not place.is_dataset:
+            raise KdissectError(f"{place.name} is no dataset: rollups are of datasets")
+        location = place.location
+        units = chosen_units(units_of(manifest_at(location), [asked.level]), asked.where)
+        there = rollups_in(location)
+        written = [unit for unit in units if unit.rollup in there]
+        missing = [unit for unit in units if unit.rollup not in there]
+        if missing and notice is not None:
+            notice(
+                f"{place.name}: {len(missing)} of {len(units)} files have no rollup yet; "
+                f"kdissect spark rollup {place.name}"
+            )
+        if session is not None:
+            groups.add(merged_on_spark(session, location, written, asked))
+            made = on_spark(session)(partial(rolled_up, location), missing)
+            for unit, rows in zip(missing, made, strict=True):
+                groups.add(keyed(rows, unit, asked))
+            continue
+        for unit in units:
+            rows = read_rollup(location, unit) if unit.rollup in there else None
+            groups.add(keyed(rolled_up(location, unit) if rows is None else rows, unit, asked))
+    return groups.answer()
+
+
+def keyed(rows: "pa.Table", unit: Unit, asked: Asked) -> "pa.Table":
+    """The rows for which the condition holds, with the values of `by` as columns."""
+    import duckdb
+    import pyarrow as pa
+
+    for name, text in (("date", unit.date), ("tap", unit.tap)):
+        rows = rows.append_column(name, pa.array([text] * rows.num_rows, pa.string()))
+    told = [*[f"{sql} AS {name}" for name, sql in asked.keys.items()], *VALUES]
+    every = "SELECT *, make_timestamptz(request_start_ns // 1000) AS request_start FROM rollup"
+    query = f"SELECT {', '.join(told)} FROM ({every})"  # noqa: S608  # ours
+    if asked.where:
+        query += f" WHERE (\n{asked.where}\n)"
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("rollup", rows)
+        try:
+            return connection.sql(query).to_arrow_table()
+        except duckdb.Error as error:
+            first = str(error).strip().splitlines()[0]
+            raise KdissectError(f"--where {asked.where!r}: {first}") from error
+
+
+def chosen_units(units: Sequence[Unit], where: str | None) -> list[Unit]:
+    """Those of days and taps for which the condition may hold."""
+    conditions = conditions_of_files(where) if where else []
+    if not conditions:
+        return list(units)
+    import duckdb
+    import pyarrow as pa
+
+    rows = [{"date": unit.date, "tap": unit.tap, "place": at} for at, unit in enumerate(units)]
+    schema = pa.schema([("date", pa.string()), ("tap", pa.string()), ("place", pa.int64())])
+    with duckdb.connect() as connection:
+        connection.register("units", pa.Table.from_pylist(rows, schema))
+        query = f"SELECT place FROM units WHERE {' AND '.join(conditions)} ORDER BY 1"  # noqa: S608
+        try:
+            places = connection.sql(query).fetchall()
+        except duckdb.Error as error:
+            first = str(error).strip().splitlines()[0]
+            raise KdissectError(f"--where {where!r}: {first}") from error
+    return [units[place] for (place,) in places]
+
+
+def conditions_of_files(where: str) -> list[str]:
+    """The parts of a condition that are of days and taps alone, in DuckDB's SQL."""
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    try:
+        condition = sqlglot.condition(where, dialect="duckdb")
+    except SqlglotError:
+        return []
+    parts = condition.flatten() if isinstance(condition, exp.And) else [condition]
+    told = []
+    for part in parts:
+        columns = {one.name for one in part.find_all(exp.Column)}
+        if columns and columns <= OF_FILES and not part.find(exp.Select):
+            told.append(f"({part.sql(dialect='duckdb')})")
+    return told
+
+
+def merged_on_spark(
+    session: "SparkSession", location: str, units: Sequence[Unit], asked: Asked
+) -> "pa.Table":
+    """A row for each group, whose sketches Spark has merged."""
+    from pyspark.sql import functions as f
+
+    frame = stored_rollups(session, location, units, asked.level)
+    with clear_errors(f"--where {asked.where!r}" if asked.where else "Spark"):
+        frame = frame.withColumn(
+            "request_start", f.expr("timestamp_micros(request_start_ns div 1000)")
+        )
+        if asked.where:
+            frame = frame.where(condition_of(asked.where, ""))
+        keys = [f.expr(sql).alias(name) for name, sql in asked.keys.items()]
+        merged: list[Any] = [f.sum(name).alias(name) for name in COUNTERS]
+        merged += [f.max(name).alias(name) for name in LARGEST]
+        merged += [f.kll_merge_agg_float(name, f.lit(KLL_K)).alias(name) for name in MEASURES]
+        merged += [f.hll_union_agg(name).alias(name) for name in SETS]
+        return frame.groupBy(*keys).agg(*merged).toArrow()
+
+
+def stored_rollups(
+    session: "SparkSession", location: str, units: Sequence[Unit], level: str
+) -> "DataFrame":
+    """The rows of rollups that were written."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    partitions = [StructField(name, StringType()) for name in ("date", "tap")]
+    schema = StructType([*from_arrow_schema(rollup_schema(level)), *partitions])
+    if not units:
+        return session.createDataFrame([], schema)
+    base = spark_path(joined(location, OWN, "rollups", VERSION, level))
+    paths = [spark_path(joined(location, unit.rollup)) for unit in units]
+    return session.read.schema(schema).option("basePath", base).parquet(*paths)
+
+
+def spark_path(location: str) -> str:
+    """A location as Spark has it, whatever its file system is by default."""
+    return location if "://" in location else f"file:{location}"

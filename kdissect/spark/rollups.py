@@ -1,0 +1,191 @@
+"""Rollups beside a dataset: small files from which long ranges are answered.
+
+    DATASET/_kdissect/rollups/1/client_id/date=2026-11-22/tap=broker-1/r000001-t0-000000.parquet
+
+Each is of one Parquet file of the dataset, and has its name. Those files never change, so a rollup
+holds for as long as the manifest lists its file; what has none yet is rolled up when it is asked
+for, and `roll_up` writes what is missing and removes what is of no use any more.
+"""
+
+import io
+import os
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kdissect.errors import KdissectError
+from kdissect.spark.manifest import OWN, Manifest, read_manifest
+from kdissect.spark.rollup_rows import CLIENT, LEVELS, rolled_clients, rolled_topics, sketches
+from kdissect.spark.running import here, on_spark
+from kdissect.spark.storage import (
+    absolute,
+    files_in,
+    is_uri,
+    joined,
+    reached_by,
+    read_bytes,
+    remember,
+    remove,
+    write_bytes,
+)
+from kdissect.spark.storage_captures import local_copies
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+VERSION: Final = "1"  # of the columns, the width of buckets and the size of sketches
+TABLE_OF: Final = dict(zip(LEVELS, ("exchanges", "partitions"), strict=True))
+
+
+class Unit(NamedTuple):
+    """A Parquet file that has a rollup: its place in the dataset, and the exchanges that it is of.
+
+    `exchanges` are other files that have those, where the file itself has not.
+    """
+
+    level: str
+    path: str
+    date: str
+    tap: str
+    exchanges: tuple[str, ...] = ()
+
+    @property
+    def rollup(self) -> str:
+        """Where its rollup is in the dataset."""
+        _, _, place = self.path.partition("/")
+        return "/".join([OWN, "rollups", VERSION, self.level, place])
+
+
+class RolledUp(NamedTuple):
+    """What `roll_up` did: rollups made and removed, and how large all are now."""
+
+    made: int
+    removed: int
+    files: int
+    size: int
+
+
+def roll_up(dataset: str | os.PathLike[str], session: "SparkSession | None" = None) -> RolledUp:
+    """Make the rollups of a dataset that are missing, in the tasks of a session or in this process.
+
+    May be done at any time, also while others write to the dataset. Raises KdissectError where
+    there is no dataset, or it has no exchanges.
+    """
+    location = absolute(dataset)
+    units = units_of(manifest_at(location))
+    there = rollups_in(location)
+    missing = [unit for unit in units if unit.rollup not in there]
+    runner = here if session is None else on_spark(session)
+    runner(partial(write_rollup, location, reached_by([location])), missing)
+    useless = there.keys() - {unit.rollup for unit in units}
+    for path in useless:
+        remove_file(joined(location, path))
+    now = rollups_in(location)
+    return RolledUp(len(missing), len(useless), len(now), sum(now.values()))
+
+
+def manifest_at(location: str) -> Manifest:
+    """The manifest; raises KdissectError for what has no rollups."""
+    manifest = read_manifest(location)
+    if manifest is None:
+        raise KdissectError(f"{location} is no dataset: rollups are of datasets")
+    if "exchanges" not in manifest.options.get("tables", TABLE_OF.values()):
+        raise KdissectError(f"{location} has no table exchanges: there is nothing to roll up")
+    return manifest
+
+
+def units_of(manifest: Manifest, levels: Sequence[str] = LEVELS) -> list[Unit]:
+    """The files of a dataset that have rollups of these levels."""
+    units = []
+    for tap in manifest.taps:
+        exchanges = defaultdict(list)
+        for file in tap.files:
+            if file.table == "exchanges":
+                exchanges[file.date].append(file.path)
+        for level in levels:
+            for file in tap.files:
+                if file.table == TABLE_OF[level]:
+                    of = () if level == CLIENT else tuple(exchanges[file.date])
+                    units.append(Unit(level, file.path, file.date, tap.name, of))
+    return units
+
+
+def rollups_in(location: str) -> dict[str, int]:
+    """The rollups that are there, by their place in the dataset, and their sizes."""
+    directory = joined(location, OWN, "rollups")
+    if is_uri(location):
+        found = files_in(directory, recursive=True)
+        return {file.location.removeprefix(f"{location}/"): file.size for file in found}
+    paths = sorted(Path(directory).rglob("*.parquet"))
+    return {str(path.relative_to(location)): path.stat().st_size for path in paths}
+
+
+def write_rollup(location: str, options: Sequence[str], unit: Unit) -> int:
+    """Write the rollup of a file; gives how many rows it has."""
+    from pyarrow import parquet
+
+    for one in options:
+        remember(one)
+    table = rolled_up(location, unit)
+    content = io.BytesIO()
+    parquet.write_table(table, content, compression="zstd")
+    save(joined(location, unit.rollup), content.getvalue())
+    return table.num_rows
+
+
+def rolled_up(location: str, unit: Unit) -> "pa.Table":
+    """The rollup of a file, made now."""
+    sketches()
+    names = [unit.path, *unit.exchanges]
+    paths = {name: joined(location, name) for name in names}
+    with ExitStack() as stack:
+        if is_uri(location):
+            copies = stack.enter_context(local_copies(paths.values()))
+            paths = {name: copies[path] for name, path in paths.items()}
+        if unit.level == CLIENT:
+            return rolled_clients(paths[unit.path])
+        return rolled_topics(paths[unit.path], [paths[name] for name in unit.exchanges])
+
+
+def read_rollup(location: str, unit: Unit) -> "pa.Table | None":
+    """The rollup that was written, None where there is none."""
+    from pyarrow import parquet
+
+    place = joined(location, unit.rollup)
+    if is_uri(location):
+        content = read_bytes(place)
+        return None if content is None else parquet.read_table(io.BytesIO(content))
+    path = Path(place)
+    return parquet.ParquetFile(path).read() if path.is_file() else None
+
+
+def rollups_of(location: str, units: Sequence[Unit]) -> Iterator[tuple[Unit, "pa.Table"]]:
+    """The rollups of files, made now where there is none."""
+    for unit in units:
+        table = read_rollup(location, unit)
+        yield unit, rolled_up(location, unit) if table is None else table
+
+
+def save(location: str, content: bytes) -> None:
+    """A file that is there whole or not at all."""
+    if is_uri(location):
+        write_bytes(location, content)
+        return
+    path = Path(location)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    temporary.write_bytes(content)
+    temporary.replace(path)
+
+
+def remove_file(location: str) -> None:
+    """Take a file away."""
+    if is_uri(location):
+        remove(location)
+    else:
+        Path(location).unlink(missing_ok=True)

@@ -1,0 +1,49 @@
+"""Filters that Spark offers to a data source, applied to record batches."""
+
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+)
+
+COMPARISONS: Final[dict[type[Filter], str]] = {
+    EqualTo: "equal",
+    GreaterThan: "greater",
+    GreaterThanOrEqual: "greater_equal",
+    LessThan: "less",
+    LessThanOrEqual: "less_equal",
+}
+
+
+def is_taken(one: Filter) -> bool:
+    """Whether `flags_of` knows the filter."""
+    return isinstance(one, (*COMPARISONS, EqualNullSafe, In, IsNull, IsNotNull))
+
+
+def flags_of(batch: pa.RecordBatch, one: Any) -> pa.Array:
+    """For which rows a filter holds."""
+    import pyarrow.compute as pc
+
+    column = batch[one.attribute[0]]
+    if isinstance(one, IsNull):
+        return pc.is_null(column)
+    if isinstance(one, IsNotNull):
+        return pc.is_valid(column)
+    if isinstance(one, In):
+        return pc.is_in(column, pa.array(one.value, column.type))
+    if isinstance(one, EqualNullSafe):
+        if one.value is None:
+            return pc.is_null(column)
+        return pc.fill_null(pc.equal(column, pa.scalar(one.value, column.type)), False)
+    function = getattr(pc, COMPARISONS[type(one)])
+    return function(column, pa.scalar(one.value, column.type))

@@ -1,0 +1,77 @@
+"""Asks Spark on two executors, which are killed meanwhile: ``python -m tests.spark.on_local_cluster
+TABLES``; prints, as JSON, what was asked, how often, and whether it was answered as by DuckDB.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+from kdissect import KdissectError, analyse
+from kdissect.spark import spark_tables
+from kdissect.spark.sessions import session
+from tests.spark.clusters import spark_home
+from tests.spark.killing import executors
+
+SETTINGS = {
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+class Killer:
+    """Kills all executors after the second part is kept, in the first `times` attempts."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+        self.attempts = 0
+        self.parts = 0
+
+    def attempt(self, tables: Any, statements: Any) -> Any:
+        self.attempts += 1
+        self.parts = 0
+        return ROWS(tables, statements)
+
+    def keep(self, frame: Any) -> Any:
+        made = KEPT(frame)
+        self.parts += 1
+        if self.parts == 2 and self.attempts <= self.times:
+            chosen = executors(os.getpid())
+            for pid in chosen:
+                os.kill(pid, signal.SIGKILL)
+            while set(chosen) & set(executors(os.getpid())):
+                time.sleep(0.05)
+        return made
+
+
+KEPT, ROWS = spark_tables.kept, spark_tables.SparkTables._rows
+
+
+def asked(question: str, tables: str, times: int, spark: Any) -> dict[str, Any]:
+    killer = Killer(times)
+    spark_tables.kept = killer.keep
+    spark_tables.SparkTables._rows = lambda self, one: killer.attempt(self, one)  # type: ignore[method-assign]
+    told: dict[str, Any] = {"question": question, "error": ""}
+    try:
+        found = analyse(question, tables, session=spark).to_arrow()
+        told["is_same"] = found.equals(analyse(question, tables).to_arrow())
+    except KdissectError as error:
+        told["error"] = str(error)
+    return told | {"attempts": killer.attempts}
+
+
+def main() -> None:
+    os.environ["SPARK_HOME"] = str(spark_home())
+    spark = session("local-cluster[2,1,1024]", memory="1g", settings=SETTINGS)
+    try:
+        told = [asked("commits", sys.argv[1], 1, spark), asked("commits", sys.argv[1], 9, spark)]
+    finally:
+        spark.stop()
+    sys.stdout.write(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+from pathlib import Path
+
+import pytest
+
+from tests.spark.killing import ALL_AT_ONCE, DRIVER, JVM, WORKER, Place, run
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.usefixtures("java")
+def test_a_stream_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+    # More of these: python -m tools.spark_kills.
+    place = Place(tmp_path, seed=1)
+    place.more(len(place.coming) // 2)
+    kills = [(place.chance.choice((DRIVER, JVM, ALL_AT_ONCE)), place.chance.uniform(0.2, 1.5))]
+    kills.append((WORKER, place.chance.uniform(0.2, 1.5)))
+    for kill, after in kills:
+        ended = run(place, "local[2]", kill, after)
+        assert (ended.kill, ended.code == 0) == (kill, kill == WORKER), ended.error
+        place.more(len(place.coming))
+    assert place.check() > 1000

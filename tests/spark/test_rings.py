@@ -1,0 +1,49 @@
+"""A ring buffer overwrites its files; what was in them stays in the dataset."""
+
+import shutil
+from pathlib import Path
+
+from kdissect.spark.pipeline import dissect
+from tests.spark.rotated import ALL, dataset_rows, library_rows, manifest_of, rotate
+
+
+def test_a_ring_that_begins_again_is_put_behind_what_it_held(tmp_path: Path) -> None:
+    made = rotate("groups-4.3.1.pcapng", tmp_path / "made", 5, seed=61)
+    ring = tmp_path / "ring"
+    ring.mkdir()
+    dataset = tmp_path / "dataset"
+    for number, path in enumerate(made):
+        shutil.copy(path, ring / f"ring.pcap{number % 2}")
+        outcome = dissect(None, [ring], dataset, tables=ALL, piece_size=50_000)
+        assert (outcome.captures, outcome.failed) == (1, ())
+    renamed = {
+        table: sorted(in_ring(row, made, ring) for row in rows)
+        for table, rows in library_rows(made).items()
+    }
+    assert dataset_rows(dataset) == renamed
+    (tap,) = manifest_of(dataset).taps
+    assert [Path(one.path).name for one in tap.captures] == [f"ring.pcap{n % 2}" for n in range(5)]
+
+
+def in_ring(row: str, made: list[str], ring: Path) -> str:
+    for number, path in enumerate(made):
+        row = row.replace(path, str(ring / f"ring.pcap{number % 2}"))
+    return row
+
+
+def test_a_capture_before_what_was_overwritten_cannot_be_put_there(tmp_path: Path) -> None:
+    made = rotate("groups-4.3.1.pcapng", tmp_path / "made", 4, seed=62)
+    ring = tmp_path / "ring"
+    ring.mkdir()
+    dataset = tmp_path / "dataset"
+    for number in (1, 2):
+        shutil.copy(made[number], ring / "ring.pcap0")
+        dissect(None, [ring], dataset, tables=ALL)
+    before = dataset_rows(dataset)
+    shutil.copy(made[0], ring / "ring.pcap7")
+    (failed,) = dissect(None, [ring], dataset, tables=ALL).failed
+    assert failed.message == (
+        f"{ring}/ring.pcap7: is not later than all of tap ring that the dataset has, so all its "
+        f"captures are needed again, but there is no {ring}/ring.pcap0 as it was"
+    )
+    assert dataset_rows(dataset) == before
