@@ -13,6 +13,7 @@ import kdissect
 from kdissect.errors import KdissectError, OutputError, StoreError
 from kdissect.spark import storage, storage_dataset, tasks
 from kdissect.spark.pipeline import dissect
+from kdissect.spark.planning import Failed
 from kdissect.spark.reading import read_table
 from kdissect.spark.storage import (
     BLOCK_SIZE,
@@ -257,6 +258,27 @@ def test_a_store_that_fails_while_a_capture_is_read_changes_nothing(
     assert dataset_rows(dataset) == called(library_rows(paths), names)
 
 
+def test_a_capture_that_vanishes_from_a_store_costs_its_tap_only(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (gone,) = rotate("groups-4.3.1.pcapng", tmp_path / "one", 1, seed=1)
+    (stays,) = rotate("sasl-4.3.1.pcapng", tmp_path / "two", 1, seed=2)
+    sources = [bucket.put(gone, "b1/ring.pcap0"), bucket.put(stays, "b2/ring.pcap0")]
+    dataset = bucket.uri("kafka")
+
+    def vanishing(task: tasks.Task, place: tuple[int, int]) -> object:
+        storage.remove(sources[0])
+        return tasks.dissect_part(task, place)
+
+    monkeypatch.setattr("kdissect.spark.steps.dissect_part", vanishing)
+    (failed,) = dissect(None, sources, dataset, tables=("exchanges",)).failed
+    assert failed == Failed("b1-ring", f"{sources[0]}: no such file")
+    (tap,) = stored_manifest(dataset).taps
+    assert tap.name == "b2-ring"
+    expected = library_rows([stays], tap.number, ("exchanges",))
+    assert stored_rows(dataset) == called(expected, {stays: sources[1]})
+
+
 def test_two_runs_at_a_time_are_refused(bucket: Bucket) -> None:
     capture = CAPTURES / "groups-4.3.1.pcapng"
     with open_dataset(bucket.uri("kafka")):
@@ -354,6 +376,12 @@ def test_a_path_is_its_own_copy(tmp_path: Path) -> None:
     with local_copy(str(tmp_path / "capture")) as copy:
         assert copy == str(tmp_path / "capture")
     assert remember(f"file://{tmp_path}/capture") == copy
+
+
+def test_file_uris_are_paths(tmp_path: Path) -> None:
+    paths = rotate("sasl-4.3.1.pcapng", tmp_path / "ring", 2, seed=4)
+    dissect(None, [f"file://{tmp_path}/ring"], f"file://{tmp_path}/dataset", tables=ALL)
+    assert dataset_rows(tmp_path / "dataset") == library_rows(paths)
 
 
 def test_what_a_bucket_needs_is_kept_for_all_that_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
