@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kdissect.analysis.stored_tables import Place
 from kdissect.errors import KdissectError
 from kdissect.spark.manifest import OWN
+from kdissect.spark.reading import located
 from kdissect.spark.rollup_answers import Asked, Groups
 from kdissect.spark.rollup_rows import COUNTERS, KLL_K, LARGEST, MEASURES, SETS, rollup_schema
 from kdissect.spark.rollups import (
@@ -161,11 +162,6 @@ def stored_rollups(
     schema = StructType([*from_arrow_schema(rollup_schema(level)), *partitions])
     if not units:
         return session.createDataFrame([], schema)
-    base = spark_path(joined(location, OWN, "rollups", VERSION, level))
-    paths = [spark_path(joined(location, unit.rollup)) for unit in units]
+    base = located(joined(location, OWN, "rollups", VERSION, level))
+    paths = [located(joined(location, unit.rollup)) for unit in units]
     return session.read.schema(schema).option("basePath", base).parquet(*paths)
-
-
-def spark_path(location: str) -> str:
-    """A location as Spark has it, whatever its file system is by default."""
-    return location if "://" in location else f"file:{location}"

@@ -12,8 +12,9 @@ from kdissect.spark.running import Runner
 from kdissect.spark.storage_tasks import mirrored
 from kdissect.spark.tasks import Task, dissect_part, publish, read_whole, rename, stitch_tap
 
-# Of captures, whose rows are one file: 10 to 300 MB of exchanges.
-FILE_BYTES: Final = 1 << 30
+# Of captures, whose rows are one file: 5 to 150 MB of exchanges. Two pieces of the usual size,
+# which are a little larger than they should be, so that there are tasks enough for one tap too.
+FILE_BYTES: Final = 600 << 20
 
 # The number of a work, and of what is to be done of it.
 Place: TypeAlias = tuple[int, ...]

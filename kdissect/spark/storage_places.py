@@ -18,7 +18,7 @@ from kdissect.spark.storage_captures import blocks
 def near_places(places: Sequence[Place], names: Iterable[str]) -> list[Place]:
     """The places with files of this machine for these tables; raises KdissectError."""
     tables = files_of([*names, "exchanges"])
-    return [near_place(place, tables) if is_uri(place.name) else place for place in places]
+    return [near_place(place, tables) if is_uri(place.location) else place for place in places]
 
 
 def near_place(place: Place, tables: Iterable[str]) -> Place:

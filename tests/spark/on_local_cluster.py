@@ -67,10 +67,13 @@ def main() -> None:
     os.environ["SPARK_HOME"] = str(spark_home())
     spark = session("local-cluster[2,1,1024]", memory="1g", settings=SETTINGS)
     try:
-        told = [asked("commits", sys.argv[1], 1, spark), asked("commits", sys.argv[1], 9, spark)]
+        told = [
+            asked("end-to-end", sys.argv[1], 1, spark),
+            asked("end-to-end", sys.argv[1], 9, spark),
+        ]
     finally:
         spark.stop()
-    sys.stdout.write(json.dumps(told))
+    sys.stdout.write(json.dumps(told) + "\n")
 
 
 if __name__ == "__main__":

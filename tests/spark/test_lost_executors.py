@@ -21,7 +21,7 @@ def test_a_question_is_asked_again_when_executors_are_lost_and_not_for_ever(
     done = subprocess.run([*words, directory], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     once, ever = json.loads(done.stdout.splitlines()[-1])
-    assert once == {"question": "commits", "error": "", "is_same": True, "attempts": 2}
+    assert once == {"question": "end-to-end", "error": "", "is_same": True, "attempts": 2}
     assert ever["attempts"] == 3
     says = "Spark: executors that kept parts of the question were lost 3 times: "
     assert ever["error"].startswith(says)

@@ -1,0 +1,195 @@
+"""Prints what `benchmarks.spark` measured into docs/spark-performance.md, and the chart beside it.
+
+python -m benchmarks.spark_page
+"""
+
+import json
+from typing import Any
+
+from benchmarks import chart, page
+from benchmarks.chart import Panel
+from benchmarks.workloads import ROOT
+
+FILE = ROOT / "benchmarks" / "spark-results.json"
+PAGE = ROOT / "docs" / "spark-performance.md"
+CHART = ROOT / "docs" / "spark-scaling.svg"
+RATIO_TARGET = 0.7
+SEAM_TARGET = 0.01
+RATE_TARGET = 50  # MB/s that batches have to keep up with
+GB, TB = 1e9, 1e12
+DAY = 86_400
+BROKERS, BROKER_RATE = 100, 10e6
+WORKLOADS = ("small", "bulk")  # those of the reckoning
+Kept = dict[str, Any]
+
+
+def read() -> Kept:
+    """What is kept; empty when nothing was measured yet."""
+    return json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
+
+
+def keep(sections: Kept) -> None:
+    """Keep these sections in place of what was measured of them before, and print."""
+    kept = read() | sections
+    FILE.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    write(kept)
+
+
+def rates(kept: Kept) -> list[str]:
+    """The pipeline beside two processes."""
+    found = kept.get("rates", {})
+    lines = [
+        "| captures | `--jobs 2` | Spark, local[2] | ratio | of CPU time | of 70 % |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, one in found.get("found", {}).items():
+        jobs, spark = one["jobs"], one["spark"]
+        ratio = jobs["seconds"] / spark["seconds"]
+        lines.append(
+            f"| {name}, {page.megabytes(one['bytes'])} in {one['files']} files "
+            f"| {jobs['seconds']:.1f} s | {spark['seconds']:.1f} s | {percent(ratio)} "
+            f"| {percent(jobs['cpu_seconds'] / spark['cpu_seconds'])} "
+            f"| {page.verdict(ratio >= RATIO_TARGET)} |"
+        )
+    return [*lines, "", *measured(found)]
+
+
+def seams(kept: Kept) -> list[str]:
+    """What came together of all pieces."""
+    lines = [
+        "| captures | pieces | seams | share | under 1 % | rows that waited |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, one in kept.get("rates", {}).get("found", {}).items():
+        share = one["seam_bytes"] / one["bytes"]
+        lines.append(
+            f"| {name} | {one['pieces']} | {one['seam_bytes'] / 1e6:.1f} MB | {share:.2%} "
+            f"| {page.verdict(share < SEAM_TARGET)} | {page.megabytes(one['row_bytes'])} |"
+        )
+    return lines
+
+
+def batches(kept: Kept) -> list[str]:
+    """Batches of 100 MB, one after the other."""
+    found = kept.get("batches", {})
+    lines = [
+        "| captures | first | second | tenth | last | median | to keep up with 50 MB/s | |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, one in found.get("found", {}).items():
+        seconds = one["seconds"]
+        shown = [seconds[0], seconds[1], seconds[9], seconds[-1], middle(seconds)]
+        due = one["bytes"][0] / 1e6 / RATE_TARGET
+        lines.append(
+            f"| {name} | {' | '.join(f'{one:.1f} s' for one in shown)} | {due:.1f} s "
+            f"| {page.verdict(middle(seconds) <= due)} |"
+        )
+    return [*lines, "", *measured(found)]
+
+
+def scaling(kept: Kept) -> list[str]:
+    """Cost over files, connections and cores."""
+    found = kept.get("scaling", {})
+    lines = ["| captures | cores | seconds | of CPU | seams |", "|---|---|---|---|---|"]
+    for side in ("files", "connections"):
+        for one in found.get("found", {}).get(side, []):
+            lines.append(
+                f"| {page.megabytes(one['bytes'])}, {page.thousands(one[side])} {side} "
+                f"| {one['cores']} | {one['seconds']:.1f} s | {one['cpu_seconds']:.1f} s "
+                f"| {one['seam_bytes'] / 1e6:.1f} MB |"
+            )
+    return [*lines, "", *measured(found)]
+
+
+def reckoning(kept: Kept) -> list[str]:
+    """What larger amounts would take, by what was measured."""
+    found = kept.get("rates", {}).get("found", {})
+    chosen = {name: found[name] for name in WORKLOADS if name in found}
+    each = [one["spark"]["cpu_seconds"] / one["bytes"] for one in chosen.values()]
+    shares = [one["seam_bytes"] / one["bytes"] for one in chosen.values()]
+    volume = BROKERS * BROKER_RATE
+    rows = [
+        ("CPU for 1 GB", [f"{one * GB:.1f} s" for one in each]),
+        ("1 TB a day: CPU", [f"{one * TB / 3600:.1f} h" for one in each]),
+        ("of it, cores that are busy all day", [f"{one * TB / DAY:.2f}" for one in each]),
+        ("on 8 cores, done in", [f"{one * TB / 8 / 60:.0f} min" for one in each]),
+        ("seams a day", [f"{share * TB / GB:.1f} GB" for share in shares]),
+        (
+            f"{BROKERS} brokers with {BROKER_RATE / 1e6:.0f} MB/s each, "
+            f"{volume * DAY / TB:.0f} TB a day: cores",
+            [f"{one * volume:.0f}" for one in each],
+        ),
+    ]
+    lines = [
+        f"| | {' | '.join(chosen)} |",
+        f"|---|{'---|' * len(chosen)}",
+        *(f"| {what} | {' | '.join(values)} |" for what, values in rows),
+    ]
+    return lines if chosen else ["Not measured yet."]
+
+
+def panels(kept: Kept) -> list[Panel]:
+    """Over files and over connections, a line for each number of cores."""
+    found = kept.get("scaling", {}).get("found", {})
+    return [
+        Panel(
+            title,
+            side,
+            "seconds",
+            {
+                f"local[{cores}]": [
+                    (float(one[side]), one["seconds"])
+                    for one in found[side]
+                    if one["cores"] == cores
+                ]
+                for cores in (1, 2)
+            },
+        )
+        for side, title in (
+            ("files", "Over files (the same packets)"),
+            ("connections", "Over connections (400 000 exchanges)"),
+        )
+        if side in found
+    ]
+
+
+def measured(found: Kept) -> list[str]:
+    """When and where."""
+    if "circumstances" not in found:
+        return ["Not measured yet."]
+    where = found["circumstances"]
+    load = where["load"]
+    busy = (
+        f" **The machine was busy** (load {load}): the numbers are preliminary."
+        if load > page.BUSY
+        else ""
+    )
+    return [
+        f"Measured on {where['date']}, revision {where['revision']}, Python {where['python']}; "
+        f"{where['cores']} cores, {where['processor']}.{busy}"
+    ]
+
+
+def middle(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2]
+
+
+def percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %")
+
+
+def printed(text: str, kept: Kept) -> str:
+    """The page with all that was measured."""
+    for part in (rates, seams, batches, scaling, reckoning):
+        text = page.between(text, part.__name__, part(kept))
+    return text
+
+
+def write(kept: Kept) -> None:
+    """Write page and chart."""
+    PAGE.write_text(printed(PAGE.read_text(encoding="utf-8"), kept), encoding="utf-8")
+    CHART.write_text(chart.drawn(panels(kept)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(read())
