@@ -30,10 +30,15 @@ def stored_places(source: Source | Sequence[Source]) -> list[Place]:
 
 
 def place_at(path: str) -> Place | None:
-    """The tables that are stored at a path or a URI, None where there are none."""
+    """The tables that are stored at a path or a URI, None where there are none.
+
+    In a store there can be no others, so there KdissectError is raised.
+    """
+    if is_uri(path):
+        return dataset_place(path, manifest_in(path))
     if Path(path, MARK).is_file():
         return directory_place(Path(path))
-    manifest = read_manifest(path) if Path(path).is_dir() or is_uri(path) else None
+    manifest = read_manifest(path) if Path(path).is_dir() else None
     return dataset_place(path, manifest) if manifest else None
 
 
