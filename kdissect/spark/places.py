@@ -2,14 +2,21 @@
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from kdissect.analysis.declared import TAP_COLUMNS
 from kdissect.analysis.stored_tables import Place, StoredFile, directory_place
 from kdissect.capture.files import Source, listed
-from kdissect.spark.manifest import OWN
+from kdissect.spark.columns import spark_schema
+from kdissect.spark.manifest import Manifest, read_manifest
 from kdissect.spark.reading import manifest_in, table_files
+from kdissect.spark.storage import absolute, is_uri, joined, remember, system_at
 from kdissect.tables.schemas import TABLES
+
+if TYPE_CHECKING:
+    from pyarrow import dataset
 
 MARK: Final = "exchanges.parquet"  # what a directory of tables has
 
@@ -17,39 +24,53 @@ MARK: Final = "exchanges.parquet"  # what a directory of tables has
 def stored_places(source: Source | Sequence[Source]) -> list[Place]:
     """The tables in what was given; none when some of it has none."""
     sources = listed(source)
-    paths = [Path(one) for one in sources if isinstance(one, str | os.PathLike)]
+    paths = [os.fspath(one) for one in sources if isinstance(one, str | os.PathLike)]
     stored = [place for path in paths if (place := place_at(path)) is not None]
     return stored if len(stored) == len(sources) else []
 
 
-def place_at(path: Path) -> Place | None:
-    """The tables that are stored there, None where there are none."""
-    if (path / MARK).is_file():
-        return directory_place(path)
-    return dataset_place(path) if is_dataset(path) else None
+def place_at(path: str) -> Place | None:
+    """The tables that are stored at a path or a URI, None where there are none."""
+    if Path(path, MARK).is_file():
+        return directory_place(Path(path))
+    manifest = read_manifest(path) if Path(path).is_dir() or is_uri(path) else None
+    return dataset_place(path, manifest) if manifest else None
 
 
-def is_dataset(path: Path) -> bool:
-    """Whether there is a dataset."""
-    return (path / OWN / "manifest.json").is_file()
-
-
-def dataset_place(path: Path) -> Place:
-    """A dataset for questions; raises KdissectError where there is none."""
-    directory = path.absolute()
-    manifest = manifest_in(directory)
+def dataset_place(path: str, manifest: Manifest) -> Place:
+    """A dataset for questions."""
+    location = absolute(path)
     sizes = {file.path: file.size for tap in manifest.taps for file in tap.files}
     files = {
         table: [
-            StoredFile(str(directory / file), sizes.get(file, 0))
+            StoredFile(joined(location, file), sizes.get(file, 0))
             for file in table_files(manifest, table)
         ]
         for table in TABLES
         if table in manifest.options.get("tables", TABLES)
     }
-    return Place(str(path), files, manifest.next_tap, True, str(directory))
+    scan = partial(scan_of, location, manifest) if is_uri(location) else None
+    return Place(remember(path), files, manifest.next_tap, True, location, scan)
+
+
+def scan_of(location: str, manifest: Manifest, table: str) -> "dataset.Dataset":
+    """A table of a dataset in a store; Arrow reads the columns and rows that are asked for."""
+    import pyarrow as pa
+    from pyarrow import dataset
+
+    keys = pa.schema([(name, pa.string()) for name in TAP_COLUMNS])
+    schema = spark_schema(TABLES[table])
+    system, _ = system_at(location)
+    return dataset.dataset(
+        [system_at(joined(location, name))[1] for name in table_files(manifest, table)],
+        schema=pa.schema([*schema, *keys]),
+        format="parquet",
+        filesystem=system,
+        partitioning=dataset.HivePartitioning(keys),
+        partition_base_dir=system_at(joined(location, table))[1],
+    )
 
 
 def balances_of(place: Place) -> list[dict[str, Any]]:
     """What became of the bytes of a dataset's taps."""
-    return [tap.balance for tap in manifest_in(Path(place.name)).taps]
+    return [tap.balance for tap in manifest_in(place.location).taps]

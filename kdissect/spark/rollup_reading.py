@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kdissect.analysis.stored_tables import Place
 from kdissect.errors import KdissectError
 from kdissect.spark.manifest import OWN
+from kdissect.spark.reading import located
 from kdissect.spark.rollup_answers import Asked, Groups
 from kdissect.spark.rollup_rows import COUNTERS, KLL_K, LARGEST, MEASURES, SETS, rollup_schema
 from kdissect.spark.rollups import (
@@ -15,13 +16,14 @@ from kdissect.spark.rollups import (
     manifest_at,
     read_rollup,
     rolled_up,
+    rolled_up_there,
     rollups_in,
     units_of,
 )
 from kdissect.spark.running import on_spark
 from kdissect.spark.sessions import clear_errors
 from kdissect.spark.statements import condition_of
-from kdissect.spark.storage import joined
+from kdissect.spark.storage import joined, reached_by
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,7 +59,9 @@ def answer_of_rollups(
             )
         if session is not None:
             groups.add(merged_on_spark(session, location, written, asked))
-            made = on_spark(session)(partial(rolled_up, location), missing)
+            made = on_spark(session)(
+                partial(rolled_up_there, location, reached_by([location])), missing
+            )
             for unit, rows in zip(missing, made, strict=True):
                 groups.add(keyed(rows, unit, asked))
             continue
@@ -161,11 +165,6 @@ def stored_rollups(
     schema = StructType([*from_arrow_schema(rollup_schema(level)), *partitions])
     if not units:
         return session.createDataFrame([], schema)
-    base = spark_path(joined(location, OWN, "rollups", VERSION, level))
-    paths = [spark_path(joined(location, unit.rollup)) for unit in units]
+    base = located(joined(location, OWN, "rollups", VERSION, level))
+    paths = [located(joined(location, unit.rollup)) for unit in units]
     return session.read.schema(schema).option("basePath", base).parquet(*paths)
-
-
-def spark_path(location: str) -> str:
-    """A location as Spark has it, whatever its file system is by default."""
-    return location if "://" in location else f"file:{location}"

@@ -4,7 +4,6 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial, reduce
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.declared import (
@@ -118,7 +117,7 @@ class SparkTables:
         """What a place has of a table, its taps numbered from `tap`."""
         paths = place.paths(name)
         if place.is_dataset:
-            frame = read_files(self.session, Path(place.location), name, paths)
+            frame = read_files(self.session, place.location, name, paths)
             frame = frame.drop(*[one for one in TAP_COLUMNS if one not in tap_columns(name)])
         else:
             frame = self.session.read.parquet(*map(located, paths))

@@ -1,5 +1,6 @@
 """A program of its own, as a process has one Spark: captures into a dataset, on some cluster."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from tests.spark.rotated import ALL
 
 def main(master: str, rings: str, dataset: str) -> None:
     settings = {
+        # A standalone worker has nothing of ours; docs/spark.md has the archive for that.
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path),
         "spark.executor.memory": "512m",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",

@@ -9,11 +9,11 @@ import pytest
 
 from kdissect import KdissectError, analyse, compare, findings
 from kdissect.analysis.questions import QUESTIONS
-from kdissect.analysis.stored_tables import stored_size
+from kdissect.analysis.stored_tables import Place, stored_size
 from kdissect.capture.pcap import NANOSECONDS
 from kdissect.cli.program import run
 from kdissect.spark.pipeline import dissect
-from kdissect.spark.places import dataset_place
+from kdissect.spark.places import place_at
 from tests.capture.writers import make_pcap
 from tests.spark.datasets import CAPTURES, Both, both_of
 from tests.spark.rotated import link_type_of, packets_of
@@ -33,6 +33,12 @@ OTHERS: list[tuple[str, dict[str, Any]]] = [
     ("acks", {"by": ["connection"]}),
 ]
 DAY = 86_400 * 1_000_000_000
+
+
+def place_in(dataset: Path) -> Place:
+    found = place_at(str(dataset))
+    assert found is not None
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +84,7 @@ def test_rows_are_grouped_and_chosen_by_tap(both: Both) -> None:
     ("clients", "tap"), ("health", "tap"), ("end-to-end", "date"), ("acks", "date")])  # fmt: skip
 def test_other_questions_have_taps_and_days_too(name: str, column: str, both: Both) -> None:
     rows = analyse(name, both.dataset, by=[column]).to_arrow()
-    place = dataset_place(both.dataset)
+    place = place_in(both.dataset)
     there = {
         part.removeprefix(f"{column}=")
         for file in place.paths("connections")
@@ -136,13 +142,13 @@ def test_a_table_without_rows_is_empty_and_one_that_was_not_made_is_an_error(
 def test_only_files_of_the_manifest_are_read(tmp_path: Path) -> None:
     paths = [CAPTURES / f"{name}.pcapng" for name in ("retries-4.3.1", "quickstart")]
     dissect(None, paths, tmp_path)
-    place = dataset_place(tmp_path)
+    place = place_in(tmp_path)
     size = stored_size([place], ["exchanges"])
     before = analyse("latency", tmp_path).to_arrow()
     first, *others = place.paths("exchanges")
     Path(first).with_name("half-moved.parquet").write_bytes(Path(first).read_bytes())
     assert analyse("latency", tmp_path).to_arrow().equals(before)
-    assert stored_size([dataset_place(tmp_path)], ["exchanges"]) == size
+    assert stored_size([place_in(tmp_path)], ["exchanges"]) == size
     assert size == sum(Path(path).stat().st_size for path in (first, *others))
 
 
