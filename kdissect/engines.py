@@ -8,7 +8,6 @@ from kdissect import human
 from kdissect.analysis.duckdb_tables import DuckTables
 from kdissect.analysis.stored_tables import Place, stored_size
 from kdissect.errors import KdissectError
-from kdissect.spark.storage_places import near_places
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +36,7 @@ def opened(
     """
     names = list(names)
     if not takes_spark(engine, places, names, notice):
-        return DuckTables(near_places(places, names), names, where)
+        return DuckTables(places, names, where)
     from kdissect.spark.spark_tables import SparkTables
 
     return SparkTables(session_for(session), places, names, where)

@@ -184,15 +184,18 @@ class KdissectReader(DataSourceReader):
                 yield batch
 
     def made_options(self) -> Options:
+        """The library's options, with the columns that have to be made."""
         names = [name for name in self.read_columns() if name != TAP]
         made = stored_columns(TABLES[self.table], names) or ["capture"]
         return Options(**self.options, columns={self.table: made})
 
     def read_columns(self) -> list[str]:
+        """Those that are wanted, and those that filters ask for."""
         asked = [str(one.attribute[0]) for one in self.filters]  # type: ignore[attr-defined]
         return list(dict.fromkeys([*self.wanted.names, *asked]))
 
     def as_wanted(self, batch: pa.RecordBatch, tap: str) -> pa.RecordBatch:
+        """Rows of kdissect's as Spark has them."""
         names = self.read_columns()
         made = spark_batch(
             batch, spark_schema(TABLES[self.table], [name for name in names if name != TAP])
@@ -204,6 +207,7 @@ class KdissectReader(DataSourceReader):
         return pa.RecordBatch.from_arrays(arrays, names=names)
 
     def problem_rows(self, path: str, message: str) -> Iterator[pa.RecordBatch]:
+        """The row of a capture that cannot be read, in the table of problems."""
         if self.table != "problems":
             return
         told = {
@@ -218,6 +222,7 @@ class KdissectReader(DataSourceReader):
         yield pa.RecordBatch.from_arrays(arrays, names=names)
 
     def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows for which the filters hold."""
         for one in self.filters:
             batch = batch.filter(flags_of(batch, one))
         arrays = [batch[name] for name in self.wanted.names]

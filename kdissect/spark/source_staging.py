@@ -67,11 +67,12 @@ class Staging:
         try:
             directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             directory.mkdir(mode=0o700, exist_ok=True)
-            owner = directory.stat().st_uid
+            own = [directory, *([directory.parent] if directory.parent == default_base() else [])]
+            strange = [one for one in own if one.stat().st_uid != os.getuid()]
         except OSError as error:
             raise OutputError(f"cannot write {directory}: {error.strerror}") from error
-        if owner != os.getuid():
-            raise OutputError(f"{directory}: of another user")
+        if strange:
+            raise OutputError(f"{strange[0]}: of another user")
 
     def has(self, part: int, kind: str) -> bool:
         """Whether there is such a file."""

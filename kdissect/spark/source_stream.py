@@ -34,7 +34,7 @@ from pyspark.sql.streaming.datasource import (
 from kdissect.capture.opened import NO_PACKET_NS
 from kdissect.errors import KdissectError, OutputError
 from kdissect.spark.following import Followed, follow
-from kdissect.spark.storage import seen
+from kdissect.spark.storage import reached_by, remember, seen
 from kdissect.spark.stream_files import QUIET_S, complete_files
 from kdissect.spark.taps import Taps, first_time_of
 
@@ -63,7 +63,7 @@ class TapBatch(InputPartition):
     """The files of a tap in a batch, or one that cannot be read, and why.
 
     `before` and `after` are files with what is known of the tap, "" before the first batch;
-    `captures` is how many files came before.
+    `captures` is how many files came before. `stores` is what it takes to reach them.
     """
 
     tap: str
@@ -72,6 +72,7 @@ class TapBatch(InputPartition):
     after: str = ""
     captures: int = 0
     problem: str = ""
+    stores: tuple[str, ...] = ()
 
 
 class KdissectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -129,7 +130,8 @@ class KdissectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 after = self._place(chain, tap[BATCH])
                 captures = tap["captures"] - len(tap["files"])
                 paths = tuple(tap["files"])
-                tasks.append(TapBatch(tap["name"], paths, before, after, captures))
+                stores = reached_by(paths)
+                tasks.append(TapBatch(tap["name"], paths, before, after, captures, stores=stores))
         new = [one for one in end[BROKEN] if one not in start[BROKEN]]
         messages = {one.path: one.message for one in self.look().broken} if new else {}
         return tasks + [
@@ -165,6 +167,8 @@ class KdissectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if partition.problem:
             yield from reader.problem_rows(partition.paths[0], partition.problem)
             return
+        for one in partition.stores:
+            remember(one)
         before = read_state(partition.before)
         with tempfile.TemporaryDirectory(prefix="kdissect-") as directory:
             spooled = Path(directory, "rows")

@@ -8,6 +8,8 @@ from pyspark.sql import SparkSession
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.reading import read_table
 from kdissect.spark.source import KdissectDataSource
+from kdissect.spark.streaming import stream
+from kdissect.tables.schemas import DEFAULT_TABLES
 from tests.spark.rotated import ALL, dataset_rows, library_rows, rotate, spark_rows
 
 
@@ -27,6 +29,10 @@ def compare(spark: SparkSession, directory: Path) -> None:
     dissect(spark, paths, dataset, tables=ALL)
     expected = library_rows(paths)
     assert dataset_rows(dataset) == expected
+    # All but the last file, which has just been written.
+    stream(spark, [directory / "ring"], directory / "streamed", "none", available_now=True)
+    streamed = library_rows(paths[:2], tables=DEFAULT_TABLES)
+    assert dataset_rows(directory / "streamed") == streamed
     spark.dataSource.register(KdissectDataSource)
     for table in ("exchanges", "partitions"):
         stored = read_table(spark, dataset, table).toArrow()

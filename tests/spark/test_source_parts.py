@@ -15,6 +15,7 @@ import pytest
 
 from kdissect.capture.pcap import NANOSECONDS
 from kdissect.capture.pieces import Piece, plan
+from kdissect.errors import OutputError
 from kdissect.exchanges.memory import EXCHANGES_PER_PACKET
 from kdissect.seams.seam import Seam
 from kdissect.spark import source_staging
@@ -165,6 +166,16 @@ def test_each_question_has_a_directory_of_its_own(
     os.utime(paths[0], ns=(1, 1))
     places.append(staging_of("exchanges"))
     assert len(set(places)) == 4
+
+
+def test_a_directory_of_another_user_is_not_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "kdissect-of-mallory"
+    directory.mkdir()
+    monkeypatch.setattr(os, "getuid", lambda: directory.stat().st_uid + 1)
+    with pytest.raises(OutputError, match="kdissect-of-mallory: of another user"):
+        Staging(directory)
 
 
 def test_old_directories_are_removed(ring: tuple[list[str], int], tmp_path: Path) -> None:
