@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -180,16 +181,16 @@ def told(what: str, *batches: dict[str, Any]) -> None:
     print(f"{time.strftime('%H:%M')} {what}: {seconds}", flush=True)
 
 
-def measured(options: argparse.Namespace, section: str) -> dict[str, Any]:
-    """What is kept of a section."""
+def measured(options: argparse.Namespace, section: str) -> Iterator[dict[str, Any]]:
+    """What is kept of a section, whenever there is more of it."""
     if section == "scaling":
-        return scaling(options)
+        yield scaling(options)
+        return
     found = {}
-    names = list(RINGS) if section == "rates" else ["small", "bulk"]
-    for name in names:
+    for name in list(RINGS) if section == "rates" else ["small", "bulk"]:
         found[name] = (rates if section == "rates" else in_batches)(options, name)
         shutil.rmtree(options.scratch / "ring")
-    return found
+        yield found
 
 
 def main() -> None:
@@ -208,8 +209,8 @@ def main() -> None:
         options.scratch = Path(scratch)
         for section in options.sections.split(","):
             where = timing.circumstances() | {"kdissect": version}
-            kept = measured(options, section)
-            spark_page.keep({section: {"found": kept, "circumstances": where}})
+            for kept in measured(options, section):
+                spark_page.keep({section: {"found": kept, "circumstances": where}})
 
 
 if __name__ == "__main__":

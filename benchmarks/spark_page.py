@@ -73,16 +73,16 @@ def batches(kept: Kept) -> list[str]:
     """Batches of 100 MB, one after the other."""
     found = kept.get("batches", {})
     lines = [
-        "| captures | first | second | tenth | last | median | to keep up with 50 MB/s | |",
-        "|---|---|---|---|---|---|---|---|",
+        "| captures | first | second | tenth | last | median | of CPU | to keep up with 50 MB/s | |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, one in found.get("found", {}).items():
         seconds = one["seconds"]
         shown = [seconds[0], seconds[1], seconds[9], seconds[-1], middle(seconds)]
         due = one["bytes"][0] / 1e6 / RATE_TARGET
         lines.append(
-            f"| {name} | {' | '.join(f'{one:.1f} s' for one in shown)} | {due:.1f} s "
-            f"| {page.verdict(middle(seconds) <= due)} |"
+            f"| {name} | {' | '.join(f'{number:.1f} s' for number in shown)} "
+            f"| {middle(one['cpu_seconds']):.1f} s | {due:.1f} s | {page.verdict(middle(seconds) <= due)} |"
         )
     return [*lines, "", *measured(found)]
 

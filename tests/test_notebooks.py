@@ -10,10 +10,11 @@ import pytest
 from kdissect.protocol.apis import find_api
 from kdissect.protocol.error_codes import error_name
 from tests.analysis.from_sidecars import tables_of_sidecar
+from tests.spark.conftest import java  # noqa: F401  # a fixture
 from tools.notebooks import DIRECTORY, run
 
 LARGEST = 200_000  # bytes; plots are small
-NAMES = ("errors", "latency", "rebalances", "upgrade")
+NAMES = ("errors", "latency", "rebalances", "spark", "upgrade")
 
 
 def found(name: str, expression: str) -> Any:
@@ -76,6 +77,27 @@ def test_upgrade_finds_who_sent_what_is_gone() -> None:
     gone = {tuple(row[:3]) for row in told if row[4] in ("breaks", "may break")}
     assert expected
     assert gone == expected
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("java")
+def test_spark_finds_the_broker_that_was_stopped_and_when() -> None:
+    told = found(
+        "spark",
+        '{"finding": worst.id, "text": worst.text, "slowest": stalls["capture"].tolist(),'
+        ' "sent": stalls["request_start"].map(lambda one: one.value).tolist(),'
+        ' "work": stalls["work_ns"].tolist(), "waits": waits.iloc[0]["tap"]}',
+    )
+    notes = tables_of_sidecar("incident-slow-leader-4.3.1")
+    pauses = sorted(tuple(row.values()) for row in notes["pauses"])
+    assert told["finding"] == "broker-stalls"
+    assert told["text"].startswith("Broker 127.0.0.3:39092 stood still for up to 1 s: ")
+    assert {path.split("/")[0] for path in told["slowest"]} == {"broker-3"} == {told["waits"]}
+    # Each of the three was answered when one of the pauses ended.
+    ends = [sent + work for sent, work in zip(told["sent"], told["work"], strict=True)]
+    assert len(pauses) == 3
+    for (_, end), answered in zip(pauses, sorted(ends), strict=True):
+        assert abs(answered - end) < 50_000_000
 
 
 def test_there_are_no_others() -> None:

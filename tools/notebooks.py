@@ -11,7 +11,7 @@ from nbclient import NotebookClient
 import kdissect
 
 DIRECTORY = Path(__file__).parent.parent / "notebooks"
-SECONDS = 60  # a cell may take
+SECONDS = 300  # a cell may take, with a JVM to start
 
 
 def run(path: Path, more: str = "") -> Any:

@@ -34,9 +34,16 @@ def source_of(name: str, places: Sequence[Place]) -> str:
 def query_of(name: str, place: Place, tap: int) -> str:
     """The query for what a place has, its taps numbered from `tap`."""
     files = ", ".join(quoted(path) for path in place.paths(name))
+    if place.scan is not None:
+        return f"SELECT {of_dataset(name, tap)} FROM {scanned(name, tap)}"  # noqa: S608  # ours
     if place.is_dataset:
         return f"SELECT {of_dataset(name, tap)} FROM read_parquet([{files}], {HIVE})"  # noqa: S608
     return f"SELECT {of_directory(name, tap)} FROM read_parquet([{files}])"  # noqa: S608  # quoted
+
+
+def scanned(name: str, tap: int) -> str:
+    """What a table is called that Arrow scans for DuckDB."""
+    return f"scanned_{name}_{tap}"
 
 
 def of_directory(name: str, tap: int = 0) -> str:

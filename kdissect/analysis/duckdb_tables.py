@@ -5,8 +5,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.declared import EVERY, OF_EXCHANGES, declared_tables, stored
-from kdissect.analysis.duckdb_sources import source_of
-from kdissect.analysis.stored_tables import Place
+from kdissect.analysis.duckdb_sources import scanned, source_of
+from kdissect.analysis.stored_tables import Place, numbered
 from kdissect.errors import KdissectError
 from kdissect.tables.schemas import TABLES
 
@@ -60,6 +60,9 @@ class DuckTables:
         return self.connection.sql(sql_of(answer.op())).to_arrow_table()
 
     def _add_all(self, name: str, places: Sequence[Place]) -> None:
+        for place, tap in numbered(places):
+            if place.scan is not None and place.paths(name):
+                self.connection.register(scanned(name, tap), place.scan(name))
         self.connection.execute(f"CREATE VIEW {EVERY}{name} AS {source_of(name, places)}")
 
     def _add(self, name: str, where: str | None) -> None:

@@ -4,9 +4,9 @@ A directory has one file for each table. A dataset (docs/dataset.md) has any num
 and a tap, which its exchanges and connections tell as ``date`` and ``tap``.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kdissect.analysis.declared import files_of
 from kdissect.errors import KdissectError
@@ -26,6 +26,7 @@ class Place(NamedTuple):
 
     `files` has those of each table that is there at all; `taps` is how many ranges of ids there
     are in it. Files of a dataset are in directories ``date=.../tap=...``.
+    `scan` gives a table as a dataset of Arrow, where files are not of this machine.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Place(NamedTuple):
     taps: int = 1
     is_dataset: bool = False
     location: str = ""
+    scan: "Callable[[str], Any] | None" = None
 
     def paths(self, table: str) -> list[str]:
         """The files of a table; raises KdissectError where the dataset was made without it."""

@@ -2,15 +2,21 @@
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from kdissect.analysis.declared import TAP_COLUMNS
 from kdissect.analysis.stored_tables import Place, StoredFile, directory_place
 from kdissect.capture.files import Source, listed
+from kdissect.spark.columns import spark_schema
 from kdissect.spark.manifest import Manifest, read_manifest
 from kdissect.spark.reading import manifest_in, table_files
-from kdissect.spark.storage import absolute, is_uri, joined, remember
+from kdissect.spark.storage import absolute, is_uri, joined, remember, system_at
 from kdissect.tables.schemas import TABLES
+
+if TYPE_CHECKING:
+    from pyarrow import dataset
 
 MARK: Final = "exchanges.parquet"  # what a directory of tables has
 
@@ -24,10 +30,15 @@ def stored_places(source: Source | Sequence[Source]) -> list[Place]:
 
 
 def place_at(path: str) -> Place | None:
-    """The tables that are stored at a path or a URI, None where there are none."""
+    """The tables that are stored at a path or a URI, None where there are none.
+
+    In a store there can be no others, so there KdissectError is raised.
+    """
+    if is_uri(path):
+        return dataset_place(path, manifest_in(path))
     if Path(path, MARK).is_file():
         return directory_place(Path(path))
-    manifest = read_manifest(path) if Path(path).is_dir() or is_uri(path) else None
+    manifest = read_manifest(path) if Path(path).is_dir() else None
     return dataset_place(path, manifest) if manifest else None
 
 
@@ -43,7 +54,26 @@ def dataset_place(path: str, manifest: Manifest) -> Place:
         for table in TABLES
         if table in manifest.options.get("tables", TABLES)
     }
-    return Place(remember(path), files, manifest.next_tap, True, location)
+    scan = partial(scan_of, location, manifest) if is_uri(location) else None
+    return Place(remember(path), files, manifest.next_tap, True, location, scan)
+
+
+def scan_of(location: str, manifest: Manifest, table: str) -> "dataset.Dataset":
+    """A table of a dataset in a store; Arrow reads the columns and rows that are asked for."""
+    import pyarrow as pa
+    from pyarrow import dataset
+
+    keys = pa.schema([(name, pa.string()) for name in TAP_COLUMNS])
+    schema = spark_schema(TABLES[table])
+    system, _ = system_at(location)
+    return dataset.dataset(
+        [system_at(joined(location, name))[1] for name in table_files(manifest, table)],
+        schema=pa.schema([*schema, *keys]),
+        format="parquet",
+        filesystem=system,
+        partitioning=dataset.HivePartitioning(keys),
+        partition_base_dir=system_at(joined(location, table))[1],
+    )
 
 
 def balances_of(place: Place) -> list[dict[str, Any]]:

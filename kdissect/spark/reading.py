@@ -9,7 +9,7 @@ from kdissect.errors import KdissectError
 from kdissect.pipeline import check_columns
 from kdissect.spark.columns import spark_schema
 from kdissect.spark.manifest import Manifest, read_manifest
-from kdissect.spark.storage import absolute, is_uri, joined
+from kdissect.spark.storage import absolute, is_uri, joined, remember
 from kdissect.spark.storage_reading import arrow_frame, hadoop_uri
 from kdissect.tables.schemas import TABLES
 
@@ -75,7 +75,8 @@ def manifest_in(dataset: str | os.PathLike[str]) -> Manifest:
     """The manifest of a dataset; raises KdissectError where there is none."""
     manifest = read_manifest(dataset)
     if manifest is None:
-        raise KdissectError(f"{dataset} is no dataset: it has no manifest")
+        location = remember(os.fspath(dataset))  # without a password
+        raise KdissectError(f"{location} is no dataset: it has no manifest")
     return manifest
 
 

@@ -16,13 +16,14 @@ from kdissect.spark.rollups import (
     manifest_at,
     read_rollup,
     rolled_up,
+    rolled_up_there,
     rollups_in,
     units_of,
 )
 from kdissect.spark.running import on_spark
 from kdissect.spark.sessions import clear_errors
 from kdissect.spark.statements import condition_of
-from kdissect.spark.storage import joined
+from kdissect.spark.storage import joined, reached_by
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +59,9 @@ def answer_of_rollups(
             )
         if session is not None:
             groups.add(merged_on_spark(session, location, written, asked))
-            made = on_spark(session)(partial(rolled_up, location), missing)
+            made = on_spark(session)(
+                partial(rolled_up_there, location, reached_by([location])), missing
+            )
             for unit, rows in zip(missing, made, strict=True):
                 groups.add(keyed(rows, unit, asked))
             continue

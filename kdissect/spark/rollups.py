@@ -11,7 +11,7 @@ import io
 import os
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from kdissect.spark.storage import (
     remove,
     write_bytes,
 )
-from kdissect.spark.storage_captures import local_copies
+from kdissect.spark.storage_captures import local_copy
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -125,31 +125,33 @@ def rollups_in(location: str) -> dict[str, int]:
     return {str(path.relative_to(location)): path.stat().st_size for path in paths}
 
 
-def write_rollup(location: str, options: Sequence[str], unit: Unit) -> int:
+def write_rollup(location: str, stores: Sequence[str], unit: Unit) -> int:
     """Write the rollup of a file; gives how many rows it has."""
     from pyarrow import parquet
 
-    for one in options:
-        remember(one)
-    table = rolled_up(location, unit)
+    table = rolled_up_there(location, stores, unit)
     content = io.BytesIO()
     parquet.write_table(table, content, compression="zstd")
     save(joined(location, unit.rollup), content.getvalue())
     return table.num_rows
 
 
+def rolled_up_there(location: str, stores: Sequence[str], unit: Unit) -> "pa.Table":
+    """The rollup of a file, made in another process; `stores` is what reaches the dataset."""
+    for one in stores:
+        remember(one)
+    return rolled_up(location, unit)
+
+
 def rolled_up(location: str, unit: Unit) -> "pa.Table":
     """The rollup of a file, made now."""
     sketches()
     names = [unit.path, *unit.exchanges]
-    paths = {name: joined(location, name) for name in names}
     with ExitStack() as stack:
-        if is_uri(location):
-            copies = stack.enter_context(local_copies(paths.values()))
-            paths = {name: copies[path] for name, path in paths.items()}
-        if unit.level == CLIENT:
-            return rolled_clients(paths[unit.path])
-        return rolled_topics(paths[unit.path], [paths[name] for name in unit.exchanges])
+        paths = [stack.enter_context(local_copy(joined(location, name))) for name in names]
+        return (
+            rolled_clients(*paths) if unit.level == CLIENT else rolled_topics(paths[0], paths[1:])
+        )
 
 
 def read_rollup(location: str, unit: Unit) -> "pa.Table | None":
@@ -162,13 +164,6 @@ def read_rollup(location: str, unit: Unit) -> "pa.Table | None":
         return None if content is None else parquet.read_table(io.BytesIO(content))
     path = Path(place)
     return parquet.ParquetFile(path).read() if path.is_file() else None
-
-
-def rollups_of(location: str, units: Sequence[Unit]) -> Iterator[tuple[Unit, "pa.Table"]]:
-    """The rollups of files, made now where there is none."""
-    for unit in units:
-        table = read_rollup(location, unit)
-        yield unit, rolled_up(location, unit) if table is None else table
 
 
 def save(location: str, content: bytes) -> None:

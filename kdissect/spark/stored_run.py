@@ -1,6 +1,7 @@
 """The rows of datasets as a pass over their captures would give them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from kdissect.analysis.stored_tables import Place, numbered
 from kdissect.pipeline import Balance, Options
 from kdissect.spark.columns import NS, of_tap
 from kdissect.spark.places import balances_of
+from kdissect.spark.storage import is_uri, system_at
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import TABLES, TIME, Table
 
@@ -49,7 +51,12 @@ class StoredRun:
 def batches_of(path: str, table: Table, rows: int) -> Iterator[pa.RecordBatch]:
     """The rows of a file, with the times in full."""
     names = [column.name + NS * (column.type == TIME) for column in table.columns]
-    with parquet.ParquetFile(path) as file:
+    with ExitStack() as stack:
+        source: Any = path
+        if is_uri(path):
+            system, place = system_at(path)
+            source = stack.enter_context(system.open_input_file(place))
+        file = stack.enter_context(parquet.ParquetFile(source))
         yield from file.iter_batches(rows, columns=names)
 
 

@@ -23,7 +23,7 @@ from kdissect.spark.running import reason_of
 from kdissect.spark.sessions import clear_errors, failures
 from kdissect.spark.storage import absolute, is_uri, reached_by
 from kdissect.spark.stream_files import QUIET_S
-from kdissect.spark.stream_source import FORMAT, CaptureFiles
+from kdissect.spark.stream_source import BATCH, FILES, FORMAT, CaptureFiles, CompleteFiles
 from kdissect.spark.taps import taps_of
 from kdissect.tables.schemas import DEFAULT_TABLES
 
@@ -43,7 +43,7 @@ OnBatch = Callable[[int, Outcome], None]
 
 
 def stream(
-    spark: "SparkSession",
+    spark: "SparkSession | None",
     sources: Iterable[str | os.PathLike[str]],
     dataset: str | os.PathLike[str],
     checkpoint: str | os.PathLike[str],
@@ -64,16 +64,20 @@ def stream(
     `sources` are paths, globs and directories; `quiet_s`: see `complete_files`. With
     `available_now` what is complete now is brought in, in batches of `max_bytes`, and that is all;
     else it is looked every `interval_s` seconds. `is_over` is heard between batches. `on_batch` is
-    told each batch's number and outcome; through Spark Connect batches are done by the server, and
-    it is not called. The others are as for `dissect`. Broken captures and taps that failed do not
-    end the stream; what else goes wrong does. Raises KdissectError.
+    told each batch's number and outcome. The others are as for `dissect`. Broken captures and taps
+    that failed do not end the stream; what else goes wrong does. Through Spark Connect, and with
+    None for `spark`, this process makes the batches itself, and there is no checkpoint: a server
+    would want `foreachBatch` to be a function that knows nothing of this process. Raises
+    KdissectError.
     """
     place = absolute(dataset)
     looked_at = [checked(os.fspath(source)) for source in sources]
-    bring_in: Any = partial(
-        dissect_files, place, tap, {"tables": tuple(tables), "piece_size": piece_size, **options}
-    )
-    batches = Batches(bring_in, on_batch)
+    making = {"tables": tuple(tables), "piece_size": piece_size, **options}
+    batches = Batches(partial(dissect_files, place, tap, making), on_batch)
+    if spark is None or is_connect(spark):
+        found = CompleteFiles(looked_at, place, tap, quiet_s, max_bytes)
+        follow_here(spark, found, batches, available_now, interval_s, is_over)
+        return
     spark.dataSource.register(CaptureFiles)
     given = {
         "sources": json.dumps(looked_at),
@@ -84,14 +88,10 @@ def stream(
         **({} if tap is None else {"tap": tap}),
     }
     files = spark.readStream.format(FORMAT).options(**given).load()
-    every = (
-        {"availableNow": True}
-        if available_now
-        else {"processingTime": f"{round(interval_s * 1000)} milliseconds"}
-    )
+    every = {"availableNow": True} if available_now else {"processingTime": in_ms(interval_s)}
     with clear_errors():
         query = (
-            files.writeStream.foreachBatch(bring_in if is_connect(spark) else batches.run)
+            files.writeStream.foreachBatch(batches.run)
             .option("checkpointLocation", os.fspath(checkpoint))
             .trigger(**every)
             .start()
@@ -100,6 +100,36 @@ def stream(
         follow(query, batches, is_over)
     finally:
         query.stop()
+
+
+def in_ms(seconds: float) -> str:
+    """A time as Spark reads it."""
+    return f"{round(seconds * 1000)} milliseconds"
+
+
+def follow_here(
+    spark: "SparkSession | None",
+    found: CompleteFiles,
+    batches: "Batches",
+    available_now: bool,
+    interval_s: float,
+    is_over: Callable[[], bool],
+) -> None:
+    """What the query does, in this process: it needs no more than the manifest to go on."""
+    start = found.initialOffset()
+    if available_now:
+        found.prepareForTriggerAvailableNow()
+    while not is_over():
+        end = found.latestOffset(start, found.getDefaultReadLimit())
+        if end != start:
+            batches.bring_in(spark, end[FILES], start[BATCH])
+            start = end
+            continue
+        if available_now:
+            return
+        again = time.monotonic() + interval_s
+        while time.monotonic() < again and not is_over():
+            time.sleep(min(LOOK_S, interval_s))
 
 
 def follow(query: "StreamingQuery", batches: "Batches", is_over: Callable[[], bool]) -> None:
@@ -128,21 +158,22 @@ def dissect_files(
     dataset: str,
     tap: str | None,
     making: Mapping[str, Any],
-    frame: "DataFrame",
-    number: int,  # noqa: ARG001
+    spark: "SparkSession | None",
+    paths: Sequence[str],
 ) -> Outcome:
-    """Bring the files of a batch into the dataset, in the tasks of the batch's session."""
-    paths = [row.path for row in frame.collect()]
-    return dissect_taps(
-        frame.sparkSession, taps_of(dict.fromkeys(paths, True), tap), dataset, **making
-    )
+    """Bring the files of a batch into the dataset."""
+    return dissect_taps(spark, taps_of(dict.fromkeys(paths, True), tap), dataset, **making)
 
 
 class Batches:
     """What Spark calls for each batch, one after the other; `close` waits for the one that runs."""
 
-    def __init__(self, bring_in: Callable[["DataFrame", int], Outcome], on_batch: OnBatch) -> None:
-        self.bring_in = bring_in
+    def __init__(
+        self,
+        dissected: Callable[["SparkSession | None", Sequence[str]], Outcome],
+        on_batch: OnBatch,
+    ) -> None:
+        self.dissected = dissected
         self.on_batch = on_batch
         self.error: KdissectError | None = None
         self._running = threading.Lock()
@@ -154,10 +185,15 @@ class Batches:
             if self._is_closed:
                 raise KdissectError("the stream is over")  # or Spark would take it for done
             try:
-                self.on_batch(number, self.bring_in(frame, number))
+                paths = [row.path for row in frame.collect()]
+                self.bring_in(frame.sparkSession, paths, number)
             except KdissectError as error:
                 self.error = error
                 raise
+
+    def bring_in(self, spark: "SparkSession | None", paths: Sequence[str], number: int) -> None:
+        """Do the batch of these files, in the tasks of a session."""
+        self.on_batch(number, self.dissected(spark, paths))
 
     def close(self) -> None:
         """When the batch that runs is done, there are no more."""
@@ -174,5 +210,5 @@ def checked(source: str) -> str:
 
 
 def is_connect(spark: "SparkSession") -> bool:
-    """Whether batches are done by a server of Spark Connect, not in this process."""
+    """Whether it is one of Spark Connect."""
     return "connect" in type(spark).__module__

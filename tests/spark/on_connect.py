@@ -8,6 +8,8 @@ from pyspark.sql import SparkSession
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.reading import read_table
 from kdissect.spark.source import KdissectDataSource
+from kdissect.spark.streaming import stream
+from kdissect.tables.schemas import DEFAULT_TABLES
 from tests.spark.rotated import ALL, dataset_rows, library_rows, rotate, spark_rows
 
 
@@ -27,6 +29,9 @@ def compare(spark: SparkSession, directory: Path) -> None:
     dissect(spark, paths, dataset, tables=ALL)
     expected = library_rows(paths)
     assert dataset_rows(dataset) == expected
+    streamed = directory / "streamed"
+    stream(spark, [directory / "ring"], streamed, "none", available_now=True, quiet_s=0)
+    assert dataset_rows(streamed) == library_rows(paths, tables=DEFAULT_TABLES)
     spark.dataSource.register(KdissectDataSource)
     for table in ("exchanges", "partitions"):
         stored = read_table(spark, dataset, table).toArrow()

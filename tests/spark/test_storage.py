@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import kdissect
 from kdissect.errors import KdissectError, OutputError, StoreError
 from kdissect.spark import storage, storage_dataset, tasks
 from kdissect.spark.pipeline import dissect
+from kdissect.spark.planning import Failed
 from kdissect.spark.reading import read_table
 from kdissect.spark.storage import (
     BLOCK_SIZE,
@@ -208,27 +210,31 @@ def test_a_run_that_is_killed_at_any_request_leaves_the_old_or_the_new_dataset(
     old, new = library_rows(paths[:1], tables=tables), library_rows(paths, tables=tables)
     # This process is alive, so its run would be taken for one that goes on.
     monkeypatch.setattr(storage_dataset, "LEASE_NS", 0)
-    seen_rows = []
-    for step in range(100):
-        killed = Killed(step)
+
+    def run(left: int) -> int:
+        killed = Killed(left)
         with monkeypatch.context() as patched:
             watch(bucket, patched, writes=killed)
             with suppress(KeyboardInterrupt):
                 dissect(None, paths, dataset, tables=tables)
+        return left - killed.left
+
+    requests = run(1000)
+    seen_rows = []
+    for step in range(requests):
+        storage.remove_below(bucket.at("kafka"))
+        for location, content in before.items():
+            write_bytes(location, content)
+        run(step)
         rows = stored_rows(dataset)
         seen_rows.append("old" if rows == old else "new" if rows == new else "neither")
         dissect(None, paths, dataset, tables=tables)
         assert stored_rows(dataset) == new
         names = {*stored_manifest(dataset).names(), "_kdissect/manifest.json"}
         assert set(written(bucket)) == {bucket.at(f"kafka/{name}") for name in names}
-        if killed.left >= 0:
-            break
-        storage.remove_below(bucket.at("kafka"))
-        for location, content in before.items():
-            write_bytes(location, content)
     counts = seen_rows.count("old"), seen_rows.count("new")
     assert seen_rows == ["old"] * counts[0] + ["new"] * counts[1]
-    assert counts[0] > 6
+    assert counts[0] > 5
     assert counts[1] > 2
 
 
@@ -254,6 +260,27 @@ def test_a_store_that_fails_while_a_capture_is_read_changes_nothing(
     assert dataset_rows(dataset) == {}
     dissect(None, [bucket.uri("captures")], dataset, tables=ALL)
     assert dataset_rows(dataset) == called(library_rows(paths), names)
+
+
+def test_a_capture_that_vanishes_from_a_store_costs_its_tap_only(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (gone,) = rotate("groups-4.3.1.pcapng", tmp_path / "one", 1, seed=1)
+    (stays,) = rotate("sasl-4.3.1.pcapng", tmp_path / "two", 1, seed=2)
+    sources = [bucket.put(gone, "b1/ring.pcap0"), bucket.put(stays, "b2/ring.pcap0")]
+    dataset = bucket.uri("kafka")
+
+    def vanishing(task: tasks.Task, place: tuple[int, int]) -> object:
+        storage.remove(sources[0])
+        return tasks.dissect_part(task, place)
+
+    monkeypatch.setattr("kdissect.spark.steps.dissect_part", vanishing)
+    (failed,) = dissect(None, sources, dataset, tables=("exchanges",)).failed
+    assert failed == Failed("b1-ring", f"{sources[0]}: no such file")
+    (tap,) = stored_manifest(dataset).taps
+    assert tap.name == "b2-ring"
+    expected = library_rows([stays], tap.number, ("exchanges",))
+    assert stored_rows(dataset) == called(expected, {stays: sources[1]})
 
 
 def test_two_runs_at_a_time_are_refused(bucket: Bucket) -> None:
@@ -355,6 +382,12 @@ def test_a_path_is_its_own_copy(tmp_path: Path) -> None:
     assert remember(f"file://{tmp_path}/capture") == copy
 
 
+def test_file_uris_are_paths(tmp_path: Path) -> None:
+    paths = rotate("sasl-4.3.1.pcapng", tmp_path / "ring", 2, seed=4)
+    dissect(None, [f"file://{tmp_path}/ring"], f"file://{tmp_path}/dataset", tables=ALL)
+    assert dataset_rows(tmp_path / "dataset") == library_rows(paths)
+
+
 def test_what_a_bucket_needs_is_kept_for_all_that_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "_options", {})
     given = "s3://name:password@one/b/c.pcap?region=eu-west-1"
@@ -365,6 +398,19 @@ def test_what_a_bucket_needs_is_kept_for_all_that_is_in_it(monkeypatch: pytest.M
     )
     system, path = system_at("s3://one/b/c.pcap")
     assert (system.region, path) == ("eu-west-1", "one/b/c.pcap")
+
+
+@pytest.mark.slow
+def test_questions_are_put_to_a_dataset_in_a_store(bucket: Bucket, tmp_path: Path) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=15)
+    dataset = bucket.uri("kafka")
+    dissect(None, paths, dataset)
+    found = kdissect.analyse("latency", dataset, by=["tap", "api"]).to_arrow().to_pylist()
+    expected = kdissect.analyse("latency", paths, by=["api"]).to_arrow().to_pylist()
+    assert found == [{"tap": "ring"} | row for row in expected]
+    assert kdissect.findings(dataset) == kdissect.findings(paths)
+    with pytest.raises(KdissectError, match=rf"^s3://{bucket.name}/captures is no dataset: it has"):
+        kdissect.analyse("latency", bucket.uri("captures"))
 
 
 def failing_once(function: Callable[..., Any], mark: Path) -> Callable[..., Any]:

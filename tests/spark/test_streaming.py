@@ -101,6 +101,29 @@ def test_captures_are_brought_in_as_they_come(spark: "SparkSession", tmp_path: P
     assert dataset_rows(dataset) == library_rows(paths)
 
 
+def test_without_a_session_the_same_is_done_here(tmp_path: Path) -> None:
+    ring, dataset = tmp_path / "ring", tmp_path / "dataset"
+    paths = aged(rotate("groups-4.3.1.pcapng", ring, 4, seed=54))
+    late = Path(paths[3]).rename(tmp_path / "late")
+    told = Told()
+    stream(None, [ring], dataset, tmp_path / "none", available_now=True, tables=ALL,
+           max_bytes=1, on_batch=told)  # fmt: skip
+    assert told.captures == {0: 1, 1: 1, 2: 1}
+    assert dataset_rows(dataset) == library_rows(paths[:3])
+    again = Told()
+
+    def is_over() -> bool:
+        if late.exists():
+            late.rename(paths[3])
+        return bool(again.captures)
+
+    stream(None, [ring], dataset, tmp_path / "none", interval_s=0.01, tables=ALL,
+           on_batch=again, is_over=is_over)  # fmt: skip
+    assert again.captures == {0: 1}
+    assert dataset_rows(dataset) == library_rows(paths)
+    assert not (tmp_path / "none").exists()
+
+
 def test_what_a_batch_cannot_do_ends_the_stream_with_its_own_words(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
