@@ -127,9 +127,33 @@ def make_segment(*fields: Any) -> Segment:
 
 def make_mark(*fields: Any) -> Mark:
     """A mark of its fields in their order."""
+    stream, numbers, identity, state, options, time_ns = fields
     mark = Mark()
-    mark.stream, mark.numbers, mark.identity, mark.state, mark.options, mark.time_ns = fields
+    if HAS_64_BITS:
+        numbers, options = signed(numbers), signed(options)
+    else:
+        numbers &= U64
+    mark.stream, mark.numbers, mark.identity = stream, numbers, identity
+    mark.state, mark.options, mark.time_ns = state, options, time_ns
     return mark
+
+
+def signed(number: int) -> int:
+    """As 64 bits have it."""
+    return (number + (1 << 63) & U64) - (1 << 63)
+
+
+def wraps() -> bool:
+    """Whether numbers have 64 bits, as they do in the compiled build."""
+    try:
+        Mark().numbers = 1 << 63
+    except (TypeError, OverflowError):
+        return True
+    return False
+
+
+U64: Final = (1 << 64) - 1
+HAS_64_BITS: Final = wraps()
 
 
 MADE: Final[dict[int, Callable[..., Any]]] = {

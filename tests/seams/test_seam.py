@@ -93,6 +93,14 @@ def test_what_belongs_to_the_streams_stays_there() -> None:
     assert (again.connection.id, again.held_limit) == (7, 100)
 
 
+def test_marks_of_the_other_build_are_those_of_this_one() -> None:
+    packed = 0xFFFF_FFFE_0000_0007  # sequence and acknowledgment number
+    for numbers in (packed, packed - (1 << 64)):
+        mark = stage_values.make_mark(6, numbers, 5, 4, 3, 2)
+        mine = packed - (1 << 64) if stage_values.HAS_64_BITS else packed
+        assert (mark.stream, mark.numbers, mark.options, mark.time_ns) == (6, mine, 3, 2)
+
+
 def test_what_is_made_at_once_has_all_its_fields() -> None:
     for kind, make in stage_values.BLANKS:
         names = stage_values.MADE_FIELDS.get(stage_values.NUMBERS[kind])
