@@ -73,7 +73,7 @@ def batches(kept: Kept) -> list[str]:
     """Batches of 100 MB, one after the other."""
     found = kept.get("batches", {})
     lines = [
-        "| captures | first | second | tenth | last | median | of CPU | to keep up with 50 MB/s | |",
+        "| captures | first | second | tenth | last | median | of CPU | for 50 MB/s | |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, one in found.get("found", {}).items():
@@ -82,7 +82,8 @@ def batches(kept: Kept) -> list[str]:
         due = one["bytes"][0] / 1e6 / RATE_TARGET
         lines.append(
             f"| {name} | {' | '.join(f'{number:.1f} s' for number in shown)} "
-            f"| {middle(one['cpu_seconds']):.1f} s | {due:.1f} s | {page.verdict(middle(seconds) <= due)} |"
+            f"| {middle(one['cpu_seconds']):.1f} s | {due:.1f} s "
+            f"| {page.verdict(middle(seconds) <= due)} |"
         )
     return [*lines, "", *measured(found)]
 
