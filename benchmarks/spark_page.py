@@ -73,8 +73,7 @@ def batches(kept: Kept) -> list[str]:
     """Batches of 100 MB, one after the other."""
     found = kept.get("batches", {})
     lines = [
-        "| captures | first | second | tenth | last | median | of CPU "
-        "| to keep up with 50 MB/s | |",
+        "| captures | first | second | tenth | last | median | of CPU | for 50 MB/s | |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, one in found.get("found", {}).items():

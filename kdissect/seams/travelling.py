@@ -12,6 +12,10 @@ ALIGNMENT: Final = 64
 COPIED_BYTES: Final = 1 << 20
 
 
+# Before a seam that is packed: its size.
+SIZE_BYTES: Final = 8
+
+
 class Written(NamedTuple):
     """Where a table's batch is in the file, in bytes."""
 
@@ -73,3 +77,14 @@ def read_file(path: Path, places: list[Written]) -> Contents:
         with pa.ipc.open_stream(part) as reader:
             batches.append((table, reader.read_next_batch()))
     return Contents(batches, seam)
+
+
+def packed(seam: bytes) -> bytes:
+    """A seam as bytes that wait in a file: much of it is payload that may not be compressed yet."""
+    return len(seam).to_bytes(SIZE_BYTES, "little") + bytes(pa.compress(seam, "zstd"))
+
+
+def unpacked(content: bytes) -> bytes:
+    """The seam again."""
+    size = int.from_bytes(content[:SIZE_BYTES], "little")
+    return bytes(pa.decompress(content[SIZE_BYTES:], size, "zstd"))

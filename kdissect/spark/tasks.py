@@ -33,6 +33,7 @@ from kdissect.seams.piece import PieceRun
 from kdissect.seams.seam import Seam
 from kdissect.seams.state import State
 from kdissect.seams.stitch import Stitcher
+from kdissect.seams.travelling import packed, unpacked
 from kdissect.spark import late_names
 from kdissect.spark.late_names import renamed
 from kdissect.spark.manifest import OWN, FileEntry
@@ -132,7 +133,7 @@ def dissect_part(task: Task, place: tuple[int, int]) -> dict[str, int]:
         run = PieceRun(piece, task.options, work.paths, copy=copy)
         for table, batch in run:
             staged.write(table, batch)
-    seam = run.seam.to_bytes()
+    seam = packed(run.seam.to_bytes())
     write_whole(task.staged(work, f"{place[1]}.seam"), seam)
     staged.publish()
     return {"seam_bytes": len(seam), "row_bytes": staged.size}
@@ -147,7 +148,7 @@ def stitch_tap(task: Task, place: tuple[int]) -> dict[str, Any]:
         settled = Staged(task.staged(work, SETTLED))
         for number in range(len(work.pieces)):
             content = task.there(task.staged(work, f"{number}.seam")).read_bytes()
-            corrections = stitcher.add(Seam.from_bytes(content))
+            corrections = stitcher.add(Seam.from_bytes(unpacked(content)))
             write_whole(task.staged(work, f"{number}.corrections"), pickle.dumps(corrections))
             rows.write(settled, task.options.batch_rows)
         state = stitcher.state().to_bytes()

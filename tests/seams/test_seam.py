@@ -11,6 +11,7 @@ from kdissect.errors import KdissectError
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.seams.piece import dissect_piece
 from kdissect.seams.seam import VERSION, Seam
+from kdissect.seams.travelling import packed, unpacked
 from kdissect.streams.connections import Streams
 from kdissect.streams.events import Connection
 from kdissect.streams.receiver import Receiver
@@ -53,6 +54,12 @@ def test_a_seam_is_one_row_of_arrow(seam: Seam) -> None:
 
 def test_the_size_of_a_seam_is_that_of_what_crosses(seam: Seam) -> None:
     assert len(seam.to_bytes()) < 3 * (seam.piece.end - seam.piece.start)
+
+
+def test_a_seam_that_is_packed_is_smaller_and_the_same_again(seam: Seam) -> None:
+    content = seam.to_bytes()
+    assert len(packed(content)) < len(content) / 2
+    assert unpacked(packed(content)) == content
 
 
 def test_a_seam_of_another_version_is_refused(seam: Seam) -> None:
