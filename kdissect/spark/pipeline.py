@@ -30,7 +30,7 @@ from kdissect.spark.planning import (
 from kdissect.spark.publishing import partition_name
 from kdissect.spark.running import Runner, here, on_spark
 from kdissect.spark.steps import Steps
-from kdissect.spark.storage import reached_by
+from kdissect.spark.storage import is_uri, reached_by
 from kdissect.spark.storage_captures import local_copy
 from kdissect.spark.storage_dataset import StoredDataset, open_dataset
 from kdissect.spark.storage_tasks import mirrored
@@ -116,7 +116,7 @@ def _dissect(
     check_options(manifest, options)
     stores = stores_of(dataset, taps, manifest)
     inspect = partial(inspect_capture, piece_size=piece_size, stores=stores)
-    planned = plan_taps(taps, manifest, lambda paths: runner(inspect, paths))
+    planned = plan_taps(taps, manifest, lambda paths: nearest(runner, paths)(inspect, paths))
     new = unread((one.path for one in unreadable), manifest)
     broken = [
         *(one for one in unreadable if one.path in new), *planned.broken
@@ -156,6 +156,11 @@ def stores_of(
     """What tasks need to know to reach all files of a run."""
     before = [capture.path for tap in manifest.taps for capture in tap.captures]
     return reached_by([str(dataset.directory), *before, *(p for tap in taps for p in tap.paths)])
+
+
+def nearest(runner: Runner, paths: Sequence[str]) -> Runner:
+    """Where captures are looked into: one of this machine, as a stream's batches have, here."""
+    return here if len(paths) == 1 and not is_uri(paths[0]) else runner
 
 
 def described(options: Options) -> dict[str, Any]:

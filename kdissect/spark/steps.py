@@ -10,7 +10,15 @@ from kdissect.spark.manifest import FileEntry, TapEntry
 from kdissect.spark.planning import Failed, groups_of
 from kdissect.spark.running import Runner
 from kdissect.spark.storage_tasks import mirrored
-from kdissect.spark.tasks import Task, dissect_part, publish, read_whole, rename, stitch_tap
+from kdissect.spark.tasks import (
+    Task,
+    bring_in,
+    dissect_part,
+    publish,
+    read_whole,
+    rename,
+    stitch_tap,
+)
 
 # Of captures, whose rows are one file: 5 to 150 MB of exchanges. Two pieces of the usual size,
 # which are a little larger than they should be, so that there are tasks enough for one tap too.
@@ -41,16 +49,21 @@ class Steps:
     def run(self) -> Done:
         """Do the works of all taps, as far as they can be done."""
         works = self.task.works
-        cut = [number for number, work in enumerate(works) if work.pieces]
+        alone = [(number,) for number, work in enumerate(works) if len(work.pieces) == 1]
+        cut = [number for number, work in enumerate(works) if len(work.pieces) > 1]
         uncut = [(number,) for number, work in enumerate(works) if not work.pieces]
         for place, (files, balance) in self._each(read_whole, uncut):
             self._add(place, files)
             self.taps[place[0]].balance = balance
+        sizes = []
+        for place, one in self._each(bring_in, alone):
+            self._settle(place[0], one.balance)
+            self._add(place, one.files)
+            sizes.append(one.sizes)
         parts = [(number, part) for number in cut for part in range(len(works[number].pieces))]
-        sizes = self._each(dissect_part, parts)
+        sizes += [size for _, size in self._each(dissect_part, parts)]
         for (number, *_), balance in self._each(stitch_tap, [(number,) for number in cut]):
-            self.taps[number].balance = balance
-            self.taps[number].state = self.task.state_path(works[number])
+            self._settle(number, balance)
         for place, files in self._each(publish, self._groups(cut)):
             self._add(place, files)
         late = [(number,) for number in cut if works[number].nameless]
@@ -59,8 +72,8 @@ class Steps:
         return Done(
             [tap for number, tap in enumerate(self.taps) if number not in self.failed],
             list(self.failed.values()),
-            sum(size["seam_bytes"] for _, size in sizes),
-            sum(size["row_bytes"] for _, size in sizes),
+            sum(size["seam_bytes"] for size in sizes),
+            sum(size["row_bytes"] for size in sizes),
         )
 
     def _groups(self, cut: Sequence[int]) -> list[Place]:
@@ -83,6 +96,10 @@ class Steps:
                 self.failed.setdefault(place[0], answer)
         pairs = zip(todo, answers, strict=True)
         return [(place, answer) for place, answer in pairs if place[0] not in self.failed]
+
+    def _settle(self, number: int, balance: dict[str, Any]) -> None:
+        self.taps[number].balance = balance
+        self.taps[number].state = self.task.state_path(self.task.works[number])
 
     def _add(self, place: Place, files: list[FileEntry]) -> None:
         self.taps[place[0]].files += files

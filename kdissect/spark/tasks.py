@@ -5,6 +5,7 @@
                                      and the state behind the last piece
     publish        some pieces     → Parquet files with their corrected rows
     rename         rows of earlier runs → the same with names of topics that are known now
+    bring_in       a tap with one new piece → all of these, one after the other
     read_whole     a tap that cannot be cut → Parquet files at once
 
 What a task makes is there whole or not at all, under a name that does not depend on who made it.
@@ -265,6 +266,25 @@ def staged_rows(
         corrections: Corrections = pickle.loads(content)  # noqa: S301  # a task of ours
         for table, batch in read_staged(task.there(task.staged(work, str(number)))):
             yield table, corrections.apply(table, batch)
+
+
+class BroughtIn(NamedTuple):
+    """What became of a tap that one task did."""
+
+    files: list[FileEntry]
+    balance: dict[str, Any]
+    sizes: dict[str, int]
+
+
+def bring_in(task: Task, place: tuple[int]) -> BroughtIn:
+    """Do all that is to be done of a tap with one new piece: there is nothing to share out."""
+    number = place[0]
+    sizes = dissect_part(task, (number, 0))
+    balance = stitch_tap(task, place)
+    files = publish(task, (number, 0, 1)) + publish(task, (number, -1, 0))
+    if task.works[number].nameless:
+        files += rename(task, place)
+    return BroughtIn(files, balance, sizes)
 
 
 def read_whole(task: Task, place: tuple[int]) -> tuple[list[FileEntry], dict[str, Any]]:

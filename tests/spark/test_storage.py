@@ -270,11 +270,13 @@ def test_a_capture_that_vanishes_from_a_store_costs_its_tap_only(
     sources = [bucket.put(gone, "b1/ring.pcap0"), bucket.put(stays, "b2/ring.pcap0")]
     dataset = bucket.uri("kafka")
 
+    dissect_part = tasks.dissect_part
+
     def vanishing(task: tasks.Task, place: tuple[int, int]) -> object:
         storage.remove(sources[0])
-        return tasks.dissect_part(task, place)
+        return dissect_part(task, place)
 
-    monkeypatch.setattr("kdissect.spark.steps.dissect_part", vanishing)
+    monkeypatch.setattr(tasks, "dissect_part", vanishing)
     (failed,) = dissect(None, sources, dataset, tables=("exchanges",)).failed
     assert failed == Failed("b1-ring", f"{sources[0]}: no such file")
     (tap,) = stored_manifest(dataset).taps
