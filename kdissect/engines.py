@@ -1,18 +1,20 @@
-"""Which engine answers a question: DuckDB in this process, or Spark."""
+"""Which engine answers a question: DuckDB in this process, or Spark.
+
+The names of engines are part of every command's help, so what they need is imported later.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
 from kdissect import human
-from kdissect.analysis.duckdb_tables import DuckTables
-from kdissect.analysis.stored_tables import Place, stored_size
 from kdissect.errors import KdissectError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kdissect.analysis.asking import Engine
+    from kdissect.analysis.stored_tables import Place
 
 DUCKDB: Final = "duckdb"
 SPARK: Final = "spark"
@@ -24,7 +26,7 @@ Notice = Callable[[str], None]
 
 def opened(
     engine: str,
-    places: Sequence[Place],
+    places: "Sequence[Place]",
     names: Iterable[str],
     where: str | None,
     session: "SparkSession | str | None" = None,
@@ -36,6 +38,8 @@ def opened(
     """
     names = list(names)
     if not takes_spark(engine, places, names, notice):
+        from kdissect.analysis.duckdb_tables import DuckTables
+
         return DuckTables(places, names, where)
     from kdissect.spark.spark_tables import SparkTables
 
@@ -53,13 +57,15 @@ def session_for(session: "SparkSession | str | None") -> "SparkSession":
 
 
 def takes_spark(
-    engine: str, places: Sequence[Place], names: Iterable[str], notice: Notice | None
+    engine: str, places: "Sequence[Place]", names: Iterable[str], notice: Notice | None
 ) -> bool:
     """Whether Spark shall answer."""
     if engine not in ENGINES:
         raise KdissectError(f"no engine {engine!r}; there are {', '.join(ENGINES)}")
     if engine != AUTO:
         return engine == SPARK
+    from kdissect.analysis.stored_tables import stored_size
+
     size = stored_size(places, names)
     if size <= LIMIT:
         return False
