@@ -3,6 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 PYTHON ?= python3
 TESTS ?= tests
+TESTED ?= build/tested
 MINUTES ?= 10
 CASES ?= 10000
 ROUNDS ?= 3
@@ -49,7 +50,7 @@ demo: $(VENV)/.installed ## install into .venv and show the capture in the tree
 	$(BIN)/kdissect captures/quickstart.pcapng
 
 test: $(VENV)/.installed $(VENV)/.developer ## install and run the tests on what was installed
-	@.ci/test-installed $(BIN)/python $(TESTS)
+	@TESTED=$(TESTED) .ci/test-installed $(BIN)/python $(TESTS)
 
 # --- for developers --------------------------------------------------------------------------
 
