@@ -1,0 +1,56 @@
+"""`Listener`: what takes rows while packets come; and `Standing`, how things are meanwhile."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from kdissect.pipeline import Balance
+from kdissect.wire.wire import Counts
+
+if TYPE_CHECKING:
+    from kdissect.live.watcher import Watcher
+
+
+class Standing(NamedTuple):
+    """How things are, by the clock of the packets: `now_ns`, ns since 1970.
+
+    It is the time of the last packet and what has passed by this machine's clock since that came.
+    `backlog` is how full the wire's buffer was,
+    0 to 1. `level` is how much is not made, see `shedding`, and `shed` what was not, by what it is
+    of. `memory` are bytes that this process has, `cpu_seconds` those of a processor that it took.
+    """
+
+    now_ns: int
+    balance: Balance
+    wire: Counts
+    backlog: float
+    open_connections: int
+    level: int = 0
+    shed: Mapping[str, int] = {}
+    memory: int = 0
+    cpu_seconds: float = 0.0
+
+
+class Listener:
+    """Takes rows of its `tables`; what it does not override does nothing.
+
+    All calls come from the thread that reads the wire: between them nothing may take long.
+    """
+
+    tables: frozenset[str] = frozenset()
+
+    def begin(self, watcher: "Watcher") -> None:
+        """Before the first packet."""
+
+    def take(self, table: str, batch: pa.RecordBatch) -> None:
+        """Rows with all columns of the table; those of one exchange come between two ticks."""
+
+    def tick(self, standing: Standing) -> None:
+        """About once a second, by the packets' clock, after all rows that there are."""
+
+    def reopen(self) -> None:
+        """Close what is open, and begin anew (SIGHUP)."""
+
+    def finish(self, standing: Standing) -> None:
+        """There will be no more; all rows were given."""

@@ -1,0 +1,181 @@
+"""`Watcher`: packets of a wire through all stages to listeners, for as long as it runs.
+
+One dissector goes on from the first packet to the last, so connections and exchanges that are open
+are carried over whatever a listener does with its files meanwhile.
+"""
+
+import gc
+import resource
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from kdissect.errors import Problem
+from kdissect.live.listener import Listener, Standing
+from kdissect.pipeline import Options, PausedCollector, add_secrets, make_balance, make_dissector
+from kdissect.tables.batches import BatchBuilder
+from kdissect.tables.schemas import TABLES
+from kdissect.wire.wire import Counts, Wire
+
+TICK_NS: Final = 1_000_000_000
+# So long nobody looks whether it is to end: a tenth of a second.
+WAIT_S: Final = 0.1
+Clock = Callable[[], int]
+
+
+class Watcher:
+    """Reads `wire` until it ends or `stop` is called; listeners get rows of the tables they want.
+
+    `options` are those of a run of `pipeline`, of which `tables` is what listeners want. `clock`
+    gives ns that only ever grow.
+    """
+
+    def __init__(
+        self,
+        wire: Wire,
+        listeners: Sequence[Listener],
+        options: Options | None = None,
+        clock: Clock = time.monotonic_ns,
+    ) -> None:
+        self.wire = wire
+        self.listeners = list(listeners)
+        wanted = frozenset[str]().union(*(listener.tables for listener in listeners))
+        self.options = replace(options or Options(), tables=[t for t in TABLES if t in wanted])
+        self.dissector = make_dissector(self.options, collects=False, keeps_frames=False)
+        self.names = self.dissector.exchanges.names
+        # No row waits for its topic's name: who writes rows later knows more names then.
+        self.builders = {
+            name: BatchBuilder(TABLES[name], wire.names, self.names, held_limit=0)
+            for name in self.options.tables
+        }
+        self.clock = clock
+        self.dropped = 0
+        self._packet_ns = time.time_ns()
+        self._came_at = clock()
+        self._is_ticking = False
+        self._tick_ns = self._packet_ns
+        self._stopping = threading.Event()
+        self._reopening = threading.Event()
+
+    def run(self) -> None:
+        """Go on until the wire ends or `stop` is called, and finish.
+
+        Also when something is raised, what was decoded is handed on first.
+        """
+        with PausedCollector():
+            for listener in self.listeners:
+                listener.begin(self)
+            try:
+                while not self._stopping.is_set() and self.step():
+                    pass
+            finally:
+                self.finish()
+
+    def stop(self) -> None:
+        """Let `run` end; may be called from a signal handler or another thread."""
+        self._stopping.set()
+
+    def reopen(self) -> None:
+        """Let files and the wire be opened anew; may be called like `stop`."""
+        self._reopening.set()
+
+    def step(self, wait_s: float = WAIT_S) -> bool:
+        """Take packets that are there, or come within `wait_s`; False when the wire has ended."""
+        if self._reopening.is_set():
+            self._reopening.clear()
+            self._reopen()
+        packets = self.wire.read(wait_s)
+        if packets is None:
+            return False
+        if packets:
+            add_secrets(self.dissector.tls.keys, self.wire.take_secrets())
+            self.dissector.feed(packets)
+            self._packet_ns = max(self._packet_ns, packets[-1].time_ns)
+            if not self._is_ticking:
+                # A replay begins when it was recorded.
+                self._packet_ns = self._tick_ns = packets[-1].time_ns
+                self._is_ticking = True
+            self._came_at = self.clock()
+            self._hand_on(self.options.batch_rows)
+        if self.now_ns >= self._tick_ns:
+            self._tick()
+        return True
+
+    def finish(self) -> None:
+        """End all connections, and hand on what is left."""
+        self._take_problems()
+        self.dissector.finish()
+        self._hand_on(1)
+        standing = self.standing()
+        for listener in self.listeners:
+            listener.finish(standing)
+
+    @property
+    def now_ns(self) -> int:
+        """The time by the packets' clock, see `Standing`."""
+        return self._packet_ns + self.clock() - self._came_at
+
+    def standing(self) -> Standing:
+        """How things are."""
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        return Standing(
+            self.now_ns,
+            make_balance(self.dissector),
+            self.wire.counts(),
+            self.wire.backlog(),
+            len(self.dissector.streams.connections),
+            memory=memory_bytes(),
+            cpu_seconds=usage.ru_utime + usage.ru_stime,
+        )
+
+    def _tick(self) -> None:
+        now = self.now_ns
+        self._tick_ns = now + TICK_NS
+        self._take_problems()
+        # Where nothing comes, silent connections end all the same.
+        self.dissector.advance(now)
+        self._hand_on(1)
+        standing = self.standing()
+        for listener in self.listeners:
+            listener.tick(standing)
+
+    def _take_problems(self) -> None:
+        problems = self.wire.take_problems()
+        counts = self.wire.counts()
+        if counts.dropped > self.dropped:
+            problems.append(self._drops(counts))
+            self.dropped = counts.dropped
+        self.dissector.add_problems(problems)
+
+    def _drops(self, counts: Counts) -> Problem:
+        lost = counts.dropped - self.dropped
+        text = f"{', '.join(self.wire.names)}: the capturing host lost {lost} packets"
+        return Problem("capture", "dropped-packets", text, self.now_ns)
+
+    def _hand_on(self, row_limit: int) -> None:
+        """Give listeners the tables, all of them when one has so many rows."""
+        if not self.dissector.full_tables(row_limit):
+            return
+        for name in self.dissector.full_tables(1):
+            batch = self.builders[name].batch(self.dissector.take_rows(name))
+            for listener in self.listeners:
+                if name in listener.tables:
+                    listener.take(name, batch)
+
+    def _reopen(self) -> None:
+        self._hand_on(1)
+        self.wire.reopen()
+        for listener in self.listeners:
+            listener.reopen()
+        gc.collect()
+
+
+def memory_bytes() -> int:
+    """Bytes of memory that this process has; 0 where nobody says."""
+    try:
+        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123  # of the kernel, no file
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        return 0

@@ -1,0 +1,1 @@
+"""Wires: where packets come from while they come: interfaces, pipes, files that grow."""
