@@ -109,7 +109,7 @@ class Snapshot(NamedTuple):
     focus: Focus
     window_s: float
     is_sampled: bool
-    all: Timed
+    whole: Timed
     packets_rate: float
     apis: tuple[Timed, ...]
     clients: tuple[Timed, ...]
