@@ -41,7 +41,7 @@ class Failing(NamedTuple):
 
     error: str
     api: str
-    count: int
+    errors: int
     rate: float
     is_retriable: bool
     last_ns: int
