@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kdissect.cli.spark_job import main
+from kdissect.spark.pipeline import dissect
 from tests.spark.rotated import dataset_rows, library_rows, rotate
 
 if TYPE_CHECKING:
@@ -41,3 +42,17 @@ def test_captures_that_are_not_there_are_an_error(
     assert capsys.readouterr().err == f"kdissect: {tmp_path}/nothing: no file matches\n"
     # The session was there before, and stays.
     assert spark.range(3).count() == 3
+
+
+def test_the_job_puts_questions_to_spark(
+    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=27)
+    dissect(None, paths, tmp_path / "dataset")
+    before = spark.sparkContext.statusTracker().getJobIdsForGroup()
+    words = ["latency", str(tmp_path / "dataset"), "--by", "api", "--format", "json"]
+    assert main(words) == 0
+    by_spark = json.loads(capsys.readouterr().out)
+    assert len(spark.sparkContext.statusTracker().getJobIdsForGroup()) > len(before)
+    assert main([*words, "--engine", "duckdb"]) == 0
+    assert json.loads(capsys.readouterr().out) == by_spark
