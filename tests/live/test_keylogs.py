@@ -18,11 +18,8 @@ def opened(path: Path) -> tuple[GrowingKeyLogs, KeyLog]:
 
 
 def numbers(keys: KeyLog) -> list[int]:
-    return [
-        number
-        for number in range(10)
-        if keys.find("CLIENT_RANDOM", number.to_bytes(32)) is not None
-    ]
+    known = [keys.find("CLIENT_RANDOM", number.to_bytes(32)) for number in range(10)]
+    return [number for number, secret in enumerate(known) if secret is not None]
 
 
 def test_lines_count_when_they_are_whole(tmp_path: Path) -> None:
@@ -64,9 +61,8 @@ def test_reopened_only_what_is_in_the_files_then_counts(tmp_path: Path) -> None:
     logs.reopen()
     assert numbers(keys) == [2]
     assert [problem.kind for problem in keys.problems] == ["keylog-unreadable"]
-    assert keys.problems[0].message.endswith(
-        "No such file or directory; the one that is open is read on"
-    )
+    text = f"{path}: No such file or directory; the one that is open is read on"
+    assert keys.problems[0].message == text
     logs.close()
 
 

@@ -199,7 +199,7 @@ def test_keys_that_come_a_moment_after_the_packets_are_used(tmp_path: Path) -> N
     watcher.step()
     assert watcher.standing().balance.packets == len(packets)
     watcher.finish()
-    expected = kdissect.read(capture, "exchanges", keylog=CAPTURES / "tls/tls13-4.3.1.keys")
+    expected = kdissect.read(capture, table="exchanges", keylog=CAPTURES / "tls/tls13-4.3.1.keys")
     assert len(kept.rows["exchanges"]) == expected.to_arrow().num_rows > 0
 
 
