@@ -101,9 +101,9 @@ class Newcomers:
         if not directory.is_dir():
             yield from glob.iglob(self.pattern, recursive=True)  # noqa: PTH207
             return
-        for entry in os.scandir(directory):
-            if not entry.name.startswith("."):
-                yield entry.path
+        for name in os.listdir(directory):  # noqa: PTH208  # paths as text are what is compared
+            if not name.startswith("."):
+                yield os.path.join(self.pattern, name)  # noqa: PTH118
 
     def _first_time_of(self, path: str) -> int:
         """That of the first packet, looked for when the file has changed; -1: not to be read."""

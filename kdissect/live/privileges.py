@@ -27,7 +27,6 @@ MAX_CAPABILITIES: Final = 64
 USABLE_SETS: Final = ("CapInh", "CapPrm", "CapEff", "CapAmb")
 
 
-
 def find_user(name: str) -> pwd.struct_passwd:
     """The user of that name or number; raises KdissectError."""
     try:
@@ -73,14 +72,16 @@ def drop_privileges(user: pwd.struct_passwd | None) -> None:
         raise KdissectError(f"privileges could not be given up: {'; '.join(left)}")
 
 
-def give_directory(directory: Path, user: pwd.struct_passwd | None) -> None:
+def give_directory(
+    directory: Path, user: pwd.struct_passwd | None, is_secret: bool = False
+) -> None:
     """Make the output directory, for `user` where there is one; raises OutputError.
 
-    One with something in it stays whose it is.
+    One with something in it stays whose it is. With `is_secret` nobody else may look into it.
     """
     try:
         made = not directory.exists()
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(0o700 if is_secret else 0o755, parents=True, exist_ok=True)
         if user is not None and (made or not any(directory.iterdir())):
             os.chown(directory, user.pw_uid, user.pw_gid)
     except OSError as error:

@@ -6,7 +6,6 @@ are carried over whatever a listener does with its files meanwhile.
 
 import gc
 import resource
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +24,28 @@ TICK_NS: Final = 1_000_000_000
 # So long nobody looks whether it is to end: a tenth of a second.
 WAIT_S: Final = 0.1
 Clock = Callable[[], int]
+
+
+class Flag:
+    """A `threading.Event` without a lock, which a signal handler could wait for without an end."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        self._is_set = True
+
+    def clear(self) -> None:
+        self._is_set = False
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it is set, but not for longer; seen within a tenth of a second."""
+        end = time.monotonic() + seconds
+        while not self._is_set and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, WAIT_S))
 
 
 class Watcher:
@@ -62,8 +83,8 @@ class Watcher:
         self._is_ticking = False
         self._tick_ns = self._packet_ns
         self._begun: list[Listener] = []
-        self._stopping = threading.Event()
-        self._reopening = threading.Event()
+        self._stopping = Flag()
+        self._reopening = Flag()
 
     def run(self) -> None:
         """Go on until the wire ends or `stop` is called, and finish.
