@@ -186,7 +186,7 @@ def test_a_directory_with_something_in_it_stays_whose_it_is(tmp_path: Path) -> N
 
 def test_a_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="cannot write to .*: Not a directory"):
+    with pytest.raises(OutputError, match="Not a directory"):
         give_directory(tmp_path / "file" / "tables", None)
 
 
