@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from kdissect.errors import OutputError
+from kdissect.tables.spool import write_whole
 
 # Who has not touched his file for so long is taken for dead; that he is not costs time only.
 STALE_S: Final = 20.0
@@ -85,10 +86,8 @@ class Staging:
     def write(self, part: int, kind: str, content: bytes) -> None:
         """Make a file; raises OutputError where that fails."""
         path = self._path(part, kind)
-        temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
         try:
-            temporary.write_bytes(content)
-            temporary.replace(path)
+            write_whole(path, content)
         except OSError as error:
             raise OutputError(f"cannot write {path}: {error.strerror}") from error
 

@@ -80,8 +80,8 @@ def hidden_in(run: Path, prefix: str) -> Sequence[Path]:
 
 
 def named(directory: Path, pattern: re.Pattern[str]) -> list[Path]:
-    """The directories in a directory with such a name; none where that is gone."""
+    """The directories with such a name in a directory; none where there is no such."""
     try:
         return [one for one in directory.iterdir() if pattern.fullmatch(one.name) and one.is_dir()]
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []

@@ -21,6 +21,8 @@ from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
 
+from kdissect.errors import KdissectError
+
 HEADER: Final = struct.Struct("<4sIQ")
 MAGIC: Final = b"kds1"
 PUBLIC: Final = 0o666  # less what the umask takes away
@@ -171,6 +173,14 @@ class SpoolReader:
         self.lost_bytes = self.path.stat().st_size - at
         lost = f"rows in its last {self.lost_bytes} bytes, from byte {at}, are lost"
         self.damage = f"{self.path} {what}: {lost}"
+
+
+def whole_spool(path: Path) -> Iterator[pa.RecordBatch]:
+    """All batches of a spool; raises KdissectError, after the last whole one, when it is damaged."""
+    reader = SpoolReader(path)
+    yield from reader
+    if reader.damage:
+        raise KdissectError(reader.damage)
 
 
 class Pieces:
