@@ -176,7 +176,7 @@ class SpoolReader:
 
 
 def whole_spool(path: Path) -> Iterator[pa.RecordBatch]:
-    """All batches of a spool; raises KdissectError, after the last whole one, when it is damaged."""
+    """All batches of a spool; raises KdissectError behind the last whole one of a damaged one."""
     reader = SpoolReader(path)
     yield from reader
     if reader.damage:
