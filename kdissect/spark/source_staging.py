@@ -22,6 +22,7 @@ from typing import Final
 
 from kdissect.errors import OutputError
 from kdissect.spark.processes import is_over, this_process
+from kdissect.tables.spool import write_whole
 
 # Who has not touched his file for so long is taken for dead; that he is not costs time only.
 STALE_S: Final = 20.0
@@ -86,10 +87,8 @@ class Staging:
     def write(self, part: int, kind: str, content: bytes) -> None:
         """Make a file; raises OutputError where that fails."""
         path = self._path(part, kind)
-        temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
         try:
-            temporary.write_bytes(content)
-            temporary.replace(path)
+            write_whole(path, content)
         except OSError as error:
             raise OutputError(f"cannot write {path}: {error.strerror}") from error
 
