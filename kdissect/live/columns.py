@@ -28,14 +28,15 @@ OTHER: Final = 1
 class Names:
     """Texts and their codes; the first `limit` texts have one of their own.
 
-    All others share `OTHER`; `left_out` are how many, as far as LEFT_OUT_LIMIT. Codes never change,
-    so another thread may look them up in `texts` while texts are added.
+    All others share `OTHER`; `left_out` are how many, as far as LEFT_OUT_LIMIT. What has no name is
+    called `none`. Codes never change, so another thread may look them up in `texts` while texts are
+    added.
     """
 
-    def __init__(self, limit: int = NAMES_LIMIT, other: str = OTHER_NAMES) -> None:
+    def __init__(self, limit: int = NAMES_LIMIT, other: str = OTHER_NAMES, none: str = "") -> None:
         self.limit = limit
-        self.texts = ["", other]
-        self._codes = {"": NONE, other: OTHER}
+        self.texts = [none, other]
+        self._codes = {"": NONE, none: NONE, other: OTHER}
         self._left_out: set[int] = set()
 
     def __len__(self) -> int:
@@ -73,7 +74,7 @@ class Names:
 
     def kept(self, used: Flags) -> tuple["Names", Codes]:
         """Names with those only that are `used`, and the new code of each old one."""
-        kept = Names(self.limit, self.texts[OTHER])
+        kept = Names(self.limit, self.texts[OTHER], self.texts[NONE])
         new = np.zeros(len(used), np.int32)
         new[OTHER] = OTHER
         for code in np.flatnonzero(used).tolist():

@@ -37,8 +37,8 @@ NO_EXCHANGES = ExchangeColumns(
     *no_rows(INT, INT, INT, CODE, CODE, CODE, np.dtype(np.int8), FLAG),
     *no_rows(INT, np.dtype(np.int16), INT, INT, CODE, CODE),
 )
-NO_TROUBLES = TroubleColumns(*no_rows(INT, INT, INT, INT, FLAG))
-NO_TOPICS = TopicColumns(*no_rows(INT, CODE, INT, FLAG))
+NO_TROUBLES = TroubleColumns(*no_rows(INT, INT, INT, INT, INT, FLAG))
+NO_TOPICS = TopicColumns(*no_rows(INT, CODE, INT, INT, FLAG))
 NO_ERRORS = ErrorColumns(*no_rows(INT, CODE, CODE, FLAG))
 NO_MEMBERS = MemberColumns(*no_rows(INT, INT, CODE, CODE, CODE, CODE, INT))
 NO_CONNECTIONS = ConnectionColumns(*no_rows(INT, CODE, INT, CODE, INT))

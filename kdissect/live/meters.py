@@ -9,10 +9,12 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
 
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.live.addresses import Addresses
+from kdissect.live.columns import Codes
 from kdissect.live.failing import failing
 from kdissect.live.gathering import TABLES, Gathering
 from kdissect.live.grouping import grouping
@@ -21,10 +23,11 @@ from kdissect.live.listener import Listener, Standing
 from kdissect.live.slowest import slowest
 from kdissect.live.snapshot import Focus, Snapshot
 from kdissect.live.timed import Exchanges
-from kdissect.live.troubled import troubled
+from kdissect.live.troubled import is_late, troubled
 from kdissect.live.waiting import Waiting
 from kdissect.live.window import Window
 from kdissect.pipeline import Balance
+from kdissect.tables.matrices import Ints
 from kdissect.wire.wire import Counts
 
 if TYPE_CHECKING:
@@ -69,19 +72,18 @@ class Meters(Listener):
     def snapshot(self, focus: Focus = EVERYTHING) -> Snapshot:
         """What there was until the last tick; with a focus, of those exchanges alone.
 
-        With a topic, also the lists of topics and errors have that one only. Lists have the first
-        100 by each of their measures, the slowest are 50.
+        With a topic, also the lists of topics and errors have that one only.
         """
         with self._lock:
             slices, names = self._window.slices, self._window.names
             standing, is_sampled = self._standing, self._window.is_sampled
-        now = standing.now_ns
         span = slices[-1].end_ns - slices[0].begin_ns if slices else 0
         seconds = max(span, SECOND_NS) / SECOND_NS
         joined = Joined(slices, names, focus)
         exchanges = Exchanges(joined, seconds)
         addresses = Addresses(self._states, joined.connections(), names.addresses)
-        packets = sum(each.packets for each in slices)
+        waiting, now = self._waiting, standing.now_ns
+        clients = joined.column("client")
         problems = sorted(standing.balance.problems.items(), key=lambda item: -item[1])
         return Snapshot(
             standing,
@@ -89,15 +91,19 @@ class Meters(Listener):
             seconds,
             is_sampled,
             exchanges.whole(),
-            packets / seconds,
+            sum(each.packets for each in slices) / seconds,
             exchanges.by(joined.column("api"), names.apis.texts),
-            exchanges.by(joined.column("client"), names.clients.texts),
+            exchanges.by(clients, names.clients.texts),
             exchanges.by_topic(),
             failing(joined, seconds),
-            troubled(joined, self._waiting, addresses, focus, now),
-            grouping(joined, self._waiting.late, now),
+            troubled(joined, waiting, addresses, focus, now),
+            grouping(joined, waiting.late, now),
             slowest(joined, addresses),
             tuple(problems),
+            waiting.count,
+            sum(is_late(one, focus, now) for one in waiting.late.values()),
+            different(clients),
+            different(joined.topics.topic),
         )
 
     def _close_slice(self, standing: Standing) -> None:
@@ -113,3 +119,8 @@ class Meters(Listener):
             if self._window.forget_names():
                 self._gathering.names = self._window.names
             self._standing = standing
+
+
+def different(codes: Ints | Codes) -> int:
+    """How many different codes there are."""
+    return int(np.count_nonzero(np.bincount(codes)))

@@ -68,6 +68,7 @@ class TroubleColumns(NamedTuple):
     """Those of the exchanges in which something was lost, sent again or refused."""
 
     row: Ints
+    connection_id: Ints
     retransmits: Ints
     zero_windows: Ints
     missing_bytes: Ints
@@ -75,11 +76,12 @@ class TroubleColumns(NamedTuple):
 
 
 class TopicColumns(NamedTuple):
-    """A topic in an exchange, its partitions taken together; `bytes` are those of records."""
+    """A topic in an exchange, its partitions taken together; `bytes` are those of `records`."""
 
     row: Ints
     topic: Codes
     bytes: Ints
+    records: Ints
     has_error: Flags
 
 
@@ -183,9 +185,16 @@ def trouble_columns(batch: pa.RecordBatch) -> TroubleColumns:
     missing = or_zero(ints_of(batch["missing_bytes"]))
     unanswered = outcomes_of(batch) == UNANSWERED
     rows = np.flatnonzero((retransmits > 0) | (zero_windows > 0) | (missing > 0) | unanswered)
-    ids = ints_of(batch["exchange_id"])
-    return TroubleColumns(
-        ids[rows], retransmits[rows], zero_windows[rows], missing[rows], unanswered[rows]
+    return picked(
+        TroubleColumns(
+            ints_of(batch["exchange_id"]),
+            ints_of(batch["connection_id"]),
+            retransmits,
+            zero_windows,
+            missing,
+            unanswered,
+        ),
+        rows,
     )
 
 
@@ -193,7 +202,8 @@ def topic_columns(batch: pa.RecordBatch, names: Vocabulary[Names]) -> TopicColum
     ids = ints_of(batch["exchange_id"])
     failed = or_zero(ints_of(batch["error_code"])) != 0
     record_bytes = or_zero(ints_of(batch["record_bytes"]))
-    whole = TopicColumns(ids, topics_of(batch, names.topics), record_bytes, failed)
+    records = or_zero(ints_of(batch["record_count"]))
+    whole = TopicColumns(ids, topics_of(batch, names.topics), record_bytes, records, failed)
     columns = together(whole)
     if len(columns.row) > len(runs(columns.row)):
         # A message may name a topic again, behind another.
@@ -209,6 +219,7 @@ def together(columns: TopicColumns) -> TopicColumns:
         columns.row[first],
         columns.topic[first],
         np.add.reduceat(columns.bytes, first),
+        np.add.reduceat(columns.records, first),
         np.logical_or.reduceat(columns.has_error, first),
     )
 

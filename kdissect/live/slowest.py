@@ -7,7 +7,6 @@ import numpy as np
 from kdissect.live.addresses import Addresses
 from kdissect.live.joined import Joined
 from kdissect.live.snapshot import Slow
-from kdissect.protocol.readers import NULL
 from kdissect.tables.matrices import Ints
 
 LISTED: Final = 50
@@ -19,8 +18,8 @@ COLUMNS: Final = (
 
 def slowest(joined: Joined, addresses: Addresses) -> tuple[Slow, ...]:
     """The exchanges with the longest latency, less what a long poll waits by itself."""
-    latency, wait = joined.column("latency"), joined.column("wait")
-    own = np.where(latency == NULL, -1, latency - wait)
+    # NULL is far below 0, and stays there.
+    own = joined.column("latency") - joined.column("wait")
     some = np.argpartition(own, -LISTED)[-LISTED:] if len(own) > LISTED else np.arange(len(own))
     some = some[own[some] >= 0]
     some = some[np.argsort(-own[some], kind="stable")]

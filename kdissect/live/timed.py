@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from kdissect.live.columns import Flags
-from kdissect.live.histograms import Buckets, histograms, percentiles
+from kdissect.live.histograms import NO_LATENCY, Buckets, histograms, percentiles
 from kdissect.live.joined import Joined
 from kdissect.live.snapshot import Timed
 from kdissect.tables.matrices import Ints
@@ -27,17 +27,18 @@ class Measured(NamedTuple):
     latency: Ints
     bucket: Buckets
     has_error: Flags
-    to_broker: Numbers
-    to_client: Numbers
 
 
-def measure(rows: Measured, names: list[str], seconds: float) -> tuple[Timed, ...]:
-    """What there is by key, which is a place in `names`; the most exchanges first."""
+def measure(
+    rows: Measured, to_broker: Numbers, to_client: Numbers, names: list[str], seconds: float
+) -> tuple[Timed, ...]:
+    """What there is by key, which is a place in `names`; the most exchanges first.
+
+    The bytes are of each name.
+    """
     size = len(names)
     count = np.bincount(rows.key, minlength=size)
     errors = np.bincount(rows.key[rows.has_error], minlength=size)
-    to_broker = np.bincount(rows.key, rows.to_broker, size)
-    to_client = np.bincount(rows.key, rows.to_client, size)
     longest = np.full(size, -1, np.int64)
     np.maximum.at(longest, rows.key, rows.latency)
     chosen = choose(count, errors, to_broker + to_client, longest)
@@ -91,31 +92,32 @@ class Exchanges:
 
     def by(self, key: Numbers, names: list[str]) -> tuple[Timed, ...]:
         """What there is of each name of which `key` has codes."""
-        rows = Measured(
-            key, self.latency, self.bucket, self.has_error, self.to_broker, self.to_client
-        )
-        return measure(rows, names, self.seconds)
+        to_broker = np.bincount(key, self.to_broker, len(names))
+        to_client = np.bincount(key, self.to_client, len(names))
+        rows = Measured(key, self.latency, self.bucket, self.has_error)
+        return measure(rows, to_broker, to_client, names, self.seconds)
 
     def whole(self) -> Timed:
         """All of them as one."""
         longest = int(self.latency.max(initial=-1))
-        counts, first = histograms(np.zeros(len(self.bucket), np.int64), self.bucket, 1)
-        times = np.minimum(percentiles(counts, first, SHARES), longest)[0].tolist()
+        counts = np.bincount(self.bucket, minlength=NO_LATENCY + 2)[None, NO_LATENCY + 1 :]
+        times = np.minimum(percentiles(counts, NO_LATENCY + 1, SHARES), longest)[0].tolist()
         sums = [len(self.bucket), self.has_error.sum(), self.to_broker.sum(), self.to_client.sum()]
         return Timed._make(["", *(float(one) / self.seconds for one in sums), *times, longest])
 
     def by_topic(self) -> tuple[Timed, ...]:
         """Topics with the exchanges that name them."""
-        joined = self.joined
-        topics, row = joined.topics, joined.topics.row
-        names = joined.names.apis.texts
-        produces = np.array([name in PRODUCES for name in names])[joined.whole("api")[row]]
+        joined, topics = self.joined, self.joined.topics
+        names = joined.names.topics.texts
+        apis = np.array([name in PRODUCES for name in joined.names.apis.texts])
+        # By topic and whether it is produced to.
+        both = topics.topic * np.int64(2)
+        both += apis[joined.whole("api")[topics.row]]
+        record_bytes = np.bincount(both, topics.bytes, 2 * len(names)).reshape(-1, 2)
         rows = Measured(
             topics.topic,
-            joined.whole("latency")[row],
-            joined.whole("bucket")[row],
+            joined.whole("latency")[topics.row],
+            joined.whole("bucket")[topics.row],
             topics.has_error,
-            np.where(produces, topics.bytes, 0),
-            np.where(produces, 0, topics.bytes),
         )
-        return measure(rows, joined.names.topics.texts, self.seconds)
+        return measure(rows, record_bytes[:, 1], record_bytes[:, 0], names, self.seconds)

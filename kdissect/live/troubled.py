@@ -75,8 +75,8 @@ def losses_of(joined: Joined) -> dict[int, Losses]:
     troubles = joined.troubles()
     if not len(troubles.row):
         return {}
-    ids, which = np.unique(joined.whole("connection_id")[troubles.row], return_inverse=True)
-    sums = [np.bincount(which, column).astype(np.int64) for column in troubles[1:]]
+    ids, which = np.unique(troubles.connection_id, return_inverse=True)
+    sums = [np.bincount(which, column).astype(np.int64) for column in troubles[2:]]
     last = np.zeros(len(ids), np.int64)
     np.maximum.at(last, which, troubles.row)
     chosen = most(sums)
