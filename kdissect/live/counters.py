@@ -107,13 +107,9 @@ class Counters:
         exchanges, errors, topics = rows.exchanges, rows.errors, rows.topics
         api, client = exchanges.api, exchanges.client
         np.add.at(totals.exchanges, (api, client, exchanges.outcome), 1)
-        np.add.at(
         sizes = exchanges.request_size.astype(np.int64), exchanges.response_size.astype(np.int64)
         for direction, size in enumerate(sizes):
             np.add.at(totals.message_bytes[:, :, direction], (api, client), size)
-        )
-        np.add.at(
-        )
         np.add.at(totals.errors, (api[errors.row], errors.error), 1)
         np.add.at(totals.client_errors, (client[errors.row], errors.error), 1)
         of_topic = errors.topic != NONE
