@@ -25,7 +25,7 @@ from kdissect.live.snapshot import Focus, Snapshot
 from kdissect.live.timed import Exchanges
 from kdissect.live.troubled import is_late, troubled
 from kdissect.live.waiting import Waiting
-from kdissect.live.window import Window
+from kdissect.live.window import SECOND_NS, Window
 from kdissect.pipeline import Balance
 from kdissect.tables.matrices import Ints
 from kdissect.wire.wire import Counts
@@ -33,7 +33,6 @@ from kdissect.wire.wire import Counts
 if TYPE_CHECKING:
     from kdissect.live.watcher import Watcher
 
-SECOND_NS: Final = 1_000_000_000
 NOTHING: Final = Balance(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {}, {}, {})
 BEFORE: Final = Standing(0, NOTHING, Counts(), 0.0, 0)
 
@@ -77,8 +76,7 @@ class Meters(Listener):
         with self._lock:
             slices, names = self._window.slices, self._window.names
             standing, is_sampled = self._standing, self._window.is_sampled
-        span = slices[-1].end_ns - slices[0].begin_ns if slices else 0
-        seconds = max(span, SECOND_NS) / SECOND_NS
+            seconds = self._window.seconds
         joined = Joined(slices, names, focus)
         exchanges = Exchanges(joined, seconds)
         addresses = Addresses(self._states, joined.connections(), names.addresses)

@@ -14,6 +14,8 @@ from kdissect.live.slices import (
     picked,
 )
 
+SECOND_NS: Final = 1_000_000_000
+LEAST_NS: Final = 1_000_000
 # Names are forgotten when there are more than at first, and twice those that were in use then.
 FIRST_NAMES: Final = 10_000
 
@@ -37,6 +39,12 @@ class Window:
         """There was more, so that the slices do not go back as far as they should."""
         return bool(self.slices) and self._lost_ns > self.slices[-1].end_ns - self.window_ns
 
+    @property
+    def seconds(self) -> float:
+        """How long the slices took; with all that came, a second at least."""
+        span = self.slices[-1].end_ns - self.slices[0].begin_ns if self.slices else 0
+        return max(span, LEAST_NS if self.is_sampled else SECOND_NS) / SECOND_NS
+
     def add(self, made: Slice) -> None:
         """One more slice; those before it that are too old, or too much with it, go."""
         if self.slices and made.end_ns < self.slices[-1].end_ns:
@@ -47,6 +55,7 @@ class Window:
         slices.append(last_rows(made, self.kept_rows))
         if slices[-1] is not made:
             self._lost_ns = made.end_ns
+            del slices[:-1]
         rows = sum(kept.size for kept in slices)
         while rows > self.kept_rows and len(slices) > 1:
             self._lost_ns = max(self._lost_ns, slices[0].end_ns)
