@@ -12,11 +12,15 @@ SHORTEST_TEXT: Final = 14
 
 
 class Column(NamedTuple):
-    """A column. Text is left-aligned and may be shortened; numbers are not. `drop` 1 goes first."""
+    """A column. Text is left-aligned and may be shortened; numbers are not. `drop` 1 goes first.
+
+    Text is not made shorter than `least` columns: others go before.
+    """
 
     header: str
     is_text: bool = False
     drop: int = 0
+    least: int = SHORTEST_TEXT
 
 
 class Grid:
@@ -76,12 +80,11 @@ def _choices(columns: Sequence[Column]) -> Iterator[list[bool]]:
 def _shorten(columns: Sequence[Column], widths: list[int], excess: int) -> bool:
     """Take `excess` from the widest text columns; False when that is not enough."""
     texts = [index for index, column in enumerate(columns) if column.is_text]
-    while excess > 0:
-        widest = max(texts, key=lambda index: widths[index], default=-1)
-        if widest < 0 or widths[widest] <= SHORTEST_TEXT:
+    for _ in range(excess):
+        longer = [index for index in texts if widths[index] > columns[index].least]
+        if not longer:
             return False
-        widths[widest] -= 1
-        excess -= 1
+        widths[max(longer, key=lambda index: widths[index])] -= 1
     return True
 
 
