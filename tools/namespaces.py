@@ -6,9 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from tools.record.networks import inside
+from tools.record.networks import Network, inside
 
 COMMAND_TIMEOUT_SECONDS = 20
+
+
+class Inside(Network):
+    """All servers of a cluster are in one namespace."""
+
+    def enter(self, namespace: str) -> list[str]:
+        return inside(self.namespaces[0])
 
 
 class Side(NamedTuple):
