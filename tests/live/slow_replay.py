@@ -1,6 +1,6 @@
 """Replays a capture slowly into a live directory, to be killed; tells what it has flushed.
 
-    python -m tests.live.slow_replay CAPTURE DIRECTORY LOG SECONDS
+python -m tests.live.slow_replay CAPTURE DIRECTORY LOG SECONDS
 """
 
 import os

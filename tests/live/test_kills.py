@@ -71,7 +71,7 @@ class Killed:
 
 
 def test_whenever_it_is_killed_what_was_flushed_is_there_once(tmp_path: Path) -> None:
-    source = random.Random(1)  # noqa: S311  # moments, no secrets
+    source = random.Random(1)  # moments, no secrets
     killed = Killed(tmp_path)
     for _ in range(ROUNDS):
         process = killed.start(DELAY_S)

@@ -35,7 +35,7 @@ SAMPLE = (
     "consumer-groups-4.3.1.pcapng",  # topics by their ids, and rebalances
     "groups-0.10.2.2.pcapng",
     "incident-static-member-4.3.1.pcapng",
-    "sasl-0.10.2.2.pcapng",
+    "retries-4.3.1.pcapng",
     "share-groups-4.3.1.pcapng",
     "streams-groups-4.3.1.pcapng",
     "transactions-4.3.1.pcapng",
