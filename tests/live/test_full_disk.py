@@ -147,7 +147,7 @@ def test_rows_that_there_is_no_room_for_are_counted(
 def test_a_disk_that_stays_full_ends_in_an_error_and_the_next_start_has_what_was_flushed(
     disk: Disk, tmp_path: Path
 ) -> None:
-    with pytest.raises(OutputError, match="the last rows are not written .*Make room: the next"):
+    with pytest.raises(OutputError, match=r"the last rows are not written .*Make room: the next"):
         live(disk.path / "live", lambda: None, every_s=3)
     disk.resize("50m")
     replay(CAPTURE, disk.path / "live", TABLES)

@@ -43,18 +43,37 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tables of the capture itself."""
+    directory = tmp_path_factory.mktemp("whole")
+    kdissect.write(CAPTURE, directory, tables=EVERY)
+    return directory
+
+
 @pytest.mark.parametrize(("name", "options"), QUESTIONS, ids=str)
 def test_a_question_of_a_live_directory_has_the_answer_of_the_capture(
-    live: Path, name: str, options: dict[str, Any]
+    live: Path, whole: Path, name: str, options: dict[str, Any]
 ) -> None:
+    of_capture = rows_of(analyse(name, whole, **options).to_arrow())
+    assert of_capture
+    assert rows_of(analyse(name, live, **options).to_arrow()) == of_capture
 
-    of_capture = rows_of(analyse(name, CAPTURE, **asked).to_arrow())
-    assert rows_of(analyse(name, live, **asked).to_arrow()) == of_capture
-    assert rows_of(analyse(name, only_run(live), **asked).to_arrow()) == of_capture
+
+def test_the_command_gives_the_same_lines_for_all_of_them(
+    live: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = []
+    for source in (CAPTURE, live, only_run(live)):
+        assert run_program(["latency", str(source), "--by", "client", "--format", "csv"]) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1] == said[2]
 
 
-def test_comparing_parts_of_a_live_directory_is_comparing_those_of_the_capture(live: Path) -> None:
-    of_capture = compare(CAPTURE, at="+10s", by=["client"], unchanged=True)
+def test_comparing_parts_of_a_live_directory_is_comparing_those_of_the_capture(
+    live: Path, whole: Path
+) -> None:
+    of_capture = compare(whole, at="+10s", by=["client"], unchanged=True)
     of_live = compare(live, at="+10s", by=["client"], unchanged=True)
     assert (of_live.before, of_live.after) == (of_capture.before, of_capture.after)
     assert rows_of(of_live.to_arrow()) == rows_of(of_capture.to_arrow())
@@ -134,7 +153,7 @@ def test_a_table_that_was_not_made_is_named(tmp_path: Path) -> None:
 
 
 def test_a_question_is_asked_again_when_rotations_go_meanwhile(
-    live: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replay(CAPTURE, tmp_path, count=50, every_s=4)
     run = only_run(tmp_path)
@@ -171,7 +190,7 @@ def test_a_question_whose_rotations_always_go_ends_with_what_to_do(
         return asked(*values)
 
     monkeypatch.setattr(answers, "ask", late)
-    with pytest.raises(FilesGone, match="was taken away while it was read: .* let it keep more"):
+    with pytest.raises(FilesGone, match=r"was taken away while it was read: .* let it keep more"):
         analyse("latency", tmp_path, by=["api"])
     assert tries == ATTEMPTS
 

@@ -44,7 +44,7 @@ def look(watcher: Watcher) -> list[dict[str, Any]]:
 def watched(capture: Path, is_looking: bool) -> tuple[list[Any], list[dict[str, Any]]]:
     """All rows of a capture, and what was seen before its end."""
     listener = Collected()
-    with SlicedWire(capture, 30) as wire:
+    with SlicedWire(capture, 100) as wire:
         watcher = Watcher(wire, [listener], Options(), by_packets)
         while watcher.step():
             if is_looking:
