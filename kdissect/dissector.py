@@ -11,8 +11,8 @@ from kdissect.exchanges.exchange import ANSWERED, API_HEARTBEAT, ORPHAN, Exchang
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.exchanges.naming import NameWait
 from kdissect.exchanges.pairing import Exchanges
-from kdissect.exchanges.sides import decide_sides
 from kdissect.exchanges.sniffing import Sniffer
+from kdissect.exchanges.until_now import note_tls, until_now
 from kdissect.frames import GIVES_FRAME, WANTS_CUTTING, Frames
 from kdissect.limits import Limits
 from kdissect.messages.batches import Batch
@@ -269,6 +269,20 @@ class Dissector:
             for event in self.streams.feed(segment):
                 self._event(event)
 
+    def open_connection_rows(self) -> ConnectionRows:
+        """A row for each connection that is still open, as if it ended now; nothing changes."""
+        rows = ConnectionRows()
+        for opener in self.streams.openers():
+            connection = opener.connection
+            session = self.tls.session_of(connection)
+            facts: TlsFacts | None = None
+            if session is not None:
+                facts = session.facts
+            state = until_now(self.exchanges, connection, facts)
+            framed, skipped = self.frames.counts_until_now(connection)
+            rows.add(state, framed, skipped, facts)
+        return rows
+
     def set_detail(self, level: i64) -> None:
         """How much to make from now on: ALL that was asked for, or less, which `unmade` counts.
 
@@ -385,7 +399,7 @@ class Dissector:
         if isinstance(event, End):
             facts = self.tls.take_facts(event.connection)
             if facts is not None:
-                self._note_tls(event.connection, facts)
+                note_tls(self.exchanges, self.exchanges.state_of(event.connection), facts)
             for frame in self.frames.settle(event):
                 for exchange in self.exchanges.feed(frame):
                     self._exchange(exchange)
@@ -397,17 +411,6 @@ class Dissector:
             for exchange in left:
                 self._exchange(exchange)
             self._connection(state, facts)
-
-    def _note_tls(self, connection: Connection, facts: TlsFacts) -> None:
-        """What a connection is of which TLS is all that was understood."""
-        state = self.exchanges.state_of(connection)
-        if state.protocol == "" and facts.plaintext_bytes == 0:
-            state.protocol = "tls"
-        if state.request_direction < 0:
-            decide_sides(state, self.exchanges.ports, self.exchanges.brokers)
-        if state.request_direction < 0 and facts.client_direction >= 0:
-            state.request_direction = facts.client_direction
-            state.broker_side_by = "content"
 
     def _connection(self, state: ConnectionState, facts: TlsFacts | None) -> None:
         connection = state.connection

@@ -220,12 +220,13 @@ class Exchanges:
             return near
         state = self.states.get(connection.id)
         if state is None:
-            state = self._make_state(connection)
+            state = self.make_state(connection)
             self.states[connection.id] = state
         self._places[at] = state
         return state
 
-    def _make_state(self, connection: Connection) -> ConnectionState:
+    def make_state(self, connection: Connection) -> ConnectionState:
+        """The memory of a connection of which nothing was seen; it is not kept here."""
         state = ConnectionState(connection)
         state.dialect = self.dialect
         if self.rules is None:

@@ -78,7 +78,17 @@ def problems_of(wire: Wire, count: int) -> list[str]:
 @contextmanager
 def tcpdump(host: Host, name: str, path: Path, *words: str) -> Iterator[None]:
     """tcpdump writes `path` meanwhile, packets of all that came before its end."""
-    command = ["ip", "netns", "exec", host.namespace, "tcpdump", "-i", name, "-U", "--immediate-mode"]
+    command = [
+        "ip",
+        "netns",
+        "exec",
+        host.namespace,
+        "tcpdump",
+        "-i",
+        name,
+        "-U",
+        "--immediate-mode",
+    ]
     command += ["--time-stamp-precision=nano", "-w", str(path), *words]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as writing:
         try:

@@ -205,9 +205,7 @@ def test_any_gives_all_interfaces_without_their_link_layers(
     assert {packet.link_type for packet in packets} == {101}
     assert wire.names == ["any"]
     # tcpdump makes up a link layer of 20 bytes (LINUX_SLL2).
-    expected = [
-        Seen(one.time_ns, one.data[20:], one.original_length - 20) for one in written(path)
-    ]
+    expected = [Seen(one.time_ns, one.data[20:], one.original_length - 20) for one in written(path)]
     assert_same(seen(packets), expected)
     assert conversation_of(packets) == (b"".join(TEXTS) * 3, b"".join(TEXTS) * 3)
 
