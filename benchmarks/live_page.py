@@ -202,4 +202,4 @@ def write(kept: Kept) -> None:
 
 
 if __name__ == "__main__":
-    write(read())
+    keep({})
