@@ -17,6 +17,8 @@ LEFT_WIDTH: Final = 25
 SHORTEST_SPARKLINE: Final = 4
 GOOD_SPARKLINE: Final = 12
 LONGEST_SPARKLINE: Final = 40
+# Windows are of whole ticks.
+ABOUT_S: Final = 2.0
 # From here on there is room for what only explains.
 WIDE: Final = 100
 FULL_BACKLOG: Final = 0.5
@@ -76,7 +78,7 @@ def with_left(first: Line, groups: Sequence[Group], width: int) -> tuple[Line, L
     room = max(0, width - width_of(first))
     for history in (GOOD_SPARKLINE, SHORTEST_SPARKLINE, 0):
         rest = joined([Group([Piece("")]), *groups], max(0, room - history))
-        if rest[-1] != CUT:
+        if rest[-1:] != [CUT]:
             break
     return cut(first, width), rest
 
@@ -100,7 +102,7 @@ def title_line(snapshot: Snapshot, marks: Marks, width: int) -> Line:
 
 def window_piece(snapshot: Snapshot, marks: Marks) -> Piece:
     """The seconds that all numbers are of, and how many were asked for when there are fewer."""
-    if snapshot.is_sampled or round(snapshot.window_s) != round(marks.window_s):
+    if snapshot.is_sampled or snapshot.window_s < marks.window_s - ABOUT_S:
         return Piece(
             f"last {snapshot.window_s:.3g} of {marks.window_s:g} s",
             "warm" if snapshot.is_sampled else "",
