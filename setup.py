@@ -16,7 +16,7 @@ from setuptools import Distribution, Extension, setup
 COMPILED = """
     capture/interfaces capture/merge capture/packet capture/pcap capture/pcapng capture/scanner
     packets/decoder packets/fragments packets/ip packets/link packets/segment packets/tcp
-    packets/tunnels packets/wireless
+    packets/tunnels packets/wireless wire/ring_blocks
     streams/acknowledged streams/connections streams/copies streams/events streams/handshake
     streams/held streams/receiver streams/recent streams/sequence streams/symptoms
     frames kept_segments searching
