@@ -50,6 +50,7 @@ COMMANDS: Final = {
     "spans": "spans",
     "protocol": "protocol",
     "spark": "spark",
+    "live": "live",
 }
 
 
