@@ -19,6 +19,9 @@ _TABLE: Final = {code: _escape_of(code) for code in _HARMFUL} | _SHORT
 _TABLE.update({code: _escape_of(code) for code in range(0xD800, 0xE000)})
 _TABLE_WITH_LINES: Final = {code: text for code, text in _TABLE.items() if code != 0x0A}
 
+# A spreadsheet takes cells that start so as formulas.
+FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
+
 
 def escaped(text: str, keep_lines: bool = False) -> str:
     r"""Give `text` without anything a terminal would act on.
@@ -27,3 +30,12 @@ def escaped(text: str, keep_lines: bool = False) -> str:
     'a\\e[31m\\n'
     """
     return text.translate(_TABLE_WITH_LINES if keep_lines else _TABLE)
+
+
+def csv_safe(text: str) -> str:
+    """Give `text` with an apostrophe in front when a spreadsheet would run it.
+
+    >>> csv_safe("=1+1")
+    "'=1+1"
+    """
+    return f"'{text}" if text.startswith(FORMULA_STARTS) else text

@@ -1,19 +1,5 @@
-"""Makes text from the wire harmless for what reads it: a terminal, or a spreadsheet."""
+"""Text from the wire made harmless for a terminal or a spreadsheet, see `kdissect.escape`."""
 
-from typing import Final
+from kdissect.escape import FORMULA_STARTS, csv_safe, escaped
 
-from kdissect.escape import escaped
-
-__all__ = ["csv_safe", "escaped"]
-
-# A spreadsheet takes cells that start so as formulas.
-FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
-
-
-def csv_safe(text: str) -> str:
-    """Give `text` with an apostrophe in front when a spreadsheet would run it.
-
-    >>> csv_safe("=1+1")
-    "'=1+1"
-    """
-    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+__all__ = ["FORMULA_STARTS", "csv_safe", "escaped"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from kdissect.cli.grid import Column, Grid
+from kdissect.grid import Column, Grid
 
 HOW_TO_GO_ON = """\
 Name one, or a capture:
