@@ -16,12 +16,13 @@ from kdissect.screen.heading import crumbs, heading_lines, tab_line
 from kdissect.screen.keys import help_lines
 from kdissect.screen.lines import Line
 from kdissect.screen.looking import FAILED, Capture, Looking
+from kdissect.screen.sweeping import sweep
 from kdissect.screen.table import Table
 from kdissect.screen.views import VIEWS
 from kdissect.screen.widgets import Lines, Page
 
 HEADING_HEIGHT: Final = 3
-ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
+ENDINGS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Tabs(Lines):
@@ -77,6 +78,7 @@ class Top(App[None]):
         super().__init__(ansi_color=True)
         self.looking = Looking(capture, interval_s, window_s)
         self._timer: Timer | None = None
+        self._turn = 0
 
     def compose(self) -> ComposeResult:
         yield Lines(self._heading, "heading")
@@ -105,6 +107,8 @@ class Top(App[None]):
         if self.looking.state == FAILED:
             self.exit()
         self.renew()
+        self._turn += 1
+        sweep(self._turn)
 
     def renew(self) -> None:
         """Show how things are now."""

@@ -3,6 +3,7 @@
 from typing import Final
 
 from kdissect.escape import escaped
+from kdissect.human import count
 from kdissect.screen.lines import Group, Line, Piece, apart, joined, width_of
 from kdissect.screen.looking import Looking
 
@@ -18,7 +19,9 @@ def footer_line(looking: Looking, width: int) -> Line:
     """The line."""
     listing = looking.listing
     place = f"{listing.cursor + 1} of {len(listing.rows)}" if listing.rows else "no rows"
-    left = [Piece(place, "dim")]
+    seen = looking.view.seen(looking.snapshot)
+    more = f" (the first of {count(seen)})" if seen > listing.total else ""
+    left = [Piece(place + more, "dim")]
     if looking.is_typing or looking.filter:
         left += [Piece(" with ", "dim"), Piece(escaped(looking.filter), "warm")]
         left += [Piece(" ", "marked")] if looking.is_typing else []

@@ -146,6 +146,8 @@ class Looking:
 
     def change_window(self) -> None:
         """Make numbers those of the next longer time, after the longest of the shortest."""
+        if self.is_paused or self.state != RUNNING:
+            return
         longer = [window for window in WINDOWS_S if window > self.window_s]
         self.window_s = (longer or WINDOWS_S)[0]
         self.capture.set_window(self.window_s)

@@ -63,7 +63,7 @@ def listen_with_scapy(name: str, promiscuous: bool, expression: str = "") -> Lis
         from scapy.error import Scapy_Exception
 
         # These choose the socket of this system, and say what is Ethernet.
-        import scapy.arch  # isort: skip  # noqa: F401
+        import scapy.arch  # isort: skip
         import scapy.layers.l2  # isort: skip  # noqa: F401
     except ImportError as error:
         raise KdissectError(MISSING) from error
