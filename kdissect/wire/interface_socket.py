@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final
 
 from kdissect.errors import CaptureError, CapturePermissionError, Problem
-from kdissect.wire.filters import NOTHING, Program, attach
 from kdissect.wire.interfaces import (
     ANY,
     ETHERNET,
@@ -26,6 +25,7 @@ from kdissect.wire.interfaces import (
     link_type_of,
     list_interfaces,
 )
+from kdissect.wire.programs import NOTHING, Program, attach
 from kdissect.wire.wire import Counts
 
 # <linux/if_packet.h>, <linux/if_ether.h>, <asm-generic/socket.h>

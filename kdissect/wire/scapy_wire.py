@@ -12,7 +12,6 @@ from typing import Any, Final, Protocol
 
 from kdissect.capture.packet import Packet
 from kdissect.errors import CaptureError, KdissectError, Problem
-from kdissect.wire.filters import Program
 from kdissect.wire.interface_socket import (
     SO_TIMESTAMPNS,
     InterfaceSocket,
@@ -28,6 +27,7 @@ from kdissect.wire.interfaces import (
     hardware_type,
 )
 from kdissect.wire.package import MISSING
+from kdissect.wire.programs import Program
 from kdissect.wire.wire import Counts
 
 SO_RCVBUFFORCE: Final = 33
@@ -64,7 +64,7 @@ def listen_with_scapy(name: str, promiscuous: bool, expression: str = "") -> Lis
         from scapy.error import Scapy_Exception
 
         # These choose the socket of this system, and say what is Ethernet.
-        import scapy.arch  # isort: skip  # noqa: F401
+        import scapy.arch  # isort: skip
         import scapy.layers.l2  # isort: skip  # noqa: F401
     except ImportError as error:
         raise KdissectError(MISSING) from error

@@ -35,6 +35,9 @@ V4 = IP(src="10.77.0.2", dst="10.77.0.9") / SEGMENT
 V6 = IPv6(src="fd77::2", dst="fd77::9") / SEGMENT
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _able() -> None:
     needs_packet_sockets()
@@ -275,5 +278,6 @@ def conversation_of(packets: list[Packet]) -> tuple[bytes, bytes]:
         if one.end > one.start:
             flow = flow_of(one)
             sent = to_broker if flow[-2:] == (9092).to_bytes(2, "big") else to_client
-            sent[flow + (one.sequence & 0xFFFFFFFF).to_bytes(4, "big")] = one.data[one.start : one.end]
+            sequence = one.sequence & 0xFFFFFFFF
+            sent[flow + sequence.to_bytes(4, "big")] = one.data[one.start : one.end]
     return b"".join(to_broker.values()), b"".join(to_client.values())
