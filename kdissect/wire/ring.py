@@ -163,9 +163,9 @@ class RingWire(InterfaceWire):
 
 
 def keep_memory() -> None:
-    """Let a copy take the memory of an earlier one, up to `KEPT` bytes of it, where glibc allocates.
+    """Let copies take the memory of earlier ones, where glibc allocates; `KEPT` bytes at most stay.
 
-    Given back to the system, and taken again, each of its pages costs a fault: as much as all else.
+    Given back to the system and taken again, each of its pages costs a fault: as much as all else.
     """
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
