@@ -115,11 +115,12 @@ class InterfaceSocket:
         return self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
     def counts(self) -> Counts:
-        """Totals; the kernel begins again at each question."""
-        answer = self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, STATISTICS_SIZE)
-        received, dropped = struct.unpack_from("=II", answer)
-        self._received += received
-        self._dropped += dropped
+        """Totals, those of the last call once it is closed; the kernel begins anew at each one."""
+        if self.socket.fileno() >= 0:
+            answer = self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, STATISTICS_SIZE)
+            received, dropped = struct.unpack_from("=II", answer)
+            self._received += received
+            self._dropped += dropped
         return Counts(self._received, self._dropped)
 
     def take_problems(self) -> list[Problem]:

@@ -99,8 +99,9 @@ class RingWire(InterfaceWire):
         return packets
 
     def close(self) -> None:
-        if ring := getattr(self, "_ring", None):
-            ring.close()
+        # Without one when opening it failed.
+        if hasattr(self, "_ring"):
+            self._ring.close()
         self.source.socket.close()
 
     def counts(self) -> Counts:
