@@ -68,11 +68,6 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
         made.unmount()
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_worker, "LAST_TRIES_S", 0.2)
-
-
 class MendedWire(SlicedWire):
     """Calls `mend` when so many packets were read."""
 
@@ -146,8 +141,9 @@ def test_rows_that_there_is_no_room_for_are_counted(
 
 
 def test_a_disk_that_stays_full_ends_in_an_error_and_the_next_start_has_what_was_flushed(
-    disk: Disk, tmp_path: Path
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(disk_worker, "LAST_TRIES_S", 0.2)
     with pytest.raises(OutputError, match=r"the last rows are not written .*Make room: the next"):
         live(disk.path / "live", lambda: None, every_s=3)
     disk.resize("50m")
