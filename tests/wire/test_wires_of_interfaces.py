@@ -275,5 +275,7 @@ def conversation_of(packets: list[Packet]) -> tuple[bytes, bytes]:
         if one.end > one.start:
             flow = flow_of(one)
             sent = to_broker if flow[-2:] == (9092).to_bytes(2, "big") else to_client
-            sent[flow + (one.sequence & 0xFFFFFFFF).to_bytes(4, "big")] = one.data[one.start : one.end]
+            sent[flow + (one.sequence & 0xFFFFFFFF).to_bytes(4, "big")] = one.data[
+                one.start : one.end
+            ]
     return b"".join(to_broker.values()), b"".join(to_client.values())
