@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from kdissect.live.columns import NAMES_LIMIT, OTHER_NAMES
 from kdissect.live.histograms import buckets_of, histograms, percentiles
 from kdissect.live.listener import Listener
 from kdissect.live.meters import Meters
@@ -22,12 +23,14 @@ from tests.live.made_rows import (
     START,
     batch,
     exchange,
+    filled,
     given,
     handed,
     many,
     partition,
     seconds,
     standing,
+    texts,
 )
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
@@ -321,22 +324,49 @@ def snapshot_size(meters: Meters) -> int:
     return peak
 
 
+def renamed(first: int, count: int) -> dict[str, pa.RecordBatch]:
+    """Exchanges of which each has a client and a topic of its own."""
+    ids = np.arange(first, first + count)
+    clients, topics = ([f"{kind}-{number}" for number in ids] for kind in ("client", "topic"))
+    answered = texts(np.zeros(count, np.int32), ["answered"])
+    exchanges = {"exchange_id": ids, "client_id": texts(np.arange(count), clients),
+                 "outcome": answered}  # fmt: skip
+    named = {"exchange_id": ids, "topic": texts(np.arange(count), topics)}
+    return {"exchanges": filled("exchanges", exchanges, count),
+            "partitions": filled("partitions", named, count)}  # fmt: skip
+
+
 def test_names_that_come_and_go_do_not_pile_up() -> None:
     meters = Meters(window_s=2)
-    for second in range(30):
-        rows = [
-            exchange(number, client_id=f"client-{number}")
-            for number in range(second * 2000, second * 2000 + 2000)
-        ]
-        named = [partition(row["exchange_id"], f"topic-{row['exchange_id']}") for row in rows]
-        given(meters, handed({"exchanges": rows, "partitions": named}))
+    most = 0
+    for second in range(50):
+        given(meters, renamed(second * 2000, 2000))
         meters.tick(standing(second + 1))
-    assert len(meters._window.names.clients) < 20_000
+        most = max(most, len(meters._window.names.clients))
+    assert most <= 10_000 + (2 + 10) * 2000
     snapshot = meters.snapshot()
     assert (snapshot.clients_seen, snapshot.topics_seen) == (4000, 4000)
-    assert all(int(one.name.split("-")[1]) >= 56_000 for one in snapshot.clients)
-    assert all(int(one.name.split("-")[1]) >= 56_000 for one in snapshot.topics)
+    assert all(int(one.name.split("-")[1]) >= 96_000 for one in snapshot.clients)
+    assert all(int(one.name.split("-")[1]) >= 96_000 for one in snapshot.topics)
     assert len(snapshot.clients) <= 400
+
+
+def test_more_names_than_there_is_room_for_share_one_and_make_room_later() -> None:
+    meters = Meters(window_s=3)
+    for second in range(30):
+        # More new names than there are places, and then a calm client.
+        if second < 5:
+            given(meters, renamed(second * 30_000, 30_000))
+        else:
+            given(meters, handed({"exchanges": [exchange(second, client_id="calm")]}))
+        meters.tick(standing(second + 1))
+        if second == 4:
+            crowded = meters.snapshot()
+    assert crowded.clients[0].name == OTHER_NAMES
+    assert crowded.clients_seen <= NAMES_LIMIT + 1
+    calm = meters.snapshot()
+    assert [(one.name, one.rate) for one in calm.clients] == [("calm", 1)]
+    assert len(meters._window.names.clients) < 10_000
 
 
 def test_names_of_any_length_take_bounded_memory() -> None:
@@ -367,7 +397,7 @@ def test_what_is_kept_and_what_a_snapshot_takes_is_bounded() -> None:
 
 
 def test_a_bucket_is_within_three_percent_of_everything_in_it() -> None:
-    latencies = np.unique(np.geomspace(1, 9e18, 20_000).astype(np.int64))
+    latencies = np.unique(np.geomspace(1, 9e18, 3000).astype(np.int64))
     keys = np.arange(len(latencies))
     counts, first = histograms(keys, buckets_of(latencies), len(latencies))
     found = percentiles(counts, first, (0.5,))[:, 0]

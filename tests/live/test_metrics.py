@@ -5,7 +5,7 @@ import json
 import re
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kdissect.errors import OutputError
 from kdissect.live.exported import METRICS
 from kdissect.live.listener import Listener, Standing
-from kdissect.live.metrics import MetricsListener, Server, serve
+from kdissect.live.metrics import READERS, MetricsListener, Server, serve
 from kdissect.live.watcher import Watcher
 from kdissect.tables.batches import ints_of
 from kdissect.wire.recorded import RecordedWire
@@ -320,6 +320,23 @@ def test_only_loopback_is_bound_unless_another_address_is_given() -> None:
         assert page(server)
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.1", server.port), timeout=5)
+
+
+def test_without_an_address_it_is_loopback_too() -> None:
+    server = serve(MetricsListener(), "")
+    server.close()
+    assert server.address == "127.0.0.1"
+
+
+def test_readers_who_say_nothing_do_not_take_all_threads() -> None:
+    with served(MetricsListener()) as server, ExitStack() as stack:
+        place = ("127.0.0.1", server.port)
+        for _ in range(READERS):
+            stack.enter_context(socket.create_connection(place, timeout=5))
+        with socket.create_connection(place, timeout=5) as refused:
+            assert refused.recv(100) == b""
+    with served(MetricsListener()) as server:
+        assert page(server)
 
 
 def test_it_may_be_closed_twice_and_the_port_is_free_again() -> None:
