@@ -10,11 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from kdissect.live.addresses import Addresses
 from kdissect.live.columns import NAMES_LIMIT, OTHER_NAMES
+from kdissect.live.folded import fold
 from kdissect.live.histograms import buckets_of, histograms, percentiles
+from kdissect.live.joined import Joined
 from kdissect.live.listener import Listener
 from kdissect.live.meters import Meters
-from kdissect.live.snapshot import Failing, Focus, Slow, Snapshot, Timed
+from kdissect.live.slowest import slowest
+from kdissect.live.snapshot import Failing, Focus, Slow, Timed
+from kdissect.live.timed import timed, whole_of
 from kdissect.live.watcher import Watcher
 from kdissect.wire.recorded import RecordedWire
 from tests.live.made_rows import (
@@ -404,10 +409,6 @@ def test_a_bucket_is_within_three_percent_of_everything_in_it() -> None:
     assert (np.abs(found - latencies) <= np.maximum(1, TOLERANCE * latencies)).all()
 
 
-def whole_of(snapshot: Snapshot) -> tuple[float, float]:
-    return snapshot.whole.rate, snapshot.whole.bytes_to_broker
-
-
 def test_rows_of_one_tick_may_come_in_several_batches() -> None:
     whole, parts = Meters(), Meters()
     rows = [exchange(number) for number in range(10)]
@@ -429,3 +430,39 @@ def test_seconds_are_those_of_the_packets_clock() -> None:
     meters.tick(standing(3600))
     assert meters.snapshot().window_s == 60
     assert meters.snapshot().standing.now_ns == START + 3600 * SECOND
+
+
+def test_what_is_added_up_from_seconds_is_what_is_counted_at_once() -> None:
+    meters = Meters(window_s=8)
+    meters.tick(standing(0))
+    for second, rows in enumerate(seconds(12, 3000), 1):
+        given(meters, rows._asdict())
+        meters.tick(standing(second))
+        # Seconds are counted while they come, and not again.
+        snapshot = meters.snapshot()
+    joined = Joined(meters._window.slices, meters._window.names)
+    once = fold(joined)
+    names = joined.names
+    assert len(joined.slices) == 8
+    assert snapshot.whole == whole_of([once.apis], snapshot.window_s)
+    assert snapshot.apis == timed([once.apis], names.apis.texts, snapshot.window_s)
+    assert snapshot.clients == timed([once.clients], names.clients.texts, snapshot.window_s)
+    assert snapshot.topics == timed([once.topics], names.topics.texts, snapshot.window_s)
+    addresses = Addresses({}, joined.connections(), names.addresses)
+    assert snapshot.slowest == slowest(joined, once.slowest, addresses)
+    assert len(snapshot.slowest) == 50
+
+
+def test_with_a_topic_in_focus_errors_of_other_topics_are_not_shown() -> None:
+    meters = Meters()
+    errors = [
+        {"exchange_id": 1, "name": name, "topic": topic}
+        for name, topic in (("A", "orders"), ("B", "payments"), ("C", None))
+    ]
+    named = [partition(1, "orders"), partition(1, "payments")]
+    batches = {"exchanges": [exchange(1, error_count=3)], "partitions": named, "errors": errors}
+    given(meters, handed(batches))
+    meters.tick(standing(1))
+    snapshot = meters.snapshot(Focus(topic="orders"))
+    assert {(one.error, one.topic) for one in snapshot.errors} == {("A", "orders"), ("C", "")}
+    assert snapshot.slowest[0].topic == "orders"
