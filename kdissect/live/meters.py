@@ -40,7 +40,7 @@ BEFORE: Final = Standing(0, NOTHING, Counts(), 0.0, 0)
 class Meters(Listener):
     """Keeps the rows of the last `window_s` seconds, at most `kept_rows` of a kind.
 
-    A row takes about 100 bytes, with its topics and errors. `snapshot` may be called from any
+    A row takes about 130 bytes, with its topics. `snapshot` may be called from any
     thread at any time; all else is the watcher's.
     """
 

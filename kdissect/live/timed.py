@@ -29,7 +29,7 @@ class Part(NamedTuple):
     """Sums of each `code` that rows have; and `key` and `bucket` of each of these rows."""
 
     code: Ints
-    count: Ints
+    exchanges: Ints
     errors: Ints
     to_broker: Numbers
     to_client: Numbers

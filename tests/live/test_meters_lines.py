@@ -117,7 +117,7 @@ def test_a_snapshot_may_be_taken_by_any_thread_while_rows_come() -> None:
 
 
 @pytest.mark.slow
-def test_a_snapshot_of_all_rows_that_are_kept_takes_no_tenth_of_a_second() -> None:
+def test_a_snapshot_of_all_rows_that_are_kept_takes_less_than_50_ms() -> None:
     meters = Meters()
     for second in range(10):
         given(meters, many(30_000, second * 30_000)._asdict())
@@ -127,5 +127,5 @@ def test_a_snapshot_of_all_rows_that_are_kept_takes_no_tenth_of_a_second() -> No
         start = time.thread_time()
         meters.snapshot()
         times.append(time.thread_time() - start)
-    # 35 ms on a machine that does nothing else.
-    assert min(times) < 0.1
+    # 15 ms on a machine that does nothing else.
+    assert min(times) < 0.05
