@@ -69,6 +69,10 @@ class Meters(Listener):
     def finish(self, standing: Standing) -> None:
         self.tick(standing)
 
+    def set_window(self, window_s: float) -> None:
+        """Keep rows for so long from now on; may be called from any thread."""
+        self._window.window_ns = round(window_s * SECOND_NS)
+
     def snapshot(self, focus: Focus = EVERYTHING) -> Snapshot:
         """What there was until the last tick; with a focus, of those exchanges alone.
 
