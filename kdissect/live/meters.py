@@ -54,6 +54,7 @@ class Meters(Listener):
         self._standing = BEFORE
         self._folds = Folds()
         self._lock = threading.Lock()
+        self._taken = self._snapshot(EVERYTHING)
 
     def begin(self, watcher: "Watcher") -> None:
         self._states = watcher.dissector.exchanges.states
@@ -78,6 +79,15 @@ class Meters(Listener):
 
         With a topic, also the lists of topics and errors have that one only.
         """
+        taken = self._taken
+        if taken.standing is self._standing and taken.focus == focus:
+            # Nothing changes between two ticks.
+            return taken
+        taken = self._snapshot(focus)
+        self._taken = taken
+        return taken
+
+    def _snapshot(self, focus: Focus) -> Snapshot:
         with self._lock:
             slices = self._window.slices
             names = Vocabulary(*(each.now() for each in self._window.names))

@@ -466,3 +466,16 @@ def test_with_a_topic_in_focus_errors_of_other_topics_are_not_shown() -> None:
     snapshot = meters.snapshot(Focus(topic="orders"))
     assert {(one.error, one.topic) for one in snapshot.errors} == {("A", "orders"), ("C", "")}
     assert snapshot.slowest[0].topic == "orders"
+
+
+def test_between_two_ticks_a_snapshot_is_counted_once() -> None:
+    meters = Meters()
+    assert meters.snapshot() is meters.snapshot()
+    given(meters, handed({"exchanges": [exchange(1)]}))
+    first = meters.snapshot()
+    meters.tick(standing(1))
+    second = meters.snapshot()
+    assert second is meters.snapshot()
+    assert (len(first.apis), len(second.apis)) == (0, 1)
+    assert meters.snapshot(Focus(api="Fetch")).apis == ()
+    assert meters.snapshot() == second
