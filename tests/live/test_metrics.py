@@ -4,8 +4,10 @@ import gc
 import json
 import re
 import socket
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -270,6 +272,39 @@ def test_counters_grow_by_what_comes_and_only_at_ticks() -> None:
         after = by(values_at(metrics, standing(second)), "kdissect_exchanges_total", "api")
         counts.append((before, sum(after.values())))
     assert counts == [(0, 100), (100, 200), (200, 300)]
+
+
+def test_whoever_reads_while_rows_come_sees_counters_grow_and_whole_ticks() -> None:
+    metrics = MetricsListener()
+    pages: list[Samples] = []
+    failures: list[BaseException] = []
+    done = threading.Event()
+
+    def read(server: Server) -> None:
+        try:
+            while not done.is_set():
+                pages.append(samples(page(server)))
+        except BaseException as failure:
+            failures.append(failure)
+
+    with served(metrics) as server:
+        reader = threading.Thread(target=read, args=(server,), daemon=True)
+        reader.start()
+        for second, rows in enumerate(seconds(20, 1000)):
+            given(metrics, rows._asdict())
+            metrics.tick(standing(second))
+        pages.append(samples(page(server)))
+        done.set()
+        reader.join(30)
+    assert failures == []
+    for before, after in pairwise(pages):
+        grown = {key for key in before if key[0].endswith(("_total", "_bucket", "_count", "_sum"))}
+        assert all(after[key] >= before[key] for key in grown)
+    for found in pages:
+        counted = sum(by(found, "kdissect_exchanges_total", "api").values())
+        timed = sum(by(found, "kdissect_latency_seconds_count", "api").values())
+        assert counted == timed
+        assert counted % 1000 == 0
 
 
 def test_all_that_is_declared_is_exported_and_nothing_else() -> None:
