@@ -51,6 +51,7 @@ class Joined:
         self.names = names
         self.focus = focus
         self._made: dict[str, np.ndarray[Any, Any]] = {}
+        self._seen_columns: dict[str, np.ndarray[Any, Any]] = {}
         # Where each slice begins.
         self.starts = [0, *accumulate(len(each.exchanges.time) for each in slices)]
         self.count = self.starts[-1]
@@ -105,9 +106,13 @@ class Joined:
 
     def column(self, name: str) -> np.ndarray[Any, Any]:
         """A column of the exchanges that are seen."""
-        whole = self.whole(name)
-        return whole if self.is_seen is None else whole[self.is_seen]
+        if self.is_seen is None:
+            return self.whole(name)
+        if name not in self._seen_columns:
+            self._seen_columns[name] = self.whole(name)[self.rows]
+        return self._seen_columns[name]
 
+    @cached_property
     def rows(self) -> Ints:
         """The places of the exchanges that are seen."""
         return np.arange(self.count) if self.is_seen is None else np.flatnonzero(self.is_seen)

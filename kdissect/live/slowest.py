@@ -30,7 +30,7 @@ def candidates(joined: Joined) -> Candidates:
     own = joined.column("latency") - np.maximum(joined.column("wait"), 0)
     some = highest(own, LISTED)
     some = some[own[some] >= 0]
-    return Candidates(joined.rows()[some], own[some])
+    return Candidates(joined.rows[some], own[some])
 
 
 def slowest(joined: Joined, found: Candidates, addresses: Addresses) -> tuple[Slow, ...]:
