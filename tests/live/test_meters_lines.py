@@ -33,26 +33,29 @@ def test_a_line_has_what_matters_most() -> None:
     # Half of them took 2 ms, which is in a bucket around 1.97 ms.
     assert line.split("  ") == [
         "22:13:21", "21 ex/s", "1 err/s", "1.97ms/400ms", "Produce", "slow: slow-one 400ms",
-        "late 0", "drop 1.23k",
+        "wait 0", "late 0", "drop 1.23k",
     ]  # fmt: skip
 
 
 def test_a_line_of_nothing_says_so() -> None:
-    assert line_of(Meters().snapshot()) == ("00:00:00  0 ex/s  0 err/s  -/-  -  -  late 0  drop 0")
+    line = line_of(Meters().snapshot())
+    assert line == "00:00:00  0 ex/s  0 err/s  -/-  -  -  wait 0  late 0  drop 0"
 
 
-@for_any(st.text(max_size=300), st.text(max_size=300), st.integers(0, 2**60))
+@for_any(st.text(max_size=300), st.text(max_size=300), st.integers(0, 10**18))
 def test_a_line_fits_and_harms_no_terminal_whatever_names_are(
     api: str, client: str, dropped: int
 ) -> None:
     encodable = client.encode("utf-8", "backslashreplace").decode()
     name = api.encode("utf-8", "backslashreplace").decode() or "Fetch"
-    line = line_of(
-        shown(exchange(1, name, 123.4, client_id=encodable), wire=Counts(dropped, dropped))
+    taken = shown(
+        exchange(1, name, 123.4, client_id=encodable, error_count=1), wire=Counts(dropped, dropped)
     )
+    whole = taken.whole._replace(rate=dropped / 3, errors=dropped / 7, p50_ns=10**13)
+    line = line_of(taken._replace(waiting=dropped, late=dropped, whole=whole))
     assert cells(line) <= WIDTH
     assert not any(unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in line)
-    assert re.search(r"late 0  drop \S+$", line)
+    assert re.search(r"late \S+  drop \S+$", line)
 
 
 @for_any(st.floats(0, 1e17))
