@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from kdissect.cli.escape import escaped
 from kdissect.cli.grid import Column, Grid
 
 HOW_TO_GO_ON = """\
@@ -41,4 +42,4 @@ def page(interfaces: list[Any], width: int) -> Iterator[str]:
     yield from grid.lines(width)
     yield ""
     names = [one.name for one in interfaces if one.is_up]
-    yield from HOW_TO_GO_ON.format(name=names[0] if names else "any").splitlines()
+    yield from HOW_TO_GO_ON.format(name=escaped(names[0]) if names else "any").splitlines()

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from pwd import struct_passwd
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kdissect.cli.live_imports import import_rest
 from kdissect.cli.live_lines import Deadline, Lines, tell, tell_begin, tell_end
@@ -26,9 +26,6 @@ from kdissect.live.service import Notifier, ServiceListener
 from kdissect.live.sources import Asked, open_source
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options
-
-if TYPE_CHECKING:
-    from kdissect.wire.wire import Wire
 
 NEVER: Final = Rotation()
 FIRST_FREE_PORT: Final = 1024  # those below are root's
@@ -93,8 +90,13 @@ def run(plan: Plan) -> int:
         with signals(watcher) as signalled, served(plan, parts, user):
             tell_begin(plan.asked, plan.options)
             watcher.run()
+        standing = watcher.standing()
     notifier.close()
-    return ended(plan, parts, watcher, wire, signalled.to_stop)
+    tell_end(standing, wire.names, parts.files)
+    if standing.balance.exchanges:
+        return FOUND
+    explain_empty("no Kafka exchanges", asdict(standing.balance))
+    return FOUND if signalled.to_stop or plan.asked.interfaces else NOTHING_FOUND
 
 
 def limited(plan: Plan) -> Options:
@@ -140,16 +142,6 @@ def served(plan: Plan, parts: Parts, user: struct_passwd | None) -> Iterator[Non
     finally:
         if server is not None:
             server.close()
-
-
-def ended(plan: Plan, parts: Parts, watcher: Watcher, wire: "Wire", is_asked: bool) -> int:
-    """Say what there was; the exit code."""
-    standing = watcher.standing()
-    tell_end(standing, wire.names, parts.files)
-    if standing.balance.exchanges:
-        return FOUND
-    explain_empty("no Kafka exchanges", asdict(standing.balance))
-    return FOUND if is_asked or plan.asked.interfaces else NOTHING_FOUND
 
 
 def make_files(plan: Plan, directory: Path) -> Listener:
