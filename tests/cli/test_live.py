@@ -240,8 +240,8 @@ class Running:
 
     def __init__(self, *words: str) -> None:
         command = [sys.executable, "-m", "kdissect", "live", "-", *words]
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+        pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=nowhere, stderr=pipe)
         assert self.process.stdin is not None
         self.process.stdin.write(CAPTURE.read_bytes())
         self.process.stdin.flush()
