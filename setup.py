@@ -16,7 +16,7 @@ from setuptools import Distribution, Extension, setup
 COMPILED = """
     capture/interfaces capture/merge capture/packet capture/pcap capture/pcapng capture/scanner
     packets/decoder packets/fragments packets/ip packets/link packets/segment packets/tcp
-    packets/tunnels packets/wireless
+    packets/tunnels packets/wireless wire/ring_blocks
     streams/acknowledged streams/connections streams/copies streams/events streams/handshake
     streams/held streams/receiver streams/recent streams/sequence streams/symptoms
     frames kept_segments searching
@@ -33,7 +33,7 @@ COMPILED = """
     exchanges/request_search exchanges/response_search exchanges/sasl exchanges/shared_ids
     exchanges/sides
     exchanges/sniffing exchanges/timing exchanges/weighing
-    tables/rows tables/body_rows edges dissector
+    tables/rows tables/body_rows tables/unmade edges dissector
 """.split()  # noqa: SIM905  # a line a package
 # Nobody overrides a function of the library from outside, so calls inside it can be inlined.
 DIRECT_CALLS = ["-fvisibility=hidden", "-fno-semantic-interposition"] if os.name == "posix" else []

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from kdissect.cli.escape import escaped
-from kdissect.cli.grid import Column, Grid
+from kdissect.escape import escaped
+from kdissect.grid import Column, Grid
 
 HOW_TO_GO_ON = """\
 Name one, or a capture:
@@ -19,9 +19,7 @@ Name one, or a capture:
 
 def show_interfaces() -> None:
     """Print them on stdout, and how to go on."""
-    from kdissect.wire.interfaces import (  # type: ignore[import-not-found,unused-ignore]
-        list_interfaces,
-    )
+    from kdissect.wire.interfaces import list_interfaces
 
     for line in page(list_interfaces(), shutil.get_terminal_size().columns):
         click.echo(line)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from pwd import struct_passwd
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.cli.live_imports import import_rest
 from kdissect.cli.live_lines import Deadline, Lines, tell, tell_begin, tell_end
@@ -16,16 +16,14 @@ from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.reading import explain_empty
 from kdissect.limits import Limits
 from kdissect.live.listener import Listener
-from kdissect.live.privileges import (
-    check_directory,
-    check_user,
-    drop_privileges,
-    give_directory,
-)
+from kdissect.live.privileges import check_directory, check_user, drop_privileges, give_directory
 from kdissect.live.service import Notifier, ServiceListener
 from kdissect.live.sources import Asked, open_source
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options
+
+if TYPE_CHECKING:
+    from kdissect.live.metrics import MetricsListener
 
 NEVER: Final = Rotation()
 FIRST_FREE_PORT: Final = 1024  # those below are root's
@@ -103,9 +101,7 @@ def limited(plan: Plan) -> Options:
     """The options with limits that fit the memory, unless they were said one by one."""
     if plan.max_memory is None or plan.options.limits != Limits():
         return plan.options
-    from kdissect.live.memory import (  # type: ignore[import-not-found,unused-ignore]
-        limits_for,
-    )
+    from kdissect.live.memory import limits_for
 
     return replace(plan.options, limits=limits_for(plan.max_memory, plan.asked.ring_bytes))
 
@@ -114,9 +110,7 @@ def shedding(plan: Plan) -> dict[str, Any]:
     """What lets the watcher make less when it is too much."""
     if plan.max_cpu is None and plan.max_memory is None:
         return {}
-    from kdissect.live.shedding import (  # type: ignore[import-not-found,unused-ignore]
-        Shedder,
-    )
+    from kdissect.live.shedding import Shedder
 
     return {"shedder": Shedder(plan.max_cpu, plan.max_memory)}
 
@@ -146,9 +140,7 @@ def served(plan: Plan, parts: Parts, user: struct_passwd | None) -> Iterator[Non
 
 def make_files(plan: Plan, directory: Path) -> Listener:
     """Tables as files that rotate."""
-    from kdissect.live.rotation import (  # type: ignore[import-not-found,unused-ignore]
-        RotatedTables,
-    )
+    from kdissect.live.rotation import RotatedTables
 
     files: Listener = RotatedTables(
         directory,
@@ -164,34 +156,24 @@ def make_files(plan: Plan, directory: Path) -> Listener:
     return files
 
 
-def make_metrics() -> Listener:
+def make_metrics() -> "MetricsListener":
     """Counters for Prometheus."""
-    from kdissect.live.metrics import (  # type: ignore[import-not-found,unused-ignore]
-        MetricsListener,
-    )
+    from kdissect.live.metrics import MetricsListener
 
-    metrics: Listener = MetricsListener()
-    return metrics
+    return MetricsListener()
 
 
-def start_server(metrics: Listener, address: Address) -> Any:
+def start_server(metrics: "MetricsListener", address: Address) -> Any:
     """Answer those who ask for metrics; has `close`."""
-    from kdissect.live.metrics import (  # type: ignore[import-not-found,unused-ignore]
-        serve,
-    )
+    from kdissect.live.metrics import serve
 
     return serve(metrics, address.host, address.port)
 
 
 def make_lines(plan: Plan) -> list[Listener]:
     """Lines on stdout, and what they are made of."""
-    from kdissect.live.lines import (  # type: ignore[import-not-found,unused-ignore]
-        json_of,
-        line_of,
-    )
-    from kdissect.live.meters import (  # type: ignore[import-not-found,unused-ignore]
-        Meters,
-    )
+    from kdissect.live.lines import json_of, line_of
+    from kdissect.live.meters import Meters
 
     meters = Meters()
     return [meters, Lines(meters, plan.every_s, json_of if plan.is_json else line_of)]

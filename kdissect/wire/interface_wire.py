@@ -1,0 +1,50 @@
+"""`InterfaceWire`: a wire of one interface that can be asked what is there without waiting."""
+
+import select
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from kdissect.capture.packet import Packet
+from kdissect.wire.wire import Wire
+
+
+class InterfaceWire(Wire):
+    """`take` gives what is there; `read` waits where nothing is."""
+
+    @abstractmethod
+    def fileno(self) -> int:
+        """Becomes readable when packets come."""
+
+    @abstractmethod
+    def take(self) -> list[Packet]:
+        """The packets that are there, some MB at most."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Look after the interface, which may have gone or come back; raises CaptureError."""
+
+    @property
+    @abstractmethod
+    def is_away(self) -> bool:
+        """Whether the interface is not there, so that somebody must look for it."""
+
+    def read(self, wait_s: float) -> list[Packet] | None:
+        packets = self.take()
+        if not packets:
+            wait_for([self], wait_s)
+            packets = self.take()
+        return packets
+
+
+def wait_for(wires: Sequence[InterfaceWire], wait_s: float) -> None:
+    """Wait until one of them has packets, or something happened to its interface."""
+    waiting = select.poll()
+    by_number = {wire.fileno(): wire for wire in wires}
+    for number in by_number:
+        waiting.register(number, select.POLLIN)
+    for number, events in waiting.poll(round(wait_s * 1000)):
+        if events & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
+            by_number[number].check()
+    for wire in wires:
+        if wire.is_away:
+            wire.check()
