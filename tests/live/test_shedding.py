@@ -1,6 +1,7 @@
 """What is left out under pressure, in which order, and that the rest stays as it is."""
 
 import re
+import time
 from collections import Counter
 
 import pytest
@@ -426,3 +427,35 @@ def test_a_watcher_leaves_out_what_its_shedder_says_and_tells_of_it() -> None:
         ("live", "load-restored", f"from {levels[2]} to {levels[1]}: {quiet}"),
         ("live", "load-restored", f"from {levels[1]} to {levels[0]}: {quiet}"),
     ]
+
+
+class HungryWire(Wire):
+    """Each packet takes 5 ms of a processor."""
+
+    def __init__(self, seconds: float) -> None:
+        self.names = ["hungry"]
+        self._packets = captured("quickstart.pcapng").packets
+        self._end = time.monotonic() + seconds
+        self.reads = 0
+
+    def read(self, wait_s: float) -> list[Packet] | None:
+        until = time.process_time() + 0.005
+        while time.process_time() < until:
+            pass
+        self.reads += 1
+        return self._packets[self.reads :][:1] if time.monotonic() < self._end else None
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_process_at_the_last_level_takes_no_more_than_it_may() -> None:
+    wire, shedder = HungryWire(1.0), Shedder(max_cpu=20)
+    watcher = Watcher(wire, [Keeping()], Options(), shedder=shedder)
+    shedder.level = LEAVES_PACKETS
+    began, cpu = time.monotonic(), time.process_time()
+    while watcher.step():
+        pass
+    used = (time.process_time() - cpu) / (time.monotonic() - began)
+    assert 4 < wire.reads < 80
+    assert used < 0.4
