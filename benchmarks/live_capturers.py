@@ -99,15 +99,22 @@ def said_by_tshark(said: str, scratch: Path) -> Counted:
 
 
 def dissected(_: str, scratch: Path) -> Counted:
-    """Those of all connections in its tables, and those that its problems say are lost."""
-    packets = dropped = 0
-    for file in sorted(scratch.rglob("[!.]*.parquet")):
-        if file.stem in ("connections", "open_connections"):
-            packets += packets_of(file)
-        elif file.stem == "problems":
-            messages = parquet.read_table(file, columns=["message"])["message"].to_pylist()
-            dropped += sum(int(found[1]) for one in messages if (found := DROPPED.search(one)))
-    return Counted(packets, dropped)
+    """Those of all connections in its tables, and those that its problems say are lost.
+
+    Connections are where they ended, or with those that are open at the end of the last rotation.
+    """
+    rotations = sorted((scratch / "live").glob("[!.]*/[!.]*/"))
+    open_ones = [one / "open_connections.parquet" for one in rotations[-1:]]
+    files = [*(one / "connections.parquet" for one in rotations), *open_ones]
+    packets = sum(packets_of(file) for file in files if file.exists())
+    problems = [one / "problems.parquet" for one in rotations]
+    return Counted(packets, sum(lost_in(file) for file in problems if file.exists()))
+
+
+def lost_in(file: Path) -> int:
+    """Packets that its problems say the kernel had no room for."""
+    messages = parquet.read_table(file, columns=["message"])["message"].to_pylist()
+    return sum(int(found[1]) for one in messages if (found := DROPPED.search(one)))
 
 
 def packets_of(file: Path) -> int:

@@ -25,6 +25,7 @@ def measured(
     seconds = minutes * 60
     with cabled() as cable, captured(kdissect("ring", compiled), cable.far, scratch) as one:
         before, _ = cable.far.counts()
+        used = one.cpu_seconds()
         sender = subprocess.Popen(
             sending(cable.near, capture, rate, seconds), stdout=subprocess.PIPE, cwd=ROOT
         )
@@ -35,7 +36,7 @@ def measured(
             sender.kill()
             sender.wait()
         one.settle()
-        used = one.cpu_seconds()
+        used = one.cpu_seconds() - used
         one.stop()
         counted = one.capturer.counted(one.said, one.scratch)
         arrived = cable.far.counts()[0] - before

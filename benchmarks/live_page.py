@@ -198,9 +198,8 @@ def printed(text: str, kept: Kept) -> str:
 def write(kept: Kept) -> None:
     """Write page and chart."""
     PAGE.write_text(printed(PAGE.read_text(encoding="utf-8"), kept), encoding="utf-8")
-    if "rates" in kept:
-        CHART.write_text(chart.drawn(panels(kept)), encoding="utf-8")
+    CHART.write_text(chart.drawn(panels(kept)), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    write(read())
+    keep({})

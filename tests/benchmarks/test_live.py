@@ -3,7 +3,9 @@ import os
 import subprocess
 import time
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import kdissect
 from benchmarks import generate, live_capturers, live_memory, live_page, live_search
@@ -138,6 +140,22 @@ def test_tshark_is_where_its_last_line_is(tmp_path):
     (tmp_path / live_capturers.PRINTED).write_text(lines + "51\t1")
     said = "Capturing on 'far0'\n42 packets dropped from far0\n"
     assert live_capturers.said_by_tshark(said, tmp_path) == (51, 42)
+
+
+def test_kdissect_has_seen_the_packets_of_all_that_ended_and_of_what_is_open_at_last(tmp_path):
+    def write(rotation, table, columns):
+        directory = tmp_path / "live" / "20261122T060000Z" / rotation
+        directory.mkdir(parents=True, exist_ok=True)
+        parquet.write_table(pa.table(columns), directory / f"{table}.parquet")
+
+    def packets(*both):
+        return {"packets_to_broker": list(both), "packets_to_client": list(both)}
+
+    for number, name in enumerate(("000001-a", "000002-b", ".making-000003-c")):
+        write(name, "connections", packets(1, 10 + number))
+        write(name, "open_connections", packets(100 + number))
+    write("000002-b", "problems", {"message": ["far0: the capturing host lost 7 packets", "x"]})
+    assert live_capturers.dissected("", tmp_path) == (2 * (11 + 12 + 101), 7)
 
 
 def test_memory_has_a_slope_after_the_warm_up():

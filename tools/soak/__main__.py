@@ -51,15 +51,20 @@ def play(scene: Scene, capture: LiveCapture, options: argparse.Namespace) -> lis
             told(done[-1])
     scene.stop_clients()
     time.sleep(SETTLE_S)
-    for _ in range(2):  # the second start takes up what a kill has left
+    return [*done, *ended(capture)]
+
+
+def ended(capture: LiveCapture) -> Iterator[Fault]:
+    """End it, and once more: another start takes up what a kill has left."""
+    for is_first in (True, False):
         try:
+            if not is_first:
+                capture.start()
+                time.sleep(SETTLE_S)
             capture.stop()
         except Failed as error:
             now = time.time_ns()
-            done.append(Fault("the end", now, now, [], str(error)))
-        capture.start()
-    capture.stop()
-    return done
+            yield Fault("the end", now, now, [], str(error))
 
 
 def told(fault: Fault) -> None:

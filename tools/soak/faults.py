@@ -15,6 +15,7 @@ SECOND_NS = 1_000_000_000
 FLUSH_MARGIN_S = 1.5
 # What was on its way when an interface came back.
 GRACE_NS = SECOND_NS // 2
+TWICE = 0.3  # of kills are followed by another
 BALLAST_PIECE = b"\0" * (1 << 20)
 
 
@@ -112,7 +113,13 @@ class Faults:
         begin = time.time_ns() - before
         self.capture.kill()
         self.pause(0, 2)
-        return [Outage("kill -9", begin, self.capture.start())]
+        ready = self.capture.start()
+        if self.chance.random() < TWICE:
+            # While it takes up what the one before has left.
+            self.pause(0, 0.5)
+            self.capture.kill()
+            ready = self.capture.start()
+        return [Outage("kill -9", begin, ready)]
 
     def hang_up(self) -> list[Outage]:
         """Nothing may be lost."""
