@@ -267,7 +267,7 @@ def known(table: str, rows: list[str]) -> Counter[str]:
 
 
 @pytest.mark.parametrize("name", NEWER + OLDER)
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(changes=CHANGES)
 def test_the_other_tables_stay_as_they_are_whatever_is_left_out_when(
     name: str, changes: list[tuple[int, int]]
@@ -278,7 +278,7 @@ def test_the_other_tables_stay_as_they_are_whatever_is_left_out_when(
 
 
 @pytest.mark.parametrize("name", NEWER)
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(changes=CHANGES)
 def test_rows_that_are_made_are_right_and_those_that_are_not_are_counted(
     name: str, changes: list[tuple[int, int]]
@@ -291,7 +291,7 @@ def test_rows_that_are_made_are_right_and_those_that_are_not_are_counted(
 
 
 @pytest.mark.parametrize("name", OLDER)
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(changes=CHANGES)
 def test_of_old_formats_all_but_the_records_of_wrappers_is_counted(
     name: str, changes: list[tuple[int, int]]
