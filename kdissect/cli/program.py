@@ -51,6 +51,7 @@ COMMANDS: Final = {
     "protocol": "protocol",
     "spark": "spark",
     "live": "live",
+    "top": "top",
 }
 
 

@@ -21,6 +21,7 @@ class DiskWorker(threading.Thread):
         self.failure: BaseException | None = None
         self._woken = threading.Event()
         self._is_ending = False
+        self._is_busy = False
 
     def work(self) -> None:
         """Do what there is to do; raises OSError or OutputError where the disk does not take it."""
@@ -41,15 +42,22 @@ class DiskWorker(threading.Thread):
             self._woken.clear()
             if self._is_ending:
                 return
+            self._is_busy = True
             try:
-                self.work()
-            except (OSError, OutputError) as error:
-                self.trouble.failed(self.name, error)
+                self._try()
             except BaseException as error:  # raised again where packets are read
                 self.failure = error
                 return
-            else:
-                self.trouble.worked(self.name)
+            finally:
+                self._is_busy = False
+
+    def _try(self) -> None:
+        try:
+            self.work()
+        except (OSError, OutputError) as error:
+            self.trouble.failed(self.name, error)
+        else:
+            self.trouble.worked(self.name)
 
     def check(self) -> None:
         """Raise what nobody has foreseen."""
@@ -59,7 +67,7 @@ class DiskWorker(threading.Thread):
     def drain(self) -> None:
         """Finish all work, or give it up where the disk takes nothing."""
         give_up = time.monotonic() + LAST_TRIES_S
-        while self.has_work() and self.failure is None:
+        while (self.has_work() or self._is_busy) and self.failure is None:
             self.wake()
             time.sleep(LOOK_S)
             if not self.trouble.is_failing:

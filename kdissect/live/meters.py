@@ -20,6 +20,7 @@ from kdissect.live.gathering import TABLES, Gathering
 from kdissect.live.grouping import grouping
 from kdissect.live.joined import EVERYTHING, Joined
 from kdissect.live.listener import Listener, Standing
+from kdissect.live.slices import Vocabulary
 from kdissect.live.slowest import slowest
 from kdissect.live.snapshot import Focus, Snapshot
 from kdissect.live.timed import Exchanges
@@ -68,13 +69,18 @@ class Meters(Listener):
     def finish(self, standing: Standing) -> None:
         self.tick(standing)
 
+    def set_window(self, window_s: float) -> None:
+        """Keep rows for so long from now on; may be called from any thread."""
+        self._window.window_ns = round(window_s * SECOND_NS)
+
     def snapshot(self, focus: Focus = EVERYTHING) -> Snapshot:
         """What there was until the last tick; with a focus, of those exchanges alone.
 
         With a topic, also the lists of topics and errors have that one only.
         """
         with self._lock:
-            slices, names = self._window.slices, self._window.names
+            slices = self._window.slices
+            names = Vocabulary(*(each.now() for each in self._window.names))
             standing, is_sampled = self._standing, self._window.is_sampled
             seconds = self._window.seconds
         joined = Joined(slices, names, focus)

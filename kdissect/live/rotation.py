@@ -139,6 +139,7 @@ class RotatedTables(Listener):
         self.writer.end()
         self.publisher.end()
         self._problems(standing.now_ns)
+        self.writer.close()
         self.run.close()
         if self.writer.has_work() or self.publisher.has_work():
             raise OutputError(

@@ -12,6 +12,7 @@ from kdissect.tables.rotations import (
     GONE,
     MAKING,
     OPEN,
+    TOPICS,
     hidden_in,
     rotations_in,
     runs_in,
@@ -78,6 +79,9 @@ def left_runs(directory: Path) -> list[Run]:
     """
     found = []
     with locked(directory):
+        # Of names that a process did not come to write; whoever writes them has the lock.
+        for half in directory.glob(f".{TOPICS}-*"):
+            half.unlink(missing_ok=True)
         for path in runs_in(directory):
             if not any(hidden_in(path, prefix) for prefix in HIDDEN) and rotations_in(path):
                 continue

@@ -151,6 +151,11 @@ class SpoolWriter(DiskWorker):
         """Whether rows are only in memory, or something sealed is still here."""
         return any(not one.is_written or one.is_sealed for one in list(self.rotations))
 
+    def close(self) -> None:
+        """Close the files of what is left."""
+        for rotation in self.rotations:
+            rotation.close()
+
     def work(self) -> None:
         """Write all that waits, the oldest first."""
         try:

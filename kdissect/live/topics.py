@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 from typing import Final
 
+from kdissect.live.runs import locked
 from kdissect.live.spools import FILE_MODES
 from kdissect.tables.rotations import TOPICS
 from kdissect.tables.rows import topic_id_text
@@ -46,10 +47,11 @@ class TopicNames:
             return
         known = dict(names)
         # Another capture may write to the same directory.
-        merged = list({**self.read(), **known}.items())[-KEPT_NAMES:]
-        texts = {topic_id_text(raw): name for raw, name in merged}
-        content = json.dumps(texts, indent=0).encode()
-        write_whole(self.path, content, is_synced=True, mode=self.mode)
+        with locked(self.path.parent):
+            merged = list({**self.read(), **known}.items())[-KEPT_NAMES:]
+            texts = {topic_id_text(raw): name for raw, name in merged}
+            content = json.dumps(texts, indent=0).encode()
+            write_whole(self.path, content, is_synced=True, mode=self.mode)
         self.known = len(known)
 
 

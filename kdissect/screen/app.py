@@ -9,24 +9,20 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
-from textual.widgets import Input
 
-from kdissect.escape import escaped
 from kdissect.screen.details import detail_lines
+from kdissect.screen.footer import footer_line
 from kdissect.screen.heading import crumbs, heading_lines, tab_line
 from kdissect.screen.keys import help_lines
-from kdissect.screen.lines import Group, Line, Piece, apart, joined, width_of
+from kdissect.screen.lines import Line
 from kdissect.screen.looking import FAILED, Capture, Looking
+from kdissect.screen.sweeping import sweep
 from kdissect.screen.table import Table
 from kdissect.screen.views import VIEWS
 from kdissect.screen.widgets import Lines, Page
 
 HEADING_HEIGHT: Final = 3
-ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
-HINTS: Final = (
-    ("?", "help", 0), ("q", "quit", 0), ("/", "filter", 1), ("s", "sort", 2),
-    ("space", "pause", 3), ("Enter", "look into", 4),
-)  # fmt: skip
+ENDINGS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Tabs(Lines):
@@ -41,12 +37,6 @@ class Tabs(Lines):
                     app.action_choose(number)
 
 
-class Filter(Input):
-    """Where the words of the filter are typed."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "app.undo", show=False)]
-
-
 class Top(App[None]):
     """Shows snapshots of the capture every `interval_s`, until somebody ends it or it fails."""
 
@@ -56,7 +46,6 @@ class Top(App[None]):
     #heading {{ height: {HEADING_HEIGHT}; }}
     #tabs, #crumbs, #footer {{ height: 1; }}
     Table {{ height: 1fr; }}
-    Filter, Filter:focus {{ height: 1; border: none; padding: 0; background: ansi_default; }}
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(f"{n + 1}", f"choose({n})", show=False) for n in range(len(VIEWS))),
@@ -74,7 +63,6 @@ class Top(App[None]):
         Binding("enter", "look"),
         Binding("d", "detail"),
         Binding("escape", "undo"),
-        Binding("slash", "filter"),
         Binding("space,p", "pause"),
         Binding("plus,equals_sign", "hurry(-1)"),
         Binding("minus", "hurry(1)"),
@@ -90,17 +78,16 @@ class Top(App[None]):
         super().__init__(ansi_color=True)
         self.looking = Looking(capture, interval_s, window_s)
         self._timer: Timer | None = None
+        self._turn = 0
 
     def compose(self) -> ComposeResult:
         yield Lines(self._heading, "heading")
         yield Tabs(self._tabs, "tabs")
         yield Lines(lambda _: [crumbs(self.looking.focus)], "crumbs")
-        yield Table(self.looking.listing)
-        yield Filter(id="filter", placeholder="words to look for; Enter keeps them, Esc does not")
+        yield Table(self.looking.listing, self.typed)
         yield Lines(self._footer, "footer")
 
     def on_mount(self) -> None:
-        self.query_one(Filter).display = False
         self.query_one(Table).focus()
         self._start_timer()
         # The terminal is put back in order, as if somebody had ended it.
@@ -120,6 +107,8 @@ class Top(App[None]):
         if self.looking.state == FAILED:
             self.exit()
         self.renew()
+        self._turn += 1
+        sweep(self._turn)
 
     def renew(self) -> None:
         """Show how things are now."""
@@ -135,12 +124,12 @@ class Top(App[None]):
     def on_table_chosen(self) -> None:
         self.action_look()
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        self.looking.narrow(event.value)
-        self.renew()
-
-    def on_input_submitted(self) -> None:
-        self._end_filter()
+    def typed(self, event: events.Key) -> bool:
+        """Take a key that is for the filter; others do what they are bound to."""
+        is_taken = self.looking.type(event.key, event.character if event.is_printable else None)
+        if is_taken:
+            self.renew()
+        return is_taken
 
     def action_choose(self, number: int) -> None:
         self.looking.choose(number)
@@ -178,18 +167,8 @@ class Top(App[None]):
             self.push_screen(Page(title, lambda width: detail_lines(view, row, now_ns, width)))
 
     def action_undo(self) -> None:
-        if self.query_one(Filter).display:
-            self.query_one(Filter).value = ""
-            self._end_filter()
         self.looking.back()
         self.renew()
-
-    def action_filter(self) -> None:
-        filter_ = self.query_one(Filter)
-        filter_.value = self.looking.filter
-        filter_.display = True
-        self.query_one("#footer").display = False
-        filter_.focus()
 
     def action_pause(self) -> None:
         self.looking.pause()
@@ -207,11 +186,6 @@ class Top(App[None]):
     def action_help(self) -> None:
         self.push_screen(Page("kdissect top: keys", help_lines))
 
-    def _end_filter(self) -> None:
-        self.query_one(Filter).display = False
-        self.query_one("#footer").display = True
-        self.query_one(Table).focus()
-
     def _start_timer(self) -> None:
         if self._timer is not None:
             self._timer.stop()
@@ -225,11 +199,4 @@ class Top(App[None]):
         return [tab_line(self.looking.number, self.looking.snapshot, width)[0]]
 
     def _footer(self, width: int) -> list[Line]:
-        listing = self.looking.listing
-        place = f"{listing.cursor + 1} of {len(listing.rows)}" if listing.rows else "no rows"
-        left = [Piece(place, "dim")]
-        if self.looking.filter:
-            left.append(Piece(f"  with {escaped(self.looking.filter)!r}", "warm"))
-            left.append(Piece(f" of {listing.total}", "dim"))
-        hints = [Group([Piece(key, "bold"), Piece(f" {what}")], drop) for key, what, drop in HINTS]
-        return [apart(left, joined(hints, max(0, width - width_of(left) - 2)), width)]
+        return [footer_line(self.looking, width)]

@@ -17,6 +17,9 @@ LEFT_WIDTH: Final = 25
 SHORTEST_SPARKLINE: Final = 4
 GOOD_SPARKLINE: Final = 12
 LONGEST_SPARKLINE: Final = 40
+NOT_KNOWN: Final = -1.0
+# Windows are of whole ticks.
+ABOUT_S: Final = 2.0
 # From here on there is room for what only explains.
 WIDE: Final = 100
 FULL_BACKLOG: Final = 0.5
@@ -29,7 +32,7 @@ class History:
     def __init__(self) -> None:
         self.rates: deque[float] = deque(maxlen=HISTORY_LENGTH)
         self.p99s: deque[float] = deque(maxlen=HISTORY_LENGTH)
-        self.cpu = 0.0
+        self.cpu = NOT_KNOWN
         self._last: tuple[int, float] | None = None
 
     def add(self, snapshot: Snapshot) -> None:
@@ -49,7 +52,10 @@ class History:
 
 
 class Marks(NamedTuple):
-    """What the first line says beside the title. `state` is why nothing moves, "" when it does."""
+    """What the first line says beside the title. `state` is why nothing moves, "" when it does.
+
+    Where there is no next time, `interval_s` is 0.
+    """
 
     title: str
     interval_s: float
@@ -76,7 +82,7 @@ def with_left(first: Line, groups: Sequence[Group], width: int) -> tuple[Line, L
     room = max(0, width - width_of(first))
     for history in (GOOD_SPARKLINE, SHORTEST_SPARKLINE, 0):
         rest = joined([Group([Piece("")]), *groups], max(0, room - history))
-        if rest[-1] != CUT:
+        if rest[-1:] != [CUT]:
             break
     return cut(first, width), rest
 
@@ -93,19 +99,21 @@ def title_line(snapshot: Snapshot, marks: Marks, width: int) -> Line:
     right.append(Piece(time(snapshot.standing.now_ns)[CLOCK] + "Z"))
     right.append(Piece("  "))
     right.append(window_piece(snapshot, marks))
-    if width >= WIDE:
+    if width >= WIDE and marks.interval_s:
         right.append(Piece(f"  every {marks.interval_s:g} s", "dim"))
     return apart(left, right, width)
 
 
 def window_piece(snapshot: Snapshot, marks: Marks) -> Piece:
     """The seconds that all numbers are of, and how many were asked for when there are fewer."""
-    if snapshot.is_sampled or round(snapshot.window_s) != round(marks.window_s):
+    if snapshot.is_sampled or snapshot.window_s < marks.window_s - ABOUT_S:
+        # Just begun, or more in it than is kept.
         return Piece(
             f"last {snapshot.window_s:.3g} of {marks.window_s:g} s",
             "warm" if snapshot.is_sampled else "",
         )
-    return Piece(f"last {marks.window_s:g} s")
+    is_longer = snapshot.window_s > marks.window_s + ABOUT_S
+    return Piece(f"last {snapshot.window_s if is_longer else marks.window_s:.3g} s")
 
 
 def rate_pieces(snapshot: Snapshot) -> Line:
@@ -150,13 +158,16 @@ def latency_groups(snapshot: Snapshot, history: History, width: int) -> list[Gro
         Group([Piece(lost_text(snapshot, width), "hot" if standing.wire.dropped else "")]),
         Group([Piece(counted(problems, "problem"), "hot" if problems else "")]),
     ]
+    if snapshot.late:
+        groups.append(Group([Piece(f"{count(snapshot.late)} late", "hot")]))
     if standing.level:
         shed = f"shed {count(sum(standing.shed.values()))}"
         level = f" (level {standing.level})" if width >= WIDE else ""
         groups.append(Group([Piece(shed + level, "hot")]))
     if standing.backlog >= FULL_BACKLOG:
         groups.append(Group([Piece(f"buffer {100 * standing.backlog:.0f} %", "hot")]))
-    own = f"cpu {100 * history.cpu:.0f} %, {size(standing.memory)}"
+    cpu = f"cpu {100 * history.cpu:.0f} %, " if history.cpu != NOT_KNOWN else ""
+    own = cpu + size(standing.memory)
     number = standing.open_connections
     connections = counted(number, "connection") if width >= WIDE else f"{count(number)} conn."
     return [*groups, Group([Piece(connections)], 2), Group([Piece(own, "dim")], 1)]

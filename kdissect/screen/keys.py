@@ -7,15 +7,15 @@ from kdissect.screen.lines import Line, Piece
 
 # Keys, and what they do.
 KEYS: Final = (
-    ("1 … 8", "the tables: APIs, clients, topics, errors, connections, groups, slowest, problems"),
+    ("1 … 8", "show a table, numbered as in the line above them"),
     ("Tab, Shift+Tab", "the next table, the one before"),
-    ("↑ ↓ PgUp PgDn", "move the cursor; it stays with its row. Home, End: first and last"),
+    ("↑ ↓ PgUp PgDn", "move the cursor, which stays with its row; also Home and End"),
     ("← → or s, S", "sort by the column beside; a click on a header sorts by it"),
     ("r", "turn the order around"),
-    ("Enter", "look at this API, client or topic alone; of other rows, all there is"),
+    ("Enter", "look at this API, client or topic alone, or at all of a row"),
     ("d", "all there is of the row, nothing shortened"),
     ("Esc", "one step back: the filter goes, then what was looked at alone"),
-    ("/", "only rows with these words in them, as you type; Enter keeps them"),
+    ("/", "show only rows with these words in them, as you type"),
     ("Space or p", "freeze what is shown; the capture goes on"),
     ("+ -", "show more often, less often"),
     ("w", "the seconds that numbers are of: 10, 30, 60, 300"),

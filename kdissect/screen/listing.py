@@ -6,7 +6,7 @@ from typing import Any, Final
 from rich.cells import cell_len
 
 from kdissect.grid import BETWEEN, Column, aligned, fitted_widths
-from kdissect.screen.lines import Line, Piece, cut
+from kdissect.screen.lines import Line, Piece, cut, plain, width_of
 from kdissect.screen.views import Field, View
 
 # The widest a name is taken for: beyond, it would only push out other columns.
@@ -89,7 +89,7 @@ class Listing:
         lines = [self._header(width)]
         for number, (row, texts) in enumerate(zip(shown, cells, strict=True), self.top):
             line = self._line(row, texts, width)
-            lines.append(underlined(line, width) if number == self.cursor else line)
+            lines.append(marked(line, width) if number == self.cursor else line)
         return lines
 
     def widen(self) -> None:
@@ -163,8 +163,9 @@ class Listing:
             text = column.header + (arrow if is_sorted else "")
             cell = aligned(text, column_width, column.is_text)
             line.append(Piece(cell, "sorted" if is_sorted else "head"))
-            line.append(Piece(BETWEEN))
-        return cut(line[:-1], width)
+            line.append(Piece(BETWEEN, "head"))
+        line = cut(line[:-1], width)
+        return [*line, Piece(" " * (width - width_of(line)), "head")]
 
     def _line(self, row: Any, texts: list[str], width: int) -> Line:
         line: Line = []
@@ -179,7 +180,6 @@ def is_text(field: Field) -> bool:
     return field.column.is_text
 
 
-def underlined(line: Line, width: int) -> Line:
+def marked(line: Line, width: int) -> Line:
     """The line as that of the cursor, over the whole width."""
-    text = "".join(piece.text for piece in line)
-    return [Piece(text + " " * (width - cell_len(text)), "cursor")]
+    return [Piece(plain(line) + " " * (width - width_of(line)), "cursor")]

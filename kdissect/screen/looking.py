@@ -4,6 +4,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Hashable
 from typing import Any, Final, NamedTuple
 
+from kdissect.human import count, counted
 from kdissect.live.snapshot import Focus, Snapshot
 from kdissect.screen.heading import History, Marks
 from kdissect.screen.listing import Listing
@@ -15,6 +16,7 @@ FAILED: Final = "capture failed"
 PAUSED: Final = "PAUSED"
 INTERVALS_S: Final = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 WINDOWS_S: Final = (10.0, 30.0, 60.0, 300.0)
+FILTER_KEY: Final = "/"
 Source = Callable[[Focus], Snapshot]
 
 
@@ -51,11 +53,11 @@ class Looking:
         self.number = 0
         self.listings = [Listing(view) for view in VIEWS]
         self.filter = ""
+        self.is_typing = False
         self.is_paused = False
         self.state = RUNNING
         self.history = History()
-        self.snapshot = capture.source(self.focus)
-        self.refresh()
+        self._take()
 
     @property
     def view(self) -> View:
@@ -89,6 +91,25 @@ class Looking:
         """Show only rows with these words."""
         self.filter = filter_
         self._arrange()
+
+    def type(self, key: str, character: str | None) -> bool:
+        """Take a key that begins, changes or ends the filter; False when it is not for that.
+
+        `character` is what the key prints, if it prints something.
+        """
+        if not self.is_typing:
+            self.is_typing = character == FILTER_KEY
+            return self.is_typing
+        if key in ("enter", "escape"):
+            self.is_typing = False
+            self.narrow(self.filter if key == "enter" else "")
+        elif key in ("backspace", "ctrl+u"):
+            self.narrow(self.filter[:-1] if key == "backspace" else "")
+        elif character:
+            self.narrow(self.filter + character)
+        else:
+            return False
+        return True
 
     def look_into(self) -> bool:
         """Look at what is under the cursor alone; False when there is nothing in it."""
@@ -125,6 +146,8 @@ class Looking:
 
     def change_window(self) -> None:
         """Make numbers those of the next longer time, after the longest of the shortest."""
+        if self.is_paused or self.state != RUNNING:
+            return
         longer = [window for window in WINDOWS_S if window > self.window_s]
         self.window_s = (longer or WINDOWS_S)[0]
         self.capture.set_window(self.window_s)
@@ -135,13 +158,21 @@ class Looking:
         state = PAUSED if self.is_paused else self.state
         return Marks(self.capture.title, self.interval_s, self.window_s, state)
 
-    def nothing(self) -> str:
+    def nothing(self) -> list[str]:
         """Why there are no rows."""
         if self.listing.total:
-            return f"none of {self.listing.total} rows has {self.filter!r} in it; Esc clears it"
+            return [f"none of {self.listing.total} rows has all words of the filter; Esc clears it"]
         if self.view.name == "Problems":
-            return self.view.nothing
-        return f"{self.view.nothing} in the last {self.snapshot.window_s:.3g} s"
+            return [self.view.nothing]
+        lines = [f"{self.view.nothing} in the last {self.snapshot.window_s:.3g} s"]
+        balance = self.snapshot.standing.balance
+        if not balance.exchanges:
+            lines.append(f"so far no exchange in {counted(balance.packets, 'packet')}")
+            lines.append(f"of {counted(self.snapshot.standing.open_connections, 'connection')}")
+            if balance.encrypted_connections:
+                lines.append(f"{count(balance.encrypted_connections)} were encrypted: --keylog")
+            lines.append("other ports of brokers: --port")
+        return lines
 
     def _look_at(self, focus: Focus, number: int) -> None:
         self.focus = focus

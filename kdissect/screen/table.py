@@ -1,5 +1,7 @@
 """The table in the middle of the screen."""
 
+from collections.abc import Callable
+
 from textual import events
 from textual.message import Message
 from textual.strip import Strip
@@ -11,15 +13,19 @@ from kdissect.screen.widgets import strip_of
 
 
 class Table(Widget, can_focus=True):
-    """Shows a `Listing`: only the lines that are seen are made, again for each snapshot."""
+    """Shows a `Listing`: only the lines that are seen are made, again for each snapshot.
+
+    `typed` is asked about each key, whether that was for it; otherwise it does what it is bound to.
+    """
 
     class Chosen(Message):
         """A row was clicked a second time."""
 
-    def __init__(self, listing: Listing, nothing: str = "") -> None:
+    def __init__(self, listing: Listing, typed: Callable[[events.Key], bool]) -> None:
         super().__init__()
         self.listing = listing
-        self.nothing = nothing
+        self.typed = typed
+        self.nothing: list[str] = []
         self._lines: list[Line] | None = None
 
     def renew(self) -> None:
@@ -35,9 +41,15 @@ class Table(Widget, can_focus=True):
         if self._lines is None:
             self._lines = self.listing.lines(self.size.width, self.size.height)
             if not self.listing.rows:
-                self._lines += [[], [Piece(self.nothing, "dim")]]
+                self._lines += [[], *([Piece(text, "dim")] for text in self.nothing)]
         lines = self._lines
         return strip_of(lines[y] if y < len(lines) else [], self.size.width)
+
+    def on_key(self, event: events.Key) -> None:
+        # Here keys come in their order; an input that gets the focus meanwhile would miss some.
+        if self.typed(event):
+            event.stop()
+            event.prevent_default()
 
     def on_click(self, event: events.Click) -> None:
         """A header sorts, a row gets the cursor; clicked again it is looked into."""

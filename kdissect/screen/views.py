@@ -33,7 +33,8 @@ class View(NamedTuple):
     """A table. `key` tells its rows apart; `sort` is the number of the field it begins with.
 
     Without it, rows are in the order of the snapshot. `into` is where Enter leads to: the focus,
-    and the name of the view to see it in. `nothing` is said where there are no rows.
+    and the name of the view to see it in. `nothing` is said where there are no rows. `seen` is how
+    many there were, as far as that is known: snapshots have the first ones only.
     """
 
     name: str
@@ -44,6 +45,7 @@ class View(NamedTuple):
     nothing: str
     sort: int | None = None
     into: tuple[Callable[[Focus, Any], Focus], str] | None = None
+    seen: Callable[[Snapshot], int] = lambda _: 0
 
 
 def text_field(
@@ -147,6 +149,7 @@ CLIENTS: Final = View(
     "no clients",
     1,
     (lambda focus, row: focus._replace(client=row.name), "APIs"),
+    lambda snapshot: snapshot.clients_seen,
 )
 TOPICS: Final = View(
     "Topics",
@@ -157,6 +160,7 @@ TOPICS: Final = View(
     "no topics",
     1,
     (lambda focus, row: focus._replace(topic=row.name), "Clients"),
+    lambda snapshot: snapshot.topics_seen,
 )
 ERRORS: Final = View(
     "Errors",

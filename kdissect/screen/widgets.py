@@ -27,8 +27,8 @@ STYLES: Final = {
     "title": Style(bold=True),
     "marked": Style(reverse=True, bold=True),
     "tab": Style(reverse=True),
-    "head": Style(bold=True),
-    "sorted": Style(bold=True, underline=True),
+    "head": Style(bold=True, underline=True),
+    "sorted": Style(bold=True, underline=True, color="cyan"),
     "cursor": Style(reverse=True),
 }
 

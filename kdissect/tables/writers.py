@@ -101,6 +101,9 @@ class ParquetFile:
     def discard(self) -> None:
         """Drop what was written so far; the destination stays as it was."""
         self.writer.is_open = False
+        # As long as it is open, it takes room on the disk.
+        with suppress(OSError):
+            self.writer.file_handle.close()
         self.temporary.unlink(missing_ok=True)
 
     def _flush(self) -> None:

@@ -4,6 +4,7 @@ import json
 import stat
 from dataclasses import asdict
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ SAMPLE = (
     "consumer-groups-4.3.1.pcapng",  # topics by their ids, and rebalances
     "groups-0.10.2.2.pcapng",
     "incident-static-member-4.3.1.pcapng",
-    "sasl-0.10.2.2.pcapng",
+    "retries-4.3.1.pcapng",
     "share-groups-4.3.1.pcapng",
     "streams-groups-4.3.1.pcapng",
     "transactions-4.3.1.pcapng",
@@ -100,7 +101,7 @@ def test_rows_are_in_the_rotation_in_which_they_were_complete(tmp_path: Path) ->
     for rotation in rotations_in(only_run(tmp_path)):
         ends += parquet.read_table(rotation / "exchanges.parquet")["response_end"].to_pylist()
     known = [end for end in ends if end is not None]
-    late = [one for one, other in zip(known, known[1:], strict=False) if other < one]
+    late = [one for one, other in pairwise(known) if other < one]
     assert len(late) < len(known) / 10  # those of other connections in the same second
 
 
@@ -175,7 +176,7 @@ def test_what_is_secret_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 def test_where_nothing_can_be_written_it_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(OutputError, match="cannot write tables to .*: Not a directory; say"):
+    with pytest.raises(OutputError, match=r"cannot write tables to .*: Not a directory; say"):
         replay(GROUPS, tmp_path / "file" / "live")
 
 

@@ -1,5 +1,8 @@
 """Snapshots as they would be of a broker with much to do, and of clients that mean harm."""
 
+from dataclasses import replace
+
+from kdissect.escape import escaped
 from kdissect.live.listener import Standing
 from kdissect.live.snapshot import (
     Failing,
@@ -138,9 +141,9 @@ def hostile() -> Snapshot:
     """Every name is one that clients may send and that would do harm where it is printed."""
     names = HOSTILE
     return SNAPSHOT._replace(
-        apis=tuple(timed(name, 5.0 - number) for number, name in enumerate(names)),
-        clients=tuple(timed(name, 5.0 - number) for number, name in enumerate(names)),
-        topics=tuple(timed(name, 5.0 - number) for number, name in enumerate(names)),
+        apis=tuple(timed(name, 9.0 - number) for number, name in enumerate(names)),
+        clients=tuple(timed(name, 9.0 - number) for number, name in enumerate(names)),
+        topics=tuple(timed(name, 9.0 - number) for number, name in enumerate(names)),
         errors=tuple(row._replace(error=name, api=name, client=name, topic=name)
                      for row in ERRORS[:1] for name in names),
         connections=tuple(
@@ -158,6 +161,11 @@ def hostile() -> Snapshot:
     )  # fmt: skip
 
 
+def is_harmless(text: str) -> bool:
+    """Nothing is in it that a terminal would act on."""
+    return escaped(text) == text
+
+
 def focused(snapshot: Snapshot, focus: Focus) -> Snapshot:
     """The snapshot with those rows alone that the focus names."""
     return snapshot._replace(
@@ -171,3 +179,23 @@ def focused(snapshot: Snapshot, focus: Focus) -> Snapshot:
             if focus.client in ("", row.client) and focus.api in ("", row.api)
         ),
     )
+
+
+NOTHING = Snapshot(
+    standing=STANDING._replace(
+        balance=replace(BALANCE, exchanges=0, packets=1200), open_connections=3, wire=Counts()
+    ),
+    focus=Focus(),
+    window_s=1.0,
+    is_sampled=False,
+    whole=Timed("", 0.0, 0.0, 0.0, 0.0, -1, -1, -1, -1),
+    packets_rate=0.0,
+    apis=(),
+    clients=(),
+    topics=(),
+    errors=(),
+    connections=(),
+    groups=(),
+    slowest=(),
+    problems=(),
+)
