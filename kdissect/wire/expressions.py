@@ -9,8 +9,8 @@ import subprocess
 from typing import Final
 
 from kdissect.errors import CaptureError
-from kdissect.wire.filters import Instruction, Program
 from kdissect.wire.interfaces import ETHERNET
+from kdissect.wire.programs import Instruction, Program
 
 # libpcap's own numbers (DLT_) and names of link types.
 DLT_ETHERNET: Final = 1

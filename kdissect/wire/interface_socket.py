@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final
 
 from kdissect.errors import CaptureError, CapturePermissionError, Problem
-from kdissect.wire.filters import NOTHING, Program, attach
 from kdissect.wire.interfaces import (
     ANY,
     ETHERNET,
@@ -26,6 +25,7 @@ from kdissect.wire.interfaces import (
     link_type_of,
     list_interfaces,
 )
+from kdissect.wire.programs import NOTHING, Program, attach
 from kdissect.wire.wire import Counts
 
 # <linux/if_packet.h>, <linux/if_ether.h>, <asm-generic/socket.h>
@@ -115,11 +115,12 @@ class InterfaceSocket:
         return self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
     def counts(self) -> Counts:
-        """Totals; the kernel begins again at each question."""
-        answer = self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, STATISTICS_SIZE)
-        received, dropped = struct.unpack_from("=II", answer)
-        self._received += received
-        self._dropped += dropped
+        """Totals, those of the last call once it is closed; the kernel begins anew at each one."""
+        if self.socket.fileno() >= 0:
+            answer = self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, STATISTICS_SIZE)
+            received, dropped = struct.unpack_from("=II", answer)
+            self._received += received
+            self._dropped += dropped
         return Counts(self._received, self._dropped)
 
     def take_problems(self) -> list[Problem]:

@@ -63,7 +63,7 @@ def test_any_is_of_the_ring_alone(hosts: tuple[Host, Host]) -> None:
 
 def test_a_wrong_expression_closes_what_was_opened(hosts: tuple[Host, Host]) -> None:
     before = set(Path("/proc/self/fd").iterdir())
-    with pytest.raises(CaptureError, match="--filter 'no such': .*syntax error"):
+    with pytest.raises(CaptureError, match=r"--filter 'no such': .*syntax error"):
         open_at(hosts[0], "lo", CABLE, expression="no such")
     assert set(Path("/proc/self/fd").iterdir()) == before
 
@@ -100,7 +100,7 @@ def test_where_no_ring_can_be_made_scapy_is_taken_and_that_is_told(
         ]
         client.send_frames([frame(1)])
         assert [bytes_of(packet) for packet in read_all(wire)] == [frame(1)]
-    with pytest.raises(CaptureError, match="the kernel makes no ring: Invalid argument$"):
+    with pytest.raises(CaptureError, match=r"the kernel makes no ring: Invalid argument$"):
         open_at(broker, through="ring")
     monkeypatch.setattr("kdissect.wire.opening.has_package", lambda: False)
     with pytest.raises(CaptureError, match=r'no ring: .*pip install "kdissect\[live\]"'):
