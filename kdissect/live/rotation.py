@@ -34,6 +34,7 @@ SECOND_NS: Final = 1_000_000_000
 SEEN_NS: Final = 10 * SECOND_NS
 # So many rotations wait to be made at most: until then rows go to the one that is open.
 QUEUED: Final = 4
+OTHERS: Final = 0o077  # permissions of those who are not the owner
 Notice = Callable[[str], None]
 
 
@@ -216,7 +217,9 @@ class RotatedTables(Listener):
             done = left.close if spools == all_spools[-1] else None
             tables = sorted(self.tables)
             names = self.watcher.names
-            self.publisher.queue.append(Sealed(spools, tables, names, None, self.is_secret, done))
+            # What was for its owner alone stays so.
+            is_secret = self.is_secret or not spools.stat().st_mode & OTHERS
+            self.publisher.queue.append(Sealed(spools, tables, names, None, is_secret, done))
         text = f"{left.path}: its process was killed; what it had flushed is taken up"
         self.trouble.add(Problem("tables", "recovered-run", text))
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kdissect.errors import OutputError
+from kdissect.live.disk_trouble import is_full
 from kdissect.tables.rotations import (
     GONE,
     MAKING,
@@ -50,10 +51,9 @@ def make_run(directory: Path, now_ns: int, mode: int) -> Run:
             path = new_directory(directory, time_name(now_ns), mode)
             lock = lock_of(path)
     except OSError as error:
-        raise OutputError(
-            f"cannot write tables to {directory}: {error.strerror or error}; "
-            "say another directory, or let this user write there"
-        ) from error
+        do = "make room" if is_full(error) else "let this user write there"
+        text = f"cannot write tables to {directory}: {error.strerror or error}"
+        raise OutputError(f"{text}; say another directory, or {do}") from error
     if lock < 0:
         raise OutputError(f"cannot lock {path}: tables of a live capture want a local file system")
     return Run(path, lock)
