@@ -10,7 +10,7 @@ sender is bound to core 0, where the kernel's part of receiving is done too; cap
 
 - rates: twice as many packets a second until some are lost, then in between; for each capturer.
   About 8 minutes.
-- broker: a real broker and its clients on core 0, with and without capturing. About 5 minutes.
+- broker: a real broker and its clients on core 0, with and without capturing. About 4 minutes.
 - memory: kdissect live for `--minutes` at a moderate rate; connections come and go.
 
 Captures to send are made of sessions in `--directory`, recorded where they are not. Prints
