@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kdissect.cli.escape import escaped
+from kdissect.escape import escaped
 from kdissect.grid import folded
 from kdissect.human import count, time
 from kdissect.rules.finding import Finding

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kdissect import human
-from kdissect.cli.escape import escaped
+from kdissect.escape import escaped
 from kdissect.live.listener import Listener, Standing
 from kdissect.live.sources import Asked, told_filter
 from kdissect.pipeline import Options

@@ -28,6 +28,7 @@ from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options
 
 if TYPE_CHECKING:
+    from kdissect.live.metrics import MetricsListener
     from kdissect.wire.wire import Wire
 
 NEVER: Final = Rotation()
@@ -101,7 +102,7 @@ def limited(plan: Plan) -> Options:
     """The options with limits that fit the memory, unless they were said one by one."""
     if plan.max_memory is None or plan.options.limits != Limits():
         return plan.options
-    from kdissect.live.memory import (  # type: ignore[import-not-found,unused-ignore]
+    from kdissect.live.memory import (
         limits_for,
     )
 
@@ -112,7 +113,7 @@ def shedding(plan: Plan) -> dict[str, Any]:
     """What lets the watcher make less when it is too much."""
     if plan.max_cpu is None and plan.max_memory is None:
         return {}
-    from kdissect.live.shedding import (  # type: ignore[import-not-found,unused-ignore]
+    from kdissect.live.shedding import (
         Shedder,
     )
 
@@ -154,7 +155,7 @@ def ended(plan: Plan, parts: Parts, watcher: Watcher, wire: "Wire", is_asked: bo
 
 def make_files(plan: Plan, directory: Path) -> Listener:
     """Tables as files that rotate."""
-    from kdissect.live.rotation import (  # type: ignore[import-not-found,unused-ignore]
+    from kdissect.live.rotation import (
         RotatedTables,
     )
 
@@ -172,19 +173,18 @@ def make_files(plan: Plan, directory: Path) -> Listener:
     return files
 
 
-def make_metrics() -> Listener:
+def make_metrics() -> "MetricsListener":
     """Counters for Prometheus."""
-    from kdissect.live.metrics import (  # type: ignore[import-not-found,unused-ignore]
+    from kdissect.live.metrics import (
         MetricsListener,
     )
 
-    metrics: Listener = MetricsListener()
-    return metrics
+    return MetricsListener()
 
 
-def start_server(metrics: Listener, address: Address) -> Any:
+def start_server(metrics: "MetricsListener", address: Address) -> Any:
     """Answer those who ask for metrics; has `close`."""
-    from kdissect.live.metrics import (  # type: ignore[import-not-found,unused-ignore]
+    from kdissect.live.metrics import (
         serve,
     )
 
@@ -193,11 +193,11 @@ def start_server(metrics: Listener, address: Address) -> Any:
 
 def make_lines(plan: Plan) -> list[Listener]:
     """Lines on stdout, and what they are made of."""
-    from kdissect.live.lines import (  # type: ignore[import-not-found,unused-ignore]
+    from kdissect.live.lines import (
         json_of,
         line_of,
     )
-    from kdissect.live.meters import (  # type: ignore[import-not-found,unused-ignore]
+    from kdissect.live.meters import (
         Meters,
     )
 

@@ -15,8 +15,8 @@ from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 
 import click
 
-from kdissect.cli.escape import csv_safe, escaped
 from kdissect.errors import OutputError
+from kdissect.escape import csv_safe, escaped
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from kdissect.exchanges.memory import ConnectionState
-from kdissect.live.columns import Names
+from kdissect.live.columns import KnownNames
 from kdissect.live.slices import ConnectionColumns
 from kdissect.streams.events import OPENER
 from kdissect.tables.rows import address_text
@@ -17,7 +17,7 @@ class Addresses:
     """Of connections in `states`, which are open, and of those that `ended`."""
 
     def __init__(
-        self, states: Mapping[int, ConnectionState], ended: ConnectionColumns, names: Names
+        self, states: Mapping[int, ConnectionState], ended: ConnectionColumns, names: KnownNames
     ) -> None:
         self._states = states
         self._ended = ended

@@ -25,22 +25,37 @@ NONE: Final = 0  # the code of "", which is no name
 OTHER: Final = 1
 
 
-class Names:
-    """Texts and their codes; the first `limit` texts have one of their own.
+class KnownNames:
+    """Texts by their codes, which are places in `texts`."""
 
-    All others share `OTHER`; `left_out` are how many, as far as LEFT_OUT_LIMIT. What has no name is
-    called `none`. Codes never change, so another thread may look them up in `texts` while texts are
-    added.
-    """
-
-    def __init__(self, limit: int = NAMES_LIMIT, other: str = OTHER_NAMES, none: str = "") -> None:
-        self.limit = limit
-        self.texts = [none, other]
-        self._codes = {"": NONE, none: NONE, other: OTHER}
-        self._left_out: set[int] = set()
+    def __init__(self, texts: list[str], codes: dict[str, int]) -> None:
+        self.texts = texts
+        self._codes = codes
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    def find(self, text: str) -> int:
+        """The code of a text that is known, -1 for others."""
+        cut = text if len(text) <= NAME_SIZE else text[: NAME_SIZE - 1] + "…"
+        return self._codes.get(cut, -1)
+
+
+class Names(KnownNames):
+    """Names that get codes as they come; the first `limit` texts have one of their own.
+
+    All others share `OTHER`; `left_out` are how many, as far as LEFT_OUT_LIMIT. What has no name is
+    called `none`. Codes never change.
+    """
+
+    def __init__(self, limit: int = NAMES_LIMIT, other: str = OTHER_NAMES, none: str = "") -> None:
+        super().__init__([none, other], {"": NONE, none: NONE, other: OTHER})
+        self.limit = limit
+        self._left_out: set[int] = set()
+
+    def now(self) -> KnownNames:
+        """Those that there are, for another thread: no more of them come."""
+        return KnownNames(list(self.texts), self._codes)
 
     @property
     def left_out(self) -> int:
@@ -61,11 +76,6 @@ class Names:
         self._codes[text] = len(self.texts)
         self.texts.append(text)
         return len(self.texts) - 1
-
-    def find(self, text: str) -> int:
-        """The code of a text that is known, -1 for others."""
-        cut = text if len(text) <= NAME_SIZE else text[: NAME_SIZE - 1] + "…"
-        return self._codes.get(cut, -1)
 
     def codes(self, column: pa.DictionaryArray) -> Codes:
         """The code of each row of a text column; NONE for null."""

@@ -128,7 +128,8 @@ class Counters:
         totals.latency.add(api, latency)
         totals.queue.add(api, queue)
         totals.service.add(api, latency - queue)
-        totals.work.add(api, np.maximum(latency - queue - wait, 0))
+        known = wait != NULL
+        totals.work.add(api[known], np.maximum(latency - queue - wait, 0)[known])
 
 
 def zeros(*shape: int) -> Counts:

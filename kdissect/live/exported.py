@@ -59,7 +59,7 @@ METRICS: Final = (
     Metric("kdissect_service_seconds", HISTOGRAM, ("api",), "latency without queue"),
     Metric(
         "kdissect_work_seconds", HISTOGRAM, ("api",),
-        "service without what the request asked to wait: long polls, joins",
+        "service without what the request asked to wait (long polls, joins), where that is known",
     ),
     Metric("kdissect_open_connections", GAUGE, (), "TCP connections that are open"),
     Metric("kdissect_ended_connections", COUNTER, (), "TCP connections that ended"),
@@ -80,7 +80,9 @@ METRICS: Final = (
     Metric("kdissect_shed", COUNTER, ("what",), "what was not made, for want of time or memory"),
     Metric("kdissect_shedding_level", GAUGE, (), "how much is not made; 0 is nothing"),
     Metric("kdissect_backlog_ratio", GAUGE, (), "how full the capture's buffer is, 0 to 1"),
-    Metric("kdissect_last_packet_timestamp_seconds", GAUGE, (), "time of the newest packet"),
+    Metric(
+        "kdissect_last_packet_timestamp_seconds", GAUGE, (), "when there was a packet last, to 1 s"
+    ),
     Metric("kdissect_label_names", GAUGE, ("label",), "names that have a label of their own"),
     Metric(
         "kdissect_label_names_left_out", GAUGE, ("label",),

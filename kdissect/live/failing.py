@@ -4,7 +4,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kdissect.live.columns import Names
+from kdissect.live.columns import KnownNames
 from kdissect.live.joined import Joined
 from kdissect.live.slices import picked
 from kdissect.live.snapshot import Failing
@@ -76,6 +76,6 @@ def failing(joined: Joined, seconds: float) -> tuple[Failing, ...]:
     )
 
 
-def texts(names: Names, codes: np.ndarray[Any, Any]) -> list[str]:
+def texts(names: KnownNames, codes: np.ndarray[Any, Any]) -> list[str]:
     """The texts of codes."""
     return [names.texts[code] for code in codes.tolist()]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kdissect.live.columns import NONE, Flags, Names, runs
+from kdissect.live.columns import NONE, Flags, KnownNames, runs
 from kdissect.live.joined import Joined
 from kdissect.live.slices import MemberColumns, picked
 from kdissect.live.snapshot import Grouped
@@ -67,7 +67,7 @@ def of_groups(rows: MemberColumns, is_rebalancing: Flags, joined: Joined) -> dic
     return found
 
 
-def rebalancing(rows: MemberColumns, events: Names, errors: Names, now_ns: int) -> Flags:
+def rebalancing(rows: MemberColumns, events: KnownNames, errors: KnownNames, now_ns: int) -> Flags:
     """Of each group, whether it rebalances; rows as in `of_groups`."""
     if not len(rows.group):
         return np.zeros(0, bool)
@@ -82,12 +82,12 @@ def rebalancing(rows: MemberColumns, events: Names, errors: Names, now_ns: int) 
     return flags
 
 
-def flagged(names: Names, has: Any) -> Flags:
+def flagged(names: KnownNames, has: Any) -> Flags:
     """For each code, whether its text is such."""
     return np.array([has(name) for name in names.texts], bool)
 
 
-def members_of(rows: MemberColumns, events: Names) -> Ints:
+def members_of(rows: MemberColumns, events: KnownNames) -> Ints:
     """How many members of each group there were and have not left; rows as in `of_groups`."""
     order = np.lexsort((rows.time, rows.member, rows.group))
     group, member = rows.group[order], rows.member[order]

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kdissect.live.columns import Flags, Names
+from kdissect.live.columns import Flags, KnownNames
 from kdissect.live.gathering import (
     NO_CONNECTIONS,
     NO_ERRORS,
@@ -42,7 +42,7 @@ class Joined:
     """
 
     def __init__(
-        self, slices: Sequence[Slice], names: Vocabulary[Names], focus: Focus = EVERYTHING
+        self, slices: Sequence[Slice], names: Vocabulary[KnownNames], focus: Focus = EVERYTHING
     ) -> None:
         self.slices = slices
         self.names = names
@@ -59,7 +59,7 @@ class Joined:
             self.topics = picked(self.topics, kept)
 
     @staticmethod
-    def _code(names: Names, text: str) -> int:
+    def _code(names: KnownNames, text: str) -> int:
         if not text:
             return -1
         found = names.find(text)

@@ -9,6 +9,7 @@ from kdissect.live.snapshot import Snapshot, Timed
 
 WIDTH: Final = 100
 NONE: Final = "-"
+MULTIPLES: Final = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 UNITS: Final = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 
 
@@ -42,29 +43,31 @@ def client_text(clients: tuple[Timed, ...], width: int) -> str:
 
 
 def number(value: float) -> str:
-    """At most five columns.
+    """At most five columns, up to 10^18; what is less than a hundredth is a hundredth.
 
-    >>> number(0), number(0.0123), number(999.6), number(12345), number(1e12)
-    ('0', '0.012', '1k', '12.3k', '1e+12')
+    >>> number(0), number(0.0123), number(999.6), number(12345)
+    ('0', '0.012', '1k', '12.3k')
     """
     if 0 < value < 0.01:
         return "0.01"
-    for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= unit * 0.9995 and value < 999.5e9:
+    for unit, name in MULTIPLES:
+        if value >= unit * 0.9995:
             return f"{value / unit:.3g}{name}"
     return f"{value:.2g}" if value < 1 else f"{value:.3g}"
 
 
 def duration(ns: int) -> str:
-    """At most six columns; "-" for what is less than 0.
+    """At most six columns, up to a day; "-" for what is less than 0.
 
-    >>> duration(1_234_567), duration(75_000_000_000), duration(-1)
-    ('1.23ms', '75s', '-')
+    >>> duration(1_234_567), duration(999_999), duration(4321_000_000_000), duration(-1)
+    ('1.23ms', '1ms', '4321s', '-')
     """
     if ns < 0:
         return NONE
+    if ns >= 1e12:
+        return f"{ns / 1e9:.0f}s"
     for unit, name in UNITS:
-        if ns >= unit:
+        if ns >= unit * 0.9995:
             return f"{ns / unit:.3g}{name}"
     return f"{ns}ns"
 

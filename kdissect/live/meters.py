@@ -20,6 +20,7 @@ from kdissect.live.gathering import TABLES, Gathering
 from kdissect.live.grouping import grouping
 from kdissect.live.joined import EVERYTHING, Joined
 from kdissect.live.listener import Listener, Standing
+from kdissect.live.slices import Vocabulary
 from kdissect.live.slowest import slowest
 from kdissect.live.snapshot import Focus, Snapshot
 from kdissect.live.timed import Exchanges
@@ -78,7 +79,8 @@ class Meters(Listener):
         With a topic, also the lists of topics and errors have that one only.
         """
         with self._lock:
-            slices, names = self._window.slices, self._window.names
+            slices = self._window.slices
+            names = Vocabulary(*(each.now() for each in self._window.names))
             standing, is_sampled = self._standing, self._window.is_sampled
             seconds = self._window.seconds
         joined = Joined(slices, names, focus)

@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Iterable
 from copy import deepcopy
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from socketserver import TCPServer, ThreadingMixIn
@@ -62,15 +63,14 @@ class MetricsListener(Listener, Collector):
         self._counters = Counters(labels)
         self._gathering = Gathering(self._counters.names)
         self._waiting = Waiting({}, {})
-        self._latest_ns: Any = lambda: -1
+        self._packets = 0
+        self._packet_ns = -1
         self._growing = Growing()
         self._values: dict[str, Values] = {}
         self._lock = threading.Lock()
 
     def begin(self, watcher: "Watcher") -> None:
-        dissector = watcher.dissector
-        self._waiting = Waiting(dissector.exchanges.states, watcher.names)
-        self._latest_ns = lambda: dissector.latest_ns
+        self._waiting = Waiting(watcher.dissector.exchanges.states, watcher.names)
 
     def take(self, table: str, batch: pa.RecordBatch) -> None:
         self._gathering.take(table, batch)
@@ -97,7 +97,9 @@ class MetricsListener(Listener, Collector):
             yield family(metric, values.get(metric.name, []), distributions.get(metric.name, []))
 
     def _standing_values(self, standing: Standing) -> dict[str, Values]:
-        gauges = standing_gauges(standing, self._latest_ns())
+        if standing.balance.packets > self._packets:
+            self._packets, self._packet_ns = standing.balance.packets, standing.now_ns
+        gauges = standing_gauges(standing, self._packet_ns)
         gauges["kdissect_waiting_requests"] = self._waiting.count
         late = [one for one in self._waiting.late.values() if one.waits.due_ns < standing.now_ns]
         gauges["kdissect_late_connections"] = len(late)
@@ -126,6 +128,7 @@ def family(metric: Metric, values: Values, distributions: list[Distribution]) ->
     return made
 
 
+@cache
 def build() -> dict[str, str]:
     """Which kdissect this is."""
     try:

@@ -72,7 +72,7 @@ def values_of(totals: Totals, names: Vocabulary[Names]) -> dict[str, Values]:
         "kdissect_topic_errors": counted(totals.topic_errors, topics, errors),
         "kdissect_topic_bytes": counted(totals.topic_bytes, topics, TOPIC_DIRECTIONS),
         "kdissect_topic_records": counted(totals.topic_records, topics, TOPIC_DIRECTIONS),
-        "kdissect_label_names": labelled(names, len),
+        "kdissect_label_names": labelled(names, lambda of: len(of) - 2),
         "kdissect_label_names_left_out": labelled(names, lambda of: of.left_out),
     }
 
@@ -99,7 +99,7 @@ class Growing:
         return self._before.get(key, 0) + value
 
 
-def standing_gauges(standing: Standing, latest_ns: int) -> dict[str, float]:
+def standing_gauges(standing: Standing, packet_ns: int) -> dict[str, float]:
     """What is at the moment, without labels."""
     found = {
         "kdissect_open_connections": standing.open_connections,
@@ -107,8 +107,8 @@ def standing_gauges(standing: Standing, latest_ns: int) -> dict[str, float]:
         "kdissect_backlog_ratio": standing.backlog,
         "process_resident_memory_bytes": standing.memory,
     }
-    if latest_ns >= 0:
-        found["kdissect_last_packet_timestamp_seconds"] = latest_ns / 1e9
+    if packet_ns >= 0:
+        found["kdissect_last_packet_timestamp_seconds"] = packet_ns / 1e9
     return found
 
 

@@ -46,7 +46,7 @@ class Vocabulary(NamedTuple, Generic[Each]):
 
 
 class ExchangeColumns(NamedTuple):
-    """Rows of `exchanges`: 70 bytes each. Sizes are 0 where there is none."""
+    """Rows of `exchanges`: 70 bytes each. `latency` and `wait` are NULL where there is none."""
 
     time: Ints  # of the request, or of an orphan's response
     exchange_id: Ints
@@ -166,7 +166,7 @@ def exchange_columns(batch: pa.RecordBatch, names: Vocabulary[Names]) -> Exchang
         latency,
         buckets_of(latency),
         or_zero(ints_of(batch["queue_ns"])),
-        or_zero(ints_of(batch["wait_ns"])),
+        ints_of(batch["wait_ns"]),
         or_zero(ints_of(batch["request_size"])).astype(np.int32),
         or_zero(ints_of(batch["response_size"])).astype(np.int32),
     )

@@ -18,8 +18,8 @@ COLUMNS: Final = (
 
 def slowest(joined: Joined, addresses: Addresses) -> tuple[Slow, ...]:
     """The exchanges with the longest latency, less what a long poll waits by itself."""
-    # NULL is far below 0, and stays there.
-    own = joined.column("latency") - joined.column("wait")
+    # NULL is far below 0: without latency it stays there.
+    own = joined.column("latency") - np.maximum(joined.column("wait"), 0)
     some = np.argpartition(own, -LISTED)[-LISTED:] if len(own) > LISTED else np.arange(len(own))
     some = some[own[some] >= 0]
     some = some[np.argsort(-own[some], kind="stable")]
@@ -36,7 +36,7 @@ def slowest(joined: Joined, addresses: Addresses) -> tuple[Slow, ...]:
             topic,
             latency_ns,
             queue,
-            waited,
+            max(waited, 0),
             request_size,
             response_size,
             names.errors.texts[error],

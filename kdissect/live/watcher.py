@@ -15,6 +15,7 @@ from typing import Final
 from kdissect.errors import CaptureError, Problem
 from kdissect.live.keylogs import GrowingKeyLogs
 from kdissect.live.listener import Listener, Standing
+from kdissect.live.shedding import Shedder
 from kdissect.pipeline import Options, PausedCollector, add_secrets, make_balance, make_dissector
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
@@ -52,7 +53,7 @@ class Watcher:
     """Reads `wire` until it ends or `stop` is called; listeners get rows of the tables they want.
 
     `options` are those of a run of `pipeline`, of which `tables` is what listeners want. `clock`
-    gives ns that only ever grow.
+    gives ns that only ever grow. `shedder` lets less be made when there is too much to do.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Watcher:
         listeners: Sequence[Listener],
         options: Options | None = None,
         clock: Clock = time.monotonic_ns,
+        shedder: Shedder | None = None,
     ) -> None:
         self.wire = wire
         self.listeners = list(listeners)
@@ -77,6 +79,8 @@ class Watcher:
             for name in self.options.tables
         }
         self.clock = clock
+        self.shedder = shedder or Shedder()
+        self.shedder.begin(self.options.tables)
         self.dropped = 0
         self._packet_ns = time.time_ns()
         self._came_at = clock()
@@ -127,6 +131,7 @@ class Watcher:
             self.dissector.feed(packets)
             self._set_time(packets[-1].time_ns)
             self._hand_on(self.options.batch_rows)
+            self._rest()
         if self.now_ns >= self._tick_ns:
             self._tick()
         return True
@@ -163,6 +168,8 @@ class Watcher:
             self.wire.counts(),
             self.wire.backlog(),
             len(self.dissector.streams.connections),
+            level=self.shedder.level,
+            shed=self.shedder.shed(self.dissector),
             memory=memory_bytes(),
             cpu_seconds=usage.ru_utime + usage.ru_stime,
         )
@@ -185,10 +192,18 @@ class Watcher:
         self._take_problems()
         # Where nothing comes, silent connections end all the same.
         self.dissector.advance(now)
-        self._hand_on(1)
         standing = self.standing()
+        self.shedder.judge(standing, self.clock(), self.dissector)
+        self._hand_on(1)
+        standing = standing._replace(level=self.shedder.level)
         for listener in self.listeners:
             listener.tick(standing)
+
+    def _rest(self) -> None:
+        """Leave packets where they are, when the limit on CPU asks for it."""
+        pause_s = self.shedder.pause_s(self.clock())
+        if pause_s > 0:
+            self._stopping.wait(pause_s)
 
     def _take_problems(self) -> None:
         problems = self.wire.take_problems()

@@ -42,6 +42,7 @@ STORE: Final = 0x02
 ADD: Final = 0x04
 ADD_X: Final = 0x0C
 SHIFT_LEFT: Final = 0x64
+AND: Final = 0x54
 A_TO_X: Final = 0x07
 X_TO_A: Final = 0x87
 JUMP: Final = 0x05
@@ -141,7 +142,14 @@ def port_filter(ports: Iterable[int], link_type: int, snaplen: int) -> Program:
     _by_ethertype(program, base, [(value, "tagged") for value in ETHERTYPES_VLAN])
     program.here("tagged")
     program.add(LOAD_HALF, base + 2)
-    _by_ethertype(program, base + 4, [])
+    _by_ethertype(program, base + 4, [], ends=link_type == ETHERNET)
+    if link_type != ETHERNET:
+        # What is sent on a VLAN has the tag before it, and IP at its start all the same.
+        program.add(LOAD_BYTE, base)
+        program.add(AND, 0xF0)
+        program.add(IF_EQUAL, 0x40, yes=f"ipv4 {base}")
+        program.add(IF_EQUAL, 0x60, yes=f"ipv6 {base}")
+        program.drops()
     for start in (base, base + 4):
         _ipv4(program, start)
         _ipv6(program, start)
@@ -216,11 +224,14 @@ def _drop_copies(program: _Assembler) -> None:
     program.here("other")
 
 
-def _by_ethertype(program: _Assembler, start: int, more: Sequence[tuple[int, str]]) -> None:
+def _by_ethertype(
+    program: _Assembler, start: int, more: Sequence[tuple[int, str]], ends: bool = True
+) -> None:
     known = [(ETHERTYPE_IPV4, f"ipv4 {start}"), (ETHERTYPE_IPV6, f"ipv6 {start}"), *more]
     for ethertype, label in known:
         program.add(IF_EQUAL, ethertype, yes=label)
-    program.drops()
+    if ends:
+        program.drops()
 
 
 def _ipv4(program: _Assembler, start: int) -> None:

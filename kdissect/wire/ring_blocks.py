@@ -19,7 +19,6 @@ from kdissect.capture.packet import Packet
 BLOCK_HEADER_SIZE: Final = 48
 # tpacket3_hdr, and the sockaddr_ll behind it.
 PACKET_HEADER_SIZE: Final = 68
-ADDRESS: Final = 48
 U32: Final = 0xFFFFFFFF
 SECOND_NS: Final = 1_000_000_000
 RAW: Final = 101
@@ -52,7 +51,7 @@ def read_block(
         fraction: i64 = i64(read_i32_le(data, at + 8)) & U32
         if original < captured:
             original = captured
-        if link_type == RAW and has_tag(data, at, start, end):
+        if link_type == RAW and has_tag(data, start, end, original):
             start += VLAN_TAG_SIZE
             original -= VLAN_TAG_SIZE
         packets.append(
@@ -77,11 +76,19 @@ def read_block(
     return True
 
 
-def has_tag(data: bytes, at: i64, start: i64, end: i64) -> bool:
-    """Whether a VLAN tag is where the IP header of a cooked packet ought to be."""
-    ethertype: i64 = data[at + ADDRESS + 2] << 8 | data[at + ADDRESS + 3]
-    if ethertype not in (0x8100, 0x88A8, 0x9100) or start + VLAN_TAG_SIZE >= end:
+def has_tag(data: bytes, start: i64, end: i64, original: i64) -> bool:
+    """Whether a VLAN tag is where the IP header of a cooked packet ought to be.
+
+    What the kernel says of the ethertype is that of the tag or of what follows, as its version is.
+    """
+    if start + VLAN_TAG_SIZE + 2 > end:
         return False
     inner: i64 = data[start + 2] << 8 | data[start + 3]
     version: i64 = data[start + VLAN_TAG_SIZE] >> 4
-    return (inner == 0x0800 and version == 4) or (inner == 0x86DD and version == 6)
+    if not ((inner == 0x0800 and version == 4) or (inner == 0x86DD and version == 6)):
+        return False
+    # An IPv4 header of a packet of 2048 bytes, or one of IPv6 with this flow label, looks so too.
+    if data[start] >> 4 == 4:
+        return inner != original
+    payload: i64 = data[start + 4] << 8 | data[start + 5]
+    return data[start] >> 4 != 6 or payload + 40 != original

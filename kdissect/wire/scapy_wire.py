@@ -4,6 +4,7 @@ On Linux that is an AF_PACKET socket: packets are read from it as they are, with
 and counters, and nothing of them is looked at by scapy. Elsewhere scapy gives their bytes.
 """
 
+import errno
 import logging
 import socket
 import struct
@@ -74,6 +75,11 @@ def listen_with_scapy(name: str, promiscuous: bool, expression: str = "") -> Lis
     except PermissionError as error:
         raise not_permitted(name) from error
     except (OSError, ValueError, Scapy_Exception) as error:
+        if isinstance(error, OSError) and error.errno == errno.ENETDOWN:
+            raise CaptureError(
+                f"{name} is down, and scapy opens it only when it is up (ip link set {name} up);"
+                " the ring waits for it: leave --through out"
+            ) from error
         raise CaptureError(f"{name} cannot be opened by scapy: {error}") from error
     return opened
 

@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kdissect.capture.packet import Packet
 from kdissect.live.listener import Standing
 from kdissect.pipeline import Balance
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import TABLES
-from kdissect.wire.wire import Counts
+from kdissect.wire.wire import Counts, Wire
 
 SECOND = 1_000_000_000
 MS = 1_000_000
@@ -47,6 +48,20 @@ def exchange(number: int, api: str = "Produce", latency_ms: float = 1, **more: A
 def partition(number: int, topic: str | None = "orders", **more: Any) -> Any:
     """What exchange `number` says of partition 0."""
     return {"connection_id": 1, "exchange_id": number, "topic": topic, "partition": 0} | more
+
+
+class GivenWire(Wire):
+    """Gives these packets at each read, and at the end nothing more."""
+
+    def __init__(self, *reads: list[Packet]) -> None:
+        self.names = ["eth0"]
+        self._reads = list(reads)
+
+    def read(self, wait_s: float) -> list[Packet] | None:
+        return self._reads.pop(0) if self._reads else None
+
+    def close(self) -> None:
+        pass
 
 
 class Many(NamedTuple):

@@ -6,12 +6,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kdissect.capture.files import open_captures
 from kdissect.capture.packet import Packet
+from kdissect.errors import Problem
+from kdissect.wire.opening import open_interfaces
 from kdissect.wire.wire import Wire
-from tests.wire.namespaces import Host
+from tests.wire.namespaces import CABLE, PORT, Host
 
 PATIENCE = 10.0
 # Longer than a block of the ring waits to be given.
@@ -25,6 +27,12 @@ class Seen(NamedTuple):
     time_ns: int
     data: bytes
     original_length: int
+
+
+def open_at(host: Host, *names: str, **asked: Any) -> Wire:
+    """The host's interfaces, the cable where none is named, with port 9092 where none is asked."""
+    with host.inside():
+        return open_interfaces(names or [CABLE], **{"ports": [PORT], **asked})
 
 
 def seen(packets: list[Packet]) -> list[Seen]:
@@ -64,21 +72,23 @@ def read_all(wire: Wire) -> list[Packet]:
     return packets
 
 
-def problems_of(wire: Wire, count: int) -> list[str]:
-    """Kinds of the next problems, read until there are `count`."""
-    found: list[str] = []
+def problems_of(wire: Wire, count: int) -> list[Problem]:
+    """The next problems, read until there are `count`."""
+    found: list[Problem] = []
     until = time.monotonic() + PATIENCE
     while len(found) < count:
         assert time.monotonic() < until
         wire.read(0.05)
-        found += [problem.kind for problem in wire.take_problems()]
+        found += wire.take_problems()
     return found
 
 
 @contextmanager
 def tcpdump(host: Host, name: str, path: Path, *words: str) -> Iterator[None]:
-    """tcpdump writes `path` meanwhile, packets of all that came before its end."""
-    command = ["ip", "netns", "exec", host.namespace, "tcpdump", "-i", name, "-U", "--immediate-mode"]
+    """tcpdump writes `path` meanwhile, each packet at once."""
+    command = ["ip", "netns", "exec", host.namespace, "tcpdump", "-i", name, "-U"]
+    # In this mode it has room for as many packets of the largest size as fit into its buffer (KiB).
+    command += ["--immediate-mode", "-s", "66000", "-B", "65536"]
     command += ["--time-stamp-precision=nano", "-w", str(path), *words]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as writing:
         try:
@@ -86,13 +96,19 @@ def tcpdump(host: Host, name: str, path: Path, *words: str) -> Iterator[None]:
             while "listening on" not in (line := writing.stderr.readline()):
                 assert line, "tcpdump ended"
             yield
-            time.sleep(QUIET)
         finally:
             writing.send_signal(signal.SIGINT)
             writing.communicate(timeout=PATIENCE)
 
 
-def written(path: Path) -> list[Seen]:
-    """The packets of a file."""
-    with open_captures(str(path)) as capture:
-        return seen([packet for packets in capture for packet in packets])
+def written(path: Path, count: int) -> list[Seen]:
+    """The packets of the file that tcpdump writes, as soon as there are `count`."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        # What was not written yet is cut off, and no problem.
+        with open_captures(str(path)) as capture:
+            packets = [packet for some in capture for packet in some]
+        if len(packets) >= count:
+            return seen(packets)
+        assert time.monotonic() < until, f"{len(packets)} packets of {count}"
+        time.sleep(0.02)

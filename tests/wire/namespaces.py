@@ -70,7 +70,6 @@ class Host(NamedTuple):
                         answering.sendall(receive(answering, len(text)))
                         receive(client, len(text))
 
-
     def send_frames(self, frames: list[bytes], name: str = CABLE) -> None:
         """Put whole Ethernet frames on the cable."""
         with self.inside(), socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sending:

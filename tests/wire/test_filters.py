@@ -56,7 +56,7 @@ def tcp(source: int = 51000, destination: int = 9092) -> TCP:
 
 
 def passes(packet: Any, ports: Sequence[int] = PORTS, asked: Asked = Asked()) -> list[int]:
-    """What passes of it in an Ethernet frame, behind a tag, alone, and alone behind a tag."""
+    """What passes of it in an Ethernet frame, behind a tag; alone, behind a tag, its tag apart."""
     whole, alone = port_filter(ports, ETHERNET, SNAPLEN), port_filter(ports, RAW, SNAPLEN)
     kind = 0x86DD if isinstance(packet, IPv6) else 0x0800
     tag = Dot1Q(vlan=7, type=kind)
@@ -65,11 +65,12 @@ def passes(packet: Any, ports: Sequence[int] = PORTS, asked: Asked = Asked()) ->
         run(whole, bytes(ETHER / tag / packet), asked),
         run(alone, bytes(packet), asked._replace(protocol=kind, hardware_type=ARPHRD_NONE)),
         run(alone, bytes(tag / packet), asked._replace(protocol=0x8100)),
+        run(alone, bytes(packet), asked._replace(protocol=0x8100)),
     ]
 
 
-ALL = [SNAPLEN] * 4
-NONE = [0] * 4
+ALL = [SNAPLEN] * 5
+NONE = [0] * 5
 
 EXTENSIONS = [
     v6() / IPv6ExtHdrHopByHop() / tcp(),
@@ -172,10 +173,10 @@ def test_ports_that_follow_each_other_are_one_range() -> None:
 
 
 def test_hundreds_of_ports_are_told_apart() -> None:
-    ports = random.Random(1).sample(range(1, 65536), 800)  # noqa: S311
+    ports = random.Random(1).sample(range(1, 65536), 300)  # noqa: S311
     program = port_filter(ports, ETHERNET, SNAPLEN)
     there = set(ports)
-    for port in [*ports, *range(1, 65536, 97)]:
+    for port in [*ports, *range(1, 65536, 197)]:
         expected = SNAPLEN if port in there else 0
         assert run(program, bytes(ETHER / v4() / TCP(sport=port, dport=0))) == expected
         assert run(program, bytes(ETHER / v6() / TCP(sport=0, dport=port))) == expected
