@@ -32,20 +32,26 @@ class Lines(Listener):
         self._meters = meters
         self._every_ns = round(every_s * SECOND_NS)
         self._text_of = text_of
-        self._next_ns: int | None = None
+        # When the last line was written; of the first tick there is nothing to say.
+        self._last_ns: int | None = None
+        self._has_begun = False
 
     def tick(self, standing: Standing) -> None:
-        if self._next_ns is None:
-            # Of the first tick, which comes with the first packet, there is nothing to say.
-            self._next_ns = standing.now_ns + self._every_ns
-        elif standing.now_ns >= self._next_ns:
-            self._next_ns = standing.now_ns + self._every_ns
-            self._write()
+        if self._last_ns is None:
+            self._last_ns = standing.now_ns
+        elif standing.now_ns >= self._last_ns + self._every_ns:
+            self._write(standing)
 
     def finish(self, standing: Standing) -> None:
-        self._write()
+        """One more, unless there was one a moment ago, or nothing came at all."""
+        if not standing.balance.packets:
+            return
+        if not self._has_begun or standing.now_ns >= (self._last_ns or 0) + SECOND_NS:
+            self._write(standing)
 
-    def _write(self) -> None:
+    def _write(self, standing: Standing) -> None:
+        self._has_begun = True
+        self._last_ns = standing.now_ns
         found = self._text_of(self._meters.snapshot())
         text = found if isinstance(found, str) else json.dumps(found)
         sys.stdout.write(text + "\n")
