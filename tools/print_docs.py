@@ -32,6 +32,7 @@ TWINS = {
     "protocol": ("kdissect.protocol.apis.APIS", "the-protocol"),
     "compare": ("kdissect.compare", "two-captures-compared"),
     "spark": ("kdissect.spark.pipeline.dissect", "many-captures-with-spark"),
+    "top": ("kdissect.live.meters.Meters", "what-goes-on-now"),
 }
 
 

@@ -125,6 +125,26 @@ def test_without_textual_it_says_what_to_install(
     assert capsys.readouterr().err == ('Error: textual is missing: pip install "kdissect[live]"\n')
 
 
+@pytest.mark.parametrize(
+    ("option", "text", "least"), [("--interval", "0.01s", "0.1 s"), ("--window", "0.5s", "1 s")]
+)
+def test_times_that_are_too_short_are_refused(
+    option: str, text: str, least: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["top", "x.pcap", option, text]) == 2
+    assert f"is too short; {least} is the least" in capsys.readouterr().err
+
+
+def test_textual_is_imported_for_the_screen_only(quickstart: str) -> None:
+    code = (
+        "import sys; from kdissect.cli.program import run;"
+        f"run(['top', {quickstart!r}]); run(['top', {quickstart!r}, '--once']);"
+        "print('textual' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
+
+
 def test_a_terminal_that_can_do_nothing_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setattr(os, "access", lambda *_: True)

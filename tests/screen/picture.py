@@ -9,7 +9,7 @@ from pathlib import Path
 from kdissect.live.snapshot import Focus, Snapshot
 from kdissect.screen.app import Top
 from kdissect.screen.looking import Capture
-from tests.screen.snapshots import BALANCE, NOW_NS, S, SNAPSHOT, STANDING, focused
+from tests.screen.snapshots import BALANCE, NOW_NS, SNAPSHOT, STANDING, S, focused
 
 PATH = Path(__file__).parents[2] / "docs" / "top.svg"
 SIZE = (112, 22)

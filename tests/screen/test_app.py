@@ -235,6 +235,34 @@ def test_it_ends(key: str) -> None:
     played(play)
 
 
+def test_ctrl_c_ends_it_from_the_help_too() -> None:
+    async def play(app: Top, pilot: Pilot[None]) -> None:
+        await pilot.press("?", "tab", "ctrl+c")
+        assert app._exit
+
+    played(play)
+
+
+def test_cycles_are_collected_where_the_collector_is_off() -> None:
+    async def play(app: Top, pilot: Pilot[None]) -> None:
+        async def refreshed(times: int) -> int:
+            before = len(gc.get_objects())
+            for _ in range(times):
+                app.refresh_snapshot()
+                await asyncio.sleep(0.02)
+            return len(gc.get_objects()) - before
+
+        await refreshed(5)
+        # One refresh leaves about 800 objects.
+        assert await refreshed(20) < 4000
+
+    gc.disable()
+    try:
+        played(play)
+    finally:
+        gc.enable()
+
+
 def test_snapshots_come_by_themselves_and_a_failure_ends_it() -> None:
     states = [RUNNING, RUNNING, FAILED]
     taken: list[Focus] = []
