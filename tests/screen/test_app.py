@@ -159,6 +159,7 @@ def test_a_page_that_is_too_long_can_be_moved() -> None:
     played(play, size=(60, 12))
 
 
+@pytest.mark.slow
 def test_resizing_keeps_everything() -> None:
     async def play(app: Top, pilot: Pilot[None]) -> None:
         await pilot.press("7", "s", "s", "/", "p", "r", "o", "d", "enter", "down", "down", "space")
@@ -191,6 +192,7 @@ def test_the_cursor_is_seen_after_the_terminal_got_smaller() -> None:
     played(play)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (160, 50), (40, 10)])
 def test_hostile_names_do_nothing_anywhere(size: tuple[int, int]) -> None:
     async def play(app: Top, pilot: Pilot[None]) -> None:
@@ -244,7 +246,7 @@ def test_ctrl_c_ends_it_from_the_help_too() -> None:
 
 
 def test_cycles_are_collected_where_the_collector_is_off() -> None:
-    async def play(app: Top, pilot: Pilot[None]) -> None:
+    async def play(app: Top, _: Pilot[None]) -> None:
         async def refreshed(times: int) -> int:
             before = len(gc.get_objects())
             for _ in range(times):
