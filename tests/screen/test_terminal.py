@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.screen.golden import (
     DIRECTORY,
@@ -16,6 +17,7 @@ from tests.screen.golden import (
     REPLAY,
     ROOT,
     SHOTS,
+    TIMEOUT_S,
     Shot,
     Terminal,
     masked,
@@ -114,6 +116,23 @@ def test_keys_come_from_the_terminal_while_packets_come_by_stdin(tmp_path: Path)
         opened.press("q")
         opened.wait_for("ended 0")
     assert errors.read_text() == ""
+
+
+def test_what_goes_on_at_an_interface_is_shown() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to open packet sockets")
+    settings = {"test.mock.num.brokers": 1, "bootstrap.servers": "mock", "client.id": "orders-rd"}
+    producer = Producer({**settings, "log_level": 0})
+    port = producer.list_topics(timeout=TIMEOUT_S).brokers[1].port
+    with terminal(top("-i", "lo", "--port", str(port), "--interval", "0.2s")) as opened:
+        opened.wait_for("no exchanges")
+        opened.press("2")
+        for number in range(20):
+            producer.produce("orders", str(number))
+            assert producer.flush(TIMEOUT_S) == 0
+        assert "orders-rd" in opened.wait_for("1 of 1")
+        opened.press("q")
+        opened.wait_for("ended 0")
 
 
 def test_what_is_wrong_with_the_capture_ends_the_screen_and_is_told() -> None:
