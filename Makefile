@@ -9,6 +9,7 @@ CASES ?= 10000
 ROUNDS ?= 3
 RECORDINGS ?= benchmarks/captures
 WORKLOADS ?=
+SECTIONS ?= rates,broker
 MEGABYTES ?=
 SIZES ?=
 CONNECTIONS ?=
@@ -16,7 +17,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py $(shell find kdissect -type f -not -path '*/__pycache__/*')
 
-.PHONY: help demo setup check test test-plain test-compiled fuzz properties recovery tshark bench bench-scaling bench-spark bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs notebooks clean
+.PHONY: help demo setup check test test-plain test-compiled fuzz properties recovery tshark bench bench-scaling bench-spark bench-live soak bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs notebooks clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -94,6 +95,14 @@ bench-scaling: $(VENV)/.installed $(VENV)/.developer ## measure 100 MB to 10 GB,
 
 bench-spark: $(VENV)/.installed $(VENV)/.developer ## measure the pipeline on Spark beside --jobs 2 and print docs/spark-performance.md
 	$(BIN)/python -m benchmarks.spark --rounds $(ROUNDS) --directory $(RECORDINGS) $(if $(MEGABYTES),--megabytes $(MEGABYTES))
+
+# As root: network namespaces. Rates and the broker take about 12 minutes; `SECTIONS=memory MINUTES=30`
+# is apart.
+bench-live: $(VENV)/.installed $(VENV)/.developer ## measure live capture at rising rates and beside a broker; prints docs/live-performance.md
+	$(BIN)/python -m benchmarks.live --sections $(SECTIONS) --minutes $(MINUTES) --directory $(RECORDINGS)
+
+soak: $(VENV)/.installed $(VENV)/.developer ## disturb live capture as root, judge it by clients' counts: make soak MINUTES=60
+	$(BIN)/python -m tools.soak --minutes $(MINUTES)
 
 bench-check: $(VENV)/.installed $(VENV)/.developer ## compare the instructions of the hot paths with the accepted ones (valgrind)
 	$(BIN)/python -m benchmarks.instructions --check

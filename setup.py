@@ -33,7 +33,7 @@ COMPILED = """
     exchanges/request_search exchanges/response_search exchanges/sasl exchanges/shared_ids
     exchanges/sides
     exchanges/sniffing exchanges/timing exchanges/weighing
-    tables/rows tables/body_rows edges dissector
+    tables/rows tables/body_rows tables/unmade edges dissector
 """.split()  # noqa: SIM905  # a line a package
 # Nobody overrides a function of the library from outside, so calls inside it can be inlined.
 DIRECT_CALLS = ["-fvisibility=hidden", "-fno-semantic-interposition"] if os.name == "posix" else []

@@ -10,6 +10,7 @@ from kdissect.analysis.asking import ask
 from kdissect.analysis.declared import TAP_COLUMNS, files_of
 from kdissect.analysis.dimensions import check_names, tables_for
 from kdissect.analysis.duckdb_tables import rows_having
+from kdissect.analysis.live_tables import asked_again, noticing
 from kdissect.analysis.question import Question
 from kdissect.analysis.questions import QUESTIONS
 from kdissect.analysis.stored_tables import Place, directory_place
@@ -48,6 +49,7 @@ class Answer:
         return frame
 
 
+@asked_again
 def analyse(
     name: str,
     source: Source | Sequence[Source],
@@ -65,7 +67,8 @@ def analyse(
 ) -> Answer:
     """Answer a question of docs/analysis.md: ``analyse("latency", "a.pcap", by=["client"])``.
 
-    `source` is a capture or several, directories with tables that `write` made, or datasets.
+    `source` is a capture or several, directories with tables that `write` or a live capture made
+    (all, a run, or a rotation of it), or datasets.
     `where` is an SQL condition over the columns of `exchanges`, which leaves out others before the
     question is asked, `having` one over the columns of the answer; `reading` are keywords of
     `Options`, `options` those of the question. `engine` is duckdb, spark, or auto, which takes
@@ -89,6 +92,7 @@ def analyse(
     asked = {*question.tables, *tables_for(by)}
     with (
         places_of(source, files_of(asked), jobs, reading or {}) as (places, balance),
+        noticing(places),
         opened(engine, places, asked, where, session or master, notice) as tables,
     ):
         check_taps(by, places)

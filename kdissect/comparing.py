@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kdissect.analysis.compare import CHANGED, CHOICES, QUESTION, changes
 from kdissect.analysis.declared import files_of
 from kdissect.analysis.dimensions import SECOND_NS, check_names, tables_for
+from kdissect.analysis.live_tables import asked_again, noticing
 from kdissect.analysis.moments import is_moment, is_range, moment_of, range_of
 from kdissect.analysis.stored_tables import Place
 from kdissect.analysis.windowed import span_of
@@ -67,6 +68,7 @@ class Comparison(Answer):
         self.verdicts = verdicts
 
 
+@asked_again
 def compare(
     source: Source | Sequence[Source],
     other: Source | Sequence[Source] | None = None,
@@ -102,6 +104,7 @@ def compare(
             for one in ([source] if other is None else [source, other])
         ]
         every = [place for own in places for place in own]
+        stack.enter_context(noticing(every))
         check_taps(by, every)
         is_spark = takes_spark(engine or (SPARK if session else DUCKDB), every, names, notice)
         asked = Asked(SPARK if is_spark else DUCKDB, session or master, names)

@@ -1,18 +1,18 @@
 """Packets → rows: joins the stages over one capture; compiled, so it knows rows but no Arrow."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from mypy_extensions import i64
 
 from kdissect.capture.packet import Packet
 from kdissect.edges import Edges, Ended
 from kdissect.errors import CorruptRecords, DecodeError, Problem
-from kdissect.exchanges.exchange import ANSWERED, API_HEARTBEAT, Exchange, is_group_api
+from kdissect.exchanges.exchange import ANSWERED, API_HEARTBEAT, ORPHAN, Exchange, is_group_api
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.exchanges.naming import NameWait
 from kdissect.exchanges.pairing import Exchanges
-from kdissect.exchanges.sides import decide_sides
 from kdissect.exchanges.sniffing import Sniffer
+from kdissect.exchanges.until_now import note_tls, until_now
 from kdissect.frames import GIVES_FRAME, WANTS_CUTTING, Frames
 from kdissect.limits import Limits
 from kdissect.messages.batches import Batch
@@ -51,6 +51,7 @@ from kdissect.tables.rows import (
     Rows,
     aborted_or_null,
 )
+from kdissect.tables.unmade import Unmade
 from kdissect.tls.facts import TlsFacts
 from kdissect.tls.keylog import KeyLog
 from kdissect.tls.stage import Tls
@@ -59,6 +60,20 @@ from kdissect.tls.stage import Tls
 TEXT_LIMIT: Final = 32 << 20
 NO_RECORDS: Final = RecordScan()  # of a batch that nobody reads; nothing is added to it
 TOO_MANY: Final = "too many records and headers in one message"
+
+# How much is made, see `Dissector.set_detail`; each is without what those before it are without.
+ALL: Final = 0
+NO_RECORD_ROWS: Final = 1
+NO_BODIES: Final = 2
+NO_PARTITIONS: Final = 3
+
+
+class Kept(NamedTuple):
+    """What exchanges have with them where all is made, see `Exchanges`."""
+
+    frames: bool
+    batches: bool
+    records: bool
 
 
 class Dissector:
@@ -126,6 +141,15 @@ class Dissector:
         self.connection_count: i64 = 0
         self.exchange_count: i64 = 0
         self.protocols: dict[str, int] = {}
+        self.tables = tables
+        self.kept = Kept(
+            exchanges.keeps_frames,
+            exchanges.bodies.sink.keeps_batches,
+            exchanges.bodies.sink.keeps_records,
+        )
+        self.unmade = Unmade()
+        # Less than all was asked for at some time.
+        self.has_shed: bool = False
         self.makes_connections: bool = "connections" in tables
         self.makes_exchanges: bool = "exchanges" in tables
         self.makes_partitions: bool = "partitions" in tables
@@ -219,6 +243,14 @@ class Dissector:
             self._event(event)
         self._take_problems()
 
+    def end_silent(self, since: i64, most: i64) -> int:
+        """End at most `most` connections silent since that time; how many there were."""
+        count = self.connection_count
+        for event in self.streams.end_silent(since, most):
+            self._event(event)
+        self._take_problems()
+        return self.connection_count - count
+
     def finish(self) -> None:
         """The capture is over: end every connection that is still open."""
         self.decoder.finish()
@@ -236,6 +268,43 @@ class Dissector:
         for segment in late:
             for event in self.streams.feed(segment):
                 self._event(event)
+
+    def open_connection_rows(self) -> ConnectionRows:
+        """A row for each connection that is still open, as if it ended now; nothing changes."""
+        rows = ConnectionRows()
+        for opener in self.streams.openers():
+            connection = opener.connection
+            session = self.tls.session_of(connection)
+            facts: TlsFacts | None = None
+            if session is not None:
+                facts = session.facts
+            state = until_now(self.exchanges, connection, facts)
+            framed, skipped = self.frames.counts_until_now(connection)
+            rows.add(state, framed, skipped, facts)
+        return rows
+
+    def set_detail(self, level: i64) -> None:
+        """How much to make from now on: ALL that was asked for, or less, which `unmade` counts.
+
+        NO_RECORD_ROWS: no record is unpacked. NO_BODIES: nor is there a row of `bodies`, or a
+        message kept for one. NO_PARTITIONS: nor one of `partitions` and `batches`. Rows of other
+        tables stay as they are. To be called between two `feed`; not where exchanges are collected.
+        """
+        tables = self.tables
+        self.has_shed = self.has_shed or level > ALL
+        self.makes_records = level < NO_RECORD_ROWS and "records" in tables
+        self.makes_bodies = level < NO_BODIES and "bodies" in tables
+        self.makes_partitions = level < NO_PARTITIONS and "partitions" in tables
+        self.makes_batches = level < NO_PARTITIONS and "batches" in tables
+        reads = self.makes_records or (self.makes_batches and self.verifies_crc)
+        self.exchanges.keep(
+            self.kept.frames and level < NO_BODIES,
+            self.kept.batches and (self.makes_records or self.makes_batches),
+            self.kept.records and reads,
+        )
+        if not self.makes_bodies:
+            for exchange in self.waiting.finish():
+                self._leave_out_bodies(exchange)
 
     def add_problems(self, problems: list[Problem]) -> None:
         """Problems of the stage before, which this class does not see."""
@@ -330,7 +399,7 @@ class Dissector:
         if isinstance(event, End):
             facts = self.tls.take_facts(event.connection)
             if facts is not None:
-                self._note_tls(event.connection, facts)
+                note_tls(self.exchanges, self.exchanges.state_of(event.connection), facts)
             for frame in self.frames.settle(event):
                 for exchange in self.exchanges.feed(frame):
                     self._exchange(exchange)
@@ -342,17 +411,6 @@ class Dissector:
             for exchange in left:
                 self._exchange(exchange)
             self._connection(state, facts)
-
-    def _note_tls(self, connection: Connection, facts: TlsFacts) -> None:
-        """What a connection is of which TLS is all that was understood."""
-        state = self.exchanges.state_of(connection)
-        if state.protocol == "" and facts.plaintext_bytes == 0:
-            state.protocol = "tls"
-        if state.request_direction < 0:
-            decide_sides(state, self.exchanges.ports, self.exchanges.brokers)
-        if state.request_direction < 0 and facts.client_direction >= 0:
-            state.request_direction = facts.client_direction
-            state.broker_side_by = "content"
 
     def _connection(self, state: ConnectionState, facts: TlsFacts | None) -> None:
         connection = state.connection
@@ -395,6 +453,9 @@ class Dissector:
             return
         connection.given += 1
         self.exchange_count += 1
+        if self.has_shed:
+            self._exchange_in_part(exchange)
+            return
         if self.collects or self.makes_bodies:
             if self.waits:
                 for named in self.waiting.feed(exchange):
@@ -407,6 +468,30 @@ class Dissector:
             return
         self.add_rows(exchange)
         self._detail(exchange)
+
+    def _exchange_in_part(self, exchange: Exchange) -> None:
+        """The rows of an exchange of which some are not made now, or were not to be once."""
+        if self.makes_bodies:
+            for named in self.waiting.feed(exchange):
+                self._named(named)
+        elif "bodies" in self.tables:
+            self._leave_out_bodies(exchange)
+        self.add_rows(exchange)
+        batches: i64 = self.batch_rows.count
+        self._detail(exchange)
+        partitions = exchange.partitions
+        if partitions is None:
+            return
+        if "partitions" in self.tables and not self.makes_partitions:
+            self.unmade.partitions += partitions.count
+        if "records" in self.tables:
+            self.unmade.add_records(partitions, self.makes_records)
+        if "batches" in self.tables:
+            self.unmade.add_batches(partitions, self.batch_rows.count - batches)
+
+    def _leave_out_bodies(self, exchange: Exchange) -> None:
+        if exchange.api_key != NULL:
+            self.unmade.bodies += 1
 
     def _is_joined(self, exchange: Exchange, connection: Connection) -> bool:
         """Whether an exchange of a connection from before the piece counts."""
@@ -443,7 +528,9 @@ class Dissector:
         """An exchange whose topics have all the names that they will have."""
         if self.collects:
             self.exchanges_done.append(exchange)
-        if self.makes_bodies and exchange.api_key != NULL:
+        if self.has_shed and lacks_frame(exchange):
+            self._leave_out_bodies(exchange)
+        elif self.makes_bodies and exchange.api_key != NULL:
             self._bodies(exchange)
 
     def _given_up(self) -> None:
@@ -510,7 +597,7 @@ class Dissector:
             return
         for batch in batches:
             scan = NO_RECORDS
-            if self.makes_records:
+            if self.makes_records and partition.records:
                 scan = self._records(exchange, partition, batch, budget)
             elif self.verifies_crc and has_inner_crc(batch):
                 scan = self._read(exchange, partition, batch, budget)
@@ -609,6 +696,13 @@ class Dissector:
         found = self.exchanges.take_problems()
         if found:
             self.add_problems(found)
+
+
+def lacks_frame(exchange: Exchange) -> bool:
+    """Whether bytes of an exchange were not kept: it was begun when there were to be no bodies."""
+    if exchange.outcome == ORPHAN:
+        return exchange.response_frame is None
+    return exchange.request_frame is None
 
 
 def crc_is_right(exchange: Exchange, partition: Partition, batch: Batch, scan: RecordScan) -> bool:

@@ -84,9 +84,9 @@ class FirstPage:
 
 
 def run_over(source: Source | Sequence[Source], options: Options, crew: Crew | None = None) -> Any:
-    """A pass over captures, or over the rows of datasets."""
+    """A pass over captures, or over the rows of datasets and live captures."""
     places = stored_places(source)
-    if places and all(place.is_dataset for place in places):
+    if places and all(place.is_dataset or place.is_live for place in places):
         from kdissect.spark.stored_run import StoredRun
 
         return StoredRun(places, options)

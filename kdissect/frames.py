@@ -313,6 +313,16 @@ class Frames:
         """Framed and skipped bytes of a connection that has ended, by direction; once."""
         return self._counts.pop(connection, ((0, 0), (0, 0)))
 
+    def counts_until_now(self, connection: Connection) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Framed and skipped bytes of an open connection so far, by direction."""
+        framed = [0, 0]
+        skipped = [0, 0]
+        for cutting in self.cuttings(connection):
+            if cutting is not None:
+                framed[cutting.direction] = cutting.framed
+                skipped[cutting.direction] = cutting.skipped
+        return (framed[0], framed[1]), (skipped[0], skipped[1])
+
     def cuttings(self, connection: Connection) -> tuple[Cutting | None, Cutting | None]:
         """Where the cutting of a connection stands: the opener's direction, the accepter's."""
         return self._from_opener.get(connection), self._from_accepter.get(connection)

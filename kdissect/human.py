@@ -37,6 +37,17 @@ def size(number: float) -> str:
     return f"{number:.3g} {_BYTE_UNITS[unit]}"
 
 
+def rate(number: float) -> str:
+    """So many a second.
+
+    >>> rate(0), rate(0.0333), rate(12.34), rate(12345.6).replace(chr(0x202F), "_")
+    ('0', '0.0333', '12.3', '12_346')
+    """
+    if 0 < number < 0.001:
+        return "<0.001"
+    return f"{number:.3g}" if number < 999.5 else count(round(number))
+
+
 def duration(ns: float | None) -> str:
     """Nanoseconds; "-" for None.
 

@@ -15,6 +15,7 @@ from kdissect.analysis.questions import QUESTIONS
 from kdissect.cli.program import ANALYSES, COMMANDS, program
 from kdissect.rules.kinds import KINDS
 from kdissect.tables.schemas import TABLES, Table
+from tools.metrics_page import metrics_page
 from tools.protocol_page import protocol_page
 from tools.tutorial_page import tutorial_page
 
@@ -141,6 +142,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "protocol.md": protocol_page,
     "analysis.md": analysis_page,
     "summary.md": summary_page,
+    "metrics.md": metrics_page,
     "tutorial.md": tutorial_page,
 }
 

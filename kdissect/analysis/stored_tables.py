@@ -1,4 +1,4 @@
-"""Where the rows of tables are: directories that ``kdissect dissect`` wrote, and datasets.
+"""Where the rows of tables are: what ``kdissect dissect`` and ``live`` wrote, and datasets.
 
 A directory has one file for each table. A dataset (docs/dataset.md) has any number, each of a day
 and a tap, which its exchanges and connections tell as ``date`` and ``tap``.
@@ -26,7 +26,8 @@ class Place(NamedTuple):
 
     `files` has those of each table that is there at all; `taps` is how many ranges of ids there
     are in it. Files of a dataset are in directories ``date=.../tap=...``.
-    `scan` gives a table as a dataset of Arrow, where files are not of this machine.
+    `scan` gives a table as a dataset of Arrow, where files are not of this machine. Files of a
+    live capture may be taken away at any time; `balances` say what became of its bytes.
     """
 
     name: str
@@ -35,6 +36,8 @@ class Place(NamedTuple):
     is_dataset: bool = False
     location: str = ""
     scan: "Callable[[str], Any] | None" = None
+    is_live: bool = False
+    balances: Sequence[Mapping[str, Any]] = ()
 
     def paths(self, table: str) -> list[str]:
         """The files of a table; raises KdissectError where the dataset was made without it."""

@@ -129,24 +129,31 @@ def _make_lz4_decoder() -> Decoder:
 
 
 class CompressedReader:
-    """The uncompressed bytes of a file that `read` gives more of after its beginning `first`."""
+    """The uncompressed bytes of a file that `read` gives more of after its beginning `first`.
+
+    While `is_growing`, nothing to read is not the end: there is no more yet.
+    """
 
     def __init__(
         self, read: Callable[[int], bytes], first: bytes, make_decoder: Callable[[], Decoder]
     ) -> None:
         self.problems: list[Problem] = []
+        self.is_growing = False
         self._read_compressed = read
         self._input = first
         self._make_decoder = make_decoder
         self._decoder = make_decoder()
         self._is_over = False
+        self._is_between = False
+        self._waits = False
         self._compressed_size = len(first)
 
     def read(self, size: int) -> bytes:
-        """At least `size` bytes (and not many more), less only at the end of the file."""
+        """At least `size` bytes (and not many more), less only at the end of what there is."""
         parts: list[bytes] = []
         got = 0
-        while got < size and not self._is_over:
+        self._waits = False
+        while got < size and not self._is_over and not self._waits:
             part = self._read_part(min(size - got, OUTPUT_SIZE))
             parts.append(part)
             got += len(part)
@@ -154,10 +161,11 @@ class CompressedReader:
 
     def _read_part(self, size: int) -> bytes:
         if self._decoder.eof and not self._start_next_member():
-            self._is_over = True
+            self._is_over = not self._waits
             return b""
         if self._decoder.needs_input and not self._input and not self._fill():
-            self._stop("truncated-file", "the compressed file ends early")
+            if not self._waits:
+                self._stop("truncated-file", "the compressed file ends early")
             return b""
         data, self._input = self._input, b""
         try:
@@ -167,24 +175,29 @@ class CompressedReader:
             return b""
 
     def _fill(self) -> bool:
-        """Add to the input; False at the end of the file."""
+        """Add to the input; False at the end of the file, or where there is no more yet."""
         more = self._read_compressed(INPUT_SIZE)
+        self._waits = self.is_growing and not more
         self._input += more
         self._compressed_size += len(more)
         return bool(more)
 
     def _start_next_member(self) -> bool:
         """Whether another member follows; zeros after the last one are padding."""
-        self._input = ((self._decoder.unused_data or b"") + self._input).lstrip(b"\x00")
+        if not self._is_between:
+            self._input = (self._decoder.unused_data or b"") + self._input
+            self._is_between = True
+        self._input = self._input.lstrip(b"\x00")
         while len(self._input) < len(XZ_MAGIC) and self._fill():
             self._input = self._input.lstrip(b"\x00")
-        if not self._input:
+        if not self._input or self._waits:
             return False
         make_decoder = find_decoder(self._input)
         if make_decoder is None:
             self._stop("corrupt-file", "something else follows the compressed data")
             return False
         self._decoder = make_decoder()
+        self._is_between = False
         return True
 
     def _stop(self, kind: str, message: str) -> None:

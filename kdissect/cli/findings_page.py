@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kdissect.cli.escape import escaped
-from kdissect.cli.grid import folded
+from kdissect.escape import escaped
+from kdissect.grid import folded
 from kdissect.human import count, time
 from kdissect.rules.finding import Finding
 

@@ -15,8 +15,8 @@ from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 
 import click
 
-from kdissect.cli.escape import csv_safe, escaped
 from kdissect.errors import OutputError
+from kdissect.escape import csv_safe, escaped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -171,7 +171,7 @@ class TableWriter:
         }
         if not self._widths:
             self._measure(cells)
-        from kdissect.cli.grid import aligned
+        from kdissect.grid import aligned
 
         texts = [not _is_numeric(batch.column(name).type) for name in self._widths]
         rows = zip(*(cells[name] for name in self._widths), strict=True)

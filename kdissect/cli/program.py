@@ -50,6 +50,8 @@ COMMANDS: Final = {
     "spans": "spans",
     "protocol": "protocol",
     "spark": "spark",
+    "live": "live",
+    "top": "top",
 }
 
 
@@ -147,7 +149,7 @@ def run(arguments: list[str] | None = None) -> int:
 
 def report(error: KdissectError) -> None:
     """Say on stderr what went wrong, with the bytes when there are some."""
-    from kdissect.cli.escape import escaped
+    from kdissect.escape import escaped
 
     click.echo(f"kdissect: {escaped(str(error), keep_lines=True)}", err=True)
     if isinstance(error, DecodeError) and error.hexdump():

@@ -1,6 +1,7 @@
-"""``kdissect-job``: the commands of ``kdissect spark`` as a program for spark-submit.
+"""``kdissect-job``: ``kdissect spark``, and questions that Spark answers, for spark-submit.
 
     spark-submit --master spark://host:7077 "$(which kdissect-job.py)" dissect /captures -o DIR
+    spark-submit --master spark://host:7077 "$(which kdissect-job.py)" latency DIR --by tap
 
 It takes the session that spark-submit makes; started otherwise, it makes one as ``kdissect spark``
 does.
@@ -9,12 +10,18 @@ does.
 import sys
 from collections.abc import Sequence
 
-from kdissect.cli.program import run
+from kdissect.cli.program import ANALYSES, COMMANDS, run
+
+QUESTIONS = {*(name for name, module in COMMANDS.items() if module == ANALYSES), "compare"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command of ``kdissect spark``; gives its exit code."""
-    return run(["spark", *(sys.argv[1:] if arguments is None else arguments)])
+    """Run a command of ``kdissect spark``, or a question; gives its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] in QUESTIONS:
+        # The last one counts, so another engine may be asked for.
+        return run([given[0], "--engine", "spark", *given[1:]])
+    return run(["spark", *given])
 
 
 if __name__ == "__main__":

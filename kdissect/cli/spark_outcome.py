@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kdissect import human
-from kdissect.cli.escape import escaped
 from kdissect.cli.program import FAILED, FOUND, NOTHING_FOUND
 from kdissect.cli.reading import explain_empty
+from kdissect.escape import escaped
 
 if TYPE_CHECKING:
     from kdissect.spark.manifest import Manifest

@@ -3,7 +3,7 @@
 from typing import Any
 
 from kdissect.analysis.network import Network
-from kdissect.cli.escape import escaped
+from kdissect.escape import escaped
 from kdissect.human import count, counted, duration, share, size
 
 

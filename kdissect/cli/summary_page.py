@@ -12,10 +12,10 @@ import click
 
 from kdissect.analysis.counters import ApiRow, ErrorRow, Quantiles
 from kdissect.analysis.summary import ProblemRow, ProtocolRow, Summary
-from kdissect.cli.escape import escaped
 from kdissect.cli.findings_page import finding_data, finding_lines
-from kdissect.cli.grid import Column, Grid, folded
 from kdissect.cli.summary_lines import balance_lines, network_lines
+from kdissect.escape import escaped
+from kdissect.grid import Column, Grid, folded
 from kdissect.human import count, duration, share, size, time
 from kdissect.rules.finding import PROBLEM, Finding
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from kdissect.cli.escape import escaped
 from kdissect.errors import DecodeError
+from kdissect.escape import escaped
 from kdissect.human import duration, time
 from kdissect.messages.full_bodies import jsonable, shaped
 from kdissect.messages.old_protocols import old_error_name

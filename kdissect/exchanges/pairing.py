@@ -180,6 +180,31 @@ class Exchanges:
             for exchange in state.pending[state.pending_head :]:
                 self.holding.remove_request(exchange)
 
+    def keep(self, frames: bool, batches: bool, records: bool) -> None:
+        """What exchanges are to have with them from now on, as at the beginning.
+
+        Without `frames`, requests that wait let go of theirs. Otherwise they keep what they have.
+        """
+        self.keeps_frames = frames
+        self.bodies.sink.keeps_batches = batches
+        self.bodies.sink.keeps_records = records
+        for state in self.states.values():
+            if state.old is not None:
+                state.old.keeps_frames = frames
+            if not frames:
+                self._drop_frames(state)
+
+    def _drop_frames(self, state: ConnectionState) -> None:
+        for exchange in state.pending[state.pending_head :]:
+            if not self._needs_frame(exchange.api_key):
+                self.holding.remove_request(exchange)
+                exchange.request_frame = None
+                self.holding.add_request(exchange)
+
+    def _needs_frame(self, key: i64) -> bool:
+        """Whether other tables than that of bodies look into requests of an API."""
+        return key == CREATE_ACLS or (self.keeps_group_frames and is_group_api(key))
+
     def take_problems(self) -> list[Problem]:
         """The problems since the last call."""
         problems = self.bodies.problems
@@ -195,12 +220,13 @@ class Exchanges:
             return near
         state = self.states.get(connection.id)
         if state is None:
-            state = self._make_state(connection)
+            state = self.make_state(connection)
             self.states[connection.id] = state
         self._places[at] = state
         return state
 
-    def _make_state(self, connection: Connection) -> ConnectionState:
+    def make_state(self, connection: Connection) -> ConnectionState:
+        """The memory of a connection of which nothing was seen; it is not kept here."""
         state = ConnectionState(connection)
         state.dialect = self.dialect
         if self.rules is None:
@@ -348,8 +374,7 @@ class Exchanges:
         exchange.request_packet = frame.start_packet
         exchange.missing_bytes = frame.missing
         key = exchange.api_key
-        keeps = self.keeps_frames or key == CREATE_ACLS
-        if keeps or (self.keeps_group_frames and is_group_api(key)):
+        if self.keeps_frames or self._needs_frame(key):
             exchange.request_frame = frame
         self.bodies.read_request(state, exchange, header, frame)
         if exchange.acks == 0 and exchange.api_key == API_PRODUCE:

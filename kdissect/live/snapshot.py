@@ -103,6 +103,9 @@ class Snapshot(NamedTuple):
 
     `problems` are kinds of problems and how many there were since the beginning.
     `is_sampled`: there was more in the window than is kept, so it is shorter than asked for.
+    Lists have the first 100 by each of their measures, `slowest` 50: `clients_seen` and
+    `topics_seen` are how many there were. `waiting` requests have no answer now, whatever the focus
+    is; on `late` connections the oldest waits longer than it asked for.
     """
 
     standing: Standing
@@ -119,3 +122,7 @@ class Snapshot(NamedTuple):
     groups: tuple[Grouped, ...]
     slowest: tuple[Slow, ...]
     problems: tuple[tuple[str, int], ...]
+    waiting: int = 0
+    late: int = 0
+    clients_seen: int = 0
+    topics_seen: int = 0

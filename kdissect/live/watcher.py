@@ -6,14 +6,16 @@ are carried over whatever a listener does with its files meanwhile.
 
 import gc
 import resource
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
-from kdissect.errors import Problem
+from kdissect.errors import CaptureError, Problem
+from kdissect.live.keylogs import GrowingKeyLogs
 from kdissect.live.listener import Listener, Standing
+from kdissect.live.shedding import Shedder
 from kdissect.pipeline import Options, PausedCollector, add_secrets, make_balance, make_dissector
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
@@ -25,11 +27,33 @@ WAIT_S: Final = 0.1
 Clock = Callable[[], int]
 
 
+class Flag:
+    """A `threading.Event` without a lock, which a signal handler could wait for without an end."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        self._is_set = True
+
+    def clear(self) -> None:
+        self._is_set = False
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it is set, but not for longer; seen within a tenth of a second."""
+        end = time.monotonic() + seconds
+        while not self._is_set and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, WAIT_S))
+
+
 class Watcher:
     """Reads `wire` until it ends or `stop` is called; listeners get rows of the tables they want.
 
     `options` are those of a run of `pipeline`, of which `tables` is what listeners want. `clock`
-    gives ns that only ever grow.
+    gives ns that only ever grow. `shedder` lets less be made when there is too much to do.
     """
 
     def __init__(
@@ -38,6 +62,7 @@ class Watcher:
         listeners: Sequence[Listener],
         options: Options | None = None,
         clock: Clock = time.monotonic_ns,
+        shedder: Shedder | None = None,
     ) -> None:
         self.wire = wire
         self.listeners = list(listeners)
@@ -45,19 +70,25 @@ class Watcher:
         self.options = replace(options or Options(), tables=[t for t in TABLES if t in wanted])
         self.dissector = make_dissector(self.options, collects=False, keeps_frames=False)
         self.names = self.dissector.exchanges.names
+        keys = self.dissector.tls.keys
+        keys.read_more = lambda: add_secrets(keys, wire.find_secrets())
+        self.keylogs = GrowingKeyLogs(self.options.keylog, keys)
         # No row waits for its topic's name: who writes rows later knows more names then.
         self.builders = {
             name: BatchBuilder(TABLES[name], wire.names, self.names, held_limit=0)
             for name in self.options.tables
         }
         self.clock = clock
+        self.shedder = shedder or Shedder()
+        self.shedder.begin(self.options.tables)
         self.dropped = 0
         self._packet_ns = time.time_ns()
         self._came_at = clock()
         self._is_ticking = False
         self._tick_ns = self._packet_ns
-        self._stopping = threading.Event()
-        self._reopening = threading.Event()
+        self._begun: list[Listener] = []
+        self._stopping = Flag()
+        self._reopening = Flag()
 
     def run(self) -> None:
         """Go on until the wire ends or `stop` is called, and finish.
@@ -65,13 +96,18 @@ class Watcher:
         Also when something is raised, what was decoded is handed on first.
         """
         with PausedCollector():
-            for listener in self.listeners:
-                listener.begin(self)
             try:
+                self.begin()
                 while not self._stopping.is_set() and self.step():
                     pass
             finally:
                 self.finish()
+
+    def begin(self) -> None:
+        """Let listeners begin; those that did are let finish, whatever happens then."""
+        for listener in self.listeners:
+            listener.begin(self)
+            self._begun.append(listener)
 
     def stop(self) -> None:
         """Let `run` end; may be called from a signal handler or another thread."""
@@ -90,27 +126,33 @@ class Watcher:
         if packets is None:
             return False
         if packets:
+            self.keylogs.read_on()
             add_secrets(self.dissector.tls.keys, self.wire.take_secrets())
             self.dissector.feed(packets)
-            self._packet_ns = max(self._packet_ns, packets[-1].time_ns)
-            if not self._is_ticking:
-                # A replay begins when it was recorded.
-                self._packet_ns = self._tick_ns = packets[-1].time_ns
-                self._is_ticking = True
-            self._came_at = self.clock()
+            self._set_time(packets[-1].time_ns)
             self._hand_on(self.options.batch_rows)
+            self._rest()
         if self.now_ns >= self._tick_ns:
             self._tick()
         return True
 
     def finish(self) -> None:
-        """End all connections, and hand on what is left."""
+        """End all connections, and hand on what is left.
+
+        All listeners finish; the first error of theirs is raised then.
+        """
+        failures: list[BaseException] = []
         self._take_problems()
         self.dissector.finish()
-        self._hand_on(1)
+        with _collected(failures):
+            self._hand_on(1)
         standing = self.standing()
-        for listener in self.listeners:
-            listener.finish(standing)
+        while self._begun:
+            with _collected(failures):
+                self._begun.pop(0).finish(standing)
+        self.keylogs.close()
+        if failures:
+            raise failures[0]
 
     @property
     def now_ns(self) -> int:
@@ -126,9 +168,23 @@ class Watcher:
             self.wire.counts(),
             self.wire.backlog(),
             len(self.dissector.streams.connections),
+            level=self.shedder.level,
+            shed=self.shedder.shed(self.dissector),
             memory=memory_bytes(),
             cpu_seconds=usage.ru_utime + usage.ru_stime,
         )
+
+    def _set_time(self, time_ns: int) -> None:
+        """The time of the last packet; where it goes back, time goes on as this machine's clock."""
+        if not self._is_ticking:
+            # A replay begins when it was recorded.
+            self._packet_ns = self._tick_ns = time_ns
+            self._is_ticking = True
+        elif time_ns >= self._packet_ns:
+            self._packet_ns = time_ns
+        else:
+            self._packet_ns = self.now_ns
+        self._came_at = self.clock()
 
     def _tick(self) -> None:
         now = self.now_ns
@@ -136,10 +192,18 @@ class Watcher:
         self._take_problems()
         # Where nothing comes, silent connections end all the same.
         self.dissector.advance(now)
-        self._hand_on(1)
         standing = self.standing()
+        self.shedder.judge(standing, self.clock(), self.dissector)
+        self._hand_on(1)
+        standing = standing._replace(level=self.shedder.level)
         for listener in self.listeners:
             listener.tick(standing)
+
+    def _rest(self) -> None:
+        """Leave packets where they are, when the limit on CPU asks for it."""
+        pause_s = self.shedder.pause_s(self.clock())
+        if pause_s > 0:
+            self._stopping.wait(pause_s)
 
     def _take_problems(self) -> None:
         problems = self.wire.take_problems()
@@ -166,10 +230,24 @@ class Watcher:
 
     def _reopen(self) -> None:
         self._hand_on(1)
-        self.wire.reopen()
+        self.keylogs.reopen()
+        try:
+            self.wire.reopen()
+        except CaptureError as error:
+            text = f"the source was not opened anew: {error}"
+            self.dissector.add_problems([Problem("capture", "not-reopened", text, self.now_ns)])
         for listener in self.listeners:
             listener.reopen()
         gc.collect()
+
+
+@contextmanager
+def _collected(failures: list[BaseException]) -> Iterator[None]:
+    """Keep what is raised for later."""
+    try:
+        yield
+    except Exception as error:
+        failures.append(error)
 
 
 def memory_bytes() -> int:

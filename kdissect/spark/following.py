@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from kdissect.spark.storage_captures import local_copy
 from kdissect.spark.tasks import read_again, secrets_in
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
+from kdissect.tables.spool import Spool
 
 
 class Followed(NamedTuple):
@@ -64,11 +65,11 @@ def follow(
         for capture, path in enumerate(paths, count):
             try:
                 for _ in fed(stitcher, path, capture):
-                    spool.write(rows.batches(options.batch_rows))
+                    spool_all(spool, rows.batches(options.batch_rows))
             except CaptureError as error:
                 lost.append((path, str(error)))
         after = stitcher.state()
-        spool.write(rows.batches(1))
+        spool_all(spool, rows.batches(1))
         first = min(oldest_capture(after), len(names))
         return Followed(first, tuple(names[first:]), after.to_bytes()), lost
 
@@ -114,26 +115,8 @@ class OwnRows:
             yield self.builder.batch(self.dissector.take_rows(self.table))
 
 
-class Spool:
-    """A file of record batches; a context manager."""
-
-    def __init__(self, path: Path) -> None:
-        self.sink = pa.OSFile(str(path), "wb")
-        self.writer: Any = None
-
-    def __enter__(self) -> "Spool":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """No more batches."""
-        if self.writer is not None:
-            self.writer.close()
-        self.sink.close()
-
-    def write(self, batches: Iterator[pa.RecordBatch]) -> None:
-        """Add batches."""
-        for batch in batches:
-            if self.writer is None:
-                options = pa.ipc.IpcWriteOptions(compression="lz4")
-                self.writer = pa.ipc.new_stream(self.sink, batch.schema, options=options)
-            self.writer.write_batch(batch)
+def spool_all(spool: Spool, batches: Iterator[pa.RecordBatch]) -> None:
+    """Add batches to a spool."""
+    for batch in batches:
+        spool.add(batch)
+        spool.write()

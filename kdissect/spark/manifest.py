@@ -18,7 +18,6 @@ import shutil
 import uuid
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Final
 
 from kdissect.errors import KdissectError, OutputError
@@ -178,12 +177,7 @@ class Dataset:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.run_directory != self.own and not (self.run_directory / "commit.json").exists():
             shutil.rmtree(self.run_directory, ignore_errors=True)
         self._unlock()

@@ -1,4 +1,4 @@
-"""Where questions find their tables: directories of ``kdissect dissect``, and datasets."""
+"""Where questions find their tables: what ``kdissect dissect`` and ``live`` wrote, datasets."""
 
 import os
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.analysis.declared import TAP_COLUMNS
+from kdissect.analysis.live_tables import live_places
 from kdissect.analysis.stored_tables import Place, StoredFile, directory_place
 from kdissect.capture.files import Source, listed
 from kdissect.spark.columns import spark_schema
@@ -25,8 +26,21 @@ def stored_places(source: Source | Sequence[Source]) -> list[Place]:
     """The tables in what was given; none when some of it has none."""
     sources = listed(source)
     paths = [os.fspath(one) for one in sources if isinstance(one, str | os.PathLike)]
-    stored = [place for path in paths if (place := place_at(path)) is not None]
-    return stored if len(stored) == len(sources) else []
+    stored = [places_at(path) for path in paths]
+    if len(paths) < len(sources) or not all(stored):
+        return []
+    return [place for places in stored for place in places]
+
+
+def places_at(path: str) -> list[Place]:
+    """The tables that are stored at a path or a URI: several where a live capture has several runs.
+
+    Raises KdissectError as `place_at` does, and where a live capture has nothing yet.
+    """
+    if not is_uri(path) and (places := live_places(Path(path))):
+        return places
+    place = place_at(path)
+    return [] if place is None else [place]
 
 
 def place_at(path: str) -> Place | None:
@@ -77,5 +91,7 @@ def scan_of(location: str, manifest: Manifest, table: str) -> "dataset.Dataset":
 
 
 def balances_of(place: Place) -> list[dict[str, Any]]:
-    """What became of the bytes of a dataset's taps."""
+    """What became of the bytes of a dataset's taps, or of a live capture."""
+    if place.is_live:
+        return [dict(one) for one in place.balances]
     return [tap.balance for tap in manifest_in(place.location).taps]

@@ -1,7 +1,6 @@
 """Rows of a tap → Parquet files, one for each table and day."""
 
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from urllib.parse import quote
 
@@ -44,12 +43,7 @@ class Output:
     def __enter__(self) -> "Output":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
             for file in self.files.values():
                 file.discard()

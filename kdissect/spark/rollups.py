@@ -9,7 +9,6 @@ for, and `roll_up` writes what is missing and removes what is of no use any more
 
 import io
 import os
-import uuid
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -33,6 +32,7 @@ from kdissect.spark.storage import (
     write_bytes,
 )
 from kdissect.spark.storage_captures import local_copy
+from kdissect.tables.spool import write_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -173,9 +173,7 @@ def save(location: str, content: bytes) -> None:
         return
     path = Path(location)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
-    temporary.write_bytes(content)
-    temporary.replace(path)
+    write_whole(path, content)
 
 
 def remove_file(location: str) -> None:

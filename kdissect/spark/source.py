@@ -33,7 +33,7 @@ from kdissect.pipeline import Options, Run
 from kdissect.seams.state import VERSION
 from kdissect.spark.columns import UNREADABLE, spark_batch, spark_schema, stored_columns
 from kdissect.spark.planning import SPARK_PIECE_SIZE
-from kdissect.spark.source_filters import flags_of, is_taken
+from kdissect.spark.source_filters import column_of, flags_of, is_taken
 from kdissect.spark.source_parts import LostBefore, PartPartition, PartTask, parts_of
 from kdissect.spark.source_staging import Staging, default_base, directory_of, remove_old
 from kdissect.spark.storage import is_uri, reached_by, remember, seen
@@ -191,7 +191,7 @@ class KdissectReader(DataSourceReader):
 
     def read_columns(self) -> list[str]:
         """Those that are wanted, and those that filters ask for."""
-        asked = [str(one.attribute[0]) for one in self.filters]  # type: ignore[attr-defined]
+        asked = [column_of(one)[0] for one in self.filters]
         return list(dict.fromkeys([*self.wanted.names, *asked]))
 
     def as_wanted(self, batch: pa.RecordBatch, tap: str) -> pa.RecordBatch:
@@ -235,7 +235,7 @@ class FilteringReader(KdissectReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # PySpark's name
         """Take those that are about a column; the others are Spark's."""
         for one in filters:
-            if is_taken(one) and len(one.attribute) == 1:  # type: ignore[attr-defined]
+            if is_taken(one) and len(column_of(one)) == 1:
                 self.filters.append(one)
             else:
                 yield one

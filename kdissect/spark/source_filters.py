@@ -30,6 +30,11 @@ def is_taken(one: Filter) -> bool:
     return isinstance(one, (*COMPARISONS, EqualNullSafe, In, IsNull, IsNotNull))
 
 
+def column_of(one: Any) -> tuple[str, ...]:
+    """The column that a filter is about; of one inside another, the way to it."""
+    return tuple(one.attribute)
+
+
 def flags_of(batch: pa.RecordBatch, one: Any) -> pa.Array:
     """For which rows a filter holds."""
     import pyarrow.compute as pc

@@ -9,9 +9,9 @@ whole, and are the same whoever makes them: who finds none, and nobody at work, 
 """
 
 import hashlib
+import json
 import os
 import shutil
-import socket
 import tempfile
 import time
 import uuid
@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Final
 
 from kdissect.errors import OutputError
+from kdissect.spark.processes import is_over, this_process
+from kdissect.tables.spool import write_whole
 
 # Who has not touched his file for so long is taken for dead; that he is not costs time only.
 STALE_S: Final = 20.0
@@ -59,7 +61,7 @@ class Staging:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.me = f"{socket.gethostname()} {os.getpid()} {uuid.uuid4().hex}"
+        self.me = json.dumps({**this_process(), "token": uuid.uuid4().hex})
         self.working: set[int] = set()
         self._touched = 0.0
         # By part: what its file looked like, and since when.
@@ -85,10 +87,8 @@ class Staging:
     def write(self, part: int, kind: str, content: bytes) -> None:
         """Make a file; raises OutputError where that fails."""
         path = self._path(part, kind)
-        temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
         try:
-            temporary.write_bytes(content)
-            temporary.replace(path)
+            write_whole(path, content)
         except OSError as error:
             raise OutputError(f"cannot write {path}: {error.strerror}") from error
 
@@ -124,7 +124,7 @@ class Staging:
             who, touched = path.read_text(), path.stat().st_mtime_ns
         except OSError:
             return False
-        if who == self.me or is_gone(who):
+        if who == self.me or is_over(json.loads(who)):
             return False
         # Clocks of other machines may differ, so it is looked at whether anything changes.
         before, since = self._seen.get(part, (-1, 0.0))
@@ -136,17 +136,3 @@ class Staging:
 
     def _path(self, part: int, kind: str) -> Path:
         return self.directory / f"{part:06}.{kind}"
-
-
-def is_gone(who: str) -> bool:
-    """Whether it is a process of this machine that has ended."""
-    host, pid, _ = who.split(" ")
-    if host != socket.gethostname():
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False

@@ -15,7 +15,6 @@ settled; no row is ever changed, so topics that have no name yet stay without on
 import hashlib
 import tempfile
 import time
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +36,7 @@ from kdissect.spark.following import Followed, follow
 from kdissect.spark.storage import reached_by, remember, seen
 from kdissect.spark.stream_files import QUIET_S, complete_files
 from kdissect.spark.taps import Taps, first_time_of
+from kdissect.tables.spool import whole_spool, write_whole
 
 if TYPE_CHECKING:
     from kdissect.spark.source import KdissectReader
@@ -178,7 +178,7 @@ class KdissectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             write_state(partition.after, after)
             for path, message in lost:
                 yield from reader.problem_rows(path, message)
-            for batch in batches_in(spooled):
+            for batch in whole_spool(spooled):
                 yield reader.as_wanted(batch, partition.tap)
 
 
@@ -209,13 +209,6 @@ def within(files: Sequence[Found], limit: ReadLimit) -> Sequence[Found]:
     return files
 
 
-def batches_in(path: Path) -> Iterator[pa.RecordBatch]:
-    """The batches of a file of them, which may have none."""
-    if path.stat().st_size:
-        with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
-            yield from reader
-
-
 def read_state(path: str) -> Followed | None:
     """What was known of a tap; None before its first batch."""
     if not path:
@@ -231,10 +224,8 @@ def read_state(path: str) -> Followed | None:
 def write_state(path: str, state: Followed) -> None:
     """A file that is there whole or not at all; raises OutputError."""
     to = Path(path)
-    temporary = to.with_name(f".{to.name}-{uuid.uuid4().hex}")
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(state.to_bytes())
-        temporary.replace(to)
+        write_whole(to, state.to_bytes())
     except OSError as error:
         raise OutputError(f"cannot write {to}: {error.strerror}") from error

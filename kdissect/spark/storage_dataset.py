@@ -17,16 +17,15 @@ machine can tell. One that was only asleep finds its file gone when it wants to 
 
 import json
 import os
-import socket
 import threading
 import uuid
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final
+from typing import Final
 
 from kdissect.errors import KdissectError, OutputError, StoreError
 from kdissect.spark.manifest import MANIFEST, OWN, Dataset, Manifest, read_manifest
+from kdissect.spark.processes import is_over, this_process
 from kdissect.spark.storage import (
     at_once,
     directories_in,
@@ -75,12 +74,7 @@ class StoredDataset:
         self._renewing.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._ended.set()
         if self._renewing is not None:
             self._renewing.join()
@@ -183,26 +177,3 @@ def living_owner(run: str, now_ns: int) -> str:
 def owner_now() -> bytes:
     """Who this process is."""
     return json.dumps(this_process()).encode()
-
-
-def this_process() -> dict[str, Any]:
-    """The machine and the process; processes are only counted alike in the same namespace."""
-    try:
-        namespace = str(Path("/proc/self/ns/pid").readlink())
-    except OSError:
-        namespace = ""
-    return {"host": socket.gethostname(), "namespace": namespace, "process": os.getpid()}
-
-
-def is_over(said: dict[str, Any]) -> bool:
-    """Whether the process was one of this machine, and has ended."""
-    here = this_process()
-    if (said["host"], said["namespace"]) != (here["host"], here["namespace"]):
-        return False
-    try:
-        os.kill(said["process"], 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False

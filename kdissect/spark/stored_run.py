@@ -1,4 +1,4 @@
-"""The rows of datasets as a pass over their captures would give them."""
+"""The rows of datasets and live captures as a pass over their captures would give them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
+from kdissect.analysis.live_tables import noticing
 from kdissect.analysis.stored_tables import Place, numbered
 from kdissect.pipeline import Balance, Options
 from kdissect.spark.columns import NS, of_tap
@@ -41,21 +42,24 @@ class StoredRun:
             schema = arrow_schema(TABLES[name])
             for place, tap in self.places:
                 for path, file in zip(place.paths(name), place.files[name], strict=True):
-                    for batch in batches_of(path, TABLES[name], self.options.batch_rows):
-                        yield name, of_tap(as_made(batch, schema), tap)
+                    with noticing([place]):
+                        for batch in batches_of(place, path, TABLES[name], self.options.batch_rows):
+                            yield name, of_tap(as_made(batch, schema), tap)
                     done += file.size
                     if self.options.progress is not None:
                         self.options.progress(done, self.total)
 
 
-def batches_of(path: str, table: Table, rows: int) -> Iterator[pa.RecordBatch]:
+def batches_of(place: Place, path: str, table: Table, rows: int) -> Iterator[pa.RecordBatch]:
     """The rows of a file, with the times in full."""
-    names = [column.name + NS * (column.type == TIME) for column in table.columns]
+    # Times of datasets are in microseconds, and in full beside that.
+    is_apart = place.is_dataset
+    names = [column.name + NS * (column.type == TIME and is_apart) for column in table.columns]
     with ExitStack() as stack:
         source: Any = path
         if is_uri(path):
-            system, place = system_at(path)
-            source = stack.enter_context(system.open_input_file(place))
+            system, name = system_at(path)
+            source = stack.enter_context(system.open_input_file(name))
         file = stack.enter_context(parquet.ParquetFile(source))
         yield from file.iter_batches(rows, columns=names)
 

@@ -15,7 +15,7 @@ import pickle
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -44,6 +44,7 @@ from kdissect.spark.storage_captures import local_copies, local_copy
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.rows import topic_id_text
 from kdissect.tables.schemas import TABLES
+from kdissect.tables.spool import Spool, whole_spool, write_whole
 
 STAGING: Final = "staging"
 SETTLED: Final = "settled"  # rows that the stitcher gave before the end
@@ -91,23 +92,21 @@ class Staged:
         self.path = path
         self.temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
         self.temporary.mkdir(parents=True)
-        self.files = ExitStack()
-        self.writers: dict[str, Any] = {}
+        self.spools: dict[str, Spool] = {}
         self.size = 0
 
     def write(self, table: str, batch: pa.RecordBatch) -> None:
         """Add rows."""
-        if table not in self.writers:
-            sink = self.files.enter_context(pa.OSFile(str(self.temporary / table), "wb"))
-            options = pa.ipc.IpcWriteOptions(compression="lz4")
-            writer = pa.ipc.new_stream(sink, batch.schema, options=options)
-            self.writers[table] = self.files.enter_context(writer)
-        self.writers[table].write_batch(batch)
+        if table not in self.spools:
+            self.spools[table] = Spool(self.temporary / table)
+        self.spools[table].add(batch)
+        self.spools[table].write()
         self.size += batch.nbytes
 
     def publish(self) -> None:
         """Give it its name, unless another attempt has."""
-        self.files.close()
+        for spool in self.spools.values():
+            spool.close()
         try:
             self.temporary.rename(self.path)
         except OSError:
@@ -119,10 +118,8 @@ class Staged:
 def read_staged(path: Path) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of such a directory."""
     for name in TABLES:
-        if (path / name).exists():
-            with pa.memory_map(str(path / name)) as source, pa.ipc.open_stream(source) as reader:
-                for batch in reader:
-                    yield name, batch
+        for batch in whole_spool(path / name):
+            yield name, batch
 
 
 def dissect_part(task: Task, place: tuple[int, int]) -> dict[str, int]:
@@ -135,7 +132,7 @@ def dissect_part(task: Task, place: tuple[int, int]) -> dict[str, int]:
         for table, batch in run:
             staged.write(table, batch)
     seam = packed(run.seam.to_bytes())
-    write_whole(task.staged(work, f"{place[1]}.seam"), seam)
+    make_whole(task.staged(work, f"{place[1]}.seam"), seam)
     staged.publish()
     return {"seam_bytes": len(seam), "row_bytes": staged.size}
 
@@ -150,15 +147,15 @@ def stitch_tap(task: Task, place: tuple[int]) -> dict[str, Any]:
         for number in range(len(work.pieces)):
             content = task.there(task.staged(work, f"{number}.seam")).read_bytes()
             corrections = stitcher.add(Seam.from_bytes(unpacked(content)))
-            write_whole(task.staged(work, f"{number}.corrections"), pickle.dumps(corrections))
+            make_whole(task.staged(work, f"{number}.corrections"), pickle.dumps(corrections))
             rows.write(settled, task.options.batch_rows)
         state = stitcher.state().to_bytes()
         rows.write(settled, 1)
         stitcher.finish()
         still_open = Staged(task.staged(work, OPEN))
         rows.write(still_open, 1)
-    write_whole(task.staged(work, "names"), pickle.dumps(dict(rows.names)))
-    write_whole(task.made(task.state_path(work)), state)
+    make_whole(task.staged(work, "names"), pickle.dumps(dict(rows.names)))
+    make_whole(task.made(task.state_path(work)), state)
     settled.publish()
     still_open.publish()
     return asdict(stitcher.balance)
@@ -305,9 +302,7 @@ def file_name(task: Task, work: Work, part: str) -> str:
     return f"r{task.run:06}{task.token}-t{work.tap.number}-{part}.parquet"
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """A file that is there whole or not at all."""
+def make_whole(path: Path, content: bytes) -> None:
+    """A file that is there whole or not at all, and its directory."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
-    temporary.write_bytes(content)
-    temporary.replace(path)
+    write_whole(path, content)

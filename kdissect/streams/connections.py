@@ -255,6 +255,19 @@ class Streams:
             self._evict(now, events)
         return events
 
+    def end_silent(self, since: i64, most: i64) -> list[Event]:
+        """End at most `most` connections of those silent since that time, the longest first."""
+        silent = [
+            (receiver.connection.last_time_ns, receiver.connection.id, receiver)
+            for receiver in self._receivers.values()
+            if receiver.direction == OPENER and receiver.connection.last_time_ns <= since
+        ]
+        silent.sort()
+        events: list[Event] = []
+        for _, _, receiver in silent[:most]:
+            self._end(receiver, CLOSED_BY_LIMIT, None, events)
+        return events
+
     def take_in(self, opener: Receiver) -> None:
         """A connection that another `Streams` has brought forward, in place of what is known."""
         accepter = opener.peer

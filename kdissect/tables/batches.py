@@ -156,13 +156,21 @@ class BatchBuilder:
 
         Topics whose names only this builder knows get them.
         """
-        made = made.select(self.schema.names)
+        made = self.named(made.select(self.schema.names))
         if "topic" in self.wanted:
-            made = self._hold_nameless(self._with_topics(made))
+            made = self._hold_nameless(made)
         elif "assignment" in self.wanted:
-            names = {topic_id_text(raw): name for raw, name in self.names.items()}
-            made = self._hold_assignments(self._named_assignments(made, names))
+            made = self._hold_assignments(made)
         return made.select(self.wanted)
+
+    def named(self, made: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch of another builder, with the names that this one knows; holds nothing back."""
+        if "topic" in self.wanted:
+            return self._with_topics(made)
+        if "assignment" in self.wanted:
+            names = {topic_id_text(raw): name for raw, name in self.names.items()}
+            return self._named_assignments(made, names)
+        return made
 
     def _with_topics(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the names that are known of topics of which it has only the id."""

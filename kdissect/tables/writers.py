@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyarrow.parquet import ParquetWriter
 
 from kdissect.errors import OutputError
+from kdissect.tables.spool import PUBLIC, sync
 
 # Rows of one Parquet row group: about 50 MB of exchanges in memory, and 10 row groups a GB.
 ROW_GROUP_ROWS: Final = 262_144
@@ -25,10 +26,21 @@ SOUGHT: Final = frozenset(("connection_id", "exchange_id", "base_offset", "offse
 class ParquetFile:
     """Writes one Parquet file under a temporary name beside it: `finish` it, then `publish` it.
 
-    Raises OutputError when the file exists (unless `force`), or the disk is full or not writable.
+    A row group has `group_size` bytes in memory at the most, about; `mode` are the file's
+    permissions, and with `is_synced` a finished file outlives the machine. Raises OutputError when
+    the file exists (unless `force`), or the disk is full or not writable.
     """
 
-    def __init__(self, path: Path, schema: pa.Schema, force: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        schema: pa.Schema,
+        force: bool = False,
+        *,
+        group_size: int | None = None,
+        mode: int = PUBLIC,
+        is_synced: bool = False,
+    ) -> None:
         if path.exists() and not force:
             raise OutputError(f"{path} exists already; --force overwrites it")
         if path.is_dir():
@@ -36,10 +48,15 @@ class ParquetFile:
         self.path = path
         self.temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         self.schema = schema
+        self.group_size = group_size
+        self.is_synced = is_synced
         self.waiting: list[pa.RecordBatch] = []
         self.waiting_rows = 0
+        self.waiting_size = 0
         self.rows = 0
         try:
+            if mode != PUBLIC:
+                os.close(os.open(self.temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode))
             self.writer = ParquetWriter(
                 str(self.temporary),
                 schema,
@@ -58,8 +75,10 @@ class ParquetFile:
         """Take a batch; it is on disk when a row group is full or the file is closed."""
         self.waiting.append(batch)
         self.waiting_rows += batch.num_rows
+        self.waiting_size += batch.nbytes
         self.rows += batch.num_rows
-        if self.waiting_rows >= ROW_GROUP_ROWS:
+        is_large = self.group_size is not None and self.waiting_size >= self.group_size
+        if is_large or self.waiting_rows >= ROW_GROUP_ROWS:
             self._flush()
 
     def finish(self) -> None:
@@ -67,6 +86,8 @@ class ParquetFile:
         try:
             self._flush()
             self.writer.close()
+            if self.is_synced:
+                sync(self.temporary)
         except OSError as error:
             raise OutputError(f"cannot write {self.path}: {error.strerror or error}") from error
 
@@ -80,13 +101,16 @@ class ParquetFile:
     def discard(self) -> None:
         """Drop what was written so far; the destination stays as it was."""
         self.writer.is_open = False
+        # As long as it is open, it takes room on the disk.
+        with suppress(OSError):
+            self.writer.file_handle.close()
         self.temporary.unlink(missing_ok=True)
 
     def _flush(self) -> None:
         if not self.waiting:
             return
         table = pa.Table.from_batches(self.waiting, self.schema).unify_dictionaries()
-        self.waiting, self.waiting_rows = [], 0
+        self.waiting, self.waiting_rows, self.waiting_size = [], 0, 0
         try:
             self.writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
         except OSError as error:

@@ -74,6 +74,10 @@ class KeyLog:
         known = any((label, client_random) in self._secrets for label in USED)
         return known or (SESSION, session_id) in self._secrets
 
+    def forget(self) -> None:
+        """Let go of all secrets; sessions that have theirs keep them."""
+        self._secrets.clear()
+
     def add(self, content: bytes, name: str) -> None:
         """Take the lines of a log; `name` is for problems."""
         bad: list[int] = []

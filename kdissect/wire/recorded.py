@@ -1,4 +1,4 @@
-"""A capture that is recorded already, or comes by a pipe, as a wire."""
+"""`RecordedWire`: captures that are recorded already, as a wire."""
 
 from collections.abc import Sequence
 
@@ -28,3 +28,6 @@ class RecordedWire(Wire):
 
     def take_secrets(self) -> list[Secrets]:
         return self.capture.take_secrets()
+
+    def find_secrets(self) -> list[Secrets]:
+        return self.capture.find_secrets()

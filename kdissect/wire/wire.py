@@ -54,6 +54,10 @@ class Wire(ABC):
         """Key logs that came with the packets since the last call."""
         return []
 
+    def find_secrets(self) -> list[Secrets]:
+        """Key logs that come later, where one can look ahead."""
+        return []
+
     def reopen(self) -> None:  # noqa: B027  # most have nothing to do
         """Begin anew with a source that may be another one by now (SIGHUP)."""
 

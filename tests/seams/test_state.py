@@ -124,6 +124,8 @@ def test_a_connection_that_is_silent_for_long_is_no_part_of_a_state(tmp_path: Pa
     assert len(opened[0]) > 10
     assert not opened[0] & opened[1]
     assert min(opened[1]) > len(hours[0])
+    for seed in range(3):
+        assert carried_on(paths, 1 << 30, random.Random(seed))[0] == whole(paths)
 
 
 def test_bytes_of_something_else_are_refused() -> None:

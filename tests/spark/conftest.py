@@ -13,6 +13,7 @@ import kdissect
 from kdissect.errors import KdissectError
 from kdissect.spark.java import find_java
 from kdissect.spark.sessions import session
+from tests.spark.stores import s3_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,3 +75,10 @@ class Tables:
         if not directory.exists():
             kdissect.write(CAPTURES / f"{capture}.pcapng", directory)
         return directory
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    """An S3 server on this machine: what is behind the `?` of its URIs."""
+    with s3_server() as options:
+        yield options

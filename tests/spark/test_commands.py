@@ -1,10 +1,16 @@
 import json
+import re
+import signal
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kdissect.cli.spark_job import main
+from kdissect.spark.pipeline import dissect
+from tests.spark.killing import started
 from tests.spark.rotated import dataset_rows, library_rows, rotate
 
 if TYPE_CHECKING:
@@ -34,6 +40,30 @@ def test_the_job_brings_captures_into_a_dataset(
     assert said["capture_bytes"] == sum(Path(path).stat().st_size for path in paths)
 
 
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stream_that_is_asked_to_end_ends_behind_its_batch(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 3, seed=27)
+    dataset = tmp_path / "dataset"
+    command = [
+        sys.executable, "-m", "kdissect", "spark", "stream", str(tmp_path / "ring"),
+        "--quiet", "1s", "--interval", "1s", "-o", str(dataset),
+        "--checkpoint", str(tmp_path / "checkpoint"), "--tables", ",".join(SOME),
+        "--master", "local[1]",
+    ]  # fmt: skip
+    with started(command) as process:
+        give_up = time.monotonic() + 120
+        while not (dataset / "_kdissect/manifest.json").exists() and time.monotonic() < give_up:
+            time.sleep(0.1)
+        process.send_signal(number)
+        assert process.wait(60) == 0
+        assert process.stderr is not None
+        assert re.fullmatch(r"batch 0: 3 new captures, .*\n", process.stderr.read())
+    assert dataset_rows(dataset) == library_rows(paths, tables=SOME)
+
+
 def test_captures_that_are_not_there_are_an_error(
     spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -41,3 +71,17 @@ def test_captures_that_are_not_there_are_an_error(
     assert capsys.readouterr().err == f"kdissect: {tmp_path}/nothing: no file matches\n"
     # The session was there before, and stays.
     assert spark.range(3).count() == 3
+
+
+def test_the_job_puts_questions_to_spark(
+    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 2, seed=27)
+    dissect(None, paths, tmp_path / "dataset")
+    before = spark.sparkContext.statusTracker().getJobIdsForGroup()
+    words = ["latency", str(tmp_path / "dataset"), "--by", "api", "--format", "json"]
+    assert main(words) == 0
+    by_spark = json.loads(capsys.readouterr().out)
+    assert len(spark.sparkContext.statusTracker().getJobIdsForGroup()) > len(before)
+    assert main([*words, "--engine", "duckdb"]) == 0
+    assert json.loads(capsys.readouterr().out) == by_spark

@@ -1,11 +1,10 @@
 """The data source's tasks in this process: whatever their order, their rows are the library's."""
 
 import ast
+import json
 import os
 import random
-import socket
 import time
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from tests.spark.rotated import ALL, CAPTURES, library_rows, packets_of, rotate,
 
 pytest.importorskip("pyspark")
 
+from kdissect.spark.processes import this_process
 from kdissect.spark.source import KdissectDataSource
 from kdissect.spark.source_parts import PartPartition, PartTask
 
@@ -101,7 +101,7 @@ def test_tasks_at_the_same_time_take_what_the_others_leave(
 
     monkeypatch.setattr(PartTask, "dissect", counted)
     # Threads of a process are one to each other, as far as `Staging` is concerned.
-    monkeypatch.setattr(source_staging, "is_gone", lambda _: False)
+    monkeypatch.setattr(source_staging, "is_over", lambda _: False)
     partitions = reader.partitions()
     with ThreadPoolExecutor(len(partitions)) as pool:
         found = pool.map(lambda one: spark_rows("partitions", reader.read(one)), partitions)
@@ -137,8 +137,9 @@ def test_a_part_whose_task_has_died_is_made_by_those_that_need_it(
     assert isinstance(partitions[1], PartPartition)
     staging = Staging(Path(partitions[1].staging))
     # One was on this machine, one on another that nobody can ask.
-    staging.write(0, "alive", f"{socket.gethostname()} {2**22 + 1} {uuid.uuid4().hex}".encode())
-    staging.write(1, "alive", f"elsewhere 1 {uuid.uuid4().hex}".encode())
+    here = this_process()
+    staging.write(0, "alive", json.dumps({**here, "process": 2**22 + 1}).encode())
+    staging.write(1, "alive", json.dumps({**here, "host": "elsewhere"}).encode())
     assert (staging.is_alive(0), staging.is_alive(1)) == (False, True)
     second = spark_rows("exchanges", reader.read(partitions[2]))
     assert staging.has(1, "state")

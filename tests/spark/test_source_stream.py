@@ -22,7 +22,7 @@ from kdissect.spark.source import KdissectDataSource
 from kdissect.spark.source_stream import KdissectStreamReader, Offset
 from kdissect.tables.schemas import TABLES
 from tests.spark.rotated import library_rows, rotate, spark_rows
-from tests.spark.stores import make_bucket, s3_server
+from tests.spark.stores import make_bucket
 
 MANY = "cluster-3.9.1.pcapng"
 
@@ -168,18 +168,16 @@ def test_a_broken_capture_is_one_row_of_problems(tmp_path: Path) -> None:
     assert len(query.rows[-1]) == 1
 
 
-def test_captures_in_a_store_are_followed(tmp_path: Path) -> None:
-    pytest.importorskip("moto")
+def test_captures_in_a_store_are_followed(server: str, tmp_path: Path) -> None:
     paths = rotate(MANY, tmp_path / "local", 3, seed=135)
-    with s3_server() as options:
-        bucket = make_bucket("followed", options)
-        for path in paths[:2]:
-            bucket.put(path, f"ring/{Path(path).name}")
-        query = Query(tmp_path, path=bucket.uri("ring"))
-        assert query.step()
-        bucket.put(paths[2], f"ring/{Path(paths[2]).name}")
-        assert query.step()
-        found = query.rows_at_the_end([bucket.at(f"ring/{Path(path).name}") for path in paths])
+    bucket = make_bucket("followed", server)
+    for path in paths[:2]:
+        bucket.put(path, f"ring/{Path(path).name}")
+    query = Query(tmp_path, path=bucket.uri("ring"))
+    assert query.step()
+    bucket.put(paths[2], f"ring/{Path(paths[2]).name}")
+    assert query.step()
+    found = query.rows_at_the_end([bucket.at(f"ring/{Path(path).name}") for path in paths])
     expected = library_rows(paths, tables=("exchanges",))["exchanges"]
     assert found == [row.replace(f"{tmp_path}/local", bucket.at("ring")) for row in expected]
 

@@ -1,9 +1,8 @@
 import gzip
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,30 +27,18 @@ from kdissect.spark.storage import (
 from kdissect.spark.storage_captures import local_copy
 from kdissect.spark.storage_dataset import OWNER, open_dataset
 from kdissect.spark.taps import list_captures
-from tests.spark.conftest import REQUIRED
 from tests.spark.rotated import ALL, CAPTURES, Rows, dataset_rows, library_rows, rotate, spark_rows
 from tests.spark.stores import (
     DUMMY,
     Bucket,
     Watched,
     make_bucket,
-    s3_server,
     stored_manifest,
     stored_rows,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    if find_spec("moto") is None:
-        if REQUIRED:
-            pytest.fail("moto is not installed")
-        pytest.skip("moto is not installed")
-    with s3_server() as options:
-        yield options
 
 
 @pytest.fixture

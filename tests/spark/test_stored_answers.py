@@ -1,7 +1,5 @@
 """Questions put to a dataset in a store: the answers are those of one on this machine."""
 
-from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -10,27 +8,21 @@ from kdissect import analyse, findings
 from kdissect.analysis.questions import QUESTIONS
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.rollups import roll_up
-from tests.spark.conftest import REQUIRED
 from tests.spark.datasets import CAPTURES
-from tests.spark.stores import make_bucket, s3_server
+from tests.spark.stores import make_bucket
 
 NAMES = ("retries-4.3.1", "incident-lagging-follower-4.3.1")
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+def both(server: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """The URI of a dataset in a store, and the path of one of the same captures."""
-    if find_spec("moto") is None:
-        if REQUIRED:
-            pytest.fail("moto is not installed")
-        pytest.skip("moto is not installed")
     here = tmp_path_factory.mktemp("stored") / "dataset"
     captures = [CAPTURES / f"{name}.pcapng" for name in NAMES]
-    with s3_server() as options:
-        there = make_bucket("answers", options).uri("kafka")
-        for dataset in (there, here):
-            dissect(None, captures, dataset)
-        yield there, here
+    there = make_bucket("answers", server).uri("kafka")
+    for dataset in (there, here):
+        dissect(None, captures, dataset)
+    return there, here
 
 
 @pytest.mark.parametrize("name", QUESTIONS)

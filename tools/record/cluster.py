@@ -207,7 +207,9 @@ class Cluster:
         self.servers[node.node_id] = JavaServer(command, directory, KAFKA_STARTED)
 
     def _format(self, node: Node, file: Path) -> None:
-        command = ["kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(file)]
+        # An identifier may begin with a hyphen.
+        cluster_id = f"--cluster-id={self.cluster_id}"
+        command = ["kafka.tools.StorageTool", "format", cluster_id, "-c", str(file)]
         release = self.settings.release
         if self.settings.layout.has_sasl and release.number >= FIRST_WITH_SCRAM_IN_FORMAT:
             for name, password in USERS.items():

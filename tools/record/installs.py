@@ -96,6 +96,13 @@ def broker_plugins(kafka_version: str) -> Path | None:
     return cache_directory() / name
 
 
+def tools_jars(kafka_version: str) -> Path:
+    """The directory of the jars of Kafka's own command-line tools."""
+    return _fetch_jars(
+        f"tools-{kafka_version}", [Artifact("org.apache.kafka", "kafka-tools", kafka_version)]
+    )
+
+
 def client_jars(kafka_version: str) -> Path:
     """The directory of the jars the Java agent runs on."""
     return _fetch_jars(

@@ -3,7 +3,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdissect.cli.escape import csv_safe, escaped
+from kdissect.escape import csv_safe, escaped
 
 
 def test_escape_sequences_of_terminals_are_shown_not_obeyed() -> None:

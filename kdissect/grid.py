@@ -5,18 +5,22 @@ from typing import Final, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from kdissect.cli.escape import escaped
+from kdissect.escape import escaped
 
 BETWEEN: Final = "  "
 SHORTEST_TEXT: Final = 14
 
 
 class Column(NamedTuple):
-    """A column. Text is left-aligned and may be shortened; numbers are not. `drop` 1 goes first."""
+    """A column. Text is left-aligned and may be shortened; numbers are not. `drop` 1 goes first.
+
+    Text is not made shorter than `least` columns: others go before.
+    """
 
     header: str
     is_text: bool = False
     drop: int = 0
+    least: int = SHORTEST_TEXT
 
 
 class Grid:
@@ -52,28 +56,36 @@ class Grid:
             max(cell_len(text) for text in (column.header, *(row[index] for row in self.rows)))
             for index, column in enumerate(self.columns)
         ]
-        for is_left_out in self._choices():
-            widths = [0 if out else width for out, width in zip(is_left_out, natural, strict=True)]
-            excess = total(widths) - page_width
-            if self._shorten(widths, excess):
-                break
-        return widths
+        return fitted_widths(self.columns, natural, page_width)
 
-    def _choices(self) -> Iterator[list[bool]]:
-        """Which columns are left out: none, then more and more in the order of `drop`."""
-        for level in range(max(column.drop for column in self.columns) + 1):
-            yield [0 < column.drop <= level for column in self.columns]
 
-    def _shorten(self, widths: list[int], excess: int) -> bool:
-        """Take `excess` from the widest text columns; False when that is not enough."""
-        texts = [index for index, column in enumerate(self.columns) if column.is_text]
-        while excess > 0:
-            widest = max(texts, key=lambda index: widths[index], default=-1)
-            if widest < 0 or widths[widest] <= SHORTEST_TEXT:
-                return False
-            widths[widest] -= 1
-            excess -= 1
-        return True
+def fitted_widths(columns: Sequence[Column], natural: Sequence[int], page_width: int) -> list[int]:
+    """Widths that fit the page, of columns that would be `natural` ones wide; 0 for those left out.
+
+    If it cannot be helped, they do not fit.
+    """
+    for is_left_out in _choices(columns):
+        widths = [0 if out else width for out, width in zip(is_left_out, natural, strict=True)]
+        if _shorten(columns, widths, total(widths) - page_width):
+            break
+    return widths
+
+
+def _choices(columns: Sequence[Column]) -> Iterator[list[bool]]:
+    """Which columns are left out: none, then more and more in the order of `drop`."""
+    for level in range(max(column.drop for column in columns) + 1):
+        yield [0 < column.drop <= level for column in columns]
+
+
+def _shorten(columns: Sequence[Column], widths: list[int], excess: int) -> bool:
+    """Take `excess` from the widest text columns; False when that is not enough."""
+    texts = [index for index, column in enumerate(columns) if column.is_text]
+    for _ in range(excess):
+        longer = [index for index in texts if widths[index] > columns[index].least]
+        if not longer:
+            return False
+        widths[max(longer, key=lambda index: widths[index])] -= 1
+    return True
 
 
 def aligned(cell: str, width: int, is_text: bool) -> str:

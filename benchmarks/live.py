@@ -1,0 +1,154 @@
+"""Live capture at rising rates, for a long time, and beside a broker.
+
+    python -m benchmarks.live [--sections rates,broker,memory] [--compiled DIR] [--directory DIR]
+                              [--scratch DIR] [--seconds 8] [--rounds 5] [--minutes 30]
+                              [--workloads small,bulk] [--capturers tcpdump,ring,scapy,tshark]
+                              [--megabytes 50] [--keep no]
+
+Needs root: sender and capturer are in network namespaces of their own, joined by a veth pair. The
+sender is bound to core 0, where the kernel's part of receiving is done too; capturers to core 1.
+
+- rates: twice as many packets a second until some are lost, then in between; for each capturer.
+  About 6 minutes.
+- broker: a real broker and its clients on core 0, with and without capturing. About 5 minutes.
+- memory: kdissect live for `--minutes` at a moderate rate; connections come and go.
+
+Captures to send are made of sessions in `--directory`, recorded where they are not. Prints
+docs/live-performance.md; with `--keep no` a trial, of which nothing is kept and all is printed.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks import live_broker, live_memory, live_page, timing
+from benchmarks.live_capturers import Capturer, capturers
+from benchmarks.live_measuring import Step, measured
+from benchmarks.live_search import Held, search
+from benchmarks.workloads import BATCHES, ROOT, made, recorded
+from tools.namespaces import Cable, cabled
+
+SECTIONS = ("rates", "broker", "memory")
+WORKLOADS = {"small": (), "bulk": BATCHES}
+MEGABYTES = 50
+BESIDE_BROKER = ("ring", "tcpdump")
+FIRST_RATES = {"tcpdump": 80_000, "ring": 40_000, "scapy": 10_000, "tshark": 2500}
+
+
+def capture_of(options: argparse.Namespace, name: str) -> Path:
+    """What is sent over and over."""
+    seed = recorded(name, options.directory)
+    size = ("--megabytes", str(options.megabytes), "--connections", "8")
+    return made(options.scratch / f"{name}.pcap", seed, (*WORKLOADS[name], *size))
+
+
+def rates(options: argparse.Namespace) -> dict[str, Any]:
+    """The highest rate of each capturer on each workload, and all steps to it."""
+    found: dict[str, Any] = {}
+    known = capturers(options.compiled)
+    for workload in options.workloads.split(","):
+        capture = capture_of(options, workload)
+        found[workload] = {}
+        for name in options.capturers.split(","):
+            with cabled() as cable:
+                held = climbed(options, known[name], cable, capture)
+            found[workload][name] = kept(held)
+        capture.unlink()
+    return found
+
+
+def climbed(options: argparse.Namespace, capturer: Capturer, cable: Cable, capture: Path) -> Held:
+    """One capturer on one workload."""
+
+    def attempt(rate: float, seconds: float) -> Step:
+        step = measured(capturer, cable, capture, rate, seconds, options.scratch)
+        told(capturer.name, step)
+        return step
+
+    return search(attempt, FIRST_RATES[capturer.name], options.seconds)
+
+
+def told(name: str, step: Step) -> None:
+    lost = 1 - step.packets / step.arrived if step.arrived else 0.0
+    sent = step.sent
+    print(
+        f"{time.strftime('%H:%M:%S')} {name:8} {sent.packets / sent.seconds:9.0f} packets/s "
+        f"{sent.bytes / sent.seconds / 1e6:7.1f} MB/s {'held' if step.is_held else 'LOST':5}"
+        f"{lost:7.2%} not seen, {step.dropped} told, {step.behind:.1f} s behind, "
+        f"CPU {step.cpu_seconds:.2f} s, {step.peak_bytes / 1e6:.0f} MB",
+        flush=True,
+    )
+
+
+def kept(held: Held) -> dict[str, Any]:
+    """What is kept of a search."""
+    return {
+        "held": None if held.best is None else flat(held.best),
+        "is_senders_limit": held.is_senders_limit,
+        "steps": [flat(step) for step in held.steps],
+    }
+
+
+def flat(step: Step) -> dict[str, Any]:
+    """A step as it is kept."""
+    sent = {"packets": step.sent.packets, "bytes": step.sent.bytes, "seconds": step.sent.seconds}
+    figures = step._asdict() | {"sent": sent, "is_held": step.is_held}
+    return figures | {"rate": round(step.rate)}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--sections", default="rates,broker")
+    parser.add_argument("--workloads", default=",".join(WORKLOADS))
+    parser.add_argument("--capturers", default=",".join(FIRST_RATES))
+    parser.add_argument("--seconds", type=float, default=8, help="of a step")
+    parser.add_argument("--megabytes", type=int, default=MEGABYTES)
+    parser.add_argument("--rounds", type=int, default=5, help="with and without, at the broker")
+    parser.add_argument("--minutes", type=float, default=30, help="of the section memory")
+    parser.add_argument("--rate", type=float, default=20_000, help="of the section memory")
+    parser.add_argument("--directory", type=Path, default=ROOT / "benchmarks" / "captures")
+    parser.add_argument("--scratch", type=Path, help="default: a new one that is removed")
+    parser.add_argument("--compiled", default="", help="default: what is installed")
+    parser.add_argument("--keep", choices=("yes", "no"), default="yes")
+    return parser.parse_args()
+
+
+def section(options: argparse.Namespace, name: str) -> dict[str, Any]:
+    """What is found in one of them."""
+    if name == "rates":
+        return rates(options)
+    if name == "broker":
+        known = capturers(options.compiled)
+        chosen = [known[one] for one in BESIDE_BROKER if one in options.capturers.split(",")]
+        return live_broker.measured(chosen, options.rounds, options.scratch)
+    capture = capture_of(options, "small")
+    return live_memory.measured(
+        options.compiled, capture, options.rate, options.minutes, options.scratch
+    )
+
+
+def main() -> None:
+    options = arguments()
+    asked = [name for name in SECTIONS if name in options.sections.split(",")]
+    if os.geteuid():
+        sys.exit("network namespaces and packet sockets need root: run it as root")
+    version = timing.compiled_version(options.compiled) if options.keep == "yes" else "a trial"
+    options.directory.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="kdissect-bench-", dir=options.scratch) as scratch:
+        options.scratch = Path(scratch)
+        for name in asked:
+            where = timing.circumstances() | {"kdissect": version}
+            found = {name: {"found": section(options, name), "circumstances": where}}
+            if options.keep == "yes":
+                live_page.keep(found)
+            print(*live_page.PARTS[name](found), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""The programs that capture while a sender sends, and what each says of its packets.
+
+All of them have a buffer of the same size and a filter of the kernel for the broker's port, and run
+bound to the last core. What they write goes to one directory, of the same disk:
+
+- kdissect live, with its ring and with scapy's socket: all default tables, rotated
+- tcpdump -w: the packets themselves
+- tshark: frame number, API key, API version, correlation id, client id and error code of each
+  packet with a Kafka message
+"""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from pyarrow import compute, parquet
+
+from benchmarks.peers import FIELDS
+from benchmarks.timing import KDISSECT
+
+PORT = 9092
+BUFFER_MIB = 64
+LAST_CORE = "1"
+PRINTED = "printed"  # the file of what it prints
+LAST_LINES = 1 << 16  # bytes
+FILTER = f"tcp port {PORT}"
+# What comes after the last packet with a Kafka message: the rest of one of a megabyte, with ACKs.
+TSHARK_SLACK = 2000
+DROPPED = re.compile(r"lost (\d+) packets")
+
+
+class Counted(NamedTuple):
+    """Packets that came out of a capturer, and those it says it lost."""
+
+    packets: int
+    dropped: int
+
+
+class Capturer(NamedTuple):
+    """How one is started; ``{}`` is the interface, ``{out}`` a new directory."""
+
+    name: str
+    command: tuple[str, ...]
+    counted: Callable[[str, Path], Counted]  # by what it printed and wrote
+    path: str = ""  # PYTHONPATH
+    slack: int = 0  # packets at the end that it need not tell of
+
+
+def capturers(compiled: str) -> dict[str, Capturer]:
+    """All of them, by name, slowest last."""
+    found = [tcpdump(), kdissect("ring", compiled), kdissect("scapy", compiled), tshark()]
+    return {one.name: one for one in found}
+
+
+def kdissect(through: str, path: str, rotate: str = "60s") -> Capturer:
+    command = (
+        *KDISSECT, "live", "-i", "{}", "-o", "{out}/live", "--rotate", rotate,
+        "--through", through, "--buffer", f"{BUFFER_MIB}MB",
+    )  # fmt: skip
+    return Capturer(through, command, dissected, path)
+
+
+def tcpdump() -> Capturer:
+    command = (
+        "tcpdump", "-i", "{}", "-n", "-s", "0", "-Z", "root", "-B", str(BUFFER_MIB * 1024),
+        "-w", "{out}/out.pcap", FILTER,
+    )  # fmt: skip
+    return Capturer("tcpdump", command, said_by_tcpdump)
+
+
+def tshark() -> Capturer:
+    command = [
+        "tshark", "-i", "{}", "-n", "-B", str(BUFFER_MIB), "-f", FILTER,
+        "-d", f"tcp.port=={PORT},kafka", "-Y", "kafka", "-T", "fields",
+        "-e", "frame.number",
+    ]  # fmt: skip
+    for field in FIELDS:
+        command += ["-e", field]
+    return Capturer("tshark", tuple(command), said_by_tshark, slack=TSHARK_SLACK)
+
+
+def said_by_tcpdump(said: str, _: Path) -> Counted:
+    """Those written; dropped are those that the kernel had no room for."""
+    return Counted(
+        number(r"(\d+) packets? captured", said), number(r"(\d+) packets? dropped", said)
+    )
+
+
+def said_by_tshark(said: str, scratch: Path) -> Counted:
+    """The number of the last packet with a message: it reads behind what captures for it."""
+    with (scratch / PRINTED).open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_LINES))
+        lines = file.read().decode(errors="replace").splitlines()
+    numbers = [line.split("\t")[0] for line in lines if "\t" in line][1:]
+    last = int(numbers[-1]) if numbers else 0
+    return Counted(last, number(r"(\d+) packets? dropped", said))
+
+
+def dissected(_: str, scratch: Path) -> Counted:
+    """Those of all connections in its tables, and those that its problems say are lost.
+
+    Connections are where they ended, or with those that are open at the end of the last rotation.
+    """
+    rotations = sorted((scratch / "live").glob("[!.]*/[!.]*/"))
+    open_ones = [one / "open_connections.parquet" for one in rotations[-1:]]
+    files = [*(one / "connections.parquet" for one in rotations), *open_ones]
+    packets = sum(packets_of(file) for file in files if file.exists())
+    problems = [one / "problems.parquet" for one in rotations]
+    return Counted(packets, sum(lost_in(file) for file in problems if file.exists()))
+
+
+def lost_in(file: Path) -> int:
+    """Packets that its problems say the kernel had no room for."""
+    messages = parquet.read_table(file, columns=["message"])["message"].to_pylist()
+    return sum(int(found[1]) for one in messages if (found := DROPPED.search(one)))
+
+
+def packets_of(file: Path) -> int:
+    table = parquet.read_table(file, columns=["packets_to_broker", "packets_to_client"])
+    return sum(compute.sum(column).as_py() or 0 for column in table.columns)
+
+
+def number(pattern: str, said: str) -> int:
+    """What stands there; 0 where it does not."""
+    found = re.search(pattern, said)
+    return int(found[1]) if found else 0

@@ -1,0 +1,205 @@
+"""Prints what `benchmarks.live` measured into docs/live-performance.md, and the chart beside it.
+
+python -m benchmarks.live_page
+"""
+
+import json
+import statistics
+from typing import Any
+
+from benchmarks import chart, page, spark_page
+from benchmarks.chart import Panel
+from benchmarks.live_broker import WITHOUT
+from benchmarks.live_memory import slope, warm
+from benchmarks.workloads import ROOT
+
+FILE = ROOT / "benchmarks" / "live-results.json"
+PAGE = ROOT / "docs" / "live-performance.md"
+CHART = ROOT / "docs" / "live-performance.svg"
+NAMES = {  # in the order they are told in
+    "tcpdump": "`tcpdump -w`",
+    "ring": "`kdissect live`, ring",
+    "scapy": "`kdissect live`, scapy's socket",
+    "tshark": "`tshark -i`",
+}
+CHARTED = {"ring": "kdissect", "tcpdump": "tcpdump -w", "tshark": "tshark"}
+OF_TCPDUMP, OF_TSHARK = 0.5, 10.0  # targets
+BROKER_TARGET = 0.03
+FLAT = 0.02  # of the memory, an hour
+LEAST_LOSS = 1e-4  # where the chart draws none
+Kept = dict[str, Any]
+
+
+def read() -> Kept:
+    """What is kept; empty when nothing was measured yet."""
+    return json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
+
+
+def keep(sections: Kept) -> None:
+    """Keep these sections in place of what was measured of them before, and print."""
+    kept = read() | sections
+    FILE.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    write(kept)
+
+
+def rates(kept: Kept) -> list[str]:
+    """The highest rate of each that was held, and what it took."""
+    lines = [
+        "| what is sent | who captures | packets/s | MB/s | of `tcpdump -w` | x tshark "
+        "| CPU for 100 MB | memory | |",
+        f"|{'---|' * 9}",
+    ]
+    for workload, found in kept.get("rates", {}).get("found", {}).items():
+        title = workload
+        for name in (one for one in NAMES if one in found):
+            lines.append(f"| {title} | {NAMES[name]} | {' | '.join(cells(found, name))} |")
+            title = ""
+    return [*lines, "", *spark_page.measured(kept.get("rates", {}))]
+
+
+def cells(found: Kept, name: str) -> list[str]:
+    """What stands behind the name of a capturer."""
+    held = found[name]["held"]
+    if held is None:
+        return ["none was held", *[""] * 6]
+    sent = held["sent"]
+    least = "at least " if found[name]["is_senders_limit"] else ""
+    return [
+        least + page.thousands(packets_a_second(held)),
+        f"{sent['bytes'] / sent['seconds'] / 1e6:.0f}",
+        *(shown_ratio(found, name, other) for other in ("tcpdump", "tshark")),
+        f"{held['cpu_seconds'] / sent['bytes'] * 1e8:.2f} s",
+        page.megabytes(held["peak_bytes"]),
+        reached(found, name),
+    ]
+
+
+def packets_a_second(step: Kept) -> float:
+    return float(step["sent"]["packets"] / step["sent"]["seconds"])
+
+
+def ratio(found: Kept, name: str, other: str) -> float:
+    """How many times as much as the other; 0 where one of them held nothing."""
+    both = [found.get(one, {}).get("held") for one in (name, other)]
+    if name == other or None in both:
+        return 0.0
+    return packets_a_second(both[0]) / packets_a_second(both[1])
+
+
+def shown_ratio(found: Kept, name: str, other: str) -> str:
+    times = ratio(found, name, other)
+    return f"{times:.2f}" if times and times < 10 else f"{times:.0f}" if times else ""
+
+
+def reached(found: Kept, name: str) -> str:
+    """Of kdissect with its ring, beside what was to be reached."""
+    if name != "ring":
+        return ""
+    beside = (("tcpdump", OF_TCPDUMP), ("tshark", OF_TSHARK))
+    times = {other: (ratio(found, name, other), target) for other, target in beside}
+    if any(not one for one, _ in times.values()):
+        return ""
+    return page.verdict(all(one >= target for one, target in times.values()))
+
+
+def broker(kept: Kept) -> list[str]:
+    """What the broker does with and without."""
+    found = kept.get("broker", {}).get("found", {})
+    lines = [
+        "| | produced, MB/s | beside without | fetched, MB/s | beside without "
+        "| CPU of capturing | under 3 % |",
+        f"|{'---|' * 7}",
+    ]
+    for name, one in found.get("ways", {}).items():
+        lines.append(
+            f"| {NAMES.get(name, name)} | {' | '.join(beside(found['ways'], name, one))} |"
+        )
+    return [*lines, "", *spark_page.measured(kept.get("broker", {}))]
+
+
+def beside(ways: Kept, name: str, one: Kept) -> list[str]:
+    """Medians of one way, and of its rounds beside those without."""
+    found = []
+    losses = {}
+    for what in ("produce", "consume"):
+        losses[what] = loss(ways, name, what)
+        shown = "" if name == WITHOUT else f"{-losses[what] * 100:+.1f} %"
+        found += [f"{statistics.median(one[what]):.1f}", shown]
+    if name == WITHOUT:
+        return [*found, "", ""]
+    is_reached = all(value < BROKER_TARGET for value in losses.values())
+    seconds = f"{statistics.median(one['cpu_seconds']):.1f} s"
+    return [*found, seconds, page.verdict(is_reached) if name == "ring" else ""]
+
+
+def loss(ways: Kept, name: str, what: str) -> float:
+    """The median over rounds of the share that is missing of what the same round did without."""
+    pairs = zip(ways[WITHOUT][what], ways[name][what], strict=True)
+    return statistics.median(1 - own / without for without, own in pairs)
+
+
+def memory(kept: Kept) -> list[str]:
+    """How memory went, and whether all packets were seen."""
+    found = kept.get("memory", {}).get("found", {})
+    if not found:
+        return ["Not measured yet."]
+    samples = warm(found["samples"])
+    sizes = [size for _, size in samples]
+    growth = slope(samples)
+    share = growth / statistics.median(sizes)
+    sent = found["sent"]
+    rows = [
+        ("time", f"{sent['seconds'] / 60:.0f} min"),
+        ("packets sent", page.thousands(sent["packets"])),
+        ("packets seen", page.thousands(found["packets"])),
+        ("rate", f"{page.thousands(sent['packets'] / sent['seconds'])}/s"),
+        ("CPU", f"{found['cpu_seconds'] / sent['seconds'] * 100:.0f} % of a core"),
+        ("memory after the warm-up", f"{page.megabytes(min(sizes))} to "
+         f"{page.megabytes(max(sizes))}"),
+        ("its slope", f"{growth / 1e6:+.1f} MB/h ({share:+.1%})"),
+        ("flat: under 2 % an hour", page.verdict(share < FLAT)),
+    ]  # fmt: skip
+    lines = ["| | |", "|---|---|", *(f"| {what} | {value} |" for what, value in rows)]
+    return [*lines, "", *spark_page.measured(kept["memory"])]
+
+
+def panels(kept: Kept) -> list[Panel]:
+    """What share is lost at which rate, a panel for each workload."""
+    return [
+        Panel(
+            f"Lost, {workload}",
+            "packets a second",
+            "share",
+            {CHARTED[name]: points(one["steps"]) for name, one in found.items() if name in CHARTED},
+        )
+        for workload, found in kept.get("rates", {}).get("found", {}).items()
+    ]
+
+
+def points(steps: list[Kept]) -> list[tuple[float, float]]:
+    """Rates, rising, with the share that was lost or not come to in time."""
+    lost = [
+        (packets_a_second(one), max(LEAST_LOSS, 1 - one["packets"] / max(1, one["arrived"])))
+        for one in steps
+    ]
+    return sorted(lost)
+
+
+PARTS = {"rates": rates, "broker": broker, "memory": memory}
+
+
+def printed(text: str, kept: Kept) -> str:
+    """The page with all that was measured."""
+    for name, part in PARTS.items():
+        text = page.between(text, name, part(kept))
+    return text
+
+
+def write(kept: Kept) -> None:
+    """Write page and chart."""
+    PAGE.write_text(printed(PAGE.read_text(encoding="utf-8"), kept), encoding="utf-8")
+    CHART.write_text(chart.drawn(panels(kept)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    keep({})

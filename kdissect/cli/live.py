@@ -1,0 +1,151 @@
+"""``kdissect live``: packets as they come, to files that rotate, lines and metrics."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kdissect.cli import options
+from kdissect.cli.environment import require_extra
+from kdissect.cli.live_options import (
+    Address,
+    Rotation,
+    address_of,
+    bytes_of,
+    capturing,
+    rotation_of,
+    seconds_of,
+    told,
+)
+from kdissect.cli.program import FOUND
+from kdissect.tables.schemas import DEFAULT_TABLES
+
+OF_FILES = ("rotation", "keep", "disk", "tables", "payload")
+
+
+@click.command(
+    "live",
+    short_help="Captures here and now, to files that rotate, lines and metrics.",
+    epilog=options.examples(
+        "kdissect live                                        the interfaces of this host",
+        "kdissect live -i eth0 --duration 1m",
+        "kdissect live -i any -o tables --rotate 60s --keep 1440 --user kafka",
+        "ssh broker tcpdump -U -w - port 9092 | kdissect live - --json",
+        "kdissect live 'ring-*.pcap' --follow -o tables --rotate 256MB --disk 10G",
+        "kdissect live -i eth0 -o tables --metrics :9123 --max-cpu 50 --max-memory 1G",
+    ),
+)
+@capturing
+@click.option(
+    "-o",
+    "--output",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Directory for tables as Parquet files.",
+)
+@click.option(
+    "--rotate",
+    "rotation",
+    callback=told(rotation_of),
+    multiple=True,
+    metavar="60s|256MB",
+    help="Begin new files after that time or size; say it twice for both.  [default: 60s]",
+)
+@click.option(
+    "--keep", type=click.IntRange(1), metavar="N", help="Keep the newest N rotations only."
+)
+@click.option(
+    "--disk",
+    callback=told(bytes_of),
+    metavar="SIZE",
+    help="Let files take that much at most; the oldest are removed.",
+)
+@click.option(
+    "--flush",
+    "flush_s",
+    callback=told(seconds_of),
+    default="5s",
+    metavar="TIME",
+    help="Put rows on disk so often: what a kill -9 or power failure costs.  [default: 5s]",
+)
+@options.making
+@click.option(
+    "--metrics",
+    callback=told(address_of),
+    metavar="[ADDRESS]:PORT",
+    help="Answer Prometheus there; without an address only on loopback.",
+)
+@click.option("--user", metavar="NAME", help="Become that user once interfaces are open, for good.")
+@click.option(
+    "--max-cpu",
+    type=click.FloatRange(1),
+    metavar="PERCENT",
+    help="Make less when it takes more of one processor: first no records, then no bodies, then "
+    "no partitions.",
+)
+@click.option(
+    "--max-memory",
+    callback=told(bytes_of),
+    metavar="SIZE",
+    help="The same for memory; without --max, its limits are made to fit.",
+)
+@click.option(
+    "--duration",
+    "duration_s",
+    callback=told(seconds_of),
+    metavar="TIME",
+    help="End after that time, like 30s, 10m or 1h.",
+)
+@click.option(
+    "--every",
+    "every_s",
+    callback=told(seconds_of),
+    default="5s",
+    metavar="TIME",
+    help="Print a line so often, where lines are printed.  [default: 5s]",
+)
+@click.option("--json", "is_json", is_flag=True, help="Lines as JSON; also when there are files.")
+@options.decoding
+def command(
+    asked: Any,
+    settings: options.Settings,
+    tables: list[str] | None,
+    payload: bool,
+    rotation: Rotation,
+    metrics: Address | None,
+    **rest: Any,
+) -> int:
+    """Capture on interfaces (-i), or read SOURCE: a pipe (`-`), a capture, or with --follow one
+    that is still written.
+
+    Nothing is ever sent. Without -o, a line every few seconds says how it goes. SIGINT (Ctrl-C) and
+    SIGTERM end it in order, SIGHUP begins new files and reads key logs anew. Docs: live.md.
+    """
+    check_files(rest["directory"], rotation=rotation, tables=tables, payload=payload, **rest)
+    if metrics is not None:
+        require_extra("prometheus_client", "live")
+    if not asked.sources and not asked.interfaces:
+        from kdissect.cli.live_interfaces import show_interfaces
+
+        show_interfaces()
+        return FOUND
+    from kdissect.cli.live_run import Plan, run
+    from kdissect.pipeline import Options
+
+    chosen = DEFAULT_TABLES if tables is None else tables
+    made = Options(tables=chosen, payload=payload, **settings)
+    if rotation == Rotation():
+        rotation = Rotation(every_s=60)
+    return run(Plan(asked=asked, options=made, rotation=rotation, metrics=metrics, **rest))
+
+
+def check_files(directory: Path | None, **values: Any) -> None:
+    """Options about files are nothing without files."""
+    if directory is not None:
+        return
+    values["rotation"] = values["rotation"] != Rotation()
+    for name in OF_FILES:
+        if values[name]:
+            option = "rotate" if name == "rotation" else name
+            raise click.UsageError(f"--{option} is about files: say where they go, -o DIR")

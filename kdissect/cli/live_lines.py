@@ -1,0 +1,101 @@
+"""What ``kdissect live`` says: lines on stdout while it runs, and around them words on stderr."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kdissect import human
+from kdissect.escape import escaped
+from kdissect.live.listener import Listener, Standing
+from kdissect.live.sources import Asked, told_filter
+from kdissect.pipeline import Options
+
+if TYPE_CHECKING:
+    from kdissect.live.snapshot import Snapshot
+    from kdissect.live.watcher import Watcher
+
+SECOND_NS: Final = 1_000_000_000
+MAX_NAMES: Final = 5  # named one by one
+
+
+class Lines(Listener):
+    """A line of what `meters` count, every `every_s` seconds by the packets' clock."""
+
+    def __init__(
+        self, meters: Any, every_s: float, text_of: "Callable[[Snapshot], str | dict[str, Any]]"
+    ) -> None:
+        self._meters = meters
+        self._every_ns = round(every_s * SECOND_NS)
+        self._text_of = text_of
+        self._next_ns: int | None = None
+
+    def tick(self, standing: Standing) -> None:
+        if self._next_ns is None:
+            # Of the first tick, which comes with the first packet, there is nothing to say.
+            self._next_ns = standing.now_ns + self._every_ns
+        elif standing.now_ns >= self._next_ns:
+            self._next_ns = standing.now_ns + self._every_ns
+            self._write()
+
+    def finish(self, standing: Standing) -> None:
+        self._write()
+
+    def _write(self) -> None:
+        found = self._text_of(self._meters.snapshot())
+        text = found if isinstance(found, str) else json.dumps(found)
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+
+class Deadline(Listener):
+    """Stops the watcher when so many seconds have passed by this machine's clock."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+        self._watcher: Watcher | None = None
+
+    def begin(self, watcher: "Watcher") -> None:
+        self._watcher = watcher
+
+    def tick(self, standing: Standing) -> None:
+        if self._watcher is not None and time.monotonic() >= self._end:
+            self._watcher.stop()
+
+
+def tell(text: str) -> None:
+    """Say something on stderr."""
+    click.echo(f"kdissect: {escaped(text)}", err=True)
+
+
+def tell_begin(asked: Asked, options: Options) -> None:
+    """On a terminal, say what is captured and how to stop."""
+    if not sys.stderr.isatty():
+        return
+    if asked.interfaces:
+        names = ", ".join(asked.interfaces)
+        tell(f"captures on {names}: {told_filter(asked, options)}; Ctrl-C ends it")
+        if os.geteuid() == 0:
+            tell("this is root; with --user NAME it would be that user from now on")
+    elif asked.is_live:
+        tell(f"reads {', '.join(asked.sources)} as it is written; Ctrl-C ends it")
+
+
+def tell_end(standing: Standing, names: list[str], files: Any) -> None:
+    """Say what there was, and where it is."""
+    balance = standing.balance
+    shown = ", ".join(names[:MAX_NAMES])
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    tell(
+        f"{human.counted(balance.packets, 'packet')} of {shown}{more}, "
+        f"{human.count(standing.wire.dropped)} dropped: "
+        f"{human.counted(balance.exchanges, 'exchange')} on "
+        f"{human.counted(balance.connections, 'connection')}"
+    )
+    if files is not None:
+        rotations = human.counted(files.number, "rotation")
+        tell(f"{human.counted(files.rows, 'row')} in {rotations}: {files.run.path}")

@@ -1,0 +1,172 @@
+"""Options of commands that capture: what to read, sizes, durations, and addresses."""
+
+import re
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final, NamedTuple
+
+import click
+
+from kdissect.cli.options import F
+
+DURATIONS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+SIZES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhd])", re.ASCII)
+SIZE: Final = re.compile(r"(\d{1,12})([KMGT]?)(?:i?B)?", re.ASCII)
+ADDRESS: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:]*)):(\d{1,5})", re.ASCII)
+LOOPBACK: Final = "127.0.0.1"
+LARGEST_PORT: Final = 65_535
+WAYS: Final = ("auto", "ring", "scapy")
+SOURCE: Final = ("sources", "interfaces", "follow", "expression", "all_ports", "snaplen",
+                 "buffer_bytes", "through")  # fmt: skip
+
+
+class Address(NamedTuple):
+    """Where to listen."""
+
+    host: str
+    port: int
+
+
+class Rotation(NamedTuple):
+    """When files rotate; None: not by that."""
+
+    every_s: int | None = None
+    size: int | None = None
+
+
+def seconds_of(text: str) -> float:
+    """A duration like 10m; raises ValueError.
+
+    >>> seconds_of("10m"), seconds_of("0.5s")
+    (600.0, 0.5)
+    """
+    match = DURATION.fullmatch(text)
+    if match is None or float(match[1]) == 0:
+        raise ValueError(f"{text!r} is no duration; write it like 30s, 10m, 1h or 2d")
+    return float(match[1]) * DURATIONS[match[2]]
+
+
+def bytes_of(text: str) -> int:
+    """A size like 256MB, in powers of 1024; raises ValueError.
+
+    >>> bytes_of("256MB") == bytes_of("256M") == 256 << 20
+    True
+    """
+    match = SIZE.fullmatch(text)
+    if match is None or int(match[1]) == 0:
+        raise ValueError(f"{text!r} is no size; write it like 64M, 256MB or 10G")
+    return int(match[1]) * SIZES[match[2]]
+
+
+def address_of(text: str) -> Address:
+    """An address like :9123, which is that of loopback; raises ValueError.
+
+    >>> address_of(":9123"), address_of("[::1]:9123")
+    (Address(host='127.0.0.1', port=9123), Address(host='::1', port=9123))
+    """
+    match = ADDRESS.fullmatch(text)
+    if match is None or int(match[3]) > LARGEST_PORT:
+        raise ValueError(f"{text!r} is no [ADDRESS]:PORT; write it like :9123 or 0.0.0.0:9123")
+    return Address(match[1] or match[2] or LOOPBACK, int(match[3]))
+
+
+def rotation_of(texts: tuple[str, ...]) -> Rotation:
+    """A duration, a size, or both; raises ValueError.
+
+    >>> rotation_of(("60s", "256MB"))
+    Rotation(every_s=60, size=268435456)
+    """
+    rotation = Rotation()
+    for text in texts:
+        if DURATION.fullmatch(text):
+            seconds = seconds_of(text)
+            if seconds != int(seconds):
+                raise ValueError(f"{text!r}: files rotate after whole seconds")
+            if rotation.every_s is not None:
+                raise ValueError("two durations; say one duration, one size, or both")
+            rotation = rotation._replace(every_s=int(seconds))
+        elif SIZE.fullmatch(text):
+            if rotation.size is not None:
+                raise ValueError("two sizes; say one duration, one size, or both")
+            rotation = rotation._replace(size=bytes_of(text))
+        else:
+            raise ValueError(f"{text!r} is neither a duration nor a size, like 60s or 256MB")
+    return rotation
+
+
+def told(parse: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """A click callback that parses; ValueErrors become click's."""
+
+    def callback(_: click.Context, __: click.Parameter, text: Any) -> Any:
+        if text is None:
+            return None
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from error
+
+    return callback
+
+
+def capturing(command: F) -> F:
+    """Add what to read and how; the command gets it as `asked`, a `kdissect.live.sources.Asked`."""
+
+    @wraps(command)
+    def with_asked(**values: Any) -> Any:
+        from kdissect.live.sources import Asked
+
+        asked = Asked(**{name: values.pop(name) for name in SOURCE})
+        asked.check()
+        return command(**values, asked=asked)
+
+    wrapped: F = with_asked
+    for option in (
+        click.option(
+            "--through",
+            type=click.Choice(WAYS),
+            default="auto",
+            help="How packets are taken: a ring shared with the kernel, scapy's sockets, or what "
+            "is best here.  [default: auto]",
+        ),
+        click.option(
+            "--buffer",
+            "buffer_bytes",
+            callback=told(bytes_of),
+            default="64M",
+            metavar="SIZE",
+            help="Memory for packets that wait, of all interfaces.  [default: 64M]",
+        ),
+        click.option(
+            "--snaplen",
+            type=click.IntRange(64, 1 << 20),
+            default=262_144,
+            metavar="BYTES",
+            help="Take so much of a packet at most; what is cut is missing.  [default: 262144]",
+        ),
+        click.option("--all-ports", is_flag=True, help="Take all of TCP, not just brokers' ports."),
+        click.option(
+            "--filter",
+            "expression",
+            default="",
+            metavar="EXPRESSION",
+            help="Take only what this passes too, as tcpdump has it: 'host 10.0.0.1'.",
+        ),
+        click.option(
+            "--follow",
+            is_flag=True,
+            help="SOURCE is still written: a file, or a directory or quoted glob of files that "
+            "rotate; the end is waited at.",
+        ),
+        click.option(
+            "-i",
+            "--interface",
+            "interfaces",
+            multiple=True,
+            metavar="IFACE",
+            help="Capture there; repeat for more. `any` is all there are.",
+        ),
+        click.argument("sources", nargs=-1, metavar="[SOURCE]..."),
+    ):
+        wrapped = option(wrapped)
+    return wrapped

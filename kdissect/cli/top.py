@@ -1,0 +1,66 @@
+"""``kdissect top``: a screen of what clients do and wait for, here and now."""
+
+from typing import Any
+
+import click
+
+from kdissect.cli import options
+from kdissect.cli.environment import require_extra
+from kdissect.cli.live_options import capturing, seconds_of, told
+from kdissect.cli.program import FOUND
+
+
+@click.command(
+    "top",
+    short_help="A screen of what clients do and wait for, here and now.",
+    epilog=options.examples(
+        "kdissect top                                         the interfaces of this host",
+        "kdissect top -i eth0",
+        "kdissect top -i any --port 9192 --interval 2s --window 5m",
+        "ssh broker tcpdump -U -w - port 9092 | kdissect top -",
+        "kdissect top broker.pcapng --window 1h",
+        "kdissect top -i eth0 --once --window 10s | mail -s kafka ops@example.com",
+    ),
+)
+@capturing
+@click.option(
+    "--interval",
+    "interval_s",
+    callback=told(seconds_of),
+    default="1s",
+    metavar="TIME",
+    help="Show anew so often.  [default: 1s]",
+)
+@click.option(
+    "--window",
+    "window_s",
+    callback=told(seconds_of),
+    default="60s",
+    metavar="TIME",
+    help="Numbers are of so long.  [default: 60s]",
+)
+@click.option("--once", is_flag=True, help="Capture for one window, print plain tables, and end.")
+@options.decoding
+def command(
+    asked: Any, settings: options.Settings, interval_s: float, window_s: float, once: bool
+) -> int:
+    """Show what goes on at interfaces (-i), or in SOURCE: a pipe (`-`), a capture, or with
+    --follow one that is still written.
+
+    Nothing is ever sent. `?` shows the keys, `q` ends. Where stdout is no terminal, there is a line
+    each interval instead. Docs: top.md.
+    """
+    if not asked.sources and not asked.interfaces:
+        from kdissect.cli.live_interfaces import show_interfaces
+
+        show_interfaces()
+        click.echo("  kdissect top -i IFACE")
+        return FOUND
+    from kdissect.cli.top_terminal import has_screen
+
+    if not once and has_screen():
+        require_extra("textual", "live")
+    from kdissect.cli.top_run import Plan, run
+    from kdissect.pipeline import Options
+
+    return run(Plan(asked, Options(**settings), interval_s, window_s, once))

@@ -1,0 +1,110 @@
+"""One run of ``kdissect top``: a screen, lines, or one page, beside a capture in a thread."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import NamedTuple
+
+import click
+
+from kdissect.cli.live_lines import Deadline, tell_begin
+from kdissect.cli.live_signals import signals
+from kdissect.cli.program import FAILED, FOUND, NOTHING_FOUND, leave
+from kdissect.cli.reading import explain_empty
+from kdissect.cli.top_capture import Capturing, capturing
+from kdissect.cli.top_terminal import has_screen, terminal
+from kdissect.live.lines import line_of
+from kdissect.live.listener import Listener
+from kdissect.live.meters import Meters
+from kdissect.live.sources import Asked, open_source, told_filter
+from kdissect.live.watcher import Watcher
+from kdissect.pipeline import Options
+
+
+class Plan(NamedTuple):
+    """All that was asked for."""
+
+    asked: Asked
+    options: Options
+    interval_s: float
+    window_s: float
+    once: bool
+
+    @property
+    def title(self) -> str:
+        """What is captured, in words."""
+        if self.asked.interfaces:
+            filter_ = told_filter(self.asked, self.options)
+            return f"{', '.join(self.asked.interfaces)}: {filter_}"
+        return ", ".join("stdin" if name == "-" else name for name in self.asked.sources)
+
+
+def run(plan: Plan) -> int:
+    """Show what there is until somebody ends it; gives the exit code."""
+    shown = once if plan.once else screen if has_screen() else lines
+    meters = Meters(plan.window_s)
+    listeners: list[Listener] = [meters]
+    if plan.once and plan.asked.is_live:
+        listeners.append(Deadline(plan.window_s))
+    with open_source(plan.asked, plan.options) as wire:
+        watcher = Watcher(wire, listeners, plan.options)
+        return shown(plan, watcher, meters)
+
+
+def screen(plan: Plan, watcher: Watcher, meters: Meters) -> int:
+    """The screen, until somebody ends it."""
+    from kdissect.screen.app import Top
+    from kdissect.screen.looking import Capture
+
+    with capturing(watcher) as made:
+        capture = Capture(meters.snapshot, plan.title, made.state, meters.set_window)
+        app = Top(capture, interval_s=plan.interval_s, window_s=plan.window_s)
+        with terminal():
+            app.run()
+    if app.return_code:
+        # Textual has said what went wrong.
+        leave(FAILED)
+    return FOUND
+
+
+def lines(plan: Plan, watcher: Watcher, meters: Meters) -> int:
+    """A line each interval, until the capture ends."""
+
+    def show(made: Capturing) -> None:
+        while not made.wait(plan.interval_s):
+            if meters.snapshot().standing.now_ns:
+                print_line(meters)
+        print_line(meters)
+
+    return watched(plan, watcher, show)
+
+
+def once(plan: Plan, watcher: Watcher, meters: Meters) -> int:
+    """One page, of the last window."""
+    from kdissect.cli.top_page import print_page
+
+    def show(made: Capturing) -> None:
+        made.wait()
+        made.check()
+        print_page(meters.snapshot(), plan.title, plan.window_s)
+
+    return watched(plan, watcher, show)
+
+
+def print_line(meters: Meters) -> None:
+    """The line of how things are."""
+    click.echo(line_of(meters.snapshot()))
+    sys.stdout.flush()
+
+
+def watched(plan: Plan, watcher: Watcher, show: Callable[[Capturing], None]) -> int:
+    """Let the capture run beside `show`; signals end it. Says why where there is nothing."""
+    with signals(watcher) as signalled:
+        tell_begin(plan.asked, plan.options)
+        with capturing(watcher) as made:
+            show(made)
+    balance = watcher.standing().balance
+    if balance.exchanges:
+        return FOUND
+    explain_empty("no Kafka exchanges", asdict(balance))
+    return FOUND if signalled.to_stop or plan.asked.interfaces else NOTHING_FOUND

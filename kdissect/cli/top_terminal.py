@@ -1,0 +1,41 @@
+"""The terminal for the screen, whatever stdin and stderr are."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+TERMINAL: Final = Path("/dev/tty")
+PLAIN: Final = ("", "dumb", "unknown")
+
+
+def has_screen() -> bool:
+    """Whether stdout is a terminal that can do more than lines."""
+    return (
+        sys.stdout.isatty()
+        and os.environ.get("TERM", "") not in PLAIN
+        and os.access(TERMINAL, os.R_OK | os.W_OK)
+    )
+
+
+@contextmanager
+def terminal() -> Iterator[None]:
+    """Let Textual read keys from the terminal, and write to it, in here.
+
+    It takes stdin and stderr for that; but stdin may be the pipe that packets come by, and stderr
+    a file.
+    """
+    before = sys.__stdin__, sys.__stderr__
+    # Said by a shell once; the terminal itself says what its size is now.
+    for name in ("COLUMNS", "LINES"):
+        os.environ.pop(name, None)
+    with TERMINAL.open(encoding="utf-8") as keys, TERMINAL.open("w", encoding="utf-8") as screen:
+        sys.__stdin__, sys.__stderr__ = keys, screen  # type: ignore[misc]
+        try:
+            yield
+        finally:
+            sys.__stdin__, sys.__stderr__ = before  # type: ignore[misc]
+            with suppress(OSError):
+                screen.flush()

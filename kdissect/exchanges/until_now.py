@@ -1,0 +1,63 @@
+"""What would be told of a connection if it ended now; what is remembered of it stays as it is."""
+
+from typing import Final
+
+from kdissect.exchanges.memory import ConnectionState
+from kdissect.exchanges.pairing import Exchanges
+from kdissect.exchanges.sasl import NONE, Login
+from kdissect.exchanges.sides import decide_sides
+from kdissect.streams.events import Connection
+from kdissect.tls.facts import TlsFacts
+
+KAFKA_PROTOCOL: Final = "kafka"
+
+
+def until_now(
+    exchanges: Exchanges, connection: Connection, facts: TlsFacts | None
+) -> ConnectionState:
+    """The memory of an open connection for its row; `facts` are of its TLS."""
+    known = exchanges.states.get(int(connection.id))
+    told = exchanges.make_state(connection)
+    if known is not None:
+        copy_told(known, told)
+    if facts is not None:
+        note_tls(exchanges, told, facts)
+    if not told.protocol and told.has_proxy_header:
+        told.protocol = "proxy"
+    if not told.protocol:
+        payload = connection.counts[0].payload_bytes + connection.counts[1].payload_bytes
+        told.protocol = "none" if payload == 0 else "other"
+    if told.protocol == KAFKA_PROTOCOL and not told.login.is_open and not told.login.outcome:
+        told.login.outcome = NONE
+    return told
+
+
+def copy_told(known: ConnectionState, told: ConnectionState) -> None:
+    """Copy what the table of connections tells."""
+    told.request_direction = known.request_direction
+    told.broker_side_by = known.broker_side_by
+    told.protocol = known.protocol
+    told.exchange_count = known.exchange_count
+    told.software_name = known.software_name
+    told.software_version = known.software_version
+    told.has_proxy_header = known.has_proxy_header
+    told.proxied_ip = known.proxied_ip
+    told.proxied_port = known.proxied_port
+    login = Login()
+    login.mechanism = known.login.mechanism
+    login.user = known.login.user
+    login.outcome = known.login.outcome
+    login.count = known.login.count
+    login.is_open = known.login.is_open
+    told.login = login
+
+
+def note_tls(exchanges: Exchanges, state: ConnectionState, facts: TlsFacts) -> None:
+    """What a connection is of which TLS is all that was understood."""
+    if state.protocol == "" and facts.plaintext_bytes == 0:
+        state.protocol = "tls"
+    if state.request_direction < 0:
+        decide_sides(state, exchanges.ports, exchanges.brokers)
+    if state.request_direction < 0 and facts.client_direction >= 0:
+        state.request_direction = facts.client_direction
+        state.broker_side_by = "content"

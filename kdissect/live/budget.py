@@ -1,0 +1,81 @@
+"""How much is kept: the newest rotations of all runs, and bytes in all."""
+
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from kdissect.live.runs import remove_if_empty
+from kdissect.tables.rotations import GONE, OPEN, number_of, rotations_in, run_order, runs_in
+
+
+class Budget:
+    """Takes away the oldest rotations of a directory; the newest always stays.
+
+    `keep` is a number of rotations, `disk` of bytes; None is any.
+    """
+
+    def __init__(self, directory: Path, keep: int | None, disk: int | None) -> None:
+        self.directory = directory
+        self.keep = keep
+        self.disk = disk
+        self._sizes: dict[Path, int] = {}
+
+    def apply(self) -> list[Path]:
+        """Take away what is too much; gives what was."""
+        if self.keep is None and self.disk is None:
+            return []
+        rotations = oldest_first(self.directory)
+        self._sizes = {one: self._sizes.get(one) or size_of(one) for one in rotations}
+        gone = rotations[: too_many([self._sizes[one] for one in rotations], self.keep, self.disk)]
+        removed = [one for one in gone if remove(one)]
+        for run in {one.parent for one in removed}:
+            if not rotations_in(run):
+                remove_if_empty(self.directory, run)
+        return removed
+
+
+def too_many(sizes: Sequence[int], keep: int | None, disk: int | None) -> int:
+    """How many of rotations, whose sizes come oldest first, are to go.
+
+    >>> too_many([5, 5, 5], 2, None), too_many([5, 5, 5], None, 9), too_many([50], 1, 9)
+    (1, 2, 0)
+    """
+    count = 0 if keep is None else max(0, len(sizes) - max(1, keep))
+    left = sum(sizes[count:])
+    while disk is not None and left > disk and count < len(sizes) - 1:
+        left -= sizes[count]
+        count += 1
+    return count
+
+
+def oldest_first(directory: Path) -> list[Path]:
+    """The rotations of all runs by the time they begin at."""
+    found = [one for run in runs_in(directory) for one in rotations_in(run)]
+    return sorted(found, key=rotation_order)
+
+
+def rotation_order(rotation: Path) -> tuple[str, tuple[str, int], int]:
+    """What rotations are ordered by."""
+    return rotation.name.partition("-")[2], run_order(rotation.parent), number_of(rotation)
+
+
+def remove(rotation: Path) -> bool:
+    """Take a rotation away, all its files at once for who looks; whether that was done."""
+    if (rotation.parent / f"{OPEN}{rotation.name}").exists():
+        # Its spools go first: with them alone it would be made again.
+        return False
+    gone = rotation.parent / f"{GONE}{rotation.name}"
+    try:
+        rotation.rename(gone)
+    except OSError:
+        return False
+    shutil.rmtree(gone, ignore_errors=True)
+    return True
+
+
+def size_of(rotation: Path) -> int:
+    """Bytes of its files."""
+    with suppress(OSError):
+        return sum(file.stat().st_size for file in rotation.iterdir())
+    return 0

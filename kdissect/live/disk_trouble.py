@@ -1,0 +1,98 @@
+"""What a disk does not take: told once when it begins and once when it is over, with what it cost.
+
+It is noted by the threads that write and told by the one that reads packets.
+"""
+
+import errno
+import threading
+from collections import Counter
+from typing import Final
+
+from kdissect.errors import OutputError, Problem
+
+FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+DISK_FULL: Final = "disk-full"
+DISK_FAILED: Final = "disk-failed"
+
+
+class DiskTrouble:
+    """Notes who fails to write, and rows that are lost for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._failing: dict[str, str] = {}
+        self._kind = DISK_FULL
+        self._reason = ""
+        self._began_ns = -1  # -1: nothing is told of it yet
+        self._lost: Counter[str] = Counter()
+        self._others: list[Problem] = []
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether somebody could not write when he tried last."""
+        return bool(self._failing)
+
+    @property
+    def reason(self) -> str:
+        """Why, in words."""
+        return self._reason
+
+    def failed(self, who: str, error: Exception) -> None:
+        """Somebody could not write; he will try again."""
+        with self._lock:
+            self._failing[who] = str(error)
+            self._reason = str(error)
+            self._kind = DISK_FULL if is_full(error) else DISK_FAILED
+
+    def worked(self, who: str) -> None:
+        """Somebody could write."""
+        if who in self._failing:
+            with self._lock:
+                self._failing.pop(who, None)
+
+    def lose(self, table: str, rows: int) -> None:
+        """Rows that there is no room for any more."""
+        with self._lock:
+            self._lost[table] += rows
+
+    def add(self, problem: Problem) -> None:
+        """Something else that is to be told."""
+        with self._lock:
+            self._others.append(problem)
+
+    def take_problems(self, now_ns: int) -> list[Problem]:
+        """What is to be told now."""
+        with self._lock:
+            problems, self._others = self._others, []
+            if self._failing and self._began_ns < 0:
+                self._began_ns = now_ns
+                text = f"{self._reason}: rows wait in memory until there is room"
+                problems.append(Problem("tables", self._kind, text, now_ns))
+            elif self._began_ns >= 0 and not self._failing:
+                seconds = (now_ns - self._began_ns) / 1e9
+                text = f"tables are written again after {seconds:.1f} s; {lost_text(self._lost)}"
+                problems.append(Problem("tables", self._kind, text, now_ns))
+                self._began_ns = -1
+                self._lost = Counter()
+            return [one._replace(time_ns=now_ns) if one.time_ns < 0 else one for one in problems]
+
+    def loss(self) -> str:
+        """The rows that were lost since it began, by table."""
+        with self._lock:
+            return lost_text(self._lost)
+
+
+def lost_text(lost: Counter[str]) -> str:
+    """Like "rows lost: exchanges 12, partitions 30"."""
+    if not lost:
+        return "no row was lost"
+    return "rows lost: " + ", ".join(f"{table} {rows}" for table, rows in sorted(lost.items()))
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether there is no room, in the words of the system or of what was made of them."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in FULL:
+            return True
+        error = error.__cause__ if isinstance(error, OutputError) else None
+    return False

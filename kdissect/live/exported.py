@@ -1,0 +1,94 @@
+"""The metrics that Prometheus is given, declared once: docs/metrics.md is made of them."""
+
+from typing import Final, NamedTuple
+
+COUNTER: Final = "counter"
+GAUGE: Final = "gauge"
+HISTOGRAM: Final = "histogram"
+INFO: Final = "info"
+
+
+class Metric(NamedTuple):
+    """One metric; `name` is without the suffix that its kind adds."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    meaning: str
+
+    @property
+    def series(self) -> tuple[str, ...]:
+        """The names of its samples."""
+        if self.kind == HISTOGRAM:
+            return tuple(f"{self.name}_{suffix}" for suffix in ("bucket", "count", "sum"))
+        return (self.name + {COUNTER: "_total", INFO: "_info"}.get(self.kind, ""),)
+
+
+METRICS: Final = (
+    Metric(
+        "kdissect_exchanges", COUNTER, ("api", "client", "outcome"),
+        "requests and what became of them: answered, unanswered, no_response_expected (produce "
+        "with acks=0), orphan (a response without its request)",
+    ),
+    Metric(
+        "kdissect_message_bytes", COUNTER, ("api", "client", "direction"),
+        "bytes of requests (to_broker) and responses (to_client), as their size fields say",
+    ),
+    Metric("kdissect_errors", COUNTER, ("api", "error"), "error codes other than 0 in responses"),
+    Metric("kdissect_client_errors", COUNTER, ("client", "error"), "the same, by client"),
+    Metric(
+        "kdissect_topic_errors", COUNTER, ("topic", "error"),
+        "the same, of those that concern a topic",
+    ),
+    Metric(
+        "kdissect_topic_bytes", COUNTER, ("topic", "direction"),
+        "bytes of records, produced or fetched, as they are on the wire",
+    ),
+    Metric(
+        "kdissect_topic_records", COUNTER, ("topic", "direction"),
+        "records produced or fetched, as the headers of batches count them",
+    ),
+    Metric(
+        "kdissect_latency_seconds", HISTOGRAM, ("api",),
+        "end of the request to the start of its response, where both were captured",
+    ),
+    Metric(
+        "kdissect_queue_seconds", HISTOGRAM, ("api",),
+        "part of latency spent behind earlier requests of the connection",
+    ),
+    Metric("kdissect_service_seconds", HISTOGRAM, ("api",), "latency without queue"),
+    Metric(
+        "kdissect_work_seconds", HISTOGRAM, ("api",),
+        "service without what the request asked to wait (long polls, joins), where that is known",
+    ),
+    Metric("kdissect_open_connections", GAUGE, (), "TCP connections that are open"),
+    Metric("kdissect_ended_connections", COUNTER, (), "TCP connections that ended"),
+    Metric(
+        "kdissect_waiting_requests", GAUGE, (),
+        "requests without an answer, on connections as they were asked last",
+    ),
+    Metric(
+        "kdissect_late_connections", GAUGE, (),
+        "connections whose oldest request waits longer than it asked for: long polls aside, 500 at "
+        "the most",
+    ),
+    Metric("kdissect_packets_received", COUNTER, (), "packets that passed the capture's filter"),
+    Metric("kdissect_packets_dropped", COUNTER, (), "of those, packets the capturing host lost"),
+    Metric("kdissect_packets", COUNTER, (), "packets that were dissected"),
+    Metric("kdissect_captured_bytes", COUNTER, (), "bytes of those packets"),
+    Metric("kdissect_problems", COUNTER, ("kind",), "what did not go right, see `problems`"),
+    Metric("kdissect_shed", COUNTER, ("what",), "what was not made, for want of time or memory"),
+    Metric("kdissect_shedding_level", GAUGE, (), "how much is not made; 0 is nothing"),
+    Metric("kdissect_backlog_ratio", GAUGE, (), "how full the capture's buffer is, 0 to 1"),
+    Metric(
+        "kdissect_last_packet_timestamp_seconds", GAUGE, (), "when there was a packet last, to 1 s"
+    ),
+    Metric("kdissect_label_names", GAUGE, ("label",), "names that have a label of their own"),
+    Metric(
+        "kdissect_label_names_left_out", GAUGE, ("label",),
+        'names that came later and share the label "other"; counted up to 10 000',
+    ),
+    Metric("process_resident_memory_bytes", GAUGE, (), "memory that kdissect has"),
+    Metric("process_cpu_seconds", COUNTER, (), "processor time that kdissect took"),
+    Metric("kdissect_build", INFO, ("version", "build"), "which kdissect it is; always 1"),
+)  # fmt: skip

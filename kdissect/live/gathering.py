@@ -1,0 +1,107 @@
+"""Batches of rows, as they come between two ticks, to a `Slice`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.live.columns import Names
+from kdissect.live.slices import (
+    ConnectionColumns,
+    ErrorColumns,
+    ExchangeColumns,
+    MemberColumns,
+    Slice,
+    TopicColumns,
+    TroubleColumns,
+    Vocabulary,
+    connection_columns,
+    error_columns,
+    exchange_columns,
+    member_columns,
+    placed,
+    topic_columns,
+    trouble_columns,
+)
+
+TABLES = frozenset({"exchanges", "partitions", "errors", "members", "connections"})
+INT, CODE, FLAG = np.dtype(np.int64), np.dtype(np.int32), np.dtype(bool)
+
+
+def no_rows(*types: np.dtype[Any]) -> list[np.ndarray[Any, Any]]:
+    return [np.empty(0, kind) for kind in types]
+
+
+NO_EXCHANGES = ExchangeColumns(
+    *no_rows(INT, INT, INT, CODE, CODE, CODE, np.dtype(np.int8), FLAG),
+    *no_rows(INT, np.dtype(np.int16), INT, INT, CODE, CODE),
+)
+NO_TROUBLES = TroubleColumns(*no_rows(INT, INT, INT, INT, INT, FLAG))
+NO_TOPICS = TopicColumns(*no_rows(INT, CODE, INT, INT, FLAG))
+NO_ERRORS = ErrorColumns(*no_rows(INT, CODE, CODE, FLAG))
+NO_MEMBERS = MemberColumns(*no_rows(INT, INT, CODE, CODE, CODE, CODE, INT))
+NO_CONNECTIONS = ConnectionColumns(*no_rows(INT, CODE, INT, CODE, INT))
+NO_ROWS = Slice(
+    0, 0, 0, NO_EXCHANGES, NO_TROUBLES, NO_TOPICS, NO_ERRORS, NO_MEMBERS, NO_CONNECTIONS
+)
+
+
+class Gathering:
+    """Takes batches of `TABLES`; `take_slice` gives what came since the last call."""
+
+    def __init__(self, names: Vocabulary[Names]) -> None:
+        self.names = names
+        self._begin()
+
+    def _begin(self) -> None:
+        self._exchanges = [NO_EXCHANGES]
+        self._troubles = [NO_TROUBLES]
+        self._topics = [NO_TOPICS]
+        self._errors = [NO_ERRORS]
+        self._members = [NO_MEMBERS]
+        self._connections = [NO_CONNECTIONS]
+
+    def take(self, table: str, batch: pa.RecordBatch) -> None:
+        """The rows of one table; without any, nothing."""
+        if not batch.num_rows:
+            return
+        if table == "exchanges":
+            self._exchanges.append(exchange_columns(batch, self.names))
+            self._troubles.append(trouble_columns(batch))
+        elif table == "partitions":
+            self._topics.append(topic_columns(batch, self.names))
+        elif table == "errors":
+            self._errors.append(error_columns(batch, self.names))
+        elif table == "members":
+            self._members.append(member_columns(batch, self.names))
+        elif table == "connections":
+            self._connections.append(connection_columns(batch, self.names))
+
+    def take_slice(self, begin_ns: int, end_ns: int, packets: int) -> Slice:
+        """What came from `begin_ns` to `end_ns`; -1 is the first row's time, where there is one."""
+        exchanges = ExchangeColumns(*joined(self._exchanges))
+        ids = exchanges.exchange_id
+        if begin_ns < 0:
+            begin_ns = min(end_ns, int(exchanges.time.min())) if len(ids) else end_ns
+        made = Slice(
+            begin_ns,
+            end_ns,
+            packets,
+            exchanges,
+            placed(TroubleColumns(*joined(self._troubles)), ids),
+            placed(TopicColumns(*joined(self._topics)), ids),
+            placed(ErrorColumns(*joined(self._errors)), ids),
+            placed(MemberColumns(*joined(self._members)), ids),
+            ConnectionColumns(*joined(self._connections)),
+        )
+        self._begin()
+        return made
+
+
+def joined(parts: Sequence[Sequence[np.ndarray[Any, Any]]]) -> list[np.ndarray[Any, Any]]:
+    """The rows of all parts, column by column."""
+    if len(parts) == 2:
+        # Only the second has any.
+        return list(parts[1])
+    return [np.concatenate(column) for column in zip(*parts, strict=True)]

@@ -1,0 +1,123 @@
+"""Consumer groups of the window, and which of them rebalance.
+
+A group rebalances from its first sign (a join, a heartbeat that says so, a plan) until a member got
+its assignment of that, or confirms it. In the new protocols each member changes by itself:
+`assign` begins it, `owned` ends it. Without an end it is over when nothing was seen for a while.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from kdissect.live.columns import NONE, Flags, KnownNames, runs
+from kdissect.live.joined import Joined
+from kdissect.live.slices import MemberColumns, picked
+from kdissect.live.snapshot import Grouped
+from kdissect.live.waiting import Late
+from kdissect.protocol.readers import NULL
+from kdissect.tables.matrices import Ints
+
+LISTED: Final = 100
+# Members come back within a poll interval; a minute is what brokers wait for them by default.
+SIGN_NS: Final = 60_000_000_000
+BEGINS: Final = frozenset({"join", "assign"})
+ENDS: Final = frozenset({"sync", "owned", "epoch"})
+DISTURBED: Final = frozenset({"REBALANCE_IN_PROGRESS"})
+
+
+def grouping(joined: Joined, late: Mapping[int, Late], now_ns: int) -> tuple[Grouped, ...]:
+    """The groups with events, those that rebalance first."""
+    rows = joined.members()
+    order = np.lexsort((rows.time, rows.group))
+    rows = picked(rows, order)
+    names = joined.names
+    found = of_groups(rows, rebalancing(rows, names.events, names.errors, now_ns), joined)
+    found |= waiting_groups(found, late, joined)
+    by_need = sorted(found.values(), key=lambda group: (not group.is_rebalancing, -group.events))
+    return tuple(by_need[:LISTED])
+
+
+def of_groups(rows: MemberColumns, is_rebalancing: Flags, joined: Joined) -> dict[str, Grouped]:
+    """Each group of rows that are in order of groups, and then of time."""
+    if not len(rows.group):
+        return {}
+    first = runs(rows.group)
+    last = np.append(first[1:], len(rows.group)) - 1
+    members = members_of(rows, joined.names.events)
+    generation = last_where(rows.generation >= 0, first)
+    # As those of the busiest are shown, not all become objects.
+    chosen = np.lexsort((first - last, ~is_rebalancing))[:LISTED].tolist()
+    names = joined.names
+    found = {}
+    for at in chosen:
+        end = int(last[at])
+        error = names.errors.texts[rows.error[end]]
+        event = names.events.texts[rows.event[end]]
+        name = names.groups.texts[rows.group[end]]
+        found[name] = Grouped(
+            name,
+            end - int(first[at]) + 1,
+            int(members[at]),
+            int(rows.generation[generation[at]]) if generation[at] >= 0 else -1,
+            f"{event}: {error}" if error else event,
+            int(rows.time[end]),
+            bool(is_rebalancing[at]),
+        )
+    return found
+
+
+def rebalancing(rows: MemberColumns, events: KnownNames, errors: KnownNames, now_ns: int) -> Flags:
+    """Of each group, whether it rebalances; rows as in `of_groups`."""
+    if not len(rows.group):
+        return np.zeros(0, bool)
+    failed = flagged(errors, lambda name: bool(name) and name != "NONE")[rows.error]
+    begins = flagged(events, BEGINS.__contains__)[rows.event]
+    ends = flagged(events, ENDS.__contains__)[rows.event] & ~failed
+    begins |= flagged(errors, DISTURBED.__contains__)[rows.error]
+    first = runs(rows.group)
+    begun = np.maximum.reduceat(np.where(begins, rows.time, int(NULL)), first)
+    ended = np.maximum.reduceat(np.where(ends, rows.time, int(NULL)), first)
+    flags: Flags = (begun > ended) & (begun > now_ns - SIGN_NS)
+    return flags
+
+
+def flagged(names: KnownNames, has: Any) -> Flags:
+    """For each code, whether its text is such."""
+    return np.array([has(name) for name in names.texts], bool)
+
+
+def members_of(rows: MemberColumns, events: KnownNames) -> Ints:
+    """How many members of each group there were and have not left; rows as in `of_groups`."""
+    order = np.lexsort((rows.time, rows.member, rows.group))
+    group, member = rows.group[order], rows.member[order]
+    last = np.append(runs(group, member)[1:], len(group)) - 1
+    stays = (rows.event[order][last] != events.find("leave")) & (member[last] != NONE)
+    # Groups are numbered as they follow each other.
+    number = np.cumsum(np.diff(group[last], prepend=group[:1]) != 0)
+    counts: Ints = np.bincount(number, stays).astype(np.int64)
+    return counts
+
+
+def last_where(flags: Flags, first: Ints) -> Ints:
+    """The last row with a flag in each run of rows; -1 where there is none."""
+    found: Ints = np.maximum.reduceat(np.where(flags, np.arange(len(flags)), -1), first)
+    return found
+
+
+def waiting_groups(
+    found: Mapping[str, Grouped], late: Mapping[int, Late], joined: Joined
+) -> dict[str, Grouped]:
+    """Groups whose members wait for the others right now, so that no event tells of it yet."""
+    waiting: dict[str, Grouped] = {}
+    for one in late.values():
+        known = found.get(one.group_id)
+        if not one.group_id or one.waits.api not in ("JoinGroup", "SyncGroup"):
+            continue
+        if known is not None:
+            waiting[one.group_id] = known._replace(is_rebalancing=True)
+        elif joined.is_seen is None:
+            waits = f"waits: {one.waits.api}"
+            since = one.waits.since_ns
+            waiting[one.group_id] = Grouped(one.group_id, 0, 0, -1, waits, since, True)
+    return waiting

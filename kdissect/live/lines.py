@@ -1,0 +1,123 @@
+"""A snapshot as one line of text, or as JSON: for where there is no screen."""
+
+import unicodedata
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from kdissect.escape import escaped
+from kdissect.live.snapshot import Snapshot, Timed
+
+WIDTH: Final = 100
+NONE: Final = "-"
+MULTIPLES: Final = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+UNITS: Final = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
+
+
+def line_of(snapshot: Snapshot) -> str:
+    """What matters most in `WIDTH` columns at most, harmless for a terminal.
+
+    Time, exchanges and errors a second, latency (half of them, 99 %), the API with the most
+    exchanges, the client with the longest ones, connections that wait too long, packets lost.
+    """
+    whole, standing = snapshot.whole, snapshot.standing
+    head = [
+        f"{datetime.fromtimestamp(standing.now_ns // 1_000_000_000, UTC):%H:%M:%S}",
+        f"{number(whole.rate)} ex/s",
+        f"{number(whole.errors)} err/s",
+        f"{duration(whole.p50_ns)}/{duration(whole.p99_ns)}",
+    ]
+    tail = [f"late {number(snapshot.late)}", f"drop {number(standing.wire.dropped)}"]
+    left = WIDTH - sum(len(part) + 2 for part in head + tail)
+    api = cut(snapshot.apis[0].name if snapshot.apis else NONE, left // 3)
+    client = client_text(snapshot.clients, left - cells(api) - 2)
+    return "  ".join([*head, api, client, *tail])
+
+
+def client_text(clients: tuple[Timed, ...], width: int) -> str:
+    """The client whose slowest hundredth is slowest, and how slow that is."""
+    slowest = max(clients, key=lambda client: client.p99_ns, default=None)
+    if slowest is None:
+        return NONE
+    time = f" {duration(slowest.p99_ns)}"
+    return f"slow: {cut(slowest.name or NONE, width - len(time) - 6)}{time}"
+
+
+def number(value: float) -> str:
+    """At most five columns, up to 10^18; what is less than a hundredth is a hundredth.
+
+    >>> number(0), number(0.0123), number(999.6), number(12345)
+    ('0', '0.012', '1k', '12.3k')
+    """
+    if 0 < value < 0.01:
+        return "0.01"
+    for unit, name in MULTIPLES:
+        if value >= unit * 0.9995:
+            return f"{value / unit:.3g}{name}"
+    return f"{value:.2g}" if value < 1 else f"{value:.3g}"
+
+
+def duration(ns: int) -> str:
+    """At most six columns, up to a day; "-" for what is less than 0.
+
+    >>> duration(1_234_567), duration(999_999), duration(4321_000_000_000), duration(-1)
+    ('1.23ms', '1ms', '4321s', '-')
+    """
+    if ns < 0:
+        return NONE
+    if ns >= 1e12:
+        return f"{ns / 1e9:.0f}s"
+    for unit, name in UNITS:
+        if ns >= unit * 0.9995:
+            return f"{ns / unit:.3g}{name}"
+    return f"{ns}ns"
+
+
+def cells(text: str) -> int:
+    """How many columns of a terminal a text takes, at most."""
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def cut(text: str, width: int) -> str:
+    """The text, harmless, in so many columns."""
+    # So much of it is enough: what is escaped gets longer.
+    safe = escaped(text[:WIDTH])
+    if cells(safe) <= width:
+        return safe
+    while cells(safe) >= width and safe:
+        safe = safe[:-1]
+    return f"{safe}…" if width > 0 else ""
+
+
+def json_of(snapshot: Snapshot) -> dict[str, Any]:
+    """The whole snapshot as what `json.dumps` takes, under the names of its fields.
+
+    Names are as they were on the wire; `json.dumps` escapes what would harm a terminal as long as
+    `ensure_ascii` stays on.
+    """
+    standing, balance = snapshot.standing, snapshot.standing.balance
+    lists = ("apis", "clients", "topics", "errors", "connections", "groups", "slowest")
+    return {
+        "time_ns": standing.now_ns,
+        "window_s": snapshot.window_s,
+        "is_sampled": snapshot.is_sampled,
+        "focus": snapshot.focus._asdict(),
+        "whole": snapshot.whole._asdict(),
+        "packets_rate": snapshot.packets_rate,
+        **{name: [one._asdict() for one in getattr(snapshot, name)] for name in lists},
+        "waiting": snapshot.waiting,
+        "late": snapshot.late,
+        "clients_seen": snapshot.clients_seen,
+        "topics_seen": snapshot.topics_seen,
+        "problems": dict(snapshot.problems),
+        "packets": balance.packets,
+        "captured_bytes": balance.captured_bytes,
+        "exchanges": balance.exchanges,
+        "received": standing.wire.received,
+        "dropped": standing.wire.dropped,
+        "backlog": standing.backlog,
+        "open_connections": standing.open_connections,
+        "level": standing.level,
+        "shed": dict(standing.shed),
+        "memory": standing.memory,
+        "cpu_seconds": standing.cpu_seconds,
+    }

@@ -1,0 +1,79 @@
+"""Memory of a process that goes on for days: limits that fit into what it may have."""
+
+import ctypes
+import gc
+from typing import Final
+
+import pyarrow as pa
+
+from kdissect.errors import KdissectError
+from kdissect.limits import Limits
+
+MIB: Final = 1 << 20
+
+# Python, Arrow and the packages of a screen and of metrics.
+PROCESS_BYTES: Final = 160 * MIB
+# Rows before they are handed on, their dictionaries, and files that are being written.
+ROWS_BYTES: Final = 64 * MIB
+# A connection with its receivers, and a fetch session of some partitions.
+CONNECTION_BYTES: Final = 4096
+# What else is bounded and does not scale: texts, topic names, comparisons, see docs/memory.md.
+CONSTANT_BYTES: Final = 32 * MIB
+# A message that is cut out of its stream, and what it unpacks to: for a moment there are two.
+COPIES: Final = 2
+
+# With less, not even small requests would fit beside each other.
+LEAST_SCALE: Final = 1 / 32
+BYTES_IN_ALL: Final = (
+    "reassembly_bytes_in_all",
+    "frame_bytes_in_all",
+    "search_bytes_in_all",
+    "name_wait_bytes",
+    "fragment_bytes",
+    "waiting_bytes_in_all",
+    "tls_bytes_in_all",
+    "pending_bytes_in_all",
+)
+# Bounds of one connection or message, which are not larger than those of all.
+BYTES_EACH: Final = ("reassembly_bytes", "unpacked_bytes", "tls_bytes")
+
+
+def limits_for(max_memory: int, ring_bytes: int = 0, limits: Limits | None = None) -> Limits:
+    """Limits with which a process keeps below `max_memory` bytes, whatever comes from the wire.
+
+    `ring_bytes` are those of the wire's buffer. All bounds of `limits` shrink by one scale, and
+    none grows. Raises KdissectError where the process itself does not fit.
+    """
+    limits = limits or Limits()
+    scale = (max_memory - fixed_bytes(ring_bytes)) / scaled_bytes(limits)
+    if scale < LEAST_SCALE:
+        least = fixed_bytes(ring_bytes) + int(scaled_bytes(limits) * LEAST_SCALE) + MIB
+        raise KdissectError(
+            f"{max_memory // MIB} MiB of memory are too few: the process and its buffer of "
+            f"{ring_bytes // MIB} MiB need {least // MIB} MiB at least"
+        )
+    names = ("connections", *BYTES_IN_ALL, *BYTES_EACH)
+    found = {name: int(getattr(limits, name) * min(1.0, scale)) for name in names}
+    return limits._replace(**found)
+
+
+def fixed_bytes(ring_bytes: int) -> int:
+    """What a process takes whatever the limits are."""
+    return PROCESS_BYTES + ROWS_BYTES + CONSTANT_BYTES + ring_bytes
+
+
+def scaled_bytes(limits: Limits) -> int:
+    """What the wire can make a process hold with these limits, besides."""
+    in_all = sum(int(getattr(limits, name)) for name in BYTES_IN_ALL)
+    return in_all + COPIES * limits.unpacked_bytes + limits.connections * CONNECTION_BYTES
+
+
+def give_back() -> None:
+    """Return memory that nobody uses to the system, as far as it can be."""
+    gc.collect()
+    pa.default_memory_pool().release_unused()
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError):
+        return  # another C library, which keeps what it has
+    trim(0)

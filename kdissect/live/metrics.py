@@ -1,0 +1,213 @@
+"""Counters and histograms for Prometheus, and the page on which it finds them.
+
+Nothing listens unless `serve` is called, and then on one address only.
+"""
+
+import errno
+import socket
+import threading
+from collections.abc import Iterable
+from copy import deepcopy
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from socketserver import TCPServer, ThreadingMixIn
+from typing import TYPE_CHECKING, Any, Final
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+import pyarrow as pa
+from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+)
+from prometheus_client.core import Metric as Family
+from prometheus_client.registry import Collector
+
+from kdissect.errors import OutputError
+from kdissect.live.counters import Counters
+from kdissect.live.exported import COUNTER, GAUGE, HISTOGRAM, METRICS, Metric
+from kdissect.live.gathering import Gathering
+from kdissect.live.listener import Listener, Standing
+from kdissect.live.samples import (
+    Distribution,
+    Growing,
+    Values,
+    histograms_of,
+    standing_counts,
+    standing_gauges,
+    values_of,
+)
+from kdissect.live.waiting import Waiting
+
+if TYPE_CHECKING:
+    from kdissect.live.watcher import Watcher
+
+LABELS: Final = 100
+LOOPBACK: Final = "127.0.0.1"
+# A reader that says nothing for so long is not served.
+READER_TIMEOUT_S: Final = 10
+
+
+class MetricsListener(Listener, Collector):
+    """Counts since the beginning; the first `labels` clients and topics have a name.
+
+    Counts grow at each tick. `collect` may be called from any thread.
+    """
+
+    tables = frozenset({"exchanges", "partitions", "errors"})
+
+    def __init__(self, labels: int = LABELS) -> None:
+        self._counters = Counters(labels)
+        self._gathering = Gathering(self._counters.names)
+        self._waiting = Waiting({}, {})
+        self._packets = 0
+        self._packet_ns = -1
+        self._growing = Growing()
+        self._values: dict[str, Values] = {}
+        self._lock = threading.Lock()
+
+    def begin(self, watcher: "Watcher") -> None:
+        self._waiting = Waiting(watcher.dissector.exchanges.states, watcher.names)
+
+    def take(self, table: str, batch: pa.RecordBatch) -> None:
+        self._gathering.take(table, batch)
+
+    def tick(self, standing: Standing) -> None:
+        rows = self._gathering.take_slice(0, standing.now_ns, 0)
+        self._waiting.look(standing.now_ns)
+        values = self._standing_values(standing)
+        with self._lock:
+            self._counters.add(rows)
+            self._values = values
+
+    def finish(self, standing: Standing) -> None:
+        self.tick(standing)
+
+    def collect(self) -> Iterable[Family]:
+        """All metrics, as they are now."""
+        with self._lock:
+            totals, values = deepcopy(self._counters.totals), self._values
+        names = self._counters.names
+        values = values | values_of(totals, names)
+        distributions = histograms_of(totals, names)
+        for metric in METRICS:
+            yield family(metric, values.get(metric.name, []), distributions.get(metric.name, []))
+
+    def _standing_values(self, standing: Standing) -> dict[str, Values]:
+        if standing.balance.packets > self._packets:
+            self._packets, self._packet_ns = standing.balance.packets, standing.now_ns
+        gauges = standing_gauges(standing, self._packet_ns)
+        gauges["kdissect_waiting_requests"] = self._waiting.count
+        late = [one for one in self._waiting.late.values() if one.waits.due_ns < standing.now_ns]
+        gauges["kdissect_late_connections"] = len(late)
+        values: dict[str, Values] = {name: [((), value)] for name, value in gauges.items()}
+        for name, counts in standing_counts(standing).items():
+            values[name] = [
+                (labels, self._growing.grown(name, labels, count))
+                for labels, count in counts.items()
+            ]
+        return values
+
+
+def family(metric: Metric, values: Values, distributions: list[Distribution]) -> Family:
+    """One metric with its samples, as the library wants it."""
+    if metric.kind == HISTOGRAM:
+        histogram = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+        for one in distributions:
+            histogram.add_metric(one.labels, one.buckets, one.total)
+        return histogram
+    if metric.kind not in (COUNTER, GAUGE):
+        return InfoMetricFamily(metric.name, metric.meaning, value=build())
+    kind = CounterMetricFamily if metric.kind == COUNTER else GaugeMetricFamily
+    made = kind(metric.name, metric.meaning, labels=metric.labels)
+    for labels, value in values:
+        made.add_metric(labels, value)
+    return made
+
+
+@cache
+def build() -> dict[str, str]:
+    """Which kdissect this is."""
+    try:
+        number = version("kdissect")
+    except PackageNotFoundError:
+        number = ""
+    spec = find_spec("kdissect.frames")
+    is_plain = spec is None or spec.origin is None or spec.origin.endswith(".py")
+    return {"version": number, "build": "plain" if is_plain else "compiled"}
+
+
+class Server:
+    """Answers on `address` and `port` until it is closed."""
+
+    def __init__(self, listening: "Listening") -> None:
+        self._listening = listening
+        self.address, self.port = listening.server_address[:2]
+        self._thread = threading.Thread(
+            target=listening.serve_forever, name="metrics", daemon=True, args=(0.1,)
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer no more; may be called again."""
+        self._listening.shutdown()
+        self._listening.server_close()
+        self._thread.join()
+
+
+class Listening(ThreadingMixIn, WSGIServer):
+    """An HTTP server, a thread a request, which asks no name server what it is called."""
+
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        TCPServer.server_bind(self)
+        host, self.server_port = self.server_address[:2]
+        self.server_name = str(host)
+        self.setup_environ()
+
+
+class Handler(WSGIRequestHandler):
+    """Logs nothing: stderr is the command's."""
+
+    timeout = READER_TIMEOUT_S
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base's word
+        pass
+
+
+def serve(listener: MetricsListener, address: str = LOOPBACK, port: int = 0) -> Server:
+    """Let Prometheus read the metrics at ``http://address:port/metrics``.
+
+    Port 0 is one that is free. Raises OutputError where nothing can listen there.
+    """
+    registry = CollectorRegistry()
+    registry.register(listener)
+    is_ipv6 = ":" in address
+    kind = type("Listening", (Listening,), {"address_family": FAMILIES[is_ipv6]})
+    try:
+        listening = kind((address, port), Handler)
+    except OSError as error:
+        place = f"[{address}]:{port}" if is_ipv6 else f"{address}:{port}"
+        raise OutputError(f"--metrics {place}: {reason(error)}") from error
+    except OverflowError as error:
+        raise OutputError(f"--metrics {address}:{port}: ports are 0 to 65535") from error
+    listening.set_app(make_wsgi_app(registry))
+    return Server(listening)
+
+
+FAMILIES: Final = {False: socket.AF_INET, True: socket.AF_INET6}
+
+
+def reason(error: OSError) -> str:
+    """Why nothing can listen, and what to do."""
+    if error.errno == errno.EADDRINUSE:
+        return "the port is in use by another program; choose another one"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return "this machine has no such address; 127.0.0.1 is for itself, 0.0.0.0 for everybody"
+    if error.errno == errno.EACCES:
+        return "ports below 1024 are root's; choose a higher one"
+    return error.strerror or str(error)

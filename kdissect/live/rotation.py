@@ -1,0 +1,240 @@
+"""`RotatedTables`: rows of a live capture as Parquet files that rotate; docs/live-files.md.
+
+    take ──▶ memory ──flush──▶ spools ──rotate──▶ DIR/<run>/<rotation>/<table>.parquet
+    (reads packets)   (a thread)       (another thread)
+
+Who reads packets waits for neither thread, unless more than `HELD_BYTES` wait for a slow disk.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from kdissect.errors import OutputError, Problem
+from kdissect.live.budget import Budget
+from kdissect.live.disk_trouble import DiskTrouble
+from kdissect.live.listener import Listener, Standing
+from kdissect.live.publishing import Publisher, Sealed
+from kdissect.live.runs import Run, left_runs, make_run
+from kdissect.live.spools import DIRECTORY_MODES, OpenRotation, SpoolWriter
+from kdissect.live.topics import TopicNames
+from kdissect.tables.batches import BatchBuilder
+from kdissect.tables.rotations import rotation_name
+from kdissect.tables.rows import ProblemRows
+from kdissect.tables.schemas import TABLES
+
+if TYPE_CHECKING:
+    from kdissect.live.watcher import Watcher
+
+SECOND_NS: Final = 1_000_000_000
+# Connections that are open are seen so often, for those who come after a kill.
+SEEN_NS: Final = 10 * SECOND_NS
+# So many rotations wait to be made at most: until then rows go to the one that is open.
+QUEUED: Final = 4
+Notice = Callable[[str], None]
+
+
+class RotatedTables(Listener):
+    """Writes tables to ``directory/<run>/<rotation>/<table>.parquet``.
+
+    A rotation ends at multiples of `every_s` by the packets' clock, when its rows take about `size`
+    bytes, and with `reopen`. The newest `keep` rotations stay, and `disk` bytes of them. Rows are
+    on disk after `flush_s`, by the same clock; a kill loses those that came since. With `is_secret`
+    nobody else may read the files. `notice` is told, line by line, what somebody should read.
+    Raises OutputError where nothing can be written.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        tables: Sequence[str],
+        every_s: int | None = None,
+        size: int | None = None,
+        keep: int | None = None,
+        disk: int | None = None,
+        flush_s: float = 5.0,
+        is_secret: bool = False,
+        notice: Notice | None = None,
+    ) -> None:
+        self.directory = directory
+        self.tables = frozenset(tables)
+        self.every_ns = every_s * SECOND_NS if every_s else 0
+        self.size = size
+        self.flush_ns = int(flush_s * SECOND_NS)
+        self.is_secret = is_secret
+        self.notice = notice
+        self.trouble = DiskTrouble()
+        self.budget = Budget(directory, keep, disk)
+        self.topics = TopicNames(directory, is_secret)
+        self.publisher = Publisher(self.trouble, self.budget.apply)
+        self.writer = SpoolWriter(self.trouble, self._give, self._keep_names)
+        self.current: OpenRotation | None = None
+        self.number = 0  # of rotations that were begun
+        self.rows = 0  # that were taken
+        self._begun_ns = 0
+        self._flushed_ns = 0
+        self._seen_ns = 0
+
+    def begin(self, watcher: "Watcher") -> None:
+        """Make the run's directory, put in order what runs before have left, and learn names."""
+        self.watcher = watcher
+        if (self.directory / "exchanges.parquet").exists():
+            text = f"{self.directory} has the tables of a capture: live tables want a directory"
+            raise OutputError(f"{text} of their own")
+        now = watcher.now_ns
+        self.run = make_run(self.directory, now, DIRECTORY_MODES[self.is_secret])
+        for raw, name in self.topics.read().items():
+            watcher.names.setdefault(raw, name)
+        if self.topics.damage:
+            self.trouble.add(Problem("tables", "damaged-names", self.topics.damage))
+        for left in left_runs(self.directory):
+            self._recover(left)
+        self.publisher.start()
+        self.writer.start()
+        self.publisher.wake()
+
+    def take(self, table: str, batch: pa.RecordBatch) -> None:
+        """Keep rows in memory until the next flush."""
+        if not batch.num_rows:
+            return
+        if self.current is None:
+            self.current = self._opened(self.watcher.now_ns)
+            self.writer.begin(self.current)
+        self.rows += batch.num_rows
+        self.writer.put(self.current, table, batch)
+
+    def tick(self, standing: Standing) -> None:
+        """Rotate or flush when it is time to, and tell of trouble."""
+        self.writer.check()
+        self.publisher.check()
+        now = standing.now_ns
+        self.watcher.dissector.add_problems(self._problems(now))
+        if self._is_due(now):
+            self._rotate(standing)
+        elif now - self._flushed_ns >= self.flush_ns:
+            self._flush(now)
+        if self.trouble.is_failing:
+            self.writer.wake()
+            self.publisher.wake()
+
+    def reopen(self) -> None:
+        """Rotate now."""
+        self._rotate(self.watcher.standing())
+
+    def finish(self, standing: Standing) -> None:
+        """Rotate what is left, and wait until it is there.
+
+        Raises OutputError where the disk does not take it; what was flushed is taken up by the next
+        start.
+        """
+        self._flush(standing.now_ns)
+        self.writer.drain()
+        self.publisher.drain()
+        self._take_problems(self._problems(standing.now_ns))
+        self._rotate(standing)
+        self.writer.end()
+        self.publisher.end()
+        self._problems(standing.now_ns)
+        self.writer.close()
+        self.run.close()
+        if self.writer.has_work() or self.publisher.has_work():
+            raise OutputError(
+                f"{self.trouble.reason}: the last rows are not written ({self.trouble.loss()}). "
+                f"Make room: the next start with {self.directory} takes up what was flushed"
+            )
+
+    def _opened(self, now_ns: int) -> OpenRotation:
+        """A rotation whose rows begin now, or when the last one ended."""
+        self.number += 1
+        if not self._begun_ns:
+            self._begun_ns = self._flushed_ns = self._seen_ns = now_ns
+        self._begun_ns = max(self._begun_ns, self._boundary(now_ns))
+        name = rotation_name(self.number, self._begun_ns)
+        return OpenRotation(self.run.path, name, self.is_secret)
+
+    def _boundary(self, now_ns: int) -> int:
+        """The last multiple of the interval; 0 without one."""
+        return now_ns // self.every_ns * self.every_ns if self.every_ns else 0
+
+    def _is_due(self, now_ns: int) -> bool:
+        current = self.current
+        if current is None or len(self.publisher.queue) >= QUEUED:
+            return False
+        if self._boundary(now_ns) > self._begun_ns:
+            return True
+        if self.size is None:
+            return False
+        return current.size >= self.size
+
+    def _rotate(self, standing: Standing) -> None:
+        """Nothing is done where there are no rows."""
+        if self.current is None:
+            return
+        now = standing.now_ns
+        self._see(now)
+        self.current.seal(dict(self.watcher.names), asdict(standing.balance))
+        self.current = None
+        self._begun_ns = self._boundary(now) or now
+        self._flushed_ns = now
+        self.writer.wake()
+
+    def _flush(self, now_ns: int) -> None:
+        self._flushed_ns = now_ns
+        if now_ns - self._seen_ns >= SEEN_NS:
+            self._see(now_ns)
+        self.writer.wake()
+
+    def _see(self, now_ns: int) -> None:
+        """Note the connections that are open."""
+        if self.current is None or "connections" not in self.tables:
+            return
+        self._seen_ns = now_ns
+        watcher = self.watcher
+        builder = BatchBuilder(TABLES["connections"], watcher.wire.names, watcher.names)
+        batch = builder.batch(watcher.dissector.open_connection_rows())
+        index = batch.schema.get_field_index("closed_by")
+        field = batch.schema.field(index)
+        self.current.see(batch.set_column(index, field, pa.nulls(batch.num_rows, field.type)))
+
+    def _give(self, rotation: OpenRotation) -> None:
+        """What the one thread has written is for the other."""
+        tables = sorted(self.tables)
+        names, balance = rotation.names, rotation.balance
+        self.publisher.add(Sealed(rotation.directory, tables, names, balance, self.is_secret))
+
+    def _keep_names(self) -> None:
+        self.topics.keep(self.watcher.names)
+
+    def _recover(self, left: Run) -> None:
+        """Let the rotations be made that a process did not come to."""
+        all_spools = left.spools()
+        for spools in all_spools:
+            done = left.close if spools == all_spools[-1] else None
+            tables = sorted(self.tables)
+            names = self.watcher.names
+            self.publisher.queue.append(Sealed(spools, tables, names, None, self.is_secret, done))
+        text = f"{left.path}: its process was killed; what it had flushed is taken up"
+        self.trouble.add(Problem("tables", "recovered-run", text))
+
+    def _problems(self, now_ns: int) -> list[Problem]:
+        """What is to be told now; it is said too."""
+        problems = self.trouble.take_problems(now_ns)
+        for problem in problems:
+            if self.notice is not None:
+                self.notice(problem.message)
+        return problems
+
+    def _take_problems(self, problems: Sequence[Problem]) -> None:
+        """Take problems as rows, when nobody else makes rows of them any more."""
+        if not problems or "problems" not in self.tables:
+            return
+        rows = ProblemRows()
+        for problem in problems:
+            rows.add(problem)
+        watcher = self.watcher
+        builder = BatchBuilder(TABLES["problems"], watcher.wire.names, watcher.names)
+        self.take("problems", builder.batch(rows))

@@ -1,0 +1,135 @@
+"""Runs: each process has a directory that it locks for life; and what the dead have left."""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from kdissect.errors import OutputError
+from kdissect.tables.rotations import (
+    GONE,
+    MAKING,
+    OPEN,
+    TOPICS,
+    hidden_in,
+    rotations_in,
+    runs_in,
+    time_name,
+)
+
+HIDDEN = (OPEN, MAKING, GONE)
+
+
+class Run:
+    """A run that this process has locked."""
+
+    def __init__(self, path: Path, lock: int) -> None:
+        self.path = path
+        self._lock = lock
+
+    def spools(self) -> list[Path]:
+        """The directories of spools that are no rotations yet, or of which it is not certain."""
+        return list(hidden_in(self.path, OPEN))
+
+    def close(self) -> None:
+        """Let go of it; without rotations it is taken away."""
+        if self._lock >= 0:
+            with suppress(OSError):
+                self.path.rmdir()
+            os.close(self._lock)
+            self._lock = -1
+
+
+def make_run(directory: Path, now_ns: int, mode: int) -> Run:
+    """A new run in a directory, which is made where it is not there; raises OutputError."""
+    try:
+        directory.mkdir(mode, parents=True, exist_ok=True)
+        with locked(directory):
+            path = new_directory(directory, time_name(now_ns), mode)
+            lock = lock_of(path)
+    except OSError as error:
+        raise OutputError(
+            f"cannot write tables to {directory}: {error.strerror or error}; "
+            "say another directory, or let this user write there"
+        ) from error
+    if lock < 0:
+        raise OutputError(f"cannot lock {path}: tables of a live capture want a local file system")
+    return Run(path, lock)
+
+
+def new_directory(directory: Path, name: str, mode: int) -> Path:
+    """Make a directory of that name, or of the next that is free."""
+    count = 1
+    while True:
+        path = directory / (name if count == 1 else f"{name}-{count}")
+        try:
+            path.mkdir(mode)
+        except FileExistsError:
+            count += 1
+        else:
+            return path
+
+
+def left_runs(directory: Path) -> list[Run]:
+    """The runs whose process is gone and that have something to be put in order, locked.
+
+    What was on its way out is taken away, and so are runs without anything.
+    """
+    found = []
+    with locked(directory):
+        # Of names that a process did not come to write; whoever writes them has the lock.
+        for half in directory.glob(f".{TOPICS}-*"):
+            half.unlink(missing_ok=True)
+        for path in runs_in(directory):
+            if not any(hidden_in(path, prefix) for prefix in HIDDEN) and rotations_in(path):
+                continue
+            lock = lock_of(path)
+            if lock < 0:
+                continue
+            run = Run(path, lock)
+            for prefix in (MAKING, GONE):
+                for one in hidden_in(path, prefix):
+                    shutil.rmtree(one, ignore_errors=True)
+            if run.spools():
+                found.append(run)
+            else:
+                run.close()
+    return found
+
+
+def remove_if_empty(directory: Path, run: Path) -> None:
+    """Take a run away that has nothing in it and no process."""
+    with locked(directory):
+        lock = lock_of(run)
+        if lock >= 0:
+            Run(run, lock).close()
+
+
+def lock_of(path: Path) -> int:
+    """An open file that keeps a directory locked until it is closed; -1 when somebody else has it.
+
+    The system lets go of it when the process ends, however it ends.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return -1
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        return -1
+    return file
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Nobody else makes, takes over or removes runs meanwhile; all of that takes a moment."""
+    file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)

@@ -1,0 +1,127 @@
+"""What `MetricsListener` has counted, as samples: labels and values for each declared metric."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from kdissect.exchanges.exchange import OUTCOMES
+from kdissect.live.columns import Names
+from kdissect.live.counters import (
+    BOUNDS_NS,
+    DIRECTIONS,
+    TOPIC_DIRECTIONS,
+    Counts,
+    Durations,
+    Totals,
+)
+from kdissect.live.listener import Standing
+from kdissect.live.slices import Vocabulary
+
+Labels = tuple[str, ...]
+Values = list[tuple[Labels, float]]
+BOUNDS: Final = (*(f"{ns / 1e9:g}" for ns in BOUNDS_NS.tolist()), "+Inf")
+# Names of labels, and which names they are of.
+LABELLED: Final = ("api", "client", "topic", "error")
+
+
+class Distribution(NamedTuple):
+    """A histogram: (upper bound, how many up to there), and the sum in seconds."""
+
+    labels: Labels
+    buckets: list[tuple[str, float]]
+    total: float
+
+
+def counted(counts: Counts, *names: Sequence[str]) -> Values:
+    """The counts that are not 0, with the names of their places."""
+    places = np.nonzero(counts)
+    values = counts[places].tolist()
+    codes = zip(*(place.tolist() for place in places), strict=True)
+    return [
+        (tuple(texts[code] for texts, code in zip(names, at, strict=True)), value)
+        for at, value in zip(codes, values, strict=True)
+    ]
+
+
+def distributions(durations: Durations, apis: Sequence[str]) -> Iterator[Distribution]:
+    """The histograms of APIs with anything in them."""
+    sums = np.cumsum(durations.counts, axis=1)
+    for code in np.flatnonzero(sums[:, -1]).tolist():
+        buckets = list(zip(BOUNDS, sums[code].tolist(), strict=True))
+        yield Distribution((apis[code],), buckets, float(durations.sums[code]))
+
+
+def histograms_of(totals: Totals, names: Vocabulary[Names]) -> dict[str, list[Distribution]]:
+    """The histograms, by the names of their metrics."""
+    apis = names.apis.texts
+    return {
+        f"kdissect_{name}_seconds": list(distributions(durations, apis))
+        for name, durations in zip(Totals._fields[7:], totals[7:], strict=True)
+    }
+
+
+def values_of(totals: Totals, names: Vocabulary[Names]) -> dict[str, Values]:
+    """The counts of exchanges, by the names of their metrics."""
+    apis, clients, topics, errors = (of.texts for of in names[:4])
+    return {
+        "kdissect_exchanges": counted(totals.exchanges, apis, clients, OUTCOMES),
+        "kdissect_message_bytes": counted(totals.message_bytes, apis, clients, DIRECTIONS),
+        "kdissect_errors": counted(totals.errors, apis, errors),
+        "kdissect_client_errors": counted(totals.client_errors, clients, errors),
+        "kdissect_topic_errors": counted(totals.topic_errors, topics, errors),
+        "kdissect_topic_bytes": counted(totals.topic_bytes, topics, TOPIC_DIRECTIONS),
+        "kdissect_topic_records": counted(totals.topic_records, topics, TOPIC_DIRECTIONS),
+        "kdissect_label_names": labelled(names, lambda of: len(of) - 2),
+        "kdissect_label_names_left_out": labelled(names, lambda of: of.left_out),
+    }
+
+
+def labelled(names: Vocabulary[Names], count: Any) -> Values:
+    """A count of the names of each label."""
+    return [((label,), count(of)) for label, of in zip(LABELLED, names[:4], strict=True)]
+
+
+class Growing:
+    """Counters of others, which may begin anew: what they had counts on."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, Labels], float] = {}
+        self._before: dict[tuple[str, Labels], float] = {}
+
+    def grown(self, name: str, labels: Labels, value: float) -> float:
+        """The value and all that was lost when it went back."""
+        key = name, labels
+        last = self._last.get(key, 0)
+        if value < last:
+            self._before[key] = self._before.get(key, 0) + last
+        self._last[key] = value
+        return self._before.get(key, 0) + value
+
+
+def standing_gauges(standing: Standing, packet_ns: int) -> dict[str, float]:
+    """What is at the moment, without labels."""
+    found = {
+        "kdissect_open_connections": standing.open_connections,
+        "kdissect_shedding_level": standing.level,
+        "kdissect_backlog_ratio": standing.backlog,
+        "process_resident_memory_bytes": standing.memory,
+    }
+    if packet_ns >= 0:
+        found["kdissect_last_packet_timestamp_seconds"] = packet_ns / 1e9
+    return found
+
+
+def standing_counts(standing: Standing) -> dict[str, Mapping[Labels, float]]:
+    """What others count since the beginning."""
+    balance = standing.balance
+    return {
+        "kdissect_ended_connections": {(): balance.connections},
+        "kdissect_packets_received": {(): standing.wire.received},
+        "kdissect_packets_dropped": {(): standing.wire.dropped},
+        "kdissect_packets": {(): balance.packets},
+        "kdissect_captured_bytes": {(): balance.captured_bytes},
+        "kdissect_problems": {(kind,): count for kind, count in balance.problems.items()},
+        "kdissect_shed": {(what,): count for what, count in standing.shed.items()},
+        "process_cpu_seconds": {(): standing.cpu_seconds},
+    }

@@ -1,0 +1,281 @@
+"""The rows between two ticks as arrays: a `Slice`, which never changes.
+
+Other rows say which exchange they are of by its place among those of their slice.
+"""
+
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.exchanges.exchange import OUTCOMES
+from kdissect.live.columns import (
+    Codes,
+    Flags,
+    Names,
+    flags_of,
+    indices_of,
+    or_zero,
+    places,
+    runs,
+    used_texts,
+)
+from kdissect.live.histograms import Buckets, buckets_of
+from kdissect.protocol.readers import NULL
+from kdissect.tables.batches import ints_of
+from kdissect.tables.matrices import Ints
+
+Bytes32 = np.ndarray[Any, np.dtype[np.int32]]
+Outcomes = np.ndarray[Any, np.dtype[np.int8]]
+
+
+Each = TypeVar("Each")
+
+
+class Vocabulary(NamedTuple, Generic[Each]):
+    """Something, such as `Names`, for each kind of text that rows have codes of."""
+
+    apis: Each
+    clients: Each
+    topics: Each
+    errors: Each
+    groups: Each
+    members: Each
+    events: Each
+    addresses: Each
+
+
+class ExchangeColumns(NamedTuple):
+    """Rows of `exchanges`: 70 bytes each. `latency` and `wait` are NULL where there is none."""
+
+    time: Ints  # of the request, or of an orphan's response
+    exchange_id: Ints
+    connection_id: Ints
+    api: Codes
+    client: Codes
+    error: Codes
+    outcome: Outcomes
+    has_error: Flags
+    latency: Ints
+    bucket: Buckets
+    queue: Ints
+    wait: Ints
+    request_size: Bytes32
+    response_size: Bytes32
+
+
+class TroubleColumns(NamedTuple):
+    """Those of the exchanges in which something was lost, sent again or refused."""
+
+    row: Ints
+    connection_id: Ints
+    retransmits: Ints
+    zero_windows: Ints
+    missing_bytes: Ints
+    is_unanswered: Flags
+
+
+class TopicColumns(NamedTuple):
+    """A topic in an exchange, its partitions taken together; `bytes` are those of `records`."""
+
+    row: Ints
+    topic: Codes
+    bytes: Ints
+    records: Ints
+    has_error: Flags
+
+
+class ErrorColumns(NamedTuple):
+    """Rows of `errors`."""
+
+    row: Ints
+    error: Codes
+    topic: Codes
+    is_retriable: Flags
+
+
+class MemberColumns(NamedTuple):
+    """Rows of `members`; `generation` is NULL where there is none."""
+
+    row: Ints
+    time: Ints
+    group: Codes
+    member: Codes
+    event: Codes
+    error: Codes
+    generation: Ints
+
+
+class ConnectionColumns(NamedTuple):
+    """Connections that ended, and the addresses of both sides with their ports."""
+
+    connection_id: Ints
+    client: Codes
+    client_port: Ints
+    broker: Codes
+    broker_port: Ints
+
+
+Columns = TypeVar(
+    "Columns",
+    ExchangeColumns,
+    TroubleColumns,
+    TopicColumns,
+    ErrorColumns,
+    MemberColumns,
+    ConnectionColumns,
+)
+# Those that say which exchange they are of.
+Rows = TypeVar("Rows", TroubleColumns, TopicColumns, ErrorColumns, MemberColumns)
+UNANSWERED: Final = OUTCOMES.index("unanswered")
+
+
+class Slice(NamedTuple):
+    """What came between two times, and how many packets did."""
+
+    begin_ns: int
+    end_ns: int
+    packets: int
+    exchanges: ExchangeColumns
+    troubles: TroubleColumns
+    topics: TopicColumns
+    errors: ErrorColumns
+    members: MemberColumns
+    connections: ConnectionColumns
+
+    @property
+    def size(self) -> int:
+        """How many rows it has of what has most."""
+        return max(len(columns[0]) for columns in self[3:])
+
+
+def exchange_columns(batch: pa.RecordBatch, names: Vocabulary[Names]) -> ExchangeColumns:
+    start = ints_of(batch["request_start"])
+    latency = ints_of(batch["latency_ns"])
+    # Packets that were captured out of order make it negative.
+    np.maximum(latency, 0, out=latency, where=latency != NULL)
+    return ExchangeColumns(
+        np.where(start == NULL, ints_of(batch["response_start"]), start),
+        ints_of(batch["exchange_id"]),
+        ints_of(batch["connection_id"]),
+        names.apis.codes(batch["api"]),
+        names.clients.codes(batch["client_id"]),
+        names.errors.codes(batch["error"]),
+        outcomes_of(batch),
+        ints_of(batch["error_count"]) > 0,
+        latency,
+        buckets_of(latency),
+        or_zero(ints_of(batch["queue_ns"])),
+        ints_of(batch["wait_ns"]),
+        or_zero(ints_of(batch["request_size"])).astype(np.int32),
+        or_zero(ints_of(batch["response_size"])).astype(np.int32),
+    )
+
+
+def outcomes_of(batch: pa.RecordBatch) -> Outcomes:
+    """Each row's outcome, as its place in `OUTCOMES`."""
+    column = batch["outcome"]
+    texts = [OUTCOMES.index(text) for text in used_texts(column)]
+    return np.array([*texts, 0], np.int8)[indices_of(column)]
+
+
+def trouble_columns(batch: pa.RecordBatch) -> TroubleColumns:
+    retransmits = or_zero(ints_of(batch["retransmits"]))
+    zero_windows = or_zero(ints_of(batch["zero_windows"]))
+    missing = or_zero(ints_of(batch["missing_bytes"]))
+    unanswered = outcomes_of(batch) == UNANSWERED
+    rows = np.flatnonzero((retransmits > 0) | (zero_windows > 0) | (missing > 0) | unanswered)
+    return picked(
+        TroubleColumns(
+            ints_of(batch["exchange_id"]),
+            ints_of(batch["connection_id"]),
+            retransmits,
+            zero_windows,
+            missing,
+            unanswered,
+        ),
+        rows,
+    )
+
+
+def topic_columns(batch: pa.RecordBatch, names: Vocabulary[Names]) -> TopicColumns:
+    ids = ints_of(batch["exchange_id"])
+    failed = or_zero(ints_of(batch["error_code"])) != 0
+    record_bytes = or_zero(ints_of(batch["record_bytes"]))
+    records = or_zero(ints_of(batch["record_count"]))
+    whole = TopicColumns(ids, topics_of(batch, names.topics), record_bytes, records, failed)
+    columns = together(whole)
+    if len(columns.row) > len(runs(columns.row)):
+        # A message may name a topic again, behind another.
+        order = np.lexsort((columns.topic, columns.row))
+        columns = together(picked(columns, order))
+    return columns
+
+
+def together(columns: TopicColumns) -> TopicColumns:
+    """Rows of one exchange and topic that follow each other as one."""
+    first = runs(columns.row, columns.topic)
+    return TopicColumns(
+        columns.row[first],
+        columns.topic[first],
+        np.add.reduceat(columns.bytes, first),
+        np.add.reduceat(columns.records, first),
+        np.logical_or.reduceat(columns.has_error, first),
+    )
+
+
+def topics_of(batch: pa.RecordBatch, names: Names) -> Codes:
+    """Each row's topic; its id, where nothing has told the name."""
+    topics = names.codes(batch["topic"])
+    nameless = topics == 0
+    if nameless.any():
+        topics = np.where(nameless, names.codes(batch["topic_id"]), topics)
+    return topics
+
+
+def error_columns(batch: pa.RecordBatch, names: Vocabulary[Names]) -> ErrorColumns:
+    return ErrorColumns(
+        ints_of(batch["exchange_id"]),
+        names.errors.codes(batch["name"]),
+        topics_of(batch, names.topics),
+        flags_of(batch["is_retriable"]),
+    )
+
+
+def member_columns(batch: pa.RecordBatch, names: Vocabulary[Names]) -> MemberColumns:
+    return MemberColumns(
+        ints_of(batch["exchange_id"]),
+        ints_of(batch["time"]),
+        names.groups.codes(batch["group_id"]),
+        names.members.codes(batch["member_id"]),
+        names.events.codes(batch["event"]),
+        names.errors.codes(batch["error"]),
+        ints_of(batch["generation"]),
+    )
+
+
+def connection_columns(batch: pa.RecordBatch, names: Vocabulary[Names]) -> ConnectionColumns:
+    return ConnectionColumns(
+        ints_of(batch["connection_id"]),
+        names.addresses.codes(batch["client_ip"]),
+        ints_of(batch["client_port"]),
+        names.addresses.codes(batch["broker_ip"]),
+        ints_of(batch["broker_port"]),
+    )
+
+
+def placed(columns: Rows, exchange_ids: Ints) -> Rows:
+    """Columns in which `row` is the exchange's id until now: its place among `exchange_ids`.
+
+    Rows of an exchange that is not there are left out.
+    """
+    found = places(exchange_ids, columns.row)
+    there = found >= 0
+    if not there.all():
+        columns, found = picked(columns, there), found[there]
+    return columns._replace(row=found)
+
+
+def picked(columns: Columns, rows: Ints | Flags) -> Columns:
+    """Those rows, by their places or by a flag of each."""
+    return type(columns)._make(column[rows] for column in columns)

@@ -1,0 +1,130 @@
+"""`open_source`: the wire asked for: interfaces, a pipe, files that grow, or a replay."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kdissect.errors import KdissectError
+from kdissect.exchanges.decode_as import EXCLUDED, parse_decode_as
+from kdissect.exchanges.sides import DEFAULT_PORTS
+from kdissect.pipeline import Options
+from kdissect.wire.delayed import DelayedWire
+from kdissect.wire.followed import FollowedWire
+from kdissect.wire.pipes import PipeWire, is_piped
+from kdissect.wire.recorded import RecordedWire
+from kdissect.wire.wire import Wire
+
+# Between a packet and the line of the key log that it needs: a client writes that when it has the
+# answer to its hello.
+KEY_DELAY_S: Final = 0.25
+DEFAULT_SNAPLEN: Final = 262_144
+DEFAULT_BUFFER: Final = 64 << 20
+WAYS: Final = ("auto", "ring", "scapy")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to read, interfaces or sources, and how.
+
+    `sources` are captures to replay, one pipe ("-"), or with `follow` one file, directory or glob
+    that is still written. For interfaces: `expression` is a pcap-filter(7) beside that of the
+    ports, which `all_ports` leaves out; the rest is as `wire.opening` has it.
+    """
+
+    sources: Sequence[str] = ()
+    interfaces: Sequence[str] = ()
+    follow: bool = False
+    expression: str = ""
+    all_ports: bool = False
+    snaplen: int = DEFAULT_SNAPLEN
+    buffer_bytes: int = DEFAULT_BUFFER
+    through: str = "auto"
+
+    def check(self) -> None:
+        """Raise KdissectError for what cannot be meant, before anything is opened."""
+        if self.sources and self.interfaces:
+            raise KdissectError(
+                f"either an interface or a capture: there are -i {self.interfaces[0]} "
+                f"and {self.sources[0]}"
+            )
+        if self.follow and self.interfaces:
+            raise KdissectError("--follow is for captures; interfaces have no end anyway")
+        if self.follow and len(self.sources) != 1:
+            raise KdissectError(
+                "--follow wants one file, directory or glob; quote a glob: 'ring-*.pcap' --follow"
+            )
+        if len(self.sources) > 1 and any(is_piped(source) for source in self.sources):
+            raise KdissectError("a pipe is read by itself, not with other captures")
+        if self.sources and (self.expression or self.all_ports):
+            raise KdissectError(
+                "--filter and --all-ports are for interfaces; of captures all packets are read"
+            )
+
+    @property
+    def ring_bytes(self) -> int:
+        """Memory of buffers that are shared with the kernel."""
+        return self.buffer_bytes if self.interfaces else 0
+
+    @property
+    def is_live(self) -> bool:
+        """Whether packets come while they are read."""
+        return self.follow or bool(self.interfaces) or any(map(is_piped, self.sources))
+
+
+def open_source(asked: Asked, options: Options | None = None) -> Wire:
+    """The wire; raises KdissectError with what to do. `options` say which ports and key logs."""
+    options = options or Options()
+    asked.check()
+    wire = _opened(asked, options)
+    return DelayedWire(wire, KEY_DELAY_S) if options.keylog and asked.is_live else wire
+
+
+def wanted_ports(options: Options) -> list[int]:
+    """The ports that a filter lets pass: known ones, and those that the options name.
+
+    >>> wanted_ports(Options(ports=[9192], brokers=["10.0.0.1:9292"], decode_as=["9092=none"]))
+    [9093, 9094, 9192, 9292, 19092, 29092]
+    """
+    rules = parse_decode_as(options.decode_as)
+    ports = {*DEFAULT_PORTS, *options.ports}
+    ports |= {int(broker.rpartition(":")[2]) for broker in options.brokers}
+    ports |= {int.from_bytes(endpoint[-2:], "big") for endpoint in rules.endpoints}
+    ports |= set(rules.ports)
+    return sorted(ports - {port for port, word in rules.ports.items() if word == EXCLUDED})
+
+
+def told_filter(asked: Asked, options: Options) -> str:
+    """What an interface lets pass, in words."""
+    ports = ", ".join(map(str, wanted_ports(options)))
+    text = "all of TCP" if asked.all_ports else f"TCP ports {ports}"
+    return f"{text}, and {asked.expression}" if asked.expression else text
+
+
+def _opened(asked: Asked, options: Options) -> Wire:
+    if asked.interfaces:
+        return _interfaces(asked, options)
+    if not asked.sources:
+        raise KdissectError("neither an interface nor a capture was named")
+    source = asked.sources[0]
+    if is_piped(source):
+        return PipeWire(source)
+    if asked.follow:
+        return FollowedWire(source)
+    return RecordedWire([Path(one) for one in asked.sources])
+
+
+def _interfaces(asked: Asked, options: Options) -> Wire:
+    from kdissect.wire.opening import (  # type: ignore[import-not-found,unused-ignore]
+        open_interfaces,
+    )
+
+    wire: Wire = open_interfaces(
+        asked.interfaces,
+        ports=() if asked.all_ports else wanted_ports(options),
+        expression=asked.expression,
+        snaplen=asked.snaplen,
+        buffer_bytes=asked.buffer_bytes,
+        through=asked.through,
+    )
+    return wire

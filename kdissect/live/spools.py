@@ -1,0 +1,183 @@
+"""Rows on their way to disk: in memory for a moment, then in spools until they are rotated."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kdissect.live.disk_trouble import DiskTrouble
+from kdissect.live.disk_worker import DiskWorker
+from kdissect.tables.rotations import OPEN, OPEN_CONNECTIONS, SPOOL
+from kdissect.tables.spool import PUBLIC, SECRET, Spool, spooled, sync, write_whole
+
+# What may wait in memory for a disk, all together: 3 million exchanges, about.
+HELD_BYTES: Final = 256 << 20
+# So much of one rotation does not wait for the time of the next flush.
+FLUSH_BYTES: Final = 32 << 20
+# Rows of captures take so much less space in a spool than in memory: measured 4 to 6.
+COMPRESSES: Final = 4
+FILE_MODES: Final = {False: PUBLIC, True: SECRET}
+DIRECTORY_MODES: Final = {False: 0o777, True: 0o700}
+
+
+class OpenRotation:
+    """The rows of a rotation to be, and where they are; `add` them, `write` them, `seal` it.
+
+    `add` is for the thread that reads packets, `spool` and `write` are for the one that writes.
+    """
+
+    def __init__(self, run: Path, name: str, is_secret: bool) -> None:
+        self.run = run
+        self.name = name
+        self.directory = run / f"{OPEN}{name}"
+        self.is_secret = is_secret
+        self.waiting: deque[tuple[str, pa.RecordBatch]] = deque()
+        self.spools: dict[str, Spool] = {}
+        self.names: dict[bytes, str] = {}
+        self.balance: dict[str, Any] = {}
+        self.is_sealed = False
+        self._snapshot: bytes | None = None
+        self._files = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of its spools, about, also of what does not come to them yet."""
+        waiting = sum(int(batch.nbytes) for _, batch in list(self.waiting)) // COMPRESSES
+        return waiting + sum(one.size + one.unwritten for one in list(self.spools.values()))
+
+    @property
+    def unwritten(self) -> int:
+        """Bytes that are only in memory, beside those of `waiting`."""
+        return sum(spool.unwritten for spool in list(self.spools.values()))
+
+    @property
+    def is_written(self) -> bool:
+        """Whether nothing is in memory only."""
+        return not (self.waiting or self._snapshot is not None or self.unwritten)
+
+    def see(self, connections: pa.RecordBatch) -> None:
+        """The connections that are open now, in place of those seen before."""
+        self._snapshot = spooled([connections])
+
+    def seal(self, names: dict[bytes, str], balance: dict[str, Any]) -> None:
+        """No more rows; `names` are those of topics, `balance` what became of the bytes."""
+        self.names = names
+        self.balance = balance
+        self.is_sealed = True
+
+    def spool(self) -> int:
+        """Take one batch that waits into its spool; gives its bytes."""
+        table, batch = self.waiting[0]
+        if table not in self.spools:
+            path = self.directory / f"{table}{SPOOL}"
+            self.spools[table] = Spool(path, FILE_MODES[self.is_secret])
+        self.spools[table].add(batch)
+        self.waiting.popleft()
+        return int(batch.nbytes)
+
+    def write(self) -> None:
+        """Let what was spooled outlive the machine; raises OSError."""
+        if not self.directory.exists():
+            self.directory.mkdir(DIRECTORY_MODES[self.is_secret])
+            sync(self.run)
+        for spool in self.spools.values():
+            spool.write(is_synced=True)
+        if self._files < len(self.spools):
+            sync(self.directory)
+            self._files = len(self.spools)
+        snapshot = self._snapshot
+        if snapshot is not None:
+            mode = FILE_MODES[self.is_secret]
+            path = self.directory / f"{OPEN_CONNECTIONS}{SPOOL}"
+            write_whole(path, snapshot, is_synced=True, mode=mode)
+            if self._snapshot is snapshot:
+                self._snapshot = None
+
+    def close(self) -> None:
+        """Close its files."""
+        for spool in self.spools.values():
+            spool.close()
+
+
+class SpoolWriter(DiskWorker):
+    """Spools what open rotations were given; gives away those that are sealed and written.
+
+    `after` is called when something was written.
+    """
+
+    def __init__(
+        self,
+        trouble: DiskTrouble,
+        give: Callable[[OpenRotation], None],
+        after: Callable[[], None],
+    ) -> None:
+        super().__init__("spools", trouble)
+        self.rotations: list[OpenRotation] = []
+        self._give = give
+        self._after = after
+        self._room = threading.Condition()
+        self._waiting_size = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes in memory."""
+        return self._waiting_size + sum(one.unwritten for one in list(self.rotations))
+
+    def begin(self, rotation: OpenRotation) -> None:
+        """One more rotation to be."""
+        self.rotations.append(rotation)
+
+    def put(self, rotation: OpenRotation, table: str, batch: pa.RecordBatch) -> None:
+        """Take rows. Where there are too many, wait for a slow disk; lose them to a full one."""
+        with self._room:
+            self._room.wait_for(lambda: self.has_room() or self.trouble.is_failing or self.failure)
+            if not self.has_room():
+                self.trouble.lose(table, batch.num_rows)
+                return
+            self._waiting_size += batch.nbytes
+            rotation.waiting.append((table, batch))
+            is_much = self._waiting_size > FLUSH_BYTES
+        if is_much:
+            self.wake()
+
+    def has_room(self) -> bool:
+        """Whether more rows can wait."""
+        return self.held < HELD_BYTES
+
+    def has_work(self) -> bool:
+        """Whether rows are only in memory, or something sealed is still here."""
+        return any(not one.is_written or one.is_sealed for one in list(self.rotations))
+
+    def close(self) -> None:
+        """Close the files of what is left."""
+        for rotation in self.rotations:
+            rotation.close()
+
+    def work(self) -> None:
+        """Write all that waits, the oldest first."""
+        try:
+            while self.rotations:
+                rotation = self.rotations[0]
+                is_last = rotation.is_sealed
+                self._spool(rotation)
+                if rotation.spools or not rotation.is_written:
+                    rotation.write()
+                self._after()
+                if not is_last:
+                    return
+                rotation.close()
+                self._give(rotation)
+                self.rotations.pop(0)
+        finally:
+            with self._room:
+                self._room.notify_all()
+
+    def _spool(self, rotation: OpenRotation) -> None:
+        while rotation.waiting:
+            size = rotation.spool()
+            with self._room:
+                self._waiting_size -= size
+                self._room.notify_all()

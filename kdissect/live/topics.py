@@ -1,0 +1,70 @@
+"""Names of topics by their ids, kept in the output directory for the next start.
+
+Newer clients speak of topics by id and ask for names once in minutes: a capture that begins anew
+would not know them until then.
+"""
+
+import base64
+import binascii
+import json
+from pathlib import Path
+from typing import Final
+
+from kdissect.live.runs import locked
+from kdissect.live.spools import FILE_MODES
+from kdissect.tables.rotations import TOPICS
+from kdissect.tables.rows import topic_id_text
+from kdissect.tables.spool import write_whole
+
+# The newest are kept: 10 MB of file. Clusters have up to some ten thousand topics.
+KEPT_NAMES: Final = 100_000
+ID_SIZE: Final = 16
+
+
+class TopicNames:
+    """The file of names; `damage` is "" or what is wrong with what was there."""
+
+    def __init__(self, directory: Path, is_secret: bool) -> None:
+        self.path = directory / TOPICS
+        self.mode = FILE_MODES[is_secret]
+        self.known = 0  # names when it was written last
+        self.damage = ""
+
+    def read(self) -> dict[bytes, str]:
+        """The names that were kept; none where the file is damaged."""
+        try:
+            kept = json.loads(self.path.read_bytes())
+            return {id_of(text): str(name) for text, name in kept.items()}
+        except FileNotFoundError:
+            return {}
+        except (ValueError, AttributeError) as error:
+            self.damage = f"{self.path} is damaged ({error}): names of topics are learnt anew"
+            return {}
+
+    def keep(self, names: dict[bytes, str]) -> None:
+        """Write the names, when there are others; raises OSError."""
+        if len(names) == self.known:
+            return
+        known = dict(names)
+        # Another capture may write to the same directory.
+        with locked(self.path.parent):
+            merged = list({**self.read(), **known}.items())[-KEPT_NAMES:]
+            texts = {topic_id_text(raw): name for raw, name in merged}
+            content = json.dumps(texts, indent=0).encode()
+            write_whole(self.path, content, is_synced=True, mode=self.mode)
+        self.known = len(known)
+
+
+def id_of(text: str) -> bytes:
+    """A topic id of its text; raises ValueError.
+
+    >>> id_of("AAAAAAAAAAAAAAAAAAAAAQ")[-1]
+    1
+    """
+    try:
+        raw = base64.urlsafe_b64decode(text + "==")
+    except binascii.Error as error:
+        raise ValueError(f"{text!r} is no topic id") from error
+    if len(raw) != ID_SIZE:
+        raise ValueError(f"{text!r} is no topic id")
+    return raw

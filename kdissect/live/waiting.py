@@ -1,0 +1,160 @@
+"""Requests that wait for an answer right now, looked up where they wait.
+
+A connection that waits says so only when it is asked: a bounded number of them are asked at each
+tick, in turn, and those that were found waiting again. Connections of protocols from before 0.8
+are not.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Final, NamedTuple
+
+from kdissect.exchanges.exchange import (
+    API_FETCH,
+    API_JOIN_GROUP,
+    API_SHARE_FETCH,
+    API_SYNC_GROUP,
+    Exchange,
+)
+from kdissect.exchanges.memory import ConnectionState
+from kdissect.protocol.apis import api_name
+from kdissect.protocol.readers import NULL
+from kdissect.streams.events import OPENER
+from kdissect.tables.rows import address_text
+
+# Connections asked at a tick: about a millisecond. 100 000 of them have their turn within 50 s.
+ASKED: Final = 2_000
+# Of those that wait too long, the oldest are asked again at every tick, and more is told of them.
+KEPT: Final = 500
+TOPICS: Final = 100  # of a request, that are told
+MS: Final = 1_000_000
+# A rebalance takes what the members' poll intervals allow; brokers' default is a minute.
+GROUP_WAIT_NS: Final = 60_000_000_000
+
+
+class Waits(NamedTuple):
+    """Requests of a connection that wait: `waiting` of them, the oldest since `since_ns`.
+
+    Not before `due_ns` is that too long: a fetch asks the broker to wait.
+    """
+
+    waiting: int
+    since_ns: int
+    due_ns: int
+    api_key: int
+
+    @property
+    def api(self) -> str:
+        return api_name(self.api_key)
+
+
+class Late(NamedTuple):
+    """A connection that waits too long, or for its group; `topics` that the request names."""
+
+    waits: Waits
+    client: str
+    group_id: str
+    topics: tuple[str, ...]
+
+
+class Waiting:
+    """Asks the connections in `states`, which belong to the thread that calls `look`.
+
+    `by_connection` are those that wait. `late` are those that wait for what is due, or for their
+    group, and is replaced at each look. Another thread may read both; `topics` are names by id.
+    """
+
+    def __init__(
+        self,
+        states: Mapping[int, ConnectionState],
+        topics: Mapping[bytes, str],
+        asked: int = ASKED,
+    ) -> None:
+        self.by_connection: dict[int, Waits] = {}
+        self.late: Mapping[int, Late] = {}
+        self.count = 0
+        self._states = states
+        self._topics = topics
+        self._asked = asked
+        self._turn: Iterator[int] = iter(())
+
+    def look(self, now_ns: int) -> None:
+        """Ask the next connections, and those again that were late."""
+        late = {}
+        for connection_id in dict.fromkeys([*self.late, *self._next()]):
+            state = self._states.get(connection_id)
+            if state is None or len(state.pending) <= state.pending_head:
+                self.by_connection.pop(connection_id, None)
+                continue
+            oldest = state.pending[state.pending_head]
+            waits = waits_of(oldest, len(state.pending) - state.pending_head)
+            self.by_connection[connection_id] = waits
+            if waits.due_ns < now_ns or waits_for_group(oldest):
+                late[connection_id] = self._late(oldest, waits)
+        if len(late) > KEPT:
+            oldest_first = sorted(late.items(), key=lambda item: item[1].waits.due_ns)
+            late = dict(oldest_first[:KEPT])
+        self.late = late
+        self.count = sum(waits.waiting for waits in self.by_connection.values())
+
+    def _next(self) -> list[int]:
+        turn = list(islice(self._turn, self._asked))
+        if len(turn) < self._asked:
+            # A new round; who is gone is not asked any more.
+            for connection_id in self.by_connection.keys() - self._states.keys():
+                del self.by_connection[connection_id]
+            self._turn = iter(list(self._states))
+            turn += islice(self._turn, self._asked - len(turn))
+        return turn
+
+    def _late(self, oldest: Exchange, waits: Waits) -> Late:
+        topics: list[str] = []
+        if oldest.partitions is not None:
+            names, ids = oldest.partitions.topics[:TOPICS], oldest.partitions.topic_ids
+            known = [name or self._topics.get(ids[i], "") for i, name in enumerate(names)]
+            topics = [name for name in known if name]
+        return Late(waits, oldest.client_id or "", oldest.group_id, tuple(topics))
+
+
+def waits_of(oldest: Exchange, count: int) -> Waits:
+    """What is told of every connection on which so many requests wait."""
+    since = oldest.request_end if oldest.request_end != NULL else oldest.request_start
+    return Waits(count, since, since + allowed_ns(oldest), oldest.api_key)
+
+
+def waits_for_group(exchange: Exchange) -> bool:
+    return exchange.api_key in (API_JOIN_GROUP, API_SYNC_GROUP)
+
+
+def allowed_ns(exchange: Exchange) -> int:
+    """How long a request may wait because it asked for it."""
+    if waits_for_group(exchange):
+        return GROUP_WAIT_NS
+    if exchange.api_key in (API_FETCH, API_SHARE_FETCH) and exchange.max_wait_ms != NULL:
+        return max(0, exchange.max_wait_ms) * MS
+    return 0
+
+
+def addresses_of(state: ConnectionState) -> tuple[str, str]:
+    """Address and port of client and broker; the opener is the client while nobody knows."""
+    flow = state.connection.flow
+    width = (len(flow) - 4) // 2
+    opener = address_and_port(flow[:width], int.from_bytes(flow[-4:-2], "big"))
+    accepter = address_and_port(flow[width : 2 * width], int.from_bytes(flow[-2:], "big"))
+    if state.request_direction in (-1, OPENER):
+        return opener, accepter
+    return accepter, opener
+
+
+def address_and_port(address: bytes, port: int) -> str:
+    """Like 10.0.0.4:51812 or [::1]:9092."""
+    return endpoint_text(address_text(address), port)
+
+
+def endpoint_text(address: str, port: int) -> str:
+    """An address and a port.
+
+    >>> endpoint_text("10.0.0.4", 51812), endpoint_text("::1", 9092)
+    ('10.0.0.4:51812', '[::1]:9092')
+    """
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

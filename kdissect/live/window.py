@@ -1,0 +1,156 @@
+"""The slices of the last seconds, and the names of what is in them; both are bounded."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from kdissect.live.columns import Codes, Names
+from kdissect.live.slices import (
+    ConnectionColumns,
+    Rows,
+    Slice,
+    Vocabulary,
+    picked,
+)
+
+SECOND_NS: Final = 1_000_000_000
+LEAST_NS: Final = 1_000_000
+# Names are forgotten when there are more than at first, and twice those that were in use then.
+FIRST_NAMES: Final = 10_000
+
+
+class Window:
+    """What came within `window_ns` of the last slice, `kept_rows` at the most of each kind.
+
+    `slices` and `names` are never changed, but replaced.
+    """
+
+    def __init__(self, window_ns: int, kept_rows: int) -> None:
+        self.window_ns = window_ns
+        self.kept_rows = kept_rows
+        self.slices: tuple[Slice, ...] = ()
+        self.names = new_names()
+        self._names_limit = FIRST_NAMES
+        self._lost_ns = 0
+
+    @property
+    def is_sampled(self) -> bool:
+        """There was more, so that the slices do not go back as far as they should."""
+        return bool(self.slices) and self._lost_ns > self.slices[-1].end_ns - self.window_ns
+
+    @property
+    def seconds(self) -> float:
+        """How long the slices took; with all that came, a second at least."""
+        span = self.slices[-1].end_ns - self.slices[0].begin_ns if self.slices else 0
+        return max(span, LEAST_NS if self.is_sampled else SECOND_NS) / SECOND_NS
+
+    def add(self, made: Slice) -> None:
+        """One more slice; those before it that are too old, or too much with it, go."""
+        if self.slices and made.end_ns < self.slices[-1].end_ns:
+            # The clock went back: a recording begins.
+            self.slices = ()
+            self._lost_ns = 0
+        slices = [kept for kept in self.slices if kept.end_ns > made.end_ns - self.window_ns]
+        slices.append(last_rows(made, self.kept_rows))
+        if slices[-1] is not made:
+            self._lost_ns = made.end_ns
+            del slices[:-1]
+        rows = sum(kept.size for kept in slices)
+        while rows > self.kept_rows and len(slices) > 1:
+            self._lost_ns = max(self._lost_ns, slices[0].end_ns)
+            rows -= slices.pop(0).size
+        self.slices = tuple(slices)
+
+    def forget_names(self) -> bool:
+        """Leave names that no row has; whether there are other `names` and codes now."""
+        if max(len(names) for names in self.names) <= self._names_limit:
+            return False
+        columns = all_columns(self.slices)
+        kept, codes = [], []
+        for names, used_by in zip(self.names, columns, strict=True):
+            used = np.zeros(len(names), bool)
+            for column in used_by:
+                used[column] = True
+            some, new = names.kept(used)
+            kept.append(some)
+            codes.append(new)
+        self.names = Vocabulary(*kept)
+        self.slices = tuple(recoded(old, Vocabulary(*codes)) for old in self.slices)
+        self._names_limit = max(FIRST_NAMES, 2 * max(len(names) for names in self.names))
+        return True
+
+
+def new_names() -> Vocabulary[Names]:
+    return Vocabulary(*(Names() for _ in Vocabulary._fields))
+
+
+def all_columns(slices: Sequence[Slice]) -> Vocabulary[list[Codes]]:
+    """The columns in which codes of each kind of names are."""
+    found = Vocabulary[list[Codes]](*([] for _ in Vocabulary._fields))
+    for kept in slices:
+        found.apis.append(kept.exchanges.api)
+        found.clients.append(kept.exchanges.client)
+        found.topics.extend((kept.topics.topic, kept.errors.topic))
+        found.errors.extend((kept.exchanges.error, kept.errors.error, kept.members.error))
+        found.groups.append(kept.members.group)
+        found.members.append(kept.members.member)
+        found.events.append(kept.members.event)
+        found.addresses.extend((kept.connections.client, kept.connections.broker))
+    return found
+
+
+def recoded(old: Slice, new: Vocabulary[Codes]) -> Slice:
+    """The slice with other codes: `new` has one for each old one."""
+    exchanges, members, errors = old.exchanges, old.members, old.errors
+    return old._replace(
+        exchanges=exchanges._replace(
+            api=new.apis[exchanges.api],
+            client=new.clients[exchanges.client],
+            error=new.errors[exchanges.error],
+        ),
+        topics=old.topics._replace(topic=new.topics[old.topics.topic]),
+        errors=errors._replace(error=new.errors[errors.error], topic=new.topics[errors.topic]),
+        members=members._replace(
+            group=new.groups[members.group],
+            member=new.members[members.member],
+            event=new.events[members.event],
+            error=new.errors[members.error],
+        ),
+        connections=old.connections._replace(
+            client=new.addresses[old.connections.client],
+            broker=new.addresses[old.connections.broker],
+        ),
+    )
+
+
+def last_rows(made: Slice, kept_rows: int) -> Slice:
+    """The slice without its first part, when it has more than so many rows of a kind.
+
+    Rows come evenly: what is left took so much less time.
+    """
+    if made.size <= kept_rows:
+        return made
+    share = kept_rows / made.size
+    first = round(len(made.exchanges.time) * (1 - share))
+    return made._replace(
+        begin_ns=made.end_ns - round((made.end_ns - made.begin_ns) * share),
+        packets=round(made.packets * share),
+        exchanges=picked(made.exchanges, np.arange(first, len(made.exchanges.time))),
+        troubles=behind(made.troubles, first, kept_rows),
+        topics=behind(made.topics, first, kept_rows),
+        errors=behind(made.errors, first, kept_rows),
+        members=behind(made.members, first, kept_rows),
+        connections=last_of(made.connections, kept_rows),
+    )
+
+
+def last_of(columns: ConnectionColumns, kept_rows: int) -> ConnectionColumns:
+    return type(columns)._make(column[-kept_rows:].copy() for column in columns)
+
+
+def behind(columns: Rows, first: int, kept_rows: int) -> Rows:
+    """The rows of exchanges from the `first` on, at most so many: the last ones."""
+    kept = np.flatnonzero(columns.row >= first)[-kept_rows:]
+    some = picked(columns, kept)
+    return some._replace(row=some.row - first)

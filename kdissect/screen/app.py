@@ -1,0 +1,202 @@
+"""The app: keys and widgets around `Looking`."""
+
+import asyncio
+import signal
+from contextlib import suppress
+from typing import ClassVar, Final
+
+from textual import events
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.timer import Timer
+
+from kdissect.screen.details import detail_lines
+from kdissect.screen.footer import footer_line
+from kdissect.screen.heading import crumbs, heading_lines, tab_line
+from kdissect.screen.keys import help_lines
+from kdissect.screen.lines import Line
+from kdissect.screen.looking import FAILED, Capture, Looking
+from kdissect.screen.sweeping import sweep
+from kdissect.screen.table import Table
+from kdissect.screen.views import VIEWS
+from kdissect.screen.widgets import Lines, Page
+
+HEADING_HEIGHT: Final = 3
+ENDINGS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Tabs(Lines):
+    """The names of the views; a click shows one."""
+
+    def on_click(self, event: events.Click) -> None:
+        app = self.app
+        if isinstance(app, Top):
+            _, places = tab_line(app.looking.number, app.looking.snapshot, self.size.width)
+            for number, place in enumerate(places):
+                if event.x in place:
+                    app.action_choose(number)
+
+
+class Top(App[None]):
+    """Shows snapshots of the capture every `interval_s`, until somebody ends it or it fails."""
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS = f"""
+    Screen {{ background: ansi_default; color: ansi_default; }}
+    #heading {{ height: {HEADING_HEIGHT}; }}
+    #tabs, #crumbs, #footer {{ height: 1; }}
+    Table {{ height: 1fr; }}
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(f"{n + 1}", f"choose({n})", show=False) for n in range(len(VIEWS))),
+        Binding("tab", "beside(1)", priority=True),
+        Binding("shift+tab", "beside(-1)", priority=True),
+        Binding("up,k", "move(-1)"),
+        Binding("down,j", "move(1)"),
+        Binding("pageup", "page(-1)"),
+        Binding("pagedown", "page(1)"),
+        Binding("home,g", "move(-1000000)"),
+        Binding("end,G", "move(1000000)"),
+        Binding("right,s", "sort(1)"),
+        Binding("left,S", "sort(-1)"),
+        Binding("r", "turn"),
+        Binding("enter", "look"),
+        Binding("d", "detail"),
+        Binding("escape", "undo"),
+        Binding("space,p", "pause"),
+        Binding("plus,equals_sign", "hurry(-1)"),
+        Binding("minus", "hurry(1)"),
+        Binding("w", "window"),
+        Binding("question_mark,h,f1", "help"),
+        Binding("q", "quit"),
+        Binding("ctrl+c", "quit", priority=True),
+    ]
+
+    def __init__(
+        self, capture: Capture, *, interval_s: float = 1.0, window_s: float = 60.0
+    ) -> None:
+        super().__init__(ansi_color=True)
+        self.looking = Looking(capture, interval_s, window_s)
+        self._timer: Timer | None = None
+        self._turn = 0
+
+    def compose(self) -> ComposeResult:
+        yield Lines(self._heading, "heading")
+        yield Tabs(self._tabs, "tabs")
+        yield Lines(lambda _: [crumbs(self.looking.focus)], "crumbs")
+        yield Table(self.looking.listing, self.typed)
+        yield Lines(self._footer, "footer")
+
+    def on_mount(self) -> None:
+        self.query_one(Table).focus()
+        self._start_timer()
+        # The terminal is put back in order, as if somebody had ended it.
+        with suppress(NotImplementedError, RuntimeError, ValueError):
+            for number in ENDINGS:
+                asyncio.get_running_loop().add_signal_handler(number, self.exit)
+        self.renew()
+
+    def on_unmount(self) -> None:
+        with suppress(NotImplementedError, RuntimeError, ValueError):
+            for number in ENDINGS:
+                asyncio.get_running_loop().remove_signal_handler(number)
+
+    def refresh_snapshot(self) -> None:
+        """Show the next snapshot."""
+        self.looking.refresh()
+        if self.looking.state == FAILED:
+            self.exit()
+        self.renew()
+        self._turn += 1
+        sweep(self._turn)
+
+    def renew(self) -> None:
+        """Show how things are now."""
+        screen = self.screen_stack[0]
+        table = screen.query_one(Table)
+        table.listing = self.looking.listing
+        table.nothing = self.looking.nothing()
+        table.renew()
+        screen.query_one("#crumbs").display = bool(crumbs(self.looking.focus))
+        for lines in screen.query(Lines):
+            lines.renew()
+
+    def on_table_chosen(self) -> None:
+        self.action_look()
+
+    def typed(self, event: events.Key) -> bool:
+        """Take a key that is for the filter; others do what they are bound to."""
+        is_taken = self.looking.type(event.key, event.character if event.is_printable else None)
+        if is_taken:
+            self.renew()
+        return is_taken
+
+    def action_choose(self, number: int) -> None:
+        self.looking.choose(number)
+        self.renew()
+
+    def action_beside(self, by: int) -> None:
+        if len(self.screen_stack) == 1:
+            self.action_choose(self.looking.number + by)
+
+    def action_move(self, by: int) -> None:
+        self.looking.listing.move(by)
+        self.renew()
+
+    def action_page(self, by: int) -> None:
+        self.action_move(by * max(1, self.query_one(Table).size.height - 2))
+
+    def action_sort(self, by: int) -> None:
+        self.looking.listing.sort_beside(by)
+        self.renew()
+
+    def action_turn(self) -> None:
+        self.looking.listing.sort_by(self.looking.listing.sort)
+        self.renew()
+
+    def action_look(self) -> None:
+        if not self.looking.look_into():
+            self.action_detail()
+        self.renew()
+
+    def action_detail(self) -> None:
+        looking = self.looking
+        view, row, now_ns = looking.view, looking.selected, looking.snapshot.standing.now_ns
+        if row is not None:
+            title = f"{view.name}, as of the moment it was opened"
+            self.push_screen(Page(title, lambda width: detail_lines(view, row, now_ns, width)))
+
+    def action_undo(self) -> None:
+        self.looking.back()
+        self.renew()
+
+    def action_pause(self) -> None:
+        self.looking.pause()
+        self.renew()
+
+    def action_hurry(self, by: int) -> None:
+        self.looking.hurry(by)
+        self._start_timer()
+        self.renew()
+
+    def action_window(self) -> None:
+        self.looking.change_window()
+        self.renew()
+
+    def action_help(self) -> None:
+        self.push_screen(Page("kdissect top: keys", help_lines))
+
+    def _start_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self.set_interval(self.looking.interval_s, self.refresh_snapshot)
+
+    def _heading(self, width: int) -> list[Line]:
+        looking = self.looking
+        return heading_lines(looking.snapshot, looking.history, looking.marks(), width)
+
+    def _tabs(self, width: int) -> list[Line]:
+        return [tab_line(self.looking.number, self.looking.snapshot, width)[0]]
+
+    def _footer(self, width: int) -> list[Line]:
+        return [footer_line(self.looking, width)]

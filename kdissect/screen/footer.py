@@ -1,0 +1,31 @@
+"""The line at the bottom of the screen: where the cursor is, the filter, and what keys do."""
+
+from typing import Final
+
+from kdissect.escape import escaped
+from kdissect.human import count
+from kdissect.screen.lines import Group, Line, Piece, apart, joined, width_of
+from kdissect.screen.looking import Looking
+
+# Keys, what they do, and which hint goes first where there is no room.
+HINTS: Final = (
+    ("?", "help", 0), ("q", "quit", 0), ("/", "filter", 1), ("s", "sort", 2),
+    ("space", "pause", 3), ("Enter", "look into", 4),
+)  # fmt: skip
+TYPING: Final = (("Enter", "keep", 1), ("Esc", "clear", 0))
+
+
+def footer_line(looking: Looking, width: int) -> Line:
+    """The line."""
+    listing = looking.listing
+    place = f"{listing.cursor + 1} of {len(listing.rows)}" if listing.rows else "no rows"
+    seen = looking.view.seen(looking.snapshot)
+    more = f" (the first of {count(seen)})" if seen > listing.total else ""
+    left = [Piece(place + more, "dim")]
+    if looking.is_typing or looking.filter:
+        left += [Piece(" with ", "dim"), Piece(escaped(looking.filter), "warm")]
+        left += [Piece(" ", "marked")] if looking.is_typing else []
+        left.append(Piece(f" ({listing.total} in all)", "dim"))
+    keys = TYPING if looking.is_typing else HINTS
+    hints = [Group([Piece(key, "bold"), Piece(f" {what}")], drop) for key, what, drop in keys]
+    return apart(left, joined(hints, max(0, width - width_of(left) - 2)), width)

@@ -1,0 +1,218 @@
+"""The lines at the top of the screen: what is captured, how much, how fast, and what goes wrong."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from kdissect.escape import escaped
+from kdissect.human import count, counted, rate, share, size, time
+from kdissect.live.snapshot import Focus, Snapshot
+from kdissect.screen.lines import CUT, Group, Line, Piece, apart, cut, joined, sparkline, width_of
+from kdissect.screen.views import HOT_NS, VIEWS, WARM_NS, View, known_duration
+
+# The last two minutes, when there is one a second; more would not fit a line.
+HISTORY_LENGTH: Final = 120
+# Left of the histories, so that they are below each other.
+LEFT_WIDTH: Final = 25
+SHORTEST_SPARKLINE: Final = 4
+GOOD_SPARKLINE: Final = 12
+LONGEST_SPARKLINE: Final = 40
+NOT_KNOWN: Final = -1.0
+# Windows are of whole ticks.
+ABOUT_S: Final = 2.0
+# From here on there is room for what only explains.
+WIDE: Final = 100
+FULL_BACKLOG: Final = 0.5
+CLOCK: Final = slice(11, 19)
+
+
+class History:
+    """Rates and percentiles of the last snapshots, the newest last."""
+
+    def __init__(self) -> None:
+        self.rates: deque[float] = deque(maxlen=HISTORY_LENGTH)
+        self.p99s: deque[float] = deque(maxlen=HISTORY_LENGTH)
+        self.cpu = NOT_KNOWN
+        self._last: tuple[int, float] | None = None
+
+    def add(self, snapshot: Snapshot) -> None:
+        """Remember this one too."""
+        self.rates.append(snapshot.whole.rate)
+        self.p99s.append(snapshot.whole.p99_ns)
+        standing = snapshot.standing
+        if self._last is not None and standing.now_ns > self._last[0]:
+            seconds = (standing.now_ns - self._last[0]) / 1e9
+            self.cpu = max(0.0, standing.cpu_seconds - self._last[1]) / seconds
+        self._last = (standing.now_ns, standing.cpu_seconds)
+
+    def clear(self) -> None:
+        """Forget rates and percentiles: from now on they are of something else."""
+        self.rates.clear()
+        self.p99s.clear()
+
+
+class Marks(NamedTuple):
+    """What the first line says beside the title. `state` is why nothing moves, "" when it does.
+
+    Where there is no next time, `interval_s` is 0.
+    """
+
+    title: str
+    interval_s: float
+    window_s: float
+    state: str = ""
+
+
+def heading_lines(snapshot: Snapshot, history: History, marks: Marks, width: int) -> list[Line]:
+    """Three lines; the histories of the lower two are below each other, if there is room."""
+    rates = with_left(rate_pieces(snapshot), rate_groups(snapshot, width), width)
+    latencies = with_left(latency_pieces(snapshot), latency_groups(snapshot, history, width), width)
+    room = min(width - width_of(first + rest) for first, rest in (rates, latencies))
+    room = min(room, LONGEST_SPARKLINE) if room >= SHORTEST_SPARKLINE else 0
+    return [
+        title_line(snapshot, marks, width),
+        with_history(*rates, history.rates, room),
+        with_history(*latencies, history.p99s, room),
+    ]
+
+
+def with_left(first: Line, groups: Sequence[Group], width: int) -> tuple[Line, Line]:
+    """The left end of a line, and as many groups as fit beside it."""
+    first = [*first, Piece(" " * (LEFT_WIDTH - width_of(first)))]
+    room = max(0, width - width_of(first))
+    for history in (GOOD_SPARKLINE, SHORTEST_SPARKLINE, 0):
+        rest = joined([Group([Piece("")]), *groups], max(0, room - history))
+        if rest[-1:] != [CUT]:
+            break
+    return cut(first, width), rest
+
+
+def with_history(first: Line, rest: Line, values: Sequence[float], room: int) -> Line:
+    """The line with so much of the history in it; the newest is at the right."""
+    return [*first, Piece(sparkline(list(values), room).rjust(room), "spark"), *rest]
+
+
+def title_line(snapshot: Snapshot, marks: Marks, width: int) -> Line:
+    """What is captured; whether it is looked at right now; when, and of how long."""
+    left = [Piece("kdissect top ", "title"), Piece(" " + escaped(marks.title))]
+    right = [Piece(f" {marks.state} ", "marked"), Piece("  ")] if marks.state else []
+    right.append(Piece(time(snapshot.standing.now_ns)[CLOCK] + "Z"))
+    right.append(Piece("  "))
+    right.append(window_piece(snapshot, marks))
+    if width >= WIDE and marks.interval_s:
+        right.append(Piece(f"  every {marks.interval_s:g} s", "dim"))
+    return apart(left, right, width)
+
+
+def window_piece(snapshot: Snapshot, marks: Marks) -> Piece:
+    """The seconds that all numbers are of, and how many were asked for when there are fewer."""
+    if snapshot.is_sampled or snapshot.window_s < marks.window_s - ABOUT_S:
+        # Just begun, or more in it than is kept.
+        return Piece(
+            f"last {snapshot.window_s:.3g} of {marks.window_s:g} s",
+            "warm" if snapshot.is_sampled else "",
+        )
+    is_longer = snapshot.window_s > marks.window_s + ABOUT_S
+    return Piece(f"last {snapshot.window_s if is_longer else marks.window_s:.3g} s")
+
+
+def rate_pieces(snapshot: Snapshot) -> Line:
+    """Exchanges a second."""
+    return [Piece(f"{rate(snapshot.whole.rate):>7}", "bold"), Piece(" exchanges/s")]
+
+
+def latency_pieces(snapshot: Snapshot) -> Line:
+    """Percentiles."""
+    whole = snapshot.whole
+    return [
+        Piece("p50 "),
+        Piece(f"{known_duration(whole.p50_ns):>7}", "bold"),
+        Piece(" p99 "),
+        Piece(f"{known_duration(whole.p99_ns):>7}", f"bold {heat_of(whole.p99_ns)}"),
+    ]
+
+
+def heat_of(ns: int) -> str:
+    """The style of a latency."""
+    return "hot" if ns >= HOT_NS else "warm" if ns >= WARM_NS else ""
+
+
+def rate_groups(snapshot: Snapshot, width: int) -> list[Group]:
+    """Errors, bytes each way, and what goes by."""
+    whole = snapshot.whole
+    groups = [
+        Group([Piece(f"{rate(whole.errors)} errors/s", "hot" if whole.errors > 0 else "")]),
+        Group([Piece(f"in {size(whole.bytes_to_broker)}/s")], 2),
+        Group([Piece(f"out {size(whole.bytes_to_client)}/s")], 2),
+    ]
+    if width >= WIDE:
+        groups.append(Group([Piece(f"{rate(snapshot.packets_rate)} packets/s")]))
+    return groups
+
+
+def latency_groups(snapshot: Snapshot, history: History, width: int) -> list[Group]:
+    """What should be 0, in red when it is not; connections, and what kdissect itself needs."""
+    standing = snapshot.standing
+    problems = sum(number for _, number in snapshot.problems)
+    groups = [
+        Group([Piece(lost_text(snapshot, width), "hot" if standing.wire.dropped else "")]),
+        Group([Piece(counted(problems, "problem"), "hot" if problems else "")]),
+    ]
+    if snapshot.late:
+        groups.append(Group([Piece(f"{count(snapshot.late)} late", "hot")]))
+    if standing.level:
+        shed = f"shed {count(sum(standing.shed.values()))}"
+        level = f" (level {standing.level})" if width >= WIDE else ""
+        groups.append(Group([Piece(shed + level, "hot")]))
+    if standing.backlog >= FULL_BACKLOG:
+        groups.append(Group([Piece(f"buffer {100 * standing.backlog:.0f} %", "hot")]))
+    cpu = f"cpu {100 * history.cpu:.0f} %, " if history.cpu != NOT_KNOWN else ""
+    own = cpu + size(standing.memory)
+    number = standing.open_connections
+    connections = counted(number, "connection") if width >= WIDE else f"{count(number)} conn."
+    return [*groups, Group([Piece(connections)], 2), Group([Piece(own, "dim")], 1)]
+
+
+def lost_text(snapshot: Snapshot, width: int) -> str:
+    """Packets that the system dropped, and how many of all."""
+    wire = snapshot.standing.wire
+    text = counted(wire.dropped, "drop")
+    if wire.dropped and width >= WIDE:
+        text += f" ({share(wire.dropped, wire.received + wire.dropped)})"
+    return text
+
+
+def tab_line(shown: int, snapshot: Snapshot, width: int) -> tuple[Line, list[range]]:
+    """The names of the views, the one that is shown in reverse; and the columns of each.
+
+    What there may be trouble in is marked when it has rows.
+    """
+    for names in ([v.name for v in VIEWS], [v.short for v in VIEWS], [""] * len(VIEWS)):
+        line: Line = []
+        places = []
+        for number, (name, view) in enumerate(zip(names, VIEWS, strict=True)):
+            start = width_of(line)
+            style = "tab" if number == shown else mark_of(view, snapshot)
+            line += [Piece(f"{number + 1} {name}".strip(), style), Piece(" ")]
+            places.append(range(start, width_of(line)))
+        if width_of(line) - 1 <= width:
+            break
+    return line[:-1], places
+
+
+def mark_of(view: View, snapshot: Snapshot) -> str:
+    """The style of a view's name."""
+    if view.name in ("Errors", "Connections", "Problems"):
+        return "warm" if view.rows(snapshot) else "dim"
+    if view.name == "Groups" and any(group.is_rebalancing for group in snapshot.groups):
+        return "warm"
+    return ""
+
+
+def crumbs(focus: Focus) -> Line:
+    """What is looked at alone; nothing when it is everything."""
+    line: Line = []
+    for what, name in (("client", focus.client), ("API", focus.api), ("topic", focus.topic)):
+        if name:
+            line += [Piece(" › ", "dim"), Piece(what + " ", "dim"), Piece(escaped(name), "name")]
+    return [Piece("all", "dim"), *line] if line else []

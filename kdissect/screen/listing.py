@@ -1,0 +1,185 @@
+"""The rows of one view as somebody looks at them: sorted, filtered, with a cursor."""
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Final
+
+from rich.cells import cell_len
+
+from kdissect.grid import BETWEEN, Column, aligned, fitted_widths
+from kdissect.screen.lines import Line, Piece, cut, plain, width_of
+from kdissect.screen.views import Field, View
+
+# The widest a name is taken for: beyond, it would only push out other columns.
+WIDEST: Final = 64
+# Numbers have so many columns at least: they would jump when they get wider.
+NUMBER_WIDTH: Final = 7
+
+
+class Listing:
+    """Rows of `view`; those that stay keep their place under the cursor, wherever they move.
+
+    A cursor that is at the top and was not moved stays at the top. Only rows that are looked at
+    are made text, so it costs little that there are many.
+    """
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.sort = view.sort
+        self.is_descending = True
+        self.rows: list[Any] = []
+        self.total = 0
+        self.cursor = 0
+        self.top = 0
+        self.pinned: Hashable = None
+        self.now_ns = 0
+        self.widths: list[int] = []
+        self._natural: list[int] = []
+        self._given: Sequence[Any] = ()
+        self._filter = ""
+
+    def show(self, rows: Sequence[Any], now_ns: int, filter_: str = "") -> None:
+        """Take other rows; those that do not have the words of `filter_` in them are left out."""
+        self._given, self.now_ns, self._filter = rows, now_ns, filter_
+        self._arrange()
+
+    def sort_by(self, number: int | None) -> None:
+        """Sort by this field, None for the order of the snapshot; a second time, backwards."""
+        if number == self.sort:
+            self.is_descending = not self.is_descending
+        else:
+            self.sort = number
+            # The largest number first, but names from A on.
+            self.is_descending = number is None or not self.view.fields[number].column.is_text
+        self._arrange()
+
+    def sort_beside(self, by: int) -> None:
+        """Sort by the field that is shown `by` columns to the right of the one sorted by now."""
+        shown = [number for number, width in enumerate(self.widths) if width]
+        places: list[int | None] = [None, *shown] if self.view.sort is None else [*shown]
+        here = places.index(self.sort) if self.sort in places else 0
+        self.sort_by(places[(here + by) % len(places)])
+
+    def move(self, by: int) -> None:
+        """Move the cursor down; it stays with the row that it comes to."""
+        self.place(self.cursor + by)
+
+    def place(self, number: int) -> None:
+        """Put the cursor on a row; on the first one it stays with the place, not with the row."""
+        self.cursor = max(0, min(number, len(self.rows) - 1))
+        self.pinned = self.view.key(self.rows[self.cursor]) if self.cursor else None
+
+    def pin(self, key: Hashable) -> None:
+        """Put the cursor on the row with this key, where there is one."""
+        self.pinned = key
+        self._follow()
+
+    @property
+    def selected(self) -> Any:
+        """The row under the cursor, or None."""
+        return self.rows[self.cursor] if self.rows else None
+
+    def lines(self, width: int, height: int) -> list[Line]:
+        """The headers, and the rows around the cursor."""
+        room = max(1, height - 1)
+        self.top = max(0, min(self.top, self.cursor, len(self.rows) - room))
+        self.top = max(self.top, self.cursor - room + 1)
+        shown = self.rows[self.top : self.top + room]
+        cells = [[field.text(row, self.now_ns) for field in self.view.fields] for row in shown]
+        self._measure(cells, width)
+        lines = [self._header(width)]
+        for number, (row, texts) in enumerate(zip(shown, cells, strict=True), self.top):
+            line = self._line(row, texts, width)
+            lines.append(marked(line, width) if number == self.cursor else line)
+        return lines
+
+    def widen(self) -> None:
+        """Forget how wide columns were: after a change of what is shown, or of the size."""
+        self._natural = []
+
+    def column_at(self, x: int) -> int | None:
+        """The number of the field whose column is at `x`."""
+        start = 0
+        for number, width in enumerate(self.widths):
+            if width and start <= x < start + width + len(BETWEEN):
+                return number
+            start += width + len(BETWEEN) if width else 0
+        return None
+
+    def _arrange(self) -> None:
+        rows = list(self._given)
+        self.total = len(rows)
+        words = self._filter.casefold().split()
+        if words:
+            rows = [row for row in rows if self._has(row, words)]
+        if self.sort is not None:
+            # Those with the same value are in the order of the snapshot, whatever the direction.
+            value = self.view.fields[self.sort].value
+            rows.sort(key=value, reverse=self.is_descending)
+        elif not self.is_descending:
+            rows.reverse()
+        self.rows = rows
+        self._follow()
+
+    def _has(self, row: Any, words: list[str]) -> bool:
+        texts = (field.text(row, self.now_ns) for field in self.view.fields if is_text(field))
+        text = " ".join(texts).casefold()
+        return all(word in text for word in words)
+
+    def _follow(self) -> None:
+        """Put the cursor where its row went; where that is gone, it stays in its place."""
+        self.cursor = max(0, min(self.cursor, len(self.rows) - 1))
+        if self.pinned is None:
+            self.cursor = 0
+            return
+        keys = map(self.view.key, self.rows)
+        self.cursor = next((i for i, key in enumerate(keys) if key == self.pinned), self.cursor)
+
+    def _measure(self, cells: list[list[str]], width: int) -> None:
+        """Make columns as wide as what they ever had, so that they do not move to and fro."""
+        least = [
+            max(cell_len(self._title(number)), 0 if is_text(field) else NUMBER_WIDTH)
+            for number, field in enumerate(self.view.fields)
+        ]
+        natural = self._natural or least
+        self._natural = [
+            min(WIDEST, max(before, start, *(cell_len(row[number]) for row in cells), 0))
+            for number, (before, start) in enumerate(zip(natural, least, strict=True))
+        ]
+        columns = [field.column for field in self.view.fields]
+        self.widths = fitted_widths(columns, self._natural, width)
+
+    def _title(self, number: int) -> str:
+        # Room for the arrow, so that sorting moves nothing.
+        return self.view.fields[number].column.header + " "
+
+    def _header(self, width: int) -> Line:
+        line: Line = []
+        arrow = "↓" if self.is_descending else "↑"
+        for number, column_width in enumerate(self.widths):
+            if not column_width:
+                continue
+            is_sorted = number == self.sort
+            column: Column = self.view.fields[number].column
+            text = column.header + (arrow if is_sorted else "")
+            cell = aligned(text, column_width, column.is_text)
+            line.append(Piece(cell, "sorted" if is_sorted else "head"))
+            line.append(Piece(BETWEEN, "head"))
+        line = cut(line[:-1], width)
+        return [*line, Piece(" " * (width - width_of(line)), "head")]
+
+    def _line(self, row: Any, texts: list[str], width: int) -> Line:
+        line: Line = []
+        for field, text, column_width in zip(self.view.fields, texts, self.widths, strict=True):
+            if column_width:
+                cell = aligned(text, column_width, is_text(field))
+                line += [Piece(cell, field.style(row)), Piece(BETWEEN)]
+        return cut(line[:-1], width)
+
+
+def is_text(field: Field) -> bool:
+    return field.column.is_text
+
+
+def marked(line: Line, width: int) -> Line:
+    """The line as that of the cursor, over the whole width."""
+    return [Piece(plain(line) + " " * (width - width_of(line)), "cursor")]

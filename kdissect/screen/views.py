@@ -1,0 +1,280 @@
+"""The tables of the screen: of each its columns, and what is behind a row."""
+
+from collections.abc import Callable, Hashable, Sequence
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+from kdissect.escape import escaped
+from kdissect.grid import SHORTEST_TEXT, Column
+from kdissect.human import count, duration, rate, size, time
+from kdissect.live.snapshot import Focus, Slow, Snapshot
+
+# Fetches and joins are answered when there is something, or when the time they ask for is over:
+# that they take long says nothing.
+LONG_POLLS: Final = frozenset({"Fetch", "ShareFetch", "JoinGroup", "SyncGroup"})
+WARM_NS: Final = 100_000_000
+# What most names of APIs fit in.
+NAME_WIDTH: Final = 22
+HOT_NS: Final = 1_000_000_000
+CLOCK: Final = slice(11, 23)  # hours to milliseconds of a time
+Say = Callable[[Any], str]
+
+
+class Field(NamedTuple):
+    """A column: what its rows are sorted by, and how they look at the moment `now_ns`."""
+
+    column: Column
+    value: Callable[[Any], Any]
+    text: Callable[[Any, int], str]
+    style: Callable[[Any], str]
+
+
+class View(NamedTuple):
+    """A table. `key` tells its rows apart; `sort` is the number of the field it begins with.
+
+    Without it, rows are in the order of the snapshot. `into` is where Enter leads to: the focus,
+    and the name of the view to see it in. `nothing` is said where there are no rows. `seen` is how
+    many there were, as far as that is known: snapshots have the first ones only.
+    """
+
+    name: str
+    short: str
+    fields: tuple[Field, ...]
+    rows: Callable[[Snapshot], Sequence[Any]]
+    key: Callable[[Any], Hashable]
+    nothing: str
+    sort: int | None = None
+    into: tuple[Callable[[Focus, Any], Focus], str] | None = None
+    seen: Callable[[Snapshot], int] = lambda _: 0
+
+
+def text_field(
+    header: str, name: str, drop: int = 0, style: Say = lambda _: "", least: int = SHORTEST_TEXT
+) -> Field:
+    """Text from the wire."""
+    value = attrgetter(name)
+    column = Column(header, is_text=True, drop=drop, least=least)
+    return Field(column, value, lambda row, _: escaped(value(row)) or "-", style)
+
+
+def number_field(
+    header: str, value: Callable[[Any], Any], say: Say, drop: int = 0, style: Say = lambda _: ""
+) -> Field:
+    """A number; `say` makes its text."""
+    return Field(Column(header, drop=drop), value, lambda row, _: say(value(row)), style)
+
+
+def latency_field(header: str, name: str, drop: int = 0) -> Field:
+    """A latency, in the colour of how bad it is."""
+    value = attrgetter(name)
+    return number_field(header, value, known_duration, drop, lambda row: heat(row, value(row)))
+
+
+def ago_field(drop: int = 0) -> Field:
+    """How long ago the last one was; sorted by when it was."""
+    return Field(
+        Column("ago", drop=drop),
+        lambda row: row.last_ns,
+        lambda row, now: known_duration(now - row.last_ns if row.last_ns > 0 else -1),
+        lambda _: "",
+    )
+
+
+def known_duration(ns: int) -> str:
+    """A duration; "-" for -1."""
+    return duration(None if ns < 0 else ns)
+
+
+def some_duration(ns: int) -> str:
+    """A duration; "-" for none at all."""
+    return duration(ns if ns > 0 else None)
+
+
+def heat(row: Any, ns: int) -> str:
+    """The style of a latency of this row: of what waits by design there is none."""
+    if getattr(row, "name", "") in LONG_POLLS:
+        return ""
+    return "hot" if ns >= HOT_NS else "warm" if ns >= WARM_NS else ""
+
+
+def alarm(name: str, style: str = "hot") -> Say:
+    """The style of a number that should be 0."""
+    value = attrgetter(name)
+    return lambda row: style if value(row) > 0 else "dim"
+
+
+def counted_field(header: str, name: str, drop: int = 0, style: str = "") -> Field:
+    """A count; with `style`, one that should be 0."""
+    return number_field(
+        header, attrgetter(name), count, drop, alarm(name, style) if style else lambda _: ""
+    )
+
+
+def timed_fields(header: str, into: str, out: str) -> tuple[Field, ...]:
+    """Columns of `Timed`; bytes are headed `into` and `out`."""
+    return (
+        text_field(header, "name", style=lambda _: "name", least=NAME_WIDTH),
+        number_field("ex/s", attrgetter("rate"), rate),
+        number_field("err/s", attrgetter("errors"), rate, style=alarm("errors")),
+        number_field(into, attrgetter("bytes_to_broker"), size, drop=3),
+        number_field(out, attrgetter("bytes_to_client"), size, drop=3),
+        latency_field("p50", "p50_ns", drop=4),
+        latency_field("p95", "p95_ns", drop=2),
+        latency_field("p99", "p99_ns"),
+        latency_field("max", "max_ns", drop=1),
+    )
+
+
+def work_ns(row: Slow) -> int:
+    """What is left of the latency without waiting in the queue, and without what was asked for."""
+    return max(0, row.latency_ns - row.queue_ns - row.wait_ns)
+
+
+APIS: Final = View(
+    "APIs",
+    "APIs",
+    timed_fields("API", "in/s", "out/s"),
+    lambda snapshot: snapshot.apis,
+    lambda row: row.name,
+    "no exchanges",
+    1,
+    (lambda focus, row: focus._replace(api=row.name), "Clients"),
+)
+CLIENTS: Final = View(
+    "Clients",
+    "Cli",
+    timed_fields("client", "in/s", "out/s"),
+    lambda snapshot: snapshot.clients,
+    lambda row: row.name,
+    "no clients",
+    1,
+    (lambda focus, row: focus._replace(client=row.name), "APIs"),
+    lambda snapshot: snapshot.clients_seen,
+)
+TOPICS: Final = View(
+    "Topics",
+    "Top",
+    timed_fields("topic", "produced/s", "fetched/s"),
+    lambda snapshot: snapshot.topics,
+    lambda row: row.name,
+    "no topics",
+    1,
+    (lambda focus, row: focus._replace(topic=row.name), "Clients"),
+    lambda snapshot: snapshot.topics_seen,
+)
+ERRORS: Final = View(
+    "Errors",
+    "Err",
+    (
+        text_field("error", "error", style=lambda row: "warm" if row.is_retriable else "hot"),
+        text_field("API", "api"),
+        counted_field("errors", "errors"),
+        number_field("errors/s", attrgetter("rate"), rate, drop=2),
+        number_field(
+            "retried", attrgetter("is_retriable"), lambda is_: "yes" if is_ else "no", drop=1
+        ),
+        ago_field(),
+        text_field("client", "client", drop=4),
+        text_field("topic", "topic", drop=3),
+    ),
+    lambda snapshot: snapshot.errors,
+    lambda row: (row.error, row.api),
+    "no errors",
+    2,
+)
+CONNECTIONS: Final = View(
+    "Connections",
+    "Conn",
+    (
+        text_field("client", "client", style=lambda _: "name"),
+        text_field("from", "client_address"),
+        text_field("broker", "broker_address", drop=3),
+        counted_field("waiting", "waiting", style="warm"),
+        number_field(
+            "oldest",
+            attrgetter("waiting_ns"),
+            known_duration,
+            style=lambda row: "hot" if row.waiting_ns >= HOT_NS else "",
+        ),
+        text_field("waits for", "waiting_api", drop=4),
+        counted_field("unanswered", "unanswered", drop=5, style="hot"),
+        counted_field("resent", "retransmits", style="warm"),
+        counted_field("0-window", "zero_windows", drop=1, style="warm"),
+        number_field(
+            "missing", attrgetter("missing_bytes"), size, drop=2, style=alarm("missing_bytes")
+        ),
+    ),
+    lambda snapshot: snapshot.connections,
+    lambda row: row.connection_id,
+    "no connections in trouble",
+)
+GROUPS: Final = View(
+    "Groups",
+    "Grp",
+    (
+        text_field("group", "group_id", style=lambda _: "name"),
+        Field(
+            Column("state", is_text=True),
+            attrgetter("is_rebalancing"),
+            lambda row, _: "rebalancing" if row.is_rebalancing else "stable",
+            lambda row: "hot" if row.is_rebalancing else "good",
+        ),
+        counted_field("members", "members"),
+        counted_field("generation", "generation", drop=2),
+        counted_field("events", "events", drop=1),
+        text_field("last event", "last_event"),
+        ago_field(),
+    ),
+    lambda snapshot: snapshot.groups,
+    lambda row: row.group_id,
+    "no membership events of groups",
+)
+SLOWEST: Final = View(
+    "Slowest",
+    "Slow",
+    (
+        Field(
+            Column("time", drop=4),
+            attrgetter("time_ns"),
+            lambda row, _: time(row.time_ns)[CLOCK],
+            lambda _: "dim",
+        ),
+        text_field("API", "api"),
+        text_field("client", "client", style=lambda _: "name"),
+        text_field("topic", "topic", drop=3),
+        number_field(
+            "latency",
+            attrgetter("latency_ns"),
+            known_duration,
+            style=lambda row: heat(None, row.latency_ns - max(0, row.wait_ns)),
+        ),
+        number_field("queue", attrgetter("queue_ns"), some_duration, drop=5),
+        number_field("asked", attrgetter("wait_ns"), some_duration, drop=6),
+        number_field("work", work_ns, known_duration),
+        number_field("request", attrgetter("request_size"), size, drop=1),
+        number_field("response", attrgetter("response_size"), size, drop=1),
+        text_field("error", "error", drop=2, style=lambda row: "hot" if row.error else "dim"),
+    ),
+    lambda snapshot: snapshot.slowest,
+    lambda row: row.exchange_id,
+    "no answered exchanges",
+)
+PROBLEMS: Final = View(
+    "Problems",
+    "Prob",
+    (
+        Field(
+            Column("problem", is_text=True),
+            lambda row: row[0],
+            lambda row, _: escaped(row[0]),
+            lambda _: "hot",
+        ),
+        number_field("since the beginning", lambda row: row[1], count),
+    ),
+    lambda snapshot: snapshot.problems,
+    lambda row: row[0],
+    "no problems since the beginning",
+    1,
+)
+VIEWS: Final = (APIS, CLIENTS, TOPICS, ERRORS, CONNECTIONS, GROUPS, SLOWEST, PROBLEMS)
+NUMBERS: Final = {view.name: number for number, view in enumerate(VIEWS)}

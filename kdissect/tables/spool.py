@@ -1,0 +1,289 @@
+"""Files of rows on their way, and files that are there whole or not at all.
+
+A spool is a stream of Arrow (IPC, lz4) in pieces, each of whole messages:
+
+    spool = *piece
+    piece = "kds1" crc32 (4 bytes) size (8 bytes) content
+
+Sizes are little endian, the CRC is that of the content. A piece is what was written at once: who
+reads a spool that was cut short or damaged gets all batches of the pieces before that.
+"""
+
+import os
+import struct
+import uuid
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Final
+
+import pyarrow as pa
+
+from kdissect.errors import KdissectError
+
+HEADER: Final = struct.Struct("<4sIQ")
+MAGIC: Final = b"kds1"
+PUBLIC: Final = 0o666  # less what the umask takes away
+SECRET: Final = 0o600
+
+
+class Spool:
+    """Takes record batches of one table; they are on disk when `write` has returned.
+
+    The file appears with the first of them. Where a write fails, the file stays as it was and what
+    is to be written stays in memory: `write` may be called again. Also a context manager, which
+    writes and closes.
+    """
+
+    def __init__(self, path: Path, mode: int = PUBLIC) -> None:
+        self.path = path
+        self.mode = mode
+        self.size = 0  # bytes that are on disk for certain
+        self.rows = 0
+        self._waiting = Collected()
+        self._sink = pa.PythonFile(self._waiting, mode="w")
+        self._writer: Any = None
+        self._file = -1
+
+    @property
+    def unwritten(self) -> int:
+        """Bytes that `write` has not written yet."""
+        return self._waiting.size
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take a batch; all of a spool have the same schema."""
+        if self._writer is None:
+            options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+            self._writer = pa.ipc.new_stream(self._sink, batch.schema, options=options)
+        self._writer.write_batch(batch)
+        self.rows += batch.num_rows
+
+    def write(self, *, is_synced: bool = False) -> None:
+        """Append what was taken since; with `is_synced` it outlives the machine. OSError."""
+        if not self.unwritten:
+            return
+        if self._file < 0:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            self._file = os.open(self.path, flags, self.mode)
+        piece = framed(b"".join(self._waiting.parts))
+        try:
+            write_all(self._file, piece)
+            if is_synced:
+                os.fdatasync(self._file)
+        except OSError:
+            self._back()
+            raise
+        self._waiting.clear()
+        self.size += len(piece)
+
+    def close(self) -> None:
+        """Nothing more will be written; what was not is lost."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _back(self) -> None:
+        """Take away what was written of a piece; a reader passes over what stays of it."""
+        with suppress(OSError):
+            os.ftruncate(self._file, self.size)
+        os.lseek(self._file, self.size, os.SEEK_SET)
+
+    def __enter__(self) -> "Spool":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                self.write()
+        finally:
+            self.close()
+
+
+class Collected:
+    """A file in memory, as far as Arrow's writer asks for one."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.size = 0
+
+    def write(self, content: Any) -> int:
+        """Take some bytes."""
+        part = bytes(content)
+        self.parts.append(part)
+        self.size += len(part)
+        return len(part)
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self.parts = []
+        self.size = 0
+
+    def flush(self) -> None:
+        """All is here already."""
+
+    def close(self) -> None:
+        """It ends with whoever has it."""
+
+
+class SpoolReader:
+    """Iterate over it for the whole batches of a spool; afterwards `damage` says what is lost.
+
+    It is "" when nothing is. A file that is not there has no batches.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.damage = ""
+        self.lost_bytes = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as file:
+            pieces = Pieces(file)
+            try:
+                yield from self._batches(pieces)
+            finally:
+                if pieces.damage:
+                    self._note(pieces.damage, pieces.at)
+
+    def _batches(self, pieces: "Pieces") -> Iterator[pa.RecordBatch]:
+        if not pieces.has_more():
+            return
+        options = pa.ipc.IpcReadOptions(use_threads=False)
+        try:
+            with pa.ipc.open_stream(pa.PythonFile(pieces, mode="r"), options=options) as reader:
+                for batch in reader:
+                    batch.validate(full=True)
+                    yield batch
+        except (pa.ArrowInvalid, OSError) as error:
+            # A checksum that is right by chance, or a piece of another spool.
+            pieces.damage = f"is not what was written ({error})"
+
+    def _note(self, what: str, at: int) -> None:
+        self.lost_bytes = self.path.stat().st_size - at
+        lost = f"rows in its last {self.lost_bytes} bytes, from byte {at}, are lost"
+        self.damage = f"{self.path} {what}: {lost}"
+
+
+def whole_spool(path: Path) -> Iterator[pa.RecordBatch]:
+    """All batches of a spool; raises KdissectError behind the last whole one of a damaged one."""
+    reader = SpoolReader(path)
+    yield from reader
+    if reader.damage:
+        raise KdissectError(reader.damage)
+
+
+class Pieces:
+    """The content of a spool's sound pieces as a file for Arrow; stops where one is not sound."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.damage = ""
+        self.at = 0  # where the piece begins that is read
+        self._content = b""
+        self._read = 0
+
+    def has_more(self) -> bool:
+        """Whether there is another byte."""
+        return self._read < len(self._content) or self._next()
+
+    def read(self, size: int = -1) -> bytes:
+        """So many bytes, fewer at the end."""
+        found: list[bytes] = []
+        while size and self.has_more():
+            end = len(self._content) if size < 0 else self._read + size
+            part = self._content[self._read : end]
+            self._read += len(part)
+            size -= len(part) if size > 0 else 0
+            found.append(part)
+        return b"".join(found)
+
+    def close(self) -> None:
+        """The file is closed by who opened it."""
+
+    def _next(self) -> bool:
+        if self.damage:
+            return False
+        self.at = self.file.tell()
+        header = self.file.read(HEADER.size)
+        if not header:
+            return False
+        self._content, self._read = b"", 0
+        if len(header) < HEADER.size:
+            self.damage = "is cut short"
+            return False
+        magic, crc, size = HEADER.unpack(header)
+        left = os.fstat(self.file.fileno()).st_size - self.file.tell()
+        if magic != MAGIC:
+            self.damage = "is damaged"
+        elif size > left:
+            self.damage = "is cut short"
+        else:
+            content = self.file.read(size)
+            self.damage = "" if zlib.crc32(content) == crc else "is damaged"
+            self._content = b"" if self.damage else content
+        return bool(self._content)
+
+
+def framed(content: bytes) -> bytes:
+    """A piece."""
+    return HEADER.pack(MAGIC, zlib.crc32(content), len(content)) + content
+
+
+def spooled(batches: Iterable[pa.RecordBatch]) -> bytes:
+    """A whole spool in memory."""
+    made = Spool(Path())
+    for batch in batches:
+        made.add(batch)
+    return framed(b"".join(made._waiting.parts)) if made.unwritten else b""
+
+
+def write_all(file: int, content: bytes) -> None:
+    """Write all of it to an open file."""
+    view = memoryview(content)
+    while view:
+        view = view[os.write(file, view) :]
+
+
+def write_whole(path: Path, content: bytes, *, is_synced: bool = False, mode: int = PUBLIC) -> None:
+    """A file that is there whole or not at all; raises OSError and leaves nothing of it.
+
+    Without `is_synced` that holds as long as the machine runs.
+    """
+    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    try:
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        try:
+            write_all(file, content)
+            if is_synced:
+                os.fsync(file)
+        finally:
+            os.close(file)
+        temporary.replace(path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    if is_synced:
+        sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Let a file or the names in a directory outlive the machine."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -1,0 +1,222 @@
+import math
+import os
+import subprocess
+import time
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import kdissect
+from benchmarks import generate, live_capturers, live_memory, live_page, live_search
+from benchmarks.live_frames import LOOP_STEP, Frames
+from benchmarks.live_measuring import Step, send
+from benchmarks.live_sender import Sent
+from benchmarks.workloads import ROOT
+from tests.benchmarks.test_page import WHERE
+from tools.namespaces import cabled
+
+SEED = ROOT / "captures" / "quickstart.pcapng"
+LOOPS = 3
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory):
+    path = tmp_path_factory.mktemp("live") / "seed.pcap"
+    with path.open("wb") as file:
+        wire = generate.Wire(file, 1448)
+        generate.replay(wire, generate.sessions(SEED, generate.Wanted()), 200_000, 4)
+    return path
+
+
+@pytest.fixture(scope="module")
+def _root():
+    if os.geteuid():
+        pytest.skip("needs root to make network namespaces and open packet sockets")
+
+
+def facts(path, table, columns):
+    rows = kdissect.read(path, table=table, columns=columns).to_arrow().to_pylist()
+    return sorted((tuple(row.values()) for row in rows), key=str)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_root")
+def test_each_loop_of_the_sender_is_new_connections(capture, tmp_path):
+    written = tmp_path / "sent.pcap"
+    with cabled() as cable:
+        tcpdump = ["tcpdump", "-i", "far0", "-w", str(written), "-Z", "root", "-U", "tcp"]
+        process = subprocess.Popen([*cable.far.enter, *tcpdump], stderr=subprocess.PIPE)
+        try:
+            assert process.stderr is not None
+            assert b"listening" in process.stderr.readline()
+            sent = send(cable.near, capture, 20_000, 10, LOOPS)
+            # It keeps packets for a second that do not fill a block.
+            deadline = time.monotonic() + 10
+            size = capture.stat().st_size - 24
+            while written.stat().st_size < size * LOOPS + 24 and time.monotonic() < deadline:
+                time.sleep(0.05)
+        finally:
+            process.terminate()
+            process.communicate(timeout=10)
+    assert sent.packets == LOOPS * len(Frames(capture))
+    columns = ["api", "api_version", "correlation_id", "client_id", "outcome", "response_size"]
+    once = facts(capture, "exchanges", [*columns, "retransmits"])
+    assert facts(written, "exchanges", [*columns, "retransmits"]) == sorted(once * LOOPS, key=str)
+    ends = ["client_ip", "client_port", "syn_seen", "fin_seen", "retransmitted_bytes_to_broker"]
+    connections = facts(written, "connections", ends)
+    assert (
+        len(set(connections))
+        == len(connections)
+        == LOOPS * len(facts(capture, "connections", ends))
+    )
+    assert {one[2:] for one in connections} == {(True, True, 0)}
+    assert facts(written, "problems", ["kind"]) == facts(capture, "problems", ["kind"]) * LOOPS
+
+
+def test_a_loop_has_clients_of_its_own_and_nothing_else_changes(capture):
+    frames, before = Frames(capture), Frames(capture)
+    frames.readdress(0, len(frames), 5)
+    changed = {
+        (place - start, int(frames.buffer[place]) - int(before.buffer[place]))
+        for start, size in zip(frames.starts, frames.sizes, strict=True)
+        for place in range(start, start + size)
+        if frames.buffer[place] != before.buffer[place]
+    }
+    # The third byte of the source of a client's packets, and of the target of the broker's.
+    assert changed == {(28, 5 * LOOP_STEP // 256), (32, 5 * LOOP_STEP // 256)}
+    frames.readdress(0, len(frames), 0)
+    assert bytes(frames.buffer) == bytes(before.buffer)
+
+
+def step(rate, holds, most=math.inf):
+    sent = Sent(int(min(rate, most)), int(min(rate, most)) * 100, 1.0)
+    packets = sent.packets if holds else sent.packets - 1
+    return Step(rate, sent, sent.packets, packets, 0, 0.5, 80_000_000, 0.0)
+
+
+@pytest.mark.parametrize("first", [1000, 40_000, 300_000])
+def test_the_search_finds_the_rate_that_is_held(first):
+    held = live_search.search(lambda rate, _: step(rate, rate < 100_000), first, 8)
+    assert held.best is not None
+    assert 90_000 < held.best.rate < 100_000
+    assert not held.is_senders_limit
+    assert all(one.rate <= held.best.rate for one in held.steps if one.is_held)
+
+
+def test_the_search_ends_where_the_sender_does():
+    held = live_search.search(lambda rate, _: step(rate, True, most=100_000), 40_000, 8)
+    assert held.is_senders_limit
+    assert held.best is not None
+    assert held.best.rate == 100_000
+
+
+def test_what_is_held_for_a_short_time_only_is_not_held():
+    def attempt(rate, seconds):
+        return step(rate, rate < (10_000 if seconds > 3 else 100_000))
+
+    held = live_search.search(attempt, 40_000, 8)
+    assert held.best is not None
+    assert 7500 < held.best.rate < 10_000
+    assert not held.is_senders_limit
+
+
+def test_a_step_is_held_when_all_came_out_soon():
+    good = step(1000, True)
+    assert good.is_held
+    assert not good._replace(packets=999).is_held
+    assert good._replace(packets=999, slack=1).is_held
+    assert not good._replace(dropped=1).is_held
+    assert not good._replace(behind=2.5).is_held
+
+
+def test_tcpdump_says_what_it_wrote_and_what_was_dropped(tmp_path):
+    said = "1703 packets captured\n2000 packets received by filter\n297 packets dropped by kernel\n"
+    assert live_capturers.said_by_tcpdump(said, tmp_path) == (1703, 297)
+
+
+def test_tshark_is_where_its_last_line_is(tmp_path):
+    lines = "".join(f"{number}\t18\t3\t{number}\tclient\t0\n" for number in range(1, 51))
+    (tmp_path / live_capturers.PRINTED).write_text(lines + "51\t1")
+    said = "Capturing on 'far0'\n42 packets dropped from far0\n"
+    assert live_capturers.said_by_tshark(said, tmp_path) == (51, 42)
+
+
+def test_kdissect_has_seen_the_packets_of_all_that_ended_and_of_what_is_open_at_last(tmp_path):
+    def write(rotation, table, columns):
+        directory = tmp_path / "live" / "20261122T060000Z" / rotation
+        directory.mkdir(parents=True, exist_ok=True)
+        parquet.write_table(pa.table(columns), directory / f"{table}.parquet")
+
+    def packets(*both):
+        return {"packets_to_broker": list(both), "packets_to_client": list(both)}
+
+    for number, name in enumerate(("000001-a", "000002-b", ".making-000003-c")):
+        write(name, "connections", packets(1, 10 + number))
+        write(name, "open_connections", packets(100 + number))
+    write("000002-b", "problems", {"message": ["far0: the capturing host lost 7 packets", "x"]})
+    assert live_capturers.dissected("", tmp_path) == (2 * (11 + 12 + 101), 7)
+
+
+def test_memory_has_a_slope_after_the_warm_up():
+    samples = [(10.0 * at, 50_000_000 + 1_000 * at) for at in range(60)]
+    grown = [(0.0, 1), *samples[1:]]
+    assert live_memory.warm(grown)[0] == (100.0, 50_010_000)
+    assert round(live_memory.slope(live_memory.warm(grown))) == 360_000
+
+
+def test_docs_show_what_was_measured_last():
+    kept = live_page.read()
+    text = live_page.PAGE.read_text(encoding="utf-8")
+    assert live_page.printed(text, kept) == text
+
+
+def result(rate, is_limit=False):
+    one = step(rate, True)
+    flat = one._asdict() | {"sent": one.sent._asdict()}
+    return {"held": flat, "is_senders_limit": is_limit, "steps": [flat]}
+
+
+def found(section, values):
+    return {section: {"found": values, "circumstances": WHERE}}
+
+
+def test_rates_stand_beside_those_of_others():
+    found_rates = {
+        "tcpdump": result(800_000, is_limit=True), "ring": result(500_000),
+        "tshark": result(40_000), "scapy": {"held": None, "is_senders_limit": False, "steps": []},
+    }  # fmt: skip
+    assert live_page.rates(found("rates", {"small": found_rates}))[2:6] == [
+        "| small | `tcpdump -w` | at least 800 000 | 80 |  | 20 | 0.62 s | 80 MB |  |",
+        "|  | `kdissect live`, ring | 500 000 | 50 | 0.62 | 12 | 1.00 s | 80 MB | reached |",
+        "|  | `kdissect live`, scapy's socket | none was held |  |  |  |  |  |  |",
+        "|  | `tshark -i` | 40 000 | 4 | 0.05 |  | 12.50 s | 80 MB |  |",
+    ]
+
+
+def test_the_broker_stands_beside_itself():
+    without = {"produce": [100.0, 50.0, 100.0], "consume": [200.0] * 3, "cpu_seconds": [0.0] * 3}
+    own = {"produce": [98.0, 49.0, 99.0], "consume": [180.0] * 3, "cpu_seconds": [1.0, 2.0, 3.0]}
+    ways = {"without": without, "ring": own}
+    assert live_page.broker(found("broker", {"ways": ways}))[2:4] == [
+        "| without | 100.0 |  | 200.0 |  |  |  |",
+        "| `kdissect live`, ring | 98.0 | -2.0 % | 180.0 | -10.0 % | 2.0 s | **missed** |",
+    ]
+
+
+def test_flat_memory_is_told():
+    samples = [[10.0 * at, 80_000_000] for at in range(180)]
+    values = {
+        "samples": samples, "sent": {"packets": 36_000_000, "bytes": 1, "seconds": 1800.0},
+        "packets": 36_000_000, "dropped": 0, "arrived": 36_000_000, "cpu_seconds": 180.0,
+    }  # fmt: skip
+    assert live_page.memory(found("memory", values))[2:10] == [
+        "| time | 30 min |",
+        "| packets sent | 36 000 000 |",
+        "| packets seen | 36 000 000 |",
+        "| rate | 20 000/s |",
+        "| CPU | 10 % of a core |",
+        "| memory after the warm-up | 80 MB to 80 MB |",
+        "| its slope | +0.0 MB/h (+0.0%) |",
+        "| flat: under 2 % an hour | reached |",
+    ]

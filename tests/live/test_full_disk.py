@@ -1,0 +1,196 @@
+"""Disks that take no more, for a while or for good."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import parquet
+
+import kdissect
+from kdissect.capture.packet import Packet
+from kdissect.errors import OutputError
+from kdissect.live import disk_worker, spools
+from kdissect.live.rotation import RotatedTables
+from kdissect.live.watcher import Watcher
+from kdissect.pipeline import Options
+from kdissect.tables.rotations import rotations_in, runs_in
+from tests.live.replays import (
+    CAPTURES,
+    SlicedWire,
+    by_packets,
+    everything_in,
+    only_run,
+    read_run,
+    replay,
+    rows_of,
+)
+
+CAPTURE = CAPTURES / "groups-4.3.1.pcapng"
+TABLES = ("connections", "exchanges", "partitions", "problems")
+
+
+class Disk:
+    """A file system of its own, as large as is said."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def resize(self, size: str) -> None:
+        self._run("mount", "-o", f"remount,size={size}", str(self.path))
+
+    def mount(self, size: str) -> None:
+        self.path.mkdir()
+        self._run("mount", "-t", "tmpfs", "-o", f"size={size}", "kdissect-test", str(self.path))
+
+    def unmount(self) -> None:
+        self._run("umount", str(self.path))
+
+    def _run(self, *command: str) -> None:
+        subprocess.run(command, check=True, capture_output=True)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount a small disk")
+    made = Disk(tmp_path / "disk")
+    try:
+        made.mount("64k")
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"a small disk cannot be mounted: {error.stderr.decode()}")
+    try:
+        yield made
+    finally:
+        made.unmount()
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk_worker, "LAST_TRIES_S", 0.2)
+
+
+class MendedWire(SlicedWire):
+    """Calls `mend` when so many packets were read."""
+
+    def __init__(self, source: Path, at: int, mend: Any, files: RotatedTables) -> None:
+        super().__init__(source, 20)
+        self.left = at
+        self.mend = mend
+        self.files = files
+
+    def read(self, wait_s: float) -> list[Packet] | None:
+        # A real capture is slower than the disk.
+        if not self.files.trouble.is_failing and self.left > 0:
+            self.files.writer.drain()
+            self.files.publisher.drain()
+        self.left -= 20
+        if -20 < self.left <= 0:
+            self.mend()
+        return super().read(wait_s)
+
+
+def live(directory: Path, mend: Any, at: int = 900, **rotating: Any) -> list[str]:
+    """Replay a capture whose disk gets better; gives what was said."""
+    said: list[str] = []
+    files = RotatedTables(directory, tables=TABLES, flush_s=0.5, notice=said.append, **rotating)
+    with MendedWire(CAPTURE, at, mend, files) as wire:
+        Watcher(wire, [files], Options(), by_packets).run()
+    return said
+
+
+def rows_without_problems(run: Path) -> dict[str, Any]:
+    return {table: rows_of(read_run(run, table)) for table in TABLES if table != "problems"}
+
+
+def whole(tmp_path: Path) -> dict[str, Any]:
+    made, _ = kdissect.write(CAPTURE, tmp_path / "whole", tables=TABLES[:3])
+    return {table: rows_of(parquet.ParquetFile(path).read()) for table, (path, _) in made.items()}
+
+
+@pytest.mark.parametrize("rotating", [{}, {"every_s": 3}, {"size": 20_000}])
+def test_rows_wait_for_a_full_disk_and_none_is_lost(
+    disk: Disk, tmp_path: Path, rotating: dict[str, Any]
+) -> None:
+    said = live(disk.path / "live", lambda: disk.resize("50m"), **rotating)
+    run = only_run(disk.path / "live")
+    assert rows_without_problems(run) == whole(tmp_path)
+    problems = read_run(run, "problems").to_pylist()
+    told = [one["message"] for one in problems if one["kind"] == "disk-full"]
+    assert told == said
+    assert len(said) == 2
+    assert "No space left on device" in said[0]
+    assert said[0].endswith("rows wait in memory until there is room")
+    assert said[1].startswith("tables are written again after ")
+    assert said[1].endswith(" s; no row was lost")
+    assert not [path for path in everything_in(disk.path) if "/." in path]
+
+
+def test_rows_that_there_is_no_room_for_are_counted(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spools, "HELD_BYTES", 20_000)
+    said = live(disk.path / "live", lambda: disk.resize("50m"), every_s=3)
+    found = rows_without_problems(only_run(disk.path / "live"))
+    lost = {
+        table: len(rows) - len(found[table])
+        for table, rows in whole(tmp_path).items()
+        if len(rows) > len(found[table])
+    }
+    assert lost
+    text = ", ".join(f"{table} {lost[table]}" for table in sorted(lost))
+    assert said[-1].endswith(f"; rows lost: {text}")
+
+
+def test_a_disk_that_stays_full_ends_in_an_error_and_the_next_start_has_what_was_flushed(
+    disk: Disk, tmp_path: Path
+) -> None:
+    with pytest.raises(OutputError, match=r"the last rows are not written .*Make room: the next"):
+        live(disk.path / "live", lambda: None, every_s=3)
+    disk.resize("50m")
+    replay(CAPTURE, disk.path / "live", TABLES)
+    first, second = runs_in(disk.path / "live")
+    every = whole(tmp_path)
+    kept = rows_without_problems(first)
+    assert 0 < len(kept["exchanges"]) < len(every["exchanges"])
+    assert set(kept["exchanges"]) <= set(every["exchanges"])
+    assert rows_without_problems(second) == every
+    assert not [path for path in everything_in(disk.path) if "/." in path]
+
+
+def test_old_rotations_make_room(disk: Disk) -> None:
+    disk.resize("600k")
+    said = live(disk.path / "live", lambda: None, every_s=3, keep=1)
+    assert said == []
+    assert len(rotations_in(only_run(disk.path / "live"))) == 1
+
+
+@pytest.mark.parametrize("failing", ["mkdir", "rename", "fsync", "fdatasync"])
+def test_whatever_fails_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    """Also where it is no full disk: it is told as another kind of problem."""
+    holder: Any = Path if failing in ("mkdir", "rename") else os
+    sound = getattr(holder, failing)
+    is_broken = True
+
+    def broken(*values: Any, **named: Any) -> Any:
+        if (is_broken and ".open" in str(values[0])) or (holder is os and is_broken):
+            raise OSError(5, "Input/output error")
+        if is_broken and ".making" in str(values[0]):
+            raise OSError(5, "Input/output error")
+        return sound(*values, **named)
+
+    def mend() -> None:
+        nonlocal is_broken
+        is_broken = False
+
+    monkeypatch.setattr(holder, failing, broken)
+    said = live(tmp_path / "live", mend, every_s=3)
+    run = only_run(tmp_path / "live")
+    assert rows_without_problems(run) == whole(tmp_path)
+    kinds = read_run(run, "problems")["kind"].to_pylist()
+    assert kinds == ["disk-failed"] * 2
+    assert "Input/output error" in said[0]

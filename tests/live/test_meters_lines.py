@@ -1,0 +1,131 @@
+"""Snapshots as lines and as JSON."""
+
+import json
+import re
+import threading
+import time
+import unicodedata
+from typing import Any
+
+import pytest
+from hypothesis import given as for_any
+from hypothesis import strategies as st
+
+from kdissect.live.lines import WIDTH, cells, duration, json_of, line_of, number
+from kdissect.live.meters import Meters
+from kdissect.live.snapshot import Focus, Snapshot
+from kdissect.wire.wire import Counts
+from tests.live.made_rows import exchange, given, handed, many, partition, seconds, standing
+
+
+def shown(*rows: Any, **more: Any) -> Snapshot:
+    meters = Meters()
+    meters.tick(standing(0))
+    given(meters, handed({"exchanges": rows}))
+    meters.tick(standing(1, **more))
+    return meters.snapshot()
+
+
+def test_a_line_has_what_matters_most() -> None:
+    rows = [exchange(number, latency_ms=2) for number in range(20)]
+    rows.append(exchange(20, "Fetch", 400, client_id="slow-one", error_count=2))
+    line = line_of(shown(*rows, wire=Counts(100, 1234)))
+    # Half of them took 2 ms, which is in a bucket around 1.97 ms.
+    assert line.split("  ") == [
+        "22:13:21", "21 ex/s", "1 err/s", "1.97ms/400ms", "Produce", "slow: slow-one 400ms",
+        "late 0", "drop 1.23k",
+    ]  # fmt: skip
+
+
+def test_a_line_of_nothing_says_so() -> None:
+    assert line_of(Meters().snapshot()) == ("00:00:00  0 ex/s  0 err/s  -/-  -  -  late 0  drop 0")
+
+
+@for_any(st.text(max_size=300), st.text(max_size=300), st.integers(0, 2**60))
+def test_a_line_fits_and_harms_no_terminal_whatever_names_are(
+    api: str, client: str, dropped: int
+) -> None:
+    encodable = client.encode("utf-8", "backslashreplace").decode()
+    name = api.encode("utf-8", "backslashreplace").decode() or "Fetch"
+    line = line_of(
+        shown(exchange(1, name, 123.4, client_id=encodable), wire=Counts(dropped, dropped))
+    )
+    assert cells(line) <= WIDTH
+    assert not any(unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in line)
+    assert re.search(r"late 0  drop \S+$", line)
+
+
+@for_any(st.floats(0, 1e17))
+def test_numbers_take_five_columns(value: float) -> None:
+    assert len(number(value)) <= 5
+
+
+@for_any(st.integers(-1, 86_400 * 10**9))
+def test_durations_take_six_columns(ns: int) -> None:
+    assert len(duration(ns)) <= 6
+
+
+def test_json_has_everything_that_a_screen_shows() -> None:
+    meters = Meters()
+    rows = [exchange(number, error_count=number % 2, retransmits=1) for number in range(10)]
+    errors = [{"exchange_id": 1, "name": "NOT_LEADER_OR_FOLLOWER", "is_retriable": True}]
+    members = [{"exchange_id": 1, "time": 1, "group_id": "g", "member_id": "m", "event": "join"}]
+    batches = {"exchanges": rows, "errors": errors, "members": members,
+               "partitions": [partition(1)]}  # fmt: skip
+    given(meters, handed(batches))
+    meters.tick(standing(1, problems={"late": 2}, shed={"records": 3}))
+    snapshot = meters.snapshot(Focus(client="app"))
+    found = json.loads(json.dumps(json_of(snapshot)))
+    for name in ("apis", "clients", "topics", "errors", "connections", "groups", "slowest"):
+        assert found[name] == [dict(one._asdict()) for one in getattr(snapshot, name)]
+        assert found[name]
+    assert found["focus"] == {"api": "", "client": "app", "topic": ""}
+    assert (found["problems"], found["shed"]) == ({"late": 2}, {"records": 3})
+    missing = set(Snapshot._fields) - {"standing"} - set(found)
+    assert missing == set()
+
+
+def test_a_snapshot_may_be_taken_by_any_thread_while_rows_come() -> None:
+    meters = Meters(window_s=5, kept_rows=20_000)
+    failures: list[BaseException] = []
+    taken = []
+    done = threading.Event()
+
+    def look() -> None:
+        try:
+            while not done.is_set():
+                for focus in (Focus(), Focus(client="c5"), Focus(topic="t3")):
+                    taken.append(meters.snapshot(focus).whole.rate)
+        except BaseException as failure:
+            failures.append(failure)
+
+    lookers = [threading.Thread(target=look, daemon=True) for _ in range(3)]
+    for looker in lookers:
+        looker.start()
+    for second, rows in enumerate(seconds(40, 2000)):
+        # New names at each tick, so that the old ones are forgotten now and then.
+        renamed = [exchange(second * 500 + i, client_id=f"n{second}-{i}") for i in range(500)]
+        given(meters, rows._asdict())
+        given(meters, handed({"exchanges": renamed}))
+        meters.tick(standing(second + 1))
+    done.set()
+    for looker in lookers:
+        looker.join(30)
+        assert not looker.is_alive()
+    assert failures == []
+    assert max(taken) > 0
+
+
+@pytest.mark.slow
+def test_a_snapshot_of_all_rows_that_are_kept_takes_no_tenth_of_a_second() -> None:
+    meters = Meters()
+    for second in range(10):
+        given(meters, many(30_000, second * 30_000)._asdict())
+        meters.tick(standing(second + 1))
+    times = []
+    for _ in range(5):
+        start = time.thread_time()
+        meters.snapshot()
+        times.append(time.thread_time() - start)
+    # 35 ms on a machine that does nothing else.
+    assert min(times) < 0.1

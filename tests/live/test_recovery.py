@@ -1,0 +1,233 @@
+"""What a process that was killed has left becomes rotations, once."""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet
+
+from kdissect.live import publishing
+from kdissect.live.publishing import Sealed, publish
+from kdissect.live.rotation import RotatedTables
+from kdissect.live.spools import SpoolWriter
+from kdissect.live.watcher import Watcher
+from kdissect.pipeline import Options
+from kdissect.tables.rotations import OPEN, OPEN_CONNECTIONS, hidden_in, rotations_in, runs_in
+from kdissect.tables.spool import SpoolReader
+from tests.live.replays import (
+    CAPTURES,
+    SlicedWire,
+    by_packets,
+    everything_in,
+    only_run,
+    read_run,
+    replay,
+    rows_of,
+)
+
+GROUPS = CAPTURES / "groups-4.3.1.pcapng"
+TABLES = ("connections", "exchanges", "partitions", "problems")
+
+
+class Died(BaseException):
+    """The process is dead."""
+
+
+def dead_run(directory: Path, steps: int, **rotating: object) -> Path:
+    """A run whose process flushed after `steps` and was no more."""
+    files = RotatedTables(directory, tables=TABLES, flush_s=0, **rotating)  # type: ignore[arg-type]
+    with SlicedWire(GROUPS, 20) as wire:
+        watcher = Watcher(wire, [files], Options(), by_packets)
+        files.begin(watcher)
+        for _ in range(steps):
+            watcher.step()
+        files._see(watcher.now_ns)
+        files.writer.drain()
+        files.publisher.drain()
+    os.close(files.run._lock)
+    for spool in files.writer.rotations[0].spools.values():
+        spool.close()
+    return files.run.path
+
+
+def left_in(run: Path) -> Path:
+    (spools,) = hidden_in(run, OPEN)
+    return spools
+
+
+def test_the_next_start_makes_a_rotation_of_what_was_flushed(tmp_path: Path) -> None:
+    dead = dead_run(tmp_path / "live", 40)
+    replay(GROUPS, tmp_path / "whole", TABLES)
+    replay(GROUPS, tmp_path / "live", TABLES)
+    whole = only_run(tmp_path / "whole")
+    first, second = runs_in(tmp_path / "live")
+    assert first == dead
+    assert len(rotations_in(first)) == 1
+    assert 0 < read_run(first, "exchanges").num_rows < read_run(second, "exchanges").num_rows
+    for table in ("exchanges", "partitions"):
+        of_whole = rows_of(read_run(whole, table))
+        assert set(rows_of(read_run(first, table))) <= set(of_whole)
+        assert rows_of(read_run(second, table)) == of_whole
+    assert not [path for path in everything_in(tmp_path / "live") if "/." in path]
+
+
+def test_it_is_told_as_a_problem_and_to_whoever_reads(tmp_path: Path) -> None:
+    dead = dead_run(tmp_path, 20)
+    told: list[str] = []
+    replay(GROUPS, tmp_path, TABLES, notice=told.append)
+    text = f"{dead}: its process was killed; what it had flushed is taken up"
+    assert told == [text]
+    problems = read_run(runs_in(tmp_path)[-1], "problems")
+    assert problems.select(["stage", "kind", "message"]).to_pylist() == [
+        {"stage": "tables", "kind": "recovered-run", "message": text}
+    ]
+
+
+def test_connections_of_a_killed_run_are_those_that_it_told_of_last_and_did_not_end(
+    tmp_path: Path,
+) -> None:
+    dead = dead_run(tmp_path, 60)
+    replay(GROUPS, tmp_path, TABLES)
+    (rotation,) = rotations_in(dead)
+    seen = parquet.read_table(rotation / f"{OPEN_CONNECTIONS}.parquet")
+    assert seen.num_rows > 0
+    ids = read_run(dead, "connections")["connection_id"].to_pylist()
+    assert len(ids) == len(set(ids))
+    of_exchanges = set(read_run(dead, "exchanges")["connection_id"].to_pylist())
+    assert of_exchanges <= set(ids)
+
+
+def test_without_a_last_look_the_rotation_before_tells_which_are_open(tmp_path: Path) -> None:
+    dead = dead_run(tmp_path, 60, every_s=5)
+    before = rotations_in(dead)[-1]
+    (left_in(dead) / f"{OPEN_CONNECTIONS}.spool").unlink()
+    replay(GROUPS, tmp_path, TABLES)
+    last = rotations_in(dead)[-1]
+    assert before != last
+    opened = parquet.read_table(before / f"{OPEN_CONNECTIONS}.parquet")["connection_id"]
+    ended = parquet.read_table(last / "connections.parquet")["connection_id"]
+    still = parquet.read_table(last / f"{OPEN_CONNECTIONS}.parquet")["connection_id"]
+    assert set(still.to_pylist()) == set(opened.to_pylist()) - set(ended.to_pylist())
+
+
+def test_a_damaged_spool_loses_what_is_behind_the_damage_and_says_so(tmp_path: Path) -> None:
+    dead = dead_run(tmp_path, 40)
+    spool = left_in(dead) / "exchanges.spool"
+    flushed = sum(batch.num_rows for batch in SpoolReader(spool))
+    os.truncate(spool, spool.stat().st_size - 10)
+    told: list[str] = []
+    replay(GROUPS, tmp_path, TABLES, notice=told.append)
+    assert [line for line in told if "is cut short: rows in its last" in line] != []
+    assert 0 < read_run(dead, "exchanges").num_rows < flushed
+    problems = read_run(runs_in(tmp_path)[-1], "problems")["kind"].to_pylist()
+    assert sorted(problems) == ["damaged-spool", "recovered-run"]
+
+
+def test_spools_without_any_whole_batch_leave_no_rotation(tmp_path: Path) -> None:
+    dead = dead_run(tmp_path, 20)
+    for spool in left_in(dead).iterdir():
+        os.truncate(spool, 5)
+    replay(GROUPS, tmp_path, TABLES)
+    assert not dead.exists()
+
+
+def test_a_run_whose_process_lives_is_left_alone(tmp_path: Path) -> None:
+    living = dead_run(tmp_path, 20)
+    lock = os.open(living, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        before = everything_in(living)
+        replay(GROUPS, tmp_path, TABLES)
+        assert everything_in(living) == before
+    finally:
+        os.close(lock)
+
+
+def test_what_was_on_its_way_in_or_out_is_taken_away(tmp_path: Path) -> None:
+    dead = dead_run(tmp_path, 20)
+    for name in (".making-000001-20261122T060000Z", ".gone-000000-20261122T060000Z"):
+        (dead / name).mkdir()
+        (dead / name / "exchanges.parquet").write_text("half")
+    replay(GROUPS, tmp_path, TABLES)
+    assert [path.name for path in dead.iterdir()] == [one.name for one in rotations_in(dead)]
+
+
+def test_a_process_that_dies_at_any_step_of_making_a_rotation_leaves_it_to_the_next_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    template = dead_run(tmp_path / "live", 40)
+    expected = None
+    step = 0
+    while True:
+        run = tmp_path / str(step) / template.name
+        shutil.copytree(template, run)
+        sealed = Sealed(left_in(run), TABLES, {}, None, False)
+        with monkeypatch.context() as patch, dying_at(patch, step) as survived:
+            publish(sealed)
+        if not survived:
+            assert len(rotations_in(run)) <= 1
+            publish(sealed)
+        found = {table: rows_of(read_run(run, table)) for table in TABLES}
+        expected = expected or found
+        assert found == expected
+        assert [path.name for path in run.iterdir()] == [sealed.name]
+        if survived:
+            break
+        step += 1
+    assert step > 10
+
+
+@contextmanager
+def dying_at(patch: pytest.MonkeyPatch, last: int) -> Iterator[list[bool]]:
+    """Let the process die before its step `last`; what is given is not empty when it did not."""
+    steps = 0
+    survived: list[bool] = []
+
+    def counted(function):  # type: ignore[no-untyped-def]
+        def called(*values, **named):  # type: ignore[no-untyped-def]
+            nonlocal steps
+            if steps == last:
+                raise Died
+            steps += 1
+            return function(*values, **named)
+
+        return called
+
+    for name in ("sync", "write_whole", "write_table"):
+        patch.setattr(publishing, name, counted(getattr(publishing, name)))
+    patch.setattr(Path, "rename", counted(Path.rename))
+    patch.setattr(Path, "replace", counted(Path.replace))
+    patch.setattr(os, "unlink", counted(os.unlink))
+    patch.setattr(os, "rmdir", counted(os.rmdir))
+    patch.setattr(publishing.shutil, "rmtree", unforgiving)
+    try:
+        yield survived
+        survived.append(True)
+    except Died:
+        pass
+
+
+def unforgiving(path: Path, ignore_errors: bool = False) -> None:
+    """As `rmtree`, a file at a time by what is counted here."""
+    if not path.exists():
+        if not ignore_errors:
+            raise FileNotFoundError(path)
+        return
+    for file in sorted(path.iterdir()):
+        os.unlink(file)  # noqa: PTH108  # counted
+    os.rmdir(path)  # noqa: PTH106  # counted
+
+
+def test_a_thread_that_fails_unforeseen_ends_the_capture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: SpoolWriter) -> None:
+        raise ValueError("unforeseen")
+
+    monkeypatch.setattr(SpoolWriter, "work", broken)
+    with pytest.raises(ValueError, match="unforeseen"):
+        replay(GROUPS, tmp_path, TABLES)

@@ -1,0 +1,115 @@
+"""A session with the mock brokers of librdkafka: producers, groups, transactions, errors."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from tools.live_law.relay import Relay
+
+BROKERS = 3
+RECORDS = 20
+TIMEOUT_SECONDS = 20.0
+REFUSED_SECONDS = 2.0
+QUIETLY = {"log_level": 0}
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+GROUP_TOPICS = ("coffee-none", "coffee-lz4")
+
+
+def play() -> None:
+    """All of it, in a few seconds; raises when a client did not get what it asked for."""
+    with mock_cluster() as addresses:
+        for codec in CODECS:
+            produce(addresses, codec)
+        with Relay("::1", addresses.split(",")[0]) as relay:
+            produce(relay.address, "none", "over-ipv6")
+        transact(addresses)
+        consume(addresses)
+        fail(addresses)
+
+
+@contextlib.contextmanager
+def mock_cluster() -> Iterator[str]:
+    """The brokers' addresses; they live as long as the producer that has them."""
+    owner = Producer({"test.mock.num.brokers": BROKERS, "client.id": "owner", **QUIETLY})
+    brokers = owner.list_topics(timeout=TIMEOUT_SECONDS).brokers.values()
+    yield ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
+    owner.flush(TIMEOUT_SECONDS)
+
+
+def produce(addresses: str, codec: str, topic: str = "") -> None:
+    """Records of all sizes, with headers."""
+    settings = {"compression.type": codec, "client.id": f"producer-{codec}", "linger.ms": 5}
+    producer = Producer({"bootstrap.servers": addresses, **QUIETLY, **settings})
+    for number in range(RECORDS):
+        value = f"{codec} {number} ".encode() * (1 + number * 20)
+        producer.produce(
+            topic or f"coffee-{codec}", value, f"key-{number % 5}", headers={"number": str(number)}
+        )
+    if producer.flush(TIMEOUT_SECONDS):
+        raise RuntimeError(f"records with {codec} were not delivered")
+
+
+def transact(addresses: str) -> None:
+    """Two transactions, one of them aborted."""
+    settings = {"transactional.id": "till", "client.id": "producer-till"}
+    producer = Producer({"bootstrap.servers": addresses, **QUIETLY, **settings})
+    producer.init_transactions(TIMEOUT_SECONDS)
+    for end in (producer.commit_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        producer.produce("tills", b"a coffee")
+        producer.flush(TIMEOUT_SECONDS)
+        end(TIMEOUT_SECONDS)
+
+
+def consume(addresses: str) -> None:
+    """A group whose second member comes later and leaves earlier."""
+    first, second = (consumer(addresses, "readers", name) for name in ("one", "two"))
+    with contextlib.closing(first), contextlib.closing(second):
+        first.subscribe(list(GROUP_TOPICS))
+        take(first, RECORDS)
+        first.commit(asynchronous=False)
+        second.subscribe(list(GROUP_TOPICS))
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while not second.assignment() and time.monotonic() < deadline:
+            first.poll(0.1)
+            second.poll(0.1)
+
+
+def consumer(addresses: str, group: str, name: str) -> Consumer:
+    """One that reads from the beginning, and beats often."""
+    settings = {
+        "bootstrap.servers": addresses,
+        "group.id": group,
+        "client.id": f"consumer-{name}",
+        "auto.offset.reset": "earliest",
+        "heartbeat.interval.ms": 200,
+        "session.timeout.ms": 6000,
+        "enable.auto.commit": False,
+        **QUIETLY,
+    }
+    return Consumer(settings)
+
+
+def take(reader: Consumer, count: int) -> None:
+    """Poll until there were so many records."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while count and time.monotonic() < deadline:
+        message = reader.poll(0.1)
+        count -= message is not None and message.error() is None
+    if count:
+        raise RuntimeError(f"{count} records did not come")
+
+
+def fail(addresses: str) -> None:
+    """What brokers refuse: a commit of no member, and a topic that is not there."""
+    with contextlib.closing(consumer(addresses, "strangers", "stranger")) as stranger:
+        with contextlib.suppress(KafkaException):
+            stranger.commit(offsets=[TopicPartition("nowhere", 900, 5)], asynchronous=False)
+        stranger.assign([TopicPartition("coffee-none", 900, 0)])
+        deadline = time.monotonic() + REFUSED_SECONDS
+        while time.monotonic() < deadline:
+            message = stranger.poll(0.1)
+            if message is not None and message.error() is not None:
+                break
