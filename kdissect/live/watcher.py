@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
+from kdissect.capture.merge import count_until
 from kdissect.capture.packet import Packet
 from kdissect.errors import CaptureError, Problem
 from kdissect.live.keylogs import GrowingKeyLogs
@@ -138,17 +139,26 @@ class Watcher:
             self.keylogs.read_on()
             add_secrets(self.dissector.tls.keys, self.wire.take_secrets())
             self._feed(packets)
-            self._set_time(packets[-1].time_ns)
             self._rest()
         if self.now_ns >= self._tick_ns:
             self._tick()
         return True
 
     def _feed(self, packets: list[Packet]) -> None:
-        """Dissect packets, and hand on what is enough for a batch before it gets much more."""
-        for at in range(0, len(packets), FED_AT_ONCE):
-            self.dissector.feed(packets[at : at + FED_AT_ONCE])
+        """Dissect packets, and hand on what is enough for a batch before it gets much more.
+
+        Packets of a replay may be hours apart: a tick comes behind the first one it is due at.
+        """
+        at = 0
+        while at < len(packets):
+            until = count_until(packets, at, self._tick_ns) + 1
+            part = packets[at : min(until, at + FED_AT_ONCE)]
+            at += len(part)
+            self.dissector.feed(part)
             self._hand_on(self.options.batch_rows)
+            self._set_time(part[-1].time_ns)
+            if self.now_ns >= self._tick_ns and at < len(packets):
+                self._tick()
 
     def finish(self) -> None:
         """End all connections, and hand on what is left.
