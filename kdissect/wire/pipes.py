@@ -104,6 +104,8 @@ def _opened(source: str | os.PathLike[str] | int) -> tuple[str, int]:
 
 def _widened(fd: int) -> int:
     """Let the pipe hold more, where that is possible; gives how much it holds."""
+    if sys.platform != "linux":
+        return READ_SIZE
     for size in (READ_SIZE, READ_SIZE >> 2):
         with suppress(OSError):
             return fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, size)
