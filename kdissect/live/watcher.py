@@ -102,7 +102,7 @@ class Watcher:
         with PausedCollector():
             try:
                 self.begin()
-                while not self._stopping.is_set() and self.step():
+                while not self.is_stopping and self.step():
                     pass
             finally:
                 self.finish()
@@ -116,6 +116,11 @@ class Watcher:
     def stop(self) -> None:
         """Let `run` end; may be called from a signal handler or another thread."""
         self._stopping.set()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopping.is_set()
 
     def reopen(self) -> None:
         """Let files and the wire be opened anew; may be called like `stop`."""
