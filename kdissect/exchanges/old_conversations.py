@@ -61,10 +61,7 @@ class Asked:
 
 
 class OldConversation:
-    """Feed it the frames of both sides as they complete; `problems` is the owner's to take.
-
-    With `keeps_frames` exchanges keep theirs.
-    """
+    """Feed it the frames of both sides as they complete; `problems` is the owner's to take."""
 
     def __init__(
         self,
@@ -79,7 +76,7 @@ class OldConversation:
         self.problems: list[Problem] = []
         self._state = state
         self._sink = sink
-        self.keeps_frames = keeps_frames
+        self._keeps_frames = keeps_frames
         self._pending_limit = pending_limit
         self._holding = holding
         self._pending: list[Asked] = []
@@ -96,6 +93,10 @@ class OldConversation:
         for asked in self._pending:
             asked.facts.sink = sink
 
+    def keep_frames(self, keeps: bool) -> None:
+        """Whether exchanges are to have their frames from now on."""
+        self._keeps_frames = keeps
+
     def request(self, frame: Frame) -> list[Exchange]:
         """The client's frame: the exchanges that it completes."""
         data = frame.data
@@ -111,7 +112,7 @@ class OldConversation:
         exchange.request_end = frame.end_time_ns if frame.end_time_ns >= 0 else NULL
         exchange.request_size = frame.size
         exchange.request_packet = frame.start_packet
-        if self.keeps_frames:
+        if self._keeps_frames:
             exchange.request_frame = frame
         if api is None:
             # The drafts of 2012 have one header for all requests.
@@ -263,7 +264,7 @@ class OldConversation:
 
     def _place(self, exchange: Exchange, frame: Frame) -> None:
         place_response(exchange, frame)
-        if self.keeps_frames or exchange.request_frame is not None:
+        if self._keeps_frames or exchange.request_frame is not None:
             exchange.response_frame = frame
 
     def _problem(self, frame: Frame, kind: str, text: str, exchange_id: int = -1) -> None:

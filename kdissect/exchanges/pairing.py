@@ -190,7 +190,7 @@ class Exchanges:
         self.bodies.sink.keeps_records = records
         for state in self.states.values():
             if state.old is not None:
-                state.old.keeps_frames = frames
+                state.old.keep_frames(frames)
             if not frames:
                 self._drop_frames(state)
 

@@ -3,6 +3,7 @@
 import struct
 import threading
 import time
+from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from kdissect.capture.files import open_captures
 from kdissect.capture.packet import Packet
 from kdissect.errors import Problem
 from kdissect.live.listener import Listener, Standing
+from kdissect.live.shedding import Shedder
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options, Run
 from kdissect.tables.rows import topic_id_text
@@ -106,6 +108,13 @@ class RowKeeper(Listener):
         self.last = standing
 
 
+class Unhurried(Shedder):
+    """Leaves nothing out, however much there is to do: all rows are to be compared."""
+
+    def begin(self, tables: Collection[str]) -> None:
+        super().begin(())
+
+
 class Both:
     """Captures on an interface while it is open; afterwards `live` and `filed` are the tables.
 
@@ -126,7 +135,7 @@ class Both:
         tap = Tap(interface=interface, filter="tcp")
         self._sniffer = Sniffer([0], directory / "session.pcap", tap)
         self._wire = KeepingWire(open_interfaces([interface], through=through))
-        self._watcher = Watcher(self._wire, [self.keeper], options)
+        self._watcher = Watcher(self._wire, [self.keeper], options, shedder=Unhurried())
         self._thread = threading.Thread(target=self._watcher.run)
         self.packets = Packets(0, 0, 0, 0)
         self.live: Tables = {}
@@ -167,8 +176,11 @@ class Both:
 
     def _take_live(self) -> None:
         last = self.keeper.last
-        if last is None or last.wire.dropped:
-            raise RuntimeError(f"the live capture did not end, or lost packets: {last}")
+        if last is None:
+            raise RuntimeError(f"the live capture did not end within {STOP_TIMEOUT_SECONDS:g} s")
+        if last.wire.dropped:
+            lost, received = last.wire.dropped, last.wire.received
+            raise RuntimeError(f"the live capture lost {lost} of {received} packets: run it again")
         names = self._watcher.names
         by_id = {topic_id_text(topic_id): name for topic_id, name in names.items()}
         self.live = {name: named(rows, by_id) for name, rows in self.keeper.rows.items()}
