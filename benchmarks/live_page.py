@@ -106,36 +106,29 @@ def broker(kept: Kept) -> list[str]:
     """What the broker does with and without."""
     found = kept.get("broker", {}).get("found", {})
     lines = [
-        "| | produced, MB/s | beside without | fetched, MB/s | beside without "
-        "| CPU of capturing | under 3 % |",
-        f"|{'---|' * 7}",
+        "| | over the loopback, MB/s | beside without | from, to | CPU of capturing | under 3 % |",
+        f"|{'---|' * 6}",
     ]
     for name, one in found.get("ways", {}).items():
-        lines.append(
-            f"| {NAMES.get(name, name)} | {' | '.join(beside(found['ways'], name, one))} |"
-        )
+        cells = beside(found["ways"][WITHOUT]["rate"], name, one)
+        lines.append(f"| {NAMES.get(name, name)} | {' | '.join(cells)} |")
     return [*lines, "", *spark_page.measured(kept.get("broker", {}))]
 
 
-def beside(ways: Kept, name: str, one: Kept) -> list[str]:
-    """Medians of one way, and of its rounds beside those without."""
-    found = []
-    losses = {}
-    for what in ("produce", "consume"):
-        losses[what] = loss(ways, name, what)
-        shown = "" if name == WITHOUT else f"{-losses[what] * 100:+.1f} %"
-        found += [f"{statistics.median(one[what]):.1f}", shown]
+def beside(without: list[float], name: str, one: Kept) -> list[str]:
+    """The median of one way, and what is missing of what the same round did without."""
+    rate = f"{statistics.median(one['rate']):.1f}"
     if name == WITHOUT:
-        return [*found, "", ""]
-    is_reached = all(value < BROKER_TARGET for value in losses.values())
-    seconds = f"{statistics.median(one['cpu_seconds']):.1f} s"
-    return [*found, seconds, page.verdict(is_reached) if name == "ring" else ""]
-
-
-def loss(ways: Kept, name: str, what: str) -> float:
-    """The median over rounds of the share that is missing of what the same round did without."""
-    pairs = zip(ways[WITHOUT][what], ways[name][what], strict=True)
-    return statistics.median(1 - own / without for without, own in pairs)
+        return [rate, *[""] * 4]
+    changes = [own / other - 1 for own, other in zip(one["rate"], without, strict=True)]
+    change = statistics.median(changes)
+    return [
+        rate,
+        f"{change * 100:+.1f} %",
+        f"{min(changes) * 100:+.1f}, {max(changes) * 100:+.1f} %",
+        f"{statistics.median(one['cpu_share']) * 100:.0f} % of a core",
+        page.verdict(-change < BROKER_TARGET) if name == "ring" else "",
+    ]
 
 
 def memory(kept: Kept) -> list[str]:

@@ -195,12 +195,15 @@ def test_rates_stand_beside_those_of_others():
 
 
 def test_the_broker_stands_beside_itself():
-    without = {"produce": [100.0, 50.0, 100.0], "consume": [200.0] * 3, "cpu_seconds": [0.0] * 3}
-    own = {"produce": [98.0, 49.0, 99.0], "consume": [180.0] * 3, "cpu_seconds": [1.0, 2.0, 3.0]}
-    ways = {"without": without, "ring": own}
-    assert live_page.broker(found("broker", {"ways": ways}))[2:4] == [
-        "| without | 100.0 |  | 200.0 |  |  |  |",
-        "| `kdissect live`, ring | 98.0 | -2.0 % | 180.0 | -10.0 % | 2.0 s | **missed** |",
+    ways = {
+        "without": {"rate": [100.0, 50.0, 100.0], "cpu_share": [0.0] * 3},
+        "ring": {"rate": [98.0, 49.0, 99.5], "cpu_share": [0.1, 0.2, 0.3]},
+        "tcpdump": {"rate": [90.0, 55.0, 95.0], "cpu_share": [0.1] * 3},
+    }
+    assert live_page.broker(found("broker", {"ways": ways}))[2:5] == [
+        "| without | 100.0 |  |  |  |  |",
+        "| `kdissect live`, ring | 98.0 | -2.0 % | -2.0, -0.5 % | 20 % of a core | reached |",
+        "| `tcpdump -w` | 90.0 | -5.0 % | -10.0, +10.0 % | 10 % of a core |  |",
     ]
 
 
