@@ -92,8 +92,7 @@ class RotatedTables(Listener):
             watcher.names.setdefault(raw, name)
         if self.topics.damage:
             self.trouble.add(Problem("tables", "damaged-names", self.topics.damage))
-        for left in left_runs(self.directory):
-            self._recover(left)
+        self._recover_all()
         self.publisher.start()
         self.writer.start()
         self.publisher.wake()
@@ -209,6 +208,15 @@ class RotatedTables(Listener):
 
     def _keep_names(self) -> None:
         self.topics.keep(self.watcher.names)
+
+    def _recover_all(self) -> None:
+        try:
+            for left in left_runs(self.directory):
+                self._recover(left)
+        except OSError as error:
+            self.run.close()
+            text = f"cannot put in order what is left in {self.directory}: {error}"
+            raise OutputError(f"{text}; let this user write there") from error
 
     def _recover(self, left: Run) -> None:
         """Let the rotations be made that a process did not come to."""

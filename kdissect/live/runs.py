@@ -19,6 +19,7 @@ from kdissect.tables.rotations import (
     runs_in,
     time_name,
 )
+from kdissect.tables.spool import sync
 
 HIDDEN = (OPEN, MAKING, GONE)
 
@@ -49,6 +50,7 @@ def make_run(directory: Path, now_ns: int, mode: int) -> Run:
         directory.mkdir(mode, parents=True, exist_ok=True)
         with locked(directory):
             path = new_directory(directory, time_name(now_ns), mode)
+            sync(directory)
             lock = lock_of(path)
     except OSError as error:
         do = "make room" if is_full(error) else "let this user write there"

@@ -191,8 +191,8 @@ class InterfaceSocket:
 def open_socket(name: str) -> socket.socket:
     """A socket for the interface, on which nothing comes yet; raises CaptureError."""
     try:
-        asked = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        with asked:
+        # Asked of the same kind of socket: a unit of systemd may allow no other.
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as asked:
             is_whole = find_link_type(asked, name) == ETHERNET
         kind = socket.SOCK_RAW if is_whole else socket.SOCK_DGRAM
         return socket.socket(socket.AF_PACKET, kind, 0)
@@ -213,8 +213,12 @@ def find_link_type(asked: socket.socket, name: str) -> int:
 
 
 def no_such_interface(name: str) -> CaptureError:
-    there = ", ".join([one.name for one in list_interfaces()] + [ANY])
-    return CaptureError(f"no interface {name!r}; there are: {there}")
+    """The error of a name that no interface has."""
+    try:
+        there = [one.name for one in list_interfaces()]
+    except OSError as error:
+        return CaptureError(f"no interface {name!r}; others cannot be listed: {error.strerror}")
+    return CaptureError(f"no interface {name!r}; there are: {', '.join([*there, ANY])}")
 
 
 def not_permitted(name: str) -> CapturePermissionError:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from scapy.error import Scapy_Exception
 from scapy.layers.inet import IP, TCP, UDP, IPOption_Router_Alert, fragment
 from scapy.layers.inet6 import (
     IPv6,
@@ -211,6 +212,17 @@ def test_a_wrong_expression_says_what_libpcap_says(compiled: Any) -> None:
     )
     with pytest.raises(CaptureError, match="ethernet addresses supported only on"):
         compiled("ether host 1:2:3:4:5:6", RAW)
+
+
+def test_releases_of_scapy_that_give_no_reason_are_understood(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise Scapy_Exception("Failed to compile filter expression tcp poort (-1)")
+
+    monkeypatch.setattr("scapy.arch.common.compile_filter", fail)
+    with pytest.raises(CaptureError, match="--filter 'tcp poort': libpcap does not take it"):
+        compile_by_library("tcp poort", ETHERNET)
 
 
 def test_an_expression_is_never_an_option_of_tcpdump() -> None:

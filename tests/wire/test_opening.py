@@ -161,6 +161,44 @@ def test_who_may_not_capture_is_told_how_to(through: str) -> None:
     assert issubclass(CapturePermissionError, CaptureError)
 
 
+WITH_ONE_CAPABILITY = f"""
+import ctypes, os, struct, sys
+import scapy.arch, scapy.layers.l2
+from kdissect.wire.opening import open_interfaces
+from tests.wire.capturing import bytes_of
+libc = ctypes.CDLL(None)
+assert libc.prctl(8, 1, 0, 0, 0) == 0  # PR_SET_KEEPCAPS
+os.setgroups([])
+os.setgid({NOBODY})
+os.setuid({NOBODY})
+cap_net_raw = 1 << 13
+wanted = struct.pack("=6I", cap_net_raw, cap_net_raw, 0, 0, 0, 0)
+assert libc.capset(struct.pack("=Ii", 0x20080522, 0), wanted) == 0
+wire = open_interfaces([{CABLE!r}], ports=[9092], through=sys.argv[1])
+print([problem.kind for problem in wire.take_problems()], flush=True)
+while not (packets := wire.read(0.1)):
+    pass
+print(bytes_of(packets[0]).hex(), flush=True)
+"""
+
+
+@pytest.mark.parametrize(("through", "told"), [("ring", "[]\n"), ("scapy", "['small-buffer']\n")])
+def test_one_capability_is_enough(hosts: tuple[Host, Host], through: str, told: str) -> None:
+    client, broker = hosts
+    command = [sys.executable, "-c", WITH_ONE_CAPABILITY, through]
+    with (
+        broker.inside(),
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as reading,
+    ):
+        try:
+            assert reading.stdout is not None
+            assert next(reading.stdout) == told
+            client.send_frames([frame(1)])
+            assert next(reading.stdout) == frame(1).hex() + "\n"
+        finally:
+            reading.kill()
+
+
 class Fake:
     """What scapy's socket is on other systems."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from scapy.layers.inet import IP, TCP, UDP, fragment
 from scapy.layers.inet6 import IPv6
-from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
+from scapy.layers.l2 import Dot1AD, Dot1Q
 from scapy.packet import Packet as Layer
 from scapy.packet import Raw
 
@@ -28,12 +28,12 @@ from tests.wire.capturing import (
     tcpdump,
     written,
 )
+from tests.wire.frames import ETHER, frame
 from tests.wire.namespaces import CABLE, Host, needs_packet_sockets, two_hosts
 
 FILTER = ["tcp", "port", "9092"]
 TEXTS = [b"hello", b"x" * 5000, b"bye" * 100]
 WAYS = ["ring", "scapy"]
-ETHER = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
 SEGMENT = TCP(sport=51000, dport=9092) / Raw(b"x" * 64)
 V4 = IP(src="10.77.0.2", dst="10.77.0.9") / SEGMENT
 V6 = IPv6(src="fd77::2", dst="fd77::9") / SEGMENT
@@ -275,6 +275,20 @@ def test_what_does_not_fit_is_counted(hosts: tuple[Host, Host], through: str) ->
         assert wire.counts() == Counts(1010, counts.dropped)
     assert wire.counts() == Counts(1010, counts.dropped)
     wire.close()
+
+
+def test_a_ring_goes_round_and_round_without_loss(hosts: tuple[Host, Host]) -> None:
+    client, broker = hosts
+    frames = [frame(number, 1000 + number % 400) for number in range(600)]
+    packets: list[Packet] = []
+    with open_at(broker, buffer_bytes=1 << 18) as wire:
+        for at in range(0, len(frames), 50):
+            client.send_frames(frames[at : at + 50])
+            packets += wire.read(0) or []
+        packets += read_all(wire)
+        assert wire.counts() == Counts(600, 0)
+    assert [bytes_of(packet) for packet in packets] == frames
+    assert [packet.number for packet in packets] == list(range(1, 601))
 
 
 def test_the_backlog_says_how_full_the_ring_was(hosts: tuple[Host, Host]) -> None:
