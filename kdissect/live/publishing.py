@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from kdissect.errors import Problem
-from kdissect.live.disk_trouble import DiskTrouble
+from kdissect.live.disk_trouble import DiskTrouble, is_full
 from kdissect.live.disk_worker import DiskWorker
 from kdissect.live.spools import DIRECTORY_MODES, FILE_MODES
 from kdissect.tables.batches import BatchBuilder, ints_of, mask
@@ -65,13 +65,24 @@ class Publisher(DiskWorker):
     def work(self) -> None:
         """Make all that are there."""
         while self.queue:
-            for problem in publish(self.queue[0]):
+            for problem in made_or_left(self.queue[0]):
                 self.trouble.add(problem)
             done = self.queue[0].done
             if done is not None:
                 done()
             self._after()
             self.queue.pop(0)
+
+
+def made_or_left(sealed: Sealed) -> list[Problem]:
+    """Publish; what a process before has left, and cannot be, stays where it is and is told."""
+    try:
+        return publish(sealed)
+    except Exception as error:
+        if sealed.balance is not None or is_full(error):
+            raise
+        text = f"{sealed.spools} cannot be made a rotation: {error}; it is left there"
+        return [Problem("tables", "unreadable-spools", text)]
 
 
 def publish(sealed: Sealed) -> list[Problem]:

@@ -165,7 +165,7 @@ class SpoolReader:
                 for batch in reader:
                     batch.validate(full=True)
                     yield batch
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError) as error:
             # A checksum that is right by chance, or a piece of another spool.
             pieces.damage = f"is not what was written ({error})"
 

@@ -69,15 +69,19 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 
 class MendedWire(SlicedWire):
-    """Calls `mend` when so many packets were read."""
+    """Calls `harm` before the first packet, `mend` when so many were read."""
 
     def __init__(self, source: Path, at: int, mend: Any, files: RotatedTables) -> None:
         super().__init__(source, 20)
         self.left = at
         self.mend = mend
         self.files = files
+        self.harm: Any = None
 
     def read(self, wait_s: float) -> list[Packet] | None:
+        if self.harm is not None:
+            self.harm()
+            self.harm = None
         # A real capture is slower than the disk.
         if not self.files.trouble.is_failing and self.left > 0:
             self.files.writer.drain()
@@ -88,12 +92,16 @@ class MendedWire(SlicedWire):
         return super().read(wait_s)
 
 
-def live(directory: Path, mend: Any, at: int = 900, **rotating: Any) -> list[str]:
-    """Replay a capture whose disk gets better; gives what was said."""
+def live(
+    directory: Path, mend: Any, harm: Any = lambda: None, at: int = 900, **rotating: Any
+) -> list[str]:
+    """Replay a capture whose disk gets better at a packet; gives what was said."""
     said: list[str] = []
     files = RotatedTables(directory, tables=TABLES, flush_s=0.5, notice=said.append, **rotating)
     with MendedWire(CAPTURE, at, mend, files) as wire:
-        Watcher(wire, [files], Options(), by_packets).run()
+        watcher = Watcher(wire, [files], Options(), by_packets)
+        wire.harm = harm
+        watcher.run()
     return said
 
 
@@ -194,21 +202,20 @@ def test_whatever_fails_is_tried_again(
     """Also where it is no full disk: it is told as another kind of problem."""
     holder: Any = Path if failing in ("mkdir", "rename") else os
     sound = getattr(holder, failing)
-    is_broken = True
+    is_broken = False
 
     def broken(*values: Any, **named: Any) -> Any:
-        if (is_broken and ".open" in str(values[0])) or (holder is os and is_broken):
-            raise OSError(5, "Input/output error")
-        if is_broken and ".making" in str(values[0]):
+        is_own = holder is os or any(part in str(values[0]) for part in (".open", ".making"))
+        if is_broken and is_own:
             raise OSError(5, "Input/output error")
         return sound(*values, **named)
 
-    def mend() -> None:
+    def turn() -> None:
         nonlocal is_broken
-        is_broken = False
+        is_broken = not is_broken
 
     monkeypatch.setattr(holder, failing, broken)
-    said = live(tmp_path / "live", mend, every_s=3)
+    said = live(tmp_path / "live", turn, turn, every_s=3)
     run = only_run(tmp_path / "live")
     assert rows_without_problems(run) == whole(tmp_path)
     kinds = read_run(run, "problems")["kind"].to_pylist()

@@ -136,6 +136,22 @@ def test_spools_without_any_whole_batch_leave_no_rotation(tmp_path: Path) -> Non
     assert not dead.exists()
 
 
+def test_what_cannot_be_taken_up_stays_and_the_capture_goes_on(tmp_path: Path) -> None:
+    dead = dead_run(tmp_path, 20)
+    spool = left_in(dead) / "exchanges.spool"
+    spool.unlink()
+    spool.mkdir()
+    for _ in range(2):
+        told: list[str] = []
+        replay(GROUPS, tmp_path, TABLES, notice=told.append)
+        assert f"{left_in(dead)} cannot be made a rotation: " in told[1]
+        assert spool.is_dir()
+        assert rotations_in(dead) == []
+    first, *later = (rows_of(read_run(run, "exchanges")) for run in runs_in(tmp_path))
+    assert first == []
+    assert later[0] == later[1] != []
+
+
 def test_what_was_secret_stays_so(tmp_path: Path) -> None:
     dead = dead_run(tmp_path, 20, is_secret=True)
     replay(GROUPS, tmp_path, TABLES)
