@@ -1,7 +1,7 @@
 """Live capture at rising rates, for a long time, and beside a broker.
 
     python -m benchmarks.live [--sections rates,broker,memory] [--compiled DIR] [--directory DIR]
-                              [--scratch DIR] [--seconds 5] [--rounds 5] [--minutes 30]
+                              [--scratch DIR] [--seconds 5] [--rounds 6] [--minutes 30]
                               [--workloads small,bulk] [--capturers tcpdump,ring,scapy,tshark]
                               [--megabytes 50] [--keep no]
 
@@ -36,7 +36,7 @@ SECTIONS = ("rates", "broker", "memory")
 WORKLOADS = {"small": (), "bulk": BATCHES}
 MEGABYTES = 50
 BESIDE_BROKER = ("ring", "tcpdump")
-FIRST_RATES = {"tcpdump": 80_000, "ring": 40_000, "scapy": 10_000, "tshark": 2500}
+FIRST_RATES = {"tcpdump": 160_000, "ring": 80_000, "scapy": 10_000, "tshark": 10_000}
 
 
 def capture_of(options: argparse.Namespace, name: str) -> Path:
@@ -109,7 +109,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--capturers", default=",".join(FIRST_RATES))
     parser.add_argument("--seconds", type=float, default=5, help="of a step")
     parser.add_argument("--megabytes", type=int, default=MEGABYTES)
-    parser.add_argument("--rounds", type=int, default=5, help="with and without, at the broker")
+    parser.add_argument("--rounds", type=int, default=6, help="with and without, at the broker")
     parser.add_argument("--minutes", type=float, default=30, help="of the section memory")
     parser.add_argument("--rate", type=float, default=20_000, help="of the section memory")
     parser.add_argument("--directory", type=Path, default=ROOT / "benchmarks" / "captures")

@@ -1,12 +1,12 @@
 """A broker's own throughput without capturing, with kdissect live, and with tcpdump -w.
 
-A real broker and Kafka's own performance tools are bound to the first core, in a namespace of their
-own, on its loopback; capturers to the last. The ways take turns, and every round does them in
-another order.
+A real broker, a producer and a consumer (Kafka's own performance tools) are bound to the first
+core, in a namespace of their own, on its loopback; capturers to the last. Producer and consumer run
+all the time, as fast as the core lets them; meanwhile the ways take turns, in another order each
+round. What goes over the loopback in a window of some seconds is the throughput.
 """
 
 import os
-import re
 import subprocess
 import tempfile
 import time
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.live_capturers import Capturer
-from benchmarks.live_measuring import FIRST_CORE, Captured, captured
+from benchmarks.live_measuring import FIRST_CORE, captured
 from tools.namespaces import Inside, Side, alone
 from tools.record import installs
 from tools.record.cluster import Cluster, ClusterSettings
@@ -25,15 +25,15 @@ from tools.record.releases import NEWEST, RELEASES
 from tools.record.scenarios.broker_properties import SMALL_SINGLE_BROKER
 
 TOPIC = "measured"
-RECORD_SIZE, RECORDS = 1000, 200_000
+RECORD_SIZE = 1000
+ENDLESS = str(10**9)
 HEAP_MEGABYTES = 1024
 PORT = 9092
-TIMEOUT_S = 120.0
+WARM_UP_S = 45.0  # until what is compiled while it runs is compiled
+SETTLE_S, WINDOW_S = 1.0, 6.0
 # Nothing is deleted meanwhile; that would be work of the broker's own.
 PROPERTIES = SMALL_SINGLE_BROKER | {"log.segment.bytes": str(64 << 20)}
-WARM_UPS = 3
 TOOLS = "org.apache.kafka.tools"
-PRODUCED = re.compile(r"\(([\d.]+) MB/sec\)")
 WITHOUT = "without"
 
 
@@ -42,6 +42,7 @@ class Bench:
 
     def __init__(self, side: Side, directory: Path) -> None:
         self.side = side
+        self.directory = directory
         self.jars = f"{installs.broker_jars(NEWEST)}/*:{installs.tools_jars(NEWEST)}/*"
         layout = Layout(network=Inside(side.address, (side.namespace,)))
         settings = ClusterSettings(
@@ -49,39 +50,46 @@ class Bench:
         )
         self.cluster = Cluster(settings, self.jars, directory)
         self.address = f"{side.address}:{self.cluster.ports.client}"
+        self.clients: list[subprocess.Popen[bytes]] = []
 
-    def create_topic(self, name: str) -> None:
-        """A topic of one partition."""
-        options = ("--create", "--topic", name, "--partitions", "1")
-        self.cluster.run(f"{TOOLS}.TopicCommand", "--bootstrap-server", self.address, *options)
-
-    def produce(self) -> float:
-        """MB a second of a producer that does nothing else."""
-        said = self._run(
-            f"{TOOLS}.ProducerPerformance", "--topic", TOPIC, "--num-records", str(RECORDS),
+    def begin(self) -> None:
+        """Broker, topic, producer and consumer."""
+        self.cluster.start()
+        command = (f"{TOOLS}.TopicCommand", "--bootstrap-server", self.address)
+        self.cluster.run(*command, "--create", "--topic", TOPIC, "--partitions", "1")
+        self._start(
+            f"{TOOLS}.ProducerPerformance", "--topic", TOPIC, "--num-records", ENDLESS,
             "--record-size", str(RECORD_SIZE), "--throughput", "-1", "--producer-props",
             f"bootstrap.servers={self.address}", "acks=1", "linger.ms=5", "batch.size=65536",
         )  # fmt: skip
-        return float(PRODUCED.findall(said)[-1])
-
-    def consume(self) -> float:
-        """MB a second of a consumer from the first record there is."""
-        said = self._run(
+        self._start(
             f"{TOOLS}.ConsumerPerformance", "--bootstrap-server", self.address, "--topic", TOPIC,
-            "--num-records", str(RECORDS),
+            "--num-records", ENDLESS,
         )  # fmt: skip
-        names, values = (line.split(", ") for line in said.strip().splitlines()[-2:])
-        return float(values[names.index("fetch.MB.sec")])
 
-    def _run(self, *command: str) -> str:
+    def rate(self, seconds: float) -> float:
+        """MB a second over the loopback."""
+        before, started = self.side.counts()[1], time.perf_counter()
+        time.sleep(seconds)
+        size, passed = self.side.counts()[1] - before, time.perf_counter() - started
+        for client in self.clients:
+            if client.poll() is not None:
+                said = (self.directory / "clients.log").read_text(errors="replace")[-2000:]
+                raise RuntimeError(f"{client.args!r} ended: {said}")
+        return size / passed / 1e6
+
+    def end(self) -> None:
+        for client in self.clients:
+            client.kill()
+            client.wait()
+        self.cluster.stop()
+
+    def _start(self, *command: str) -> None:
         java = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", self.jars]
-        done = subprocess.run(
-            [*self.side.enter, *java, *command],
-            capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
-        )  # fmt: skip
-        if done.returncode:
-            raise RuntimeError(f"{command} failed: {done.stdout[-2000:]}{done.stderr[-2000:]}")
-        return done.stdout
+        with (self.directory / "clients.log").open("ab") as log:
+            self.clients.append(
+                subprocess.Popen([*self.side.enter, *java, *command], stdout=log, stderr=log)
+            )
 
 
 @contextmanager
@@ -96,48 +104,50 @@ def on_first_core() -> Iterator[None]:
 
 
 @contextmanager
-def bench(scratch: Path | None) -> Iterator[Bench]:
-    """A broker that serves, warm."""
+def bench(scratch: Path | None, warm_up_s: float) -> Iterator[Bench]:
+    """A broker under load, warm."""
     with alone() as side, tempfile.TemporaryDirectory(dir=scratch) as directory:
         one = Bench(side, Path(directory))
         try:
             with on_first_core():
-                one.cluster.start()
-                one.create_topic(TOPIC)
-                for _ in range(WARM_UPS):
-                    one.produce()
-                    one.consume()
+                one.begin()
+            time.sleep(warm_up_s)
             yield one
         finally:
-            one.cluster.stop()
+            one.end()
 
 
-def measured(chosen: list[Capturer], rounds: int, scratch: Path | None) -> dict[str, Any]:
+def measured(
+    chosen: list[Capturer],
+    rounds: int,
+    scratch: Path | None,
+    warm_up_s: float = WARM_UP_S,
+    window_s: float = WINDOW_S,
+) -> dict[str, Any]:
     """MB a second without and with each capturer in each round."""
     ways: dict[str, Capturer | None] = {WITHOUT: None} | {one.name: one for one in chosen}
     found: dict[str, dict[str, list[float]]] = {
-        name: {"produce": [], "consume": [], "cpu_seconds": []} for name in ways
+        name: {"rate": [], "cpu_share": []} for name in ways
     }
-    with bench(scratch) as one:
+    with bench(scratch, warm_up_s) as one:
         for number in range(rounds):
             names = list(ways)
             for name in names[number % len(names) :] + names[: number % len(names)]:
-                figures = loaded(one, ways[name], scratch)
+                figures = loaded(one, ways[name], scratch, window_s)
                 for what, value in figures.items():
                     found[name][what].append(value)
                 print(f"{time.strftime('%H:%M:%S')} {name:9} {figures}", flush=True)
-    return {"rounds": rounds, "record_size": RECORD_SIZE, "records": RECORDS, "ways": found}
+    return {"rounds": rounds, "ways": found}
 
 
-def loaded(one: Bench, capturer: Capturer | None, scratch: Path | None) -> dict[str, float]:
-    """Producer and consumer, one after the other, perhaps captured."""
+def loaded(
+    one: Bench, capturer: Capturer | None, scratch: Path | None, window_s: float
+) -> dict[str, float]:
+    """One window, perhaps captured: MB a second, and the share of a core that capturing takes."""
     capturing = nullcontext() if capturer is None else captured(capturer, one.side, scratch)
     with capturing as capture:
-        with on_first_core():
-            figures = {"produce": one.produce(), "consume": one.consume()}
-        return figures | {"cpu_seconds": used(capture)}
-
-
-def used(capture: Captured | None) -> float:
-    """CPU seconds of a capturer."""
-    return 0.0 if capture is None else round(capture.cpu_seconds(), 2)
+        time.sleep(SETTLE_S)
+        used = 0.0 if capture is None else capture.cpu_seconds()
+        rate = one.rate(window_s)
+        used = 0.0 if capture is None else capture.cpu_seconds() - used
+    return {"rate": round(rate, 2), "cpu_share": round(used / window_s, 3)}

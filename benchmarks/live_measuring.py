@@ -24,7 +24,7 @@ START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 60.0
 # A capturer is idle when it takes less than a tenth of a core for longer than libpcap keeps packets
 # that do not fill a block: a second.
-SAMPLE_SECONDS, IDLE_SECONDS, IDLE_SHARE = 0.25, 1.5, 0.1
+SAMPLE_SECONDS, IDLE_SECONDS, IDLE_SHARE = 0.25, 1.25, 0.1
 BEHIND_SECONDS = 2.0  # whoever is busy longer than that after the last packet does not keep up
 KEPT_RATE = 0.97  # a sender that is slower than this share of the rate is at its limit
 
@@ -126,7 +126,7 @@ class Captured:
                 command = " ".join(self.capturer.command)
                 raise RuntimeError(f"{command} does not capture: {self.said[-2000:]}")
             time.sleep(0.05)
-        time.sleep(0.5)
+        time.sleep(0.2)
 
 
 @contextmanager

@@ -69,6 +69,15 @@ def warm(samples: list[Sample]) -> list[Sample]:
     return [one for one in samples if one[0] >= begin]
 
 
+def growth(samples: list[Sample]) -> float:
+    """By what share the last third is more than the first; medians, as rotations come and go."""
+    third = max(1, len(samples) // 3)
+    first, last = (
+        statistics.median(size for _, size in part) for part in (samples[:third], samples[-third:])
+    )
+    return last / first - 1
+
+
 def slope(samples: list[Sample]) -> float:
     """Bytes an hour, the straight line through the samples."""
     times, sizes = zip(*samples, strict=True)

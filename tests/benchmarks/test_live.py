@@ -163,6 +163,8 @@ def test_memory_has_a_slope_after_the_warm_up():
     grown = [(0.0, 1), *samples[1:]]
     assert live_memory.warm(grown)[0] == (100.0, 50_010_000)
     assert round(live_memory.slope(live_memory.warm(grown))) == 360_000
+    steps = [(10.0 * at, 100 if at < 30 else 125) for at in range(60)]
+    assert live_memory.growth(steps) == 0.25
 
 
 def test_docs_show_what_was_measured_last():
@@ -195,12 +197,15 @@ def test_rates_stand_beside_those_of_others():
 
 
 def test_the_broker_stands_beside_itself():
-    without = {"produce": [100.0, 50.0, 100.0], "consume": [200.0] * 3, "cpu_seconds": [0.0] * 3}
-    own = {"produce": [98.0, 49.0, 99.0], "consume": [180.0] * 3, "cpu_seconds": [1.0, 2.0, 3.0]}
-    ways = {"without": without, "ring": own}
-    assert live_page.broker(found("broker", {"ways": ways}))[2:4] == [
-        "| without | 100.0 |  | 200.0 |  |  |  |",
-        "| `kdissect live`, ring | 98.0 | -2.0 % | 180.0 | -10.0 % | 2.0 s | **missed** |",
+    ways = {
+        "without": {"rate": [100.0, 50.0, 100.0], "cpu_share": [0.0] * 3},
+        "ring": {"rate": [98.0, 49.0, 99.5], "cpu_share": [0.1, 0.2, 0.3]},
+        "tcpdump": {"rate": [90.0, 55.0, 95.0], "cpu_share": [0.1] * 3},
+    }
+    assert live_page.broker(found("broker", {"ways": ways}))[2:5] == [
+        "| without | 100.0 |  |  |  |  |",
+        "| `kdissect live`, ring | 98.0 | -2.0 % | -2.0, -0.5 % | 20 % of a core | reached |",
+        "| `tcpdump -w` | 90.0 | -5.0 % | -10.0, +10.0 % | 10 % of a core |  |",
     ]
 
 
@@ -210,15 +215,16 @@ def test_flat_memory_is_told():
         "samples": samples, "sent": {"packets": 36_000_000, "bytes": 1, "seconds": 1800.0},
         "packets": 36_000_000, "dropped": 0, "arrived": 36_000_000, "cpu_seconds": 180.0,
     }  # fmt: skip
-    assert live_page.memory(found("memory", values))[2:10] == [
+    assert live_page.memory(found("memory", values))[2:11] == [
         "| time | 30 min |",
         "| packets sent | 36 000 000 |",
         "| packets seen | 36 000 000 |",
         "| rate | 20 000/s |",
         "| CPU | 10 % of a core |",
         "| memory after the warm-up | 80 MB to 80 MB |",
-        "| its slope | +0.0 MB/h (+0.0%) |",
-        "| flat: under 2 % an hour | reached |",
+        "| its slope | +0.0 MB/h |",
+        "| the last third beside the first | +0.0 % |",
+        "| flat: less than 5 % more | reached |",
     ]
 
 
