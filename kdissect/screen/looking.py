@@ -166,6 +166,8 @@ class Looking:
             return [self.view.nothing]
         lines = [f"{self.view.nothing} in the last {self.snapshot.window_s:.3g} s"]
         balance = self.snapshot.standing.balance
+        if balance.exchanges and self.snapshot.standing.level:
+            lines.append(f"some rows are not made: shed level {self.snapshot.standing.level}")
         if not balance.exchanges:
             lines.append(f"so far no exchange in {counted(balance.packets, 'packet')}")
             lines.append(f"of {counted(self.snapshot.standing.open_connections, 'connection')}")

@@ -210,6 +210,16 @@ def test_where_no_exchange_was_ever_seen_it_is_told_what_was() -> None:
     ]
 
 
+def test_where_rows_are_not_made_an_empty_table_says_so() -> None:
+    looking = Broker(SNAPSHOT._replace(topics=())).looking()
+    looking.snapshot = looking.snapshot._replace(standing=STANDING._replace(level=3))
+    looking.choose(NUMBERS["Topics"])
+    assert looking.nothing() == [
+        "no topics in the last 60 s",
+        "some rows are not made: shed level 3",
+    ]
+
+
 def test_a_filter_that_nothing_has_says_so() -> None:
     looking = Broker().looking()
     looking.narrow("zzz")
