@@ -88,6 +88,31 @@ def test_there_is_nothing_to_look_into_in_other_rows_and_without_rows() -> None:
     assert not Broker(NOTHING).looking().look_into()
 
 
+def test_the_client_topic_and_api_of_a_slow_exchange_can_be_looked_at() -> None:
+    looking = Broker().looking()
+    looking.choose(NUMBERS["Slowest"])
+    looking.listing.place(1)
+    assert looking.look_at("client")
+    assert (looking.focus, looking.view.name) == (Focus(client="payments"), "APIs")
+    assert looking.back()
+    assert looking.view.name == "Slowest"
+    assert looking.look_at("topic")
+    assert looking.focus == Focus(topic="payments.dead-letters.retry-5m")
+    looking.choose(NUMBERS["Slowest"])
+    assert looking.look_at("api")
+    assert looking.view.name == "Clients"
+
+
+def test_a_row_without_a_client_or_topic_leads_nowhere() -> None:
+    looking = Broker().looking()
+    assert not looking.look_at("client")
+    looking.choose(NUMBERS["Slowest"])
+    looking.listing.place(3)
+    assert looking.selected.client == ""
+    assert not looking.look_at("client")
+    assert looking.trail == []
+
+
 def test_history_is_of_what_is_looked_at() -> None:
     looking = Broker().looking()
     looking.refresh()
