@@ -32,6 +32,10 @@ class DiskTrouble:
         """Whether somebody could not write when he tried last."""
         return bool(self._failing)
 
+    def has(self, who: str) -> bool:
+        """Whether he could not write when he tried last."""
+        return who in self._failing
+
     @property
     def reason(self) -> str:
         """Why, in words."""
@@ -68,8 +72,8 @@ class DiskTrouble:
                 self._began_ns = now_ns
                 text = f"{self._reason}: rows wait in memory until there is room"
                 problems.append(Problem("tables", self._kind, text, now_ns))
-            elif self._began_ns >= 0 and not self._failing:
-                seconds = (now_ns - self._began_ns) / 1e9
+            elif (self._began_ns >= 0 or self._lost) and not self._failing:
+                seconds = (now_ns - self._began_ns) / 1e9 if self._began_ns >= 0 else 0
                 text = f"tables are written again after {seconds:.1f} s; {lost_text(self._lost)}"
                 problems.append(Problem("tables", self._kind, text, now_ns))
                 self._began_ns = -1

@@ -34,6 +34,7 @@ SECOND_NS: Final = 1_000_000_000
 SEEN_NS: Final = 10 * SECOND_NS
 # So many rotations wait to be made at most: until then rows go to the one that is open.
 QUEUED: Final = 4
+OTHERS: Final = 0o077  # permissions of those who are not the owner
 Notice = Callable[[str], None]
 
 
@@ -91,8 +92,7 @@ class RotatedTables(Listener):
             watcher.names.setdefault(raw, name)
         if self.topics.damage:
             self.trouble.add(Problem("tables", "damaged-names", self.topics.damage))
-        for left in left_runs(self.directory):
-            self._recover(left)
+        self._recover_all()
         self.publisher.start()
         self.writer.start()
         self.publisher.wake()
@@ -209,6 +209,15 @@ class RotatedTables(Listener):
     def _keep_names(self) -> None:
         self.topics.keep(self.watcher.names)
 
+    def _recover_all(self) -> None:
+        try:
+            for left in left_runs(self.directory):
+                self._recover(left)
+        except OSError as error:
+            self.run.close()
+            text = f"cannot put in order what is left in {self.directory}: {error}"
+            raise OutputError(f"{text}; let this user write there") from error
+
     def _recover(self, left: Run) -> None:
         """Let the rotations be made that a process did not come to."""
         all_spools = left.spools()
@@ -216,7 +225,9 @@ class RotatedTables(Listener):
             done = left.close if spools == all_spools[-1] else None
             tables = sorted(self.tables)
             names = self.watcher.names
-            self.publisher.queue.append(Sealed(spools, tables, names, None, self.is_secret, done))
+            # What was for its owner alone stays so.
+            is_secret = self.is_secret or not spools.stat().st_mode & OTHERS
+            self.publisher.queue.append(Sealed(spools, tables, names, None, is_secret, done))
         text = f"{left.path}: its process was killed; what it had flushed is taken up"
         self.trouble.add(Problem("tables", "recovered-run", text))
 

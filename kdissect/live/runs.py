@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kdissect.errors import OutputError
+from kdissect.live.disk_trouble import is_full
 from kdissect.tables.rotations import (
     GONE,
     MAKING,
@@ -18,6 +19,7 @@ from kdissect.tables.rotations import (
     runs_in,
     time_name,
 )
+from kdissect.tables.spool import sync
 
 HIDDEN = (OPEN, MAKING, GONE)
 
@@ -48,12 +50,12 @@ def make_run(directory: Path, now_ns: int, mode: int) -> Run:
         directory.mkdir(mode, parents=True, exist_ok=True)
         with locked(directory):
             path = new_directory(directory, time_name(now_ns), mode)
+            sync(directory)
             lock = lock_of(path)
     except OSError as error:
-        raise OutputError(
-            f"cannot write tables to {directory}: {error.strerror or error}; "
-            "say another directory, or let this user write there"
-        ) from error
+        do = "make room" if is_full(error) else "let this user write there"
+        text = f"cannot write tables to {directory}: {error.strerror or error}"
+        raise OutputError(f"{text}; say another directory, or {do}") from error
     if lock < 0:
         raise OutputError(f"cannot lock {path}: tables of a live capture want a local file system")
     return Run(path, lock)

@@ -36,10 +36,12 @@ class TopicNames:
             kept = json.loads(self.path.read_bytes())
             return {id_of(text): str(name) for text, name in kept.items()}
         except FileNotFoundError:
-            return {}
+            pass
         except (ValueError, AttributeError) as error:
             self.damage = f"{self.path} is damaged ({error}): names of topics are learnt anew"
-            return {}
+        except OSError as error:
+            self.damage = f"{self.path} cannot be read ({error.strerror}): it is written anew"
+        return {}
 
     def keep(self, names: dict[bytes, str]) -> None:
         """Write the names, when there are others; raises OSError."""

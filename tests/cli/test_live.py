@@ -88,10 +88,10 @@ def _parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_parts")
 def test_a_replay_is_told_in_lines_and_its_end(
-    quickstart: str, capsys: pytest.CaptureFixture[str]
+    quickstart: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["live", quickstart]) == 0
-    said = capsys.readouterr()
+    said = capfd.readouterr()
     assert said.out.splitlines()[0] == "line 1"
     assert said.err.replace(NARROW, "") == (
         f"kdissect: 1318 packets of {quickstart}, 0 dropped: 331 exchanges on 58 connections\n"
@@ -100,7 +100,7 @@ def test_a_replay_is_told_in_lines_and_its_end(
 
 @pytest.mark.usefixtures("_parts")
 def test_with_files_there_are_no_lines_but_where_the_files_are(
-    quickstart: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    quickstart: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--rotate", "1G", "--keep", "7", "--disk", "10G", "--flush", "2s", "--payload"]
     assert run(["live", quickstart, "-o", str(tmp_path / "tables"), *words]) == 0
@@ -119,7 +119,7 @@ def test_with_files_there_are_no_lines_but_where_the_files_are(
     assert (tmp_path / "tables").stat().st_mode & 0o777 == 0o700
     assert files.said == ["begin", "finish"]
     notice("the disk is full\x1b")
-    said = capsys.readouterr()
+    said = capfd.readouterr()
     assert said.out == ""
     assert said.err.splitlines()[1:] == [
         f"kdissect: {files.rows:,} rows in 1 rotation: {tmp_path}/tables/run".replace(",", NARROW),
@@ -137,18 +137,18 @@ def test_without_anything_said_files_rotate_each_minute(quickstart: str, tmp_pat
 
 @pytest.mark.usefixtures("_parts")
 def test_lines_can_be_json_beside_files(
-    quickstart: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    quickstart: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["live", quickstart, "-o", str(tmp_path), "--json"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = capfd.readouterr().out.splitlines()
     assert json.loads(lines[0]) == {"line": 1}
 
 
 @pytest.mark.usefixtures("_parts")
-def test_where_there_is_no_kafka_that_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_there_is_no_kafka_that_is_explained(capfd: pytest.CaptureFixture[str]) -> None:
     capture = Path(__file__).parents[2] / "captures" / "other" / "beside.pcapng"
     assert run(["live", str(capture)]) == 1
-    error = capsys.readouterr().err
+    error = capfd.readouterr().err
     assert "kdissect: no Kafka exchanges: read 291 packets" in error
     assert "Is the broker on another port? Try --port." in error
 
@@ -168,11 +168,11 @@ def test_metrics_are_answered_as_long_as_it_runs(
 
 
 def test_without_prometheus_one_line_says_what_to_install(
-    quickstart: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    quickstart: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     assert run(["live", quickstart, "--metrics", ":9123"]) == 2
-    error = capsys.readouterr().err
+    error = capfd.readouterr().err
     assert error == 'Error: prometheus_client is missing: pip install "kdissect[live]"\n'
 
 
@@ -201,12 +201,41 @@ def watched(listeners: list[Listener], seconds: list[float]) -> None:
     Watcher(wire, listeners, Options(), clock=lambda: 0).run()
 
 
-def test_lines_come_so_often_by_the_packets_clock(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_come_so_often_by_the_packets_clock(capfd: pytest.CaptureFixture[str]) -> None:
     meters = Meters()
     watched([meters, Lines(meters, 5, "{}".format)], [*range(18)])
-    assert capsys.readouterr().out == "1\n2\n3\n4\n"
+    assert capfd.readouterr().out == "1\n2\n3\n4\n"
     watched([meters, Lines(meters, 5, "{}".format)], [*range(11)])
-    assert capsys.readouterr().out == "5\n6\n"
+    assert capfd.readouterr().out == "5\n6\n"
+
+
+def test_who_does_not_read_holds_nothing_up(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source, sink = os.pipe()
+    with os.fdopen(sink, "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        meters = Meters()
+        lines = Lines(meters, 1, lambda number: f"{number}:" + 40_000 * "x")
+        begin = time.monotonic()
+        watched([meters, lines], [*range(40)])
+        assert time.monotonic() - begin < 5
+        assert "lines left out: nobody read stdout" in capfd.readouterr().err
+        os.close(source)
+        writing = lines._output._thread
+        assert writing is not None
+        writing.join(10)
+        assert not writing.is_alive()
+
+
+def test_a_reader_that_has_gone_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, sink = os.pipe()
+    os.close(source)
+    with os.fdopen(sink, "w") as gone:
+        monkeypatch.setattr(sys, "stdout", gone)
+        meters = Meters()
+        with pytest.raises(BrokenPipeError):
+            watched([meters, Lines(meters, 1, "{}".format)], [*range(10)])
 
 
 def test_it_ends_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,19 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
+from kdissect.live import rotation
 from kdissect.live.budget import Budget, oldest_first, size_of
 from kdissect.live.runs import make_run
 from kdissect.tables.rotations import rotations_in, run_order, runs_in
 from tests.live.replays import CAPTURES, read_run, replay, rows_of
 
 GROUPS = CAPTURES / "groups-4.3.1.pcapng"
+
+
+@pytest.fixture(autouse=True)
+def every_rotation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is put off, though a replay is faster than any disk."""
+    monkeypatch.setattr(rotation, "QUEUED", 1_000)
 
 
 def made(directory: Path, run: str, *rotations: str, size: int = 1000) -> None:

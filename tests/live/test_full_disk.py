@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -65,11 +66,6 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
         yield made
     finally:
         made.unmount()
-
-
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_worker, "LAST_TRIES_S", 0.2)
 
 
 class MendedWire(SlicedWire):
@@ -145,8 +141,9 @@ def test_rows_that_there_is_no_room_for_are_counted(
 
 
 def test_a_disk_that_stays_full_ends_in_an_error_and_the_next_start_has_what_was_flushed(
-    disk: Disk, tmp_path: Path
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(disk_worker, "LAST_TRIES_S", 0.2)
     with pytest.raises(OutputError, match=r"the last rows are not written .*Make room: the next"):
         live(disk.path / "live", lambda: None, every_s=3)
     disk.resize("50m")
@@ -158,6 +155,29 @@ def test_a_disk_that_stays_full_ends_in_an_error_and_the_next_start_has_what_was
     assert set(kept["exchanges"]) <= set(every["exchanges"])
     assert rows_without_problems(second) == every
     assert not [path for path in everything_in(disk.path) if "/." in path]
+
+
+def test_a_slow_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it takes what it is given, no row is lost however few may wait."""
+    sound = os.fdatasync
+
+    def slow(file: int) -> None:
+        time.sleep(0.01)
+        sound(file)
+
+    monkeypatch.setattr(os, "fdatasync", slow)
+    monkeypatch.setattr(spools, "HELD_BYTES", 20_000)
+    replay(CAPTURE, tmp_path / "live", TABLES, every_s=3)
+    assert rows_without_problems(only_run(tmp_path / "live")) == whole(tmp_path)
+    assert read_run(only_run(tmp_path / "live"), "problems").num_rows == 0
+
+
+def test_a_disk_that_is_full_at_the_start_says_so(disk: Disk) -> None:
+    (disk.path / "ballast").write_bytes(b"x" * 60_000)
+    with pytest.raises(OSError, match="No space left"):
+        (disk.path / "more").write_bytes(b"x" * 60_000)
+    with pytest.raises(OutputError, match=r"No space left on device.*ake room"):
+        replay(CAPTURE, disk.path / "live", TABLES)
 
 
 def test_old_rotations_make_room(disk: Disk) -> None:

@@ -1,7 +1,11 @@
+import base64
+import os
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import kdissect
 from kdissect.live.publishing import Sealed, publish
@@ -24,8 +28,6 @@ def sealed(run: Path, table: str, batches: list[pa.RecordBatch], names: dict[byt
 
 
 def names_of(rows: pa.Table) -> dict[bytes, str]:
-    import base64
-
     pairs = zip(rows["topic_id"].to_pylist(), rows["topic"].to_pylist(), strict=True)
     return {
         base64.urlsafe_b64decode(id_ + "=="): topic
@@ -76,8 +78,6 @@ def test_assignments_get_the_names_too(tmp_path: Path) -> None:
 def test_large_rotations_are_written_a_row_group_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pyarrow import parquet
-
     monkeypatch.setattr("kdissect.live.publishing.GROUP_SIZE", 20_000)
     made = kdissect.read(CAPTURE).to_arrow()
     publish(sealed(tmp_path, "exchanges", made.to_batches(max_chunksize=20), {}))
@@ -92,11 +92,45 @@ def test_spools_of_another_release_keep_their_columns(tmp_path: Path) -> None:
         "gone_since", pa.nulls(len(made)).cast("int8")
     )
     publish(sealed(tmp_path, "exchanges", older.to_batches(), {}))
-    from pyarrow import parquet
-
     found = parquet.ParquetFile(tmp_path / NAME / "exchanges.parquet").read()
     assert found.column_names == older.column_names
     assert rows_of(found) == rows_of(older)
+
+
+def test_a_rotation_gets_its_name_when_all_of_it_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And its spools go when the name is."""
+    done: list[str] = []
+    fsync, rename, rmtree = os.fsync, Path.rename, shutil.rmtree
+
+    def noted_fsync(file: int) -> None:
+        done.append(f"sync {Path(f'/proc/self/fd/{file}').readlink().name}")
+        fsync(file)
+
+    def noted_rename(path: Path, to: Path) -> Path:
+        done.append(f"rename {path.name} {to.name}")
+        return rename(path, to)
+
+    def noted_rmtree(path: Path, ignore_errors: bool = False) -> None:
+        if path.exists():
+            done.append(f"remove {path.name}")
+        rmtree(path, ignore_errors=ignore_errors)
+
+    made = kdissect.read(CAPTURE).to_arrow()
+    one = sealed(tmp_path / "run", "exchanges", made.to_batches(), {})
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(Path, "rename", noted_rename)
+    monkeypatch.setattr(shutil, "rmtree", noted_rmtree)
+    publish(one)
+    temporary = f".exchanges.parquet.{os.getpid()}.tmp"
+    assert done == [
+        f"sync {temporary}",
+        f"sync .making-{NAME}",
+        f"rename .making-{NAME} {NAME}",
+        "sync run",
+        f"remove .open-{NAME}",
+    ]
 
 
 def test_publishing_what_is_published_already_takes_the_spools_away(tmp_path: Path) -> None:

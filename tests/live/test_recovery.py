@@ -3,6 +3,7 @@
 import fcntl
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -133,6 +134,21 @@ def test_spools_without_any_whole_batch_leave_no_rotation(tmp_path: Path) -> Non
         os.truncate(spool, 5)
     replay(GROUPS, tmp_path, TABLES)
     assert not dead.exists()
+
+
+def test_what_was_secret_stays_so(tmp_path: Path) -> None:
+    dead = dead_run(tmp_path, 20, is_secret=True)
+    replay(GROUPS, tmp_path, TABLES)
+    (rotation,) = rotations_in(dead)
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in rotation.iterdir()}
+    assert (stat.S_IMODE(rotation.stat().st_mode), modes) == (0o700, {0o600})
+
+
+def test_half_a_file_of_names_is_taken_away(tmp_path: Path) -> None:
+    half = tmp_path / ".topics.json-0123456789abcdef"
+    half.write_text("{")
+    replay(GROUPS, tmp_path, TABLES)
+    assert not half.exists()
 
 
 def test_a_run_whose_process_lives_is_left_alone(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def test_reopening_rotates_at_once(tmp_path: Path) -> None:
     files = RotatedTables(tmp_path, tables=["exchanges"])
     with SlicedWire(GROUPS, 50) as wire:
         watcher = Watcher(wire, [files], Options(), by_packets)
-        files.begin(watcher)
+        watcher.begin()
         for _ in range(3):
             for _ in range(4):
                 watcher.step()

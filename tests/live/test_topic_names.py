@@ -68,3 +68,13 @@ def test_knowing_the_names_before_changes_no_row(tmp_path: Path) -> None:
     for table in EVERY:
         first = read_run(only_run(tmp_path / "first"), table)
         assert rows_of(read_run(only_run(tmp_path / "second"), table)) == rows_of(first)
+
+
+def test_a_file_of_names_that_cannot_be_read_is_told_and_replaced(tmp_path: Path) -> None:
+    """As one of another user; for root a directory is what cannot be read."""
+    (tmp_path / "topics.json").mkdir()
+    names = TopicNames(tmp_path, is_secret=False)
+    assert names.read() == {}
+    assert names.damage == (
+        f"{tmp_path / 'topics.json'} cannot be read (Is a directory): it is written anew"
+    )

@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from kdissect.wire.opening import open_interfaces
 
 from kdissect.capture.files import open_captures
 from kdissect.capture.packet import Packet
@@ -18,6 +17,7 @@ from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options, Run
 from kdissect.tables.rows import topic_id_text
 from kdissect.tables.schemas import TABLES
+from kdissect.wire.opening import open_interfaces
 from kdissect.wire.wire import Counts, Wire
 from tools.record.networks import Tap
 from tools.record.sniffer import Sniffer
