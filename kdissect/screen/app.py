@@ -61,6 +61,9 @@ class Top(App[None]):
         Binding("left,S", "sort(-1)"),
         Binding("r", "turn"),
         Binding("enter", "look"),
+        Binding("c", "look_at('client')"),
+        Binding("t", "look_at('topic')"),
+        Binding("a", "look_at('api')"),
         Binding("d", "detail"),
         Binding("escape", "undo"),
         Binding("space,p", "pause"),
@@ -157,6 +160,10 @@ class Top(App[None]):
     def action_look(self) -> None:
         if not self.looking.look_into():
             self.action_detail()
+        self.renew()
+
+    def action_look_at(self, what: str) -> None:
+        self.looking.look_at(what)
         self.renew()
 
     def action_detail(self) -> None:

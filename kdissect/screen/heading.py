@@ -178,9 +178,7 @@ def latency_groups(snapshot: Snapshot, history: History, width: int) -> list[Gro
     if snapshot.late:
         groups.append(Group([Piece(f"{count(snapshot.late)} late", "hot")]))
     if standing.level:
-        shed = f"shed {count(sum(standing.shed.values()))}"
-        level = f" (level {standing.level})" if width >= WIDE else ""
-        groups.append(Group([Piece(shed + level, "hot")]))
+        groups.append(Group([Piece(shed_text(snapshot, width), "hot")]))
     if standing.backlog >= FULL_BACKLOG:
         groups.append(Group([Piece(f"buffer {100 * standing.backlog:.0f} %", "hot")]))
     cpu = f"cpu {100 * history.cpu:.0f} %, " if history.cpu != NOT_KNOWN else ""
@@ -188,6 +186,15 @@ def latency_groups(snapshot: Snapshot, history: History, width: int) -> list[Gro
     number = standing.open_connections
     connections = counted(number, "connection") if width >= WIDE else f"{count(number)} conn."
     return [*groups, Group([Piece(connections)], 2), Group([Piece(own, "dim")], 1)]
+
+
+def shed_text(snapshot: Snapshot, width: int) -> str:
+    """What is not made for want of time, and how far that goes."""
+    standing = snapshot.standing
+    number = sum(standing.shed.values())
+    if not number:
+        return f"shed level {standing.level}"
+    return f"shed {count(number)}" + (f" (level {standing.level})" if width >= WIDE else "")
 
 
 def lost_text(snapshot: Snapshot, width: int) -> str:

@@ -13,6 +13,7 @@ KEYS: Final = (
     ("← → or s, S", "sort by the column beside; a click on a header sorts by it"),
     ("r", "turn the order around"),
     ("Enter", "look at this API, client or topic alone, or at all of a row"),
+    ("c, t, a", "look at the client, topic or API of an error or exchange alone"),
     ("d", "all there is of the row, nothing shortened"),
     ("Esc", "one step back: the filter goes, then what was looked at alone"),
     ("/", "show only rows with these words in them, as you type"),

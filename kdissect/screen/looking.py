@@ -116,11 +116,16 @@ class Looking:
         if self.view.into is None or self.selected is None:
             return False
         narrowed, name = self.view.into
-        focus = narrowed(self.focus, self.selected)
-        self.trail.append(Step(self.focus, self.number, self.view.key(self.selected)))
-        self.filter = ""
-        self._look_at(focus, NUMBERS[name if focus != self.focus else "Slowest"])
+        self._enter(narrowed(self.focus, self.selected), name)
         return True
+
+    def look_at(self, what: str) -> bool:
+        """Look at the client, topic or api of the row under the cursor alone, if it has one."""
+        name = getattr(self.selected, what, "")
+        if name:
+            view = "APIs" if what == "client" else "Clients"
+            self._enter(self.focus._replace(**{what: name}), view)
+        return bool(name)
 
     def back(self) -> bool:
         """Undo the filter, else the last `look_into`; False when there is neither."""
@@ -166,6 +171,8 @@ class Looking:
             return [self.view.nothing]
         lines = [f"{self.view.nothing} in the last {self.snapshot.window_s:.3g} s"]
         balance = self.snapshot.standing.balance
+        if balance.exchanges and self.snapshot.standing.level:
+            lines.append(f"some rows are not made: shed level {self.snapshot.standing.level}")
         if not balance.exchanges:
             lines.append(f"so far no exchange in {counted(balance.packets, 'packet')}")
             lines.append(f"of {counted(self.snapshot.standing.open_connections, 'connection')}")
@@ -173,6 +180,12 @@ class Looking:
                 lines.append(f"{count(balance.encrypted_connections)} were encrypted: --keylog")
             lines.append("other ports of brokers: --port")
         return lines
+
+    def _enter(self, focus: Focus, name: str) -> None:
+        """Look at something alone, in the view with this name."""
+        self.trail.append(Step(self.focus, self.number, self.view.key(self.selected)))
+        self.filter = ""
+        self._look_at(focus, NUMBERS[name if focus != self.focus else "Slowest"])
 
     def _look_at(self, focus: Focus, number: int) -> None:
         self.focus = focus

@@ -99,6 +99,14 @@ def test_where_there_are_no_exchanges_it_says_what_there_was(tmp_path: Path) -> 
         assert "no Kafka exchanges" in done.stderr
 
 
+def test_without_a_source_the_interfaces_are_listed() -> None:
+    done = top()
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert any(line.startswith("lo ") for line in lines)
+    assert lines[-1] == "  kdissect top -i IFACE"
+
+
 @pytest.mark.parametrize("options", [(), ("--once",)])
 def test_what_is_no_capture_is_told(options: tuple[str, ...]) -> None:
     done = top("-", *options, input="this is a text and no capture at all")

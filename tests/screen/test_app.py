@@ -133,6 +133,16 @@ def test_enter_looks_into_a_client_its_api_its_slowest_and_escape_goes_back() ->
     played(play)
 
 
+def test_keys_lead_from_a_slow_exchange_to_its_client() -> None:
+    async def play(app: Top, pilot: Pilot[None]) -> None:
+        await pilot.press("7", "down", "c")
+        assert screen(app)[4] == "all › client payments"
+        await pilot.press("7", "t", "escape", "escape")
+        assert (app.looking.focus, app.looking.view.name) == (Focus(), "Slowest")
+
+    played(play)
+
+
 def test_the_help_and_details_are_left_with_their_own_keys() -> None:
     async def play(app: Top, pilot: Pilot[None]) -> None:
         await pilot.press("?")

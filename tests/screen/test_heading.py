@@ -57,6 +57,12 @@ def test_what_should_not_be_is_red() -> None:
     )  # fmt: skip
 
 
+def test_shedding_is_told_before_anything_was_shed() -> None:
+    standing = TROUBLED.standing._replace(shed={})
+    texts = lines(TROUBLED._replace(standing=standing), 80)[2]
+    assert "shed level 2" in texts
+
+
 def test_a_shorter_window_than_asked_for_is_told() -> None:
     assert Piece("last 12 of 60 s", "warm") in heading_lines(TROUBLED, history(1), MARKS, 80)[0]
     assert Piece("last 1 of 60 s") in heading_lines(NOTHING, history(1), MARKS, 80)[0]

@@ -88,6 +88,31 @@ def test_there_is_nothing_to_look_into_in_other_rows_and_without_rows() -> None:
     assert not Broker(NOTHING).looking().look_into()
 
 
+def test_the_client_topic_and_api_of_a_slow_exchange_can_be_looked_at() -> None:
+    looking = Broker().looking()
+    looking.choose(NUMBERS["Slowest"])
+    looking.listing.place(1)
+    assert looking.look_at("client")
+    assert (looking.focus, looking.view.name) == (Focus(client="payments"), "APIs")
+    assert looking.back()
+    assert looking.view.name == "Slowest"
+    assert looking.look_at("topic")
+    assert looking.focus == Focus(topic="payments.dead-letters.retry-5m")
+    looking.choose(NUMBERS["Slowest"])
+    assert looking.look_at("api")
+    assert looking.view.name == "Clients"
+
+
+def test_a_row_without_a_client_or_topic_leads_nowhere() -> None:
+    looking = Broker().looking()
+    assert not looking.look_at("client")
+    looking.choose(NUMBERS["Slowest"])
+    looking.listing.place(3)
+    assert looking.selected.client == ""
+    assert not looking.look_at("client")
+    assert looking.trail == []
+
+
 def test_history_is_of_what_is_looked_at() -> None:
     looking = Broker().looking()
     looking.refresh()
@@ -207,6 +232,16 @@ def test_where_no_exchange_was_ever_seen_it_is_told_what_was() -> None:
         "so far no exchange in 1\N{NARROW NO-BREAK SPACE}200 packets",
         "of 312 connections",
         "other ports of brokers: --port",
+    ]
+
+
+def test_where_rows_are_not_made_an_empty_table_says_so() -> None:
+    looking = Broker(SNAPSHOT._replace(topics=())).looking()
+    looking.snapshot = looking.snapshot._replace(standing=STANDING._replace(level=3))
+    looking.choose(NUMBERS["Topics"])
+    assert looking.nothing() == [
+        "no topics in the last 60 s",
+        "some rows are not made: shed level 3",
     ]
 
 
