@@ -29,6 +29,8 @@ WAIT_S: Final = 0.1
 # Hostile packets make some 30 times their size of rows: 256 of them, of 64 KiB, 500 MB at worst, of
 # 1500 bytes 12 MB; a wire may give thousands at a time.
 FED_AT_ONCE: Final = 256
+# So long it goes on at most, when it is to stop, with what waits in the wire's buffer.
+REST_NS: Final = 1_000_000_000
 Clock = Callable[[], int]
 
 
@@ -105,8 +107,17 @@ class Watcher:
                 self.begin()
                 while not self.is_stopping and self.step():
                     pass
+                if self.is_stopping:
+                    self._read_rest()
             finally:
                 self.finish()
+
+    def _read_rest(self) -> None:
+        """Take what had come when it was asked to stop, as far as there is time for it."""
+        self.wire.end()
+        until = self.clock() + REST_NS
+        while self.step() and self.clock() < until:
+            pass
 
     def begin(self) -> None:
         """Let listeners begin; those that did are let finish, whatever happens then."""

@@ -40,6 +40,9 @@ class DelayedWire(Wire):
             return self._held.popleft()[1]
         return []
 
+    def end(self) -> None:
+        self.wire.end()
+
     def close(self) -> None:
         self.wire.close()
 

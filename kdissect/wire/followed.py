@@ -44,6 +44,7 @@ class FollowedWire(Wire):
         self._next: Newcomer | None = None
         self._ordinal = 0
         self._look_at = 0.0
+        self._is_ending = False
         # What is said about one file that was named is said by an error.
         self._is_strict = not is_many
         if not is_many:
@@ -54,10 +55,15 @@ class FollowedWire(Wire):
         while True:
             self._look()
             packets = self._read_file()
-            if packets or time.monotonic() >= end:
+            if packets or (time.monotonic() >= end and not self._is_ending):
                 return packets
+            if self._is_ending and self._next is None:
+                return None
             if self._next is None:
                 time.sleep(min(SLEEP_S, wait_s))
+
+    def end(self) -> None:
+        self._is_ending = True
 
     def close(self) -> None:
         if self._file is not None:

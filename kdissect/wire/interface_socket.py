@@ -85,6 +85,10 @@ class InterfaceSocket:
             self._went()
             self.take_error()
 
+    def end(self) -> None:
+        """Let no more packets come."""
+        attach(self.socket, NOTHING)
+
     def check(self) -> None:
         """Look whether the interface went, and whether it came back; raises CaptureError."""
         self.note_error(self.take_error())

@@ -3,13 +3,21 @@
 import select
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Final
 
 from kdissect.capture.packet import Packet
+from kdissect.wire.interface_socket import InterfaceSocket
 from kdissect.wire.wire import Wire
+
+# A block of a ring that is not full is given after 60 ms (`RETIRE_MS`).
+LAST_WAIT_S: Final = 0.1
 
 
 class InterfaceWire(Wire):
     """`take` gives what is there; `read` waits where nothing is."""
+
+    source: InterfaceSocket
+    _is_ending = False
 
     @abstractmethod
     def fileno(self) -> int:
@@ -31,9 +39,13 @@ class InterfaceWire(Wire):
     def read(self, wait_s: float) -> list[Packet] | None:
         packets = self.take()
         if not packets:
-            wait_for([self], wait_s)
+            wait_for([self], LAST_WAIT_S if self._is_ending else wait_s)
             packets = self.take()
-        return packets
+        return None if self._is_ending and not packets else packets
+
+    def end(self) -> None:
+        self._is_ending = True
+        self.source.end()
 
 
 def wait_for(wires: Sequence[InterfaceWire], wait_s: float) -> None:

@@ -6,6 +6,7 @@ import select
 import struct
 import sys
 import termios
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -21,6 +22,8 @@ from kdissect.wire.wire import Wire
 # Bytes read at a time, and what a pipe is asked to hold: as much as Linux gives to everybody
 # (fs.pipe-max-size), a hundredth of a second of ten gigabits.
 READ_SIZE: Final = 1 << 20
+# Packets so old are of a recording; more than the clocks of two hosts differ.
+RECORDED_NS: Final = 300_000_000_000
 
 
 class PipeWire(Wire):
@@ -32,6 +35,8 @@ class PipeWire(Wire):
         self._is_ours = not isinstance(source, int) and source != STDIN
         self._capture = GrowingCapture(name)
         self._is_ended = False
+        self._is_ending = False
+        self._latest_ns = 0
         self._room = _widened(self._fd)
         self._poll = select.poll()
         self._poll.register(self._fd, select.POLLIN)
@@ -43,13 +48,19 @@ class PipeWire(Wire):
             return self._capture.finish()
         if self._capture.has_more:
             return self._capture.feed(b"")
-        if not self._poll.poll(wait_s * 1000):
-            return []
+        if not self._poll.poll(0 if self._is_ending else wait_s * 1000):
+            return None if self._is_ending else []
         data = self._read_some()
         if data is None:
             return []
         self._is_ended = not data
-        return self._capture.feed(data)
+        packets = self._capture.feed(data)
+        if packets:
+            self._latest_ns = packets[-1].time_ns
+        return packets
+
+    def end(self) -> None:
+        self._is_ending = True
 
     def close(self) -> None:
         if self._is_ours and self._fd >= 0:
@@ -57,6 +68,9 @@ class PipeWire(Wire):
             self._fd = -1
 
     def backlog(self) -> float:
+        # What was recorded before can wait in the pipe for as long as it likes.
+        if time.time_ns() - self._latest_ns > RECORDED_NS:
+            return 0.0
         with suppress(OSError):
             waiting = struct.unpack("i", fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4)))[0]
             return float(min(1.0, waiting / self._room))

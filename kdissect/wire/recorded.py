@@ -20,6 +20,9 @@ class RecordedWire(Wire):
     def read(self, wait_s: float) -> list[Packet] | None:
         return next(self._batches, None)
 
+    def end(self) -> None:
+        self._batches = iter(())
+
     def close(self) -> None:
         self.capture.close()
 

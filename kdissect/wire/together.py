@@ -8,7 +8,7 @@ from typing import Final
 from kdissect.capture.merge import number_packets
 from kdissect.capture.packet import Packet
 from kdissect.errors import Problem
-from kdissect.wire.interface_wire import InterfaceWire, wait_for
+from kdissect.wire.interface_wire import LAST_WAIT_S, InterfaceWire, wait_for
 from kdissect.wire.wire import Counts, Wire
 
 # So much later than its packets a block of a ring may be given (`RETIRE_MS`), twice. What another
@@ -36,12 +36,20 @@ class Together(Wire):
         # When packets were taken, and the latest of their times.
         self._taken: deque[tuple[int, int]] = deque()
         self._ordinal = 1
+        self._is_ending = False
 
     def read(self, wait_s: float) -> list[Packet] | None:
         if not self._take():
-            wait_for(self.wires, wait_s)
-            self._take()
+            wait_for(self.wires, LAST_WAIT_S if self._is_ending else wait_s)
+            if not self._take() and self._is_ending:
+                self.hold_ns = 0
+                return self._let_go() or None
         return self._let_go()
+
+    def end(self) -> None:
+        self._is_ending = True
+        for wire in self.wires:
+            wire.end()
 
     def close(self) -> None:
         for wire in self.wires:

@@ -34,6 +34,9 @@ class Wire(ABC):
         Perhaps none; None when there will be no more.
         """
 
+    def end(self) -> None:  # noqa: B027  # one that has its own end needs no other
+        """Let nothing more come: `read` gives what has come until now, and then None."""
+
     @abstractmethod
     def close(self) -> None:
         """Let go of what is open; may be called again."""

@@ -152,6 +152,23 @@ def test_it_stops_soon_where_nothing_comes() -> None:
     os.close(sink)
 
 
+def test_what_came_before_it_was_asked_to_stop_is_taken() -> None:
+    source, sink = os.pipe()
+    wire = PipeWire(source)
+    capture = CAPTURES / "quickstart.pcapng"
+    os.write(sink, capture.read_bytes())
+    kept = Kept()
+    watcher = Watcher(wire, [kept])
+    watcher.stop()
+    watcher.run()
+    found = {table: in_order(rows) for table, rows in kept.rows.items()}
+    expected = {table: [row.replace(str(capture), f"descriptor {source}") for row in rows]
+                for table, rows in tables_of(capture).items()}  # fmt: skip
+    assert found == expected
+    os.close(source)
+    os.close(sink)
+
+
 def test_packets_that_the_host_lost_are_problems() -> None:
     kept = Kept(["problems"])
     wire = Given(*([packet_at(NOON_NS + at * SECOND_NS)] for at in range(3)))

@@ -80,7 +80,7 @@ def test_whatever_is_wrong_with_the_second_interface_the_first_is_closed(
 def test_on_linux_the_ring_is_taken(hosts: tuple[Host, Host]) -> None:
     with open_at(hosts[0]) as wire:
         assert isinstance(wire, RingWire)
-        assert (wire.block_size, wire.block_count) == (1 << 20, 64)
+        assert (wire.block_size, wire.block_count) == (1 << 18, 256)
 
 
 def test_where_no_ring_can_be_made_scapy_is_taken_and_that_is_told(

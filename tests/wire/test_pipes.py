@@ -13,7 +13,7 @@ from kdissect.capture.packet import Packet
 from kdissect.errors import CaptureError, UnknownCaptureFormat
 from kdissect.wire.pipes import PipeWire, is_piped
 from kdissect.wire.wire import Wire
-from tests.capture.writers import expected, given, make_pcap, make_pcapng, make_secrets
+from tests.capture.writers import Captured, expected, given, make_pcap, make_pcapng, make_secrets
 
 PACKETS = [bytes([number]) * 100 for number in range(30)]
 CAPTURE = make_pcap(PACKETS)
@@ -69,9 +69,20 @@ def test_a_silent_pipe_is_not_waited_for(pipe: tuple[PipeWire, int]) -> None:
 
 def test_how_full_the_pipe_is_can_be_seen(pipe: tuple[PipeWire, int]) -> None:
     wire, sink = pipe
+    os.write(sink, make_pcap([Captured(b"now", time.time_ns())]))
+    wire.read(1)
     assert wire.backlog() == 0
     os.write(sink, bytes(32_768))
     assert 0 < wire.backlog() <= 1
+    os.close(sink)
+
+
+def test_a_recording_in_a_pipe_can_wait(pipe: tuple[PipeWire, int]) -> None:
+    wire, sink = pipe
+    os.write(sink, make_pcap([Captured(b"then", time.time_ns() - 3_600_000_000_000)]))
+    wire.read(1)
+    os.write(sink, bytes(32_768))
+    assert wire.backlog() == 0
     os.close(sink)
 
 

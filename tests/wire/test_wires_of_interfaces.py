@@ -104,6 +104,22 @@ def test_loopback_shows_each_packet_once_as_tcpdump_does(
     assert conversation_of(packets) == (b"".join(TEXTS) * 2, b"".join(TEXTS) * 2)
 
 
+@pytest.mark.parametrize("through", [*WAYS, "together"])
+def test_what_came_before_the_end_is_given_and_nothing_after(
+    hosts: tuple[Host, Host], through: str
+) -> None:
+    client, broker = hosts
+    asked = ([CABLE, "lo"], "ring") if through == "together" else ([CABLE], through)
+    with open_at(broker, *asked[0], through=asked[1]) as wire:
+        client.send_frames([bytes(ETHER / V4)] * 20)
+        wire.end()
+        client.send_frames([bytes(ETHER / V6)] * 20)
+        packets: list[Packet] = []
+        while (more := wire.read(0)) is not None:
+            packets += more
+    assert [bytes_of(packet) for packet in packets] == [bytes(ETHER / V4)] * 20
+
+
 @pytest.mark.parametrize("through", WAYS)
 @pytest.mark.parametrize("snaplen", [70, 96])
 def test_a_snaplen_cuts_and_the_original_length_stays(
