@@ -8,6 +8,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -64,7 +65,7 @@ class Terminal:
     """A tmux of its own, in which one program runs."""
 
     def __init__(self, command: Sequence[str], width: int, height: int, **variables: str) -> None:
-        self.server = f"kdissect-{os.getpid()}-{time.monotonic_ns()}"
+        self.directory = tempfile.TemporaryDirectory(prefix="kdissect-screen-")
         settings = {"TERM": "screen-256color", "PYTHONPATH": str(ROOT), **variables}
         words = ["env", *UNSET, *(f"{name}={text}" for name, text in settings.items())]
         # What is left of the program stays to be looked at.
@@ -73,7 +74,7 @@ class Terminal:
         self.tmux("-f", os.devnull, "new-session", "-d", *size, line)
 
     def tmux(self, *words: str) -> str:
-        command = ["tmux", "-L", self.server, *words]
+        command = ["tmux", "-S", f"{self.directory.name}/tmux", *words]
         done = subprocess.run(command, capture_output=True, check=True, timeout=TIMEOUT_S)
         return done.stdout.decode()
 
@@ -103,6 +104,7 @@ class Terminal:
     def close(self) -> None:
         with contextlib.suppress(subprocess.CalledProcessError):
             self.tmux("kill-server")
+        self.directory.cleanup()
 
 
 @contextlib.contextmanager
