@@ -102,7 +102,7 @@ bench-live: $(VENV)/.installed $(VENV)/.developer ## measure live capture at ris
 	$(BIN)/python -m benchmarks.live --sections $(SECTIONS) --minutes $(MINUTES) --directory $(RECORDINGS)
 
 soak: $(VENV)/.installed $(VENV)/.developer ## disturb live capture as root, judge it by clients' counts: make soak MINUTES=60
-	$(BIN)/python -m tools.soak --minutes $(MINUTES)
+	$(BIN)/python -m tools.soak --minutes $(MINUTES) --record
 
 bench-check: $(VENV)/.installed $(VENV)/.developer ## compare the instructions of the hot paths with the accepted ones (valgrind)
 	$(BIN)/python -m benchmarks.instructions --check

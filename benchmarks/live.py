@@ -1,7 +1,7 @@
 """Live capture at rising rates, for a long time, and beside a broker.
 
     python -m benchmarks.live [--sections rates,broker,memory] [--compiled DIR] [--directory DIR]
-                              [--scratch DIR] [--seconds 8] [--rounds 5] [--minutes 30]
+                              [--scratch DIR] [--seconds 5] [--rounds 5] [--minutes 30]
                               [--workloads small,bulk] [--capturers tcpdump,ring,scapy,tshark]
                               [--megabytes 50] [--keep no]
 
@@ -9,8 +9,8 @@ Needs root: sender and capturer are in network namespaces of their own, joined b
 sender is bound to core 0, where the kernel's part of receiving is done too; capturers to core 1.
 
 - rates: twice as many packets a second until some are lost, then in between; for each capturer.
-  About 6 minutes.
-- broker: a real broker and its clients on core 0, with and without capturing. About 5 minutes.
+  About 8 minutes.
+- broker: a real broker and its clients on core 0, with and without capturing. About 4 minutes.
 - memory: kdissect live for `--minutes` at a moderate rate; connections come and go.
 
 Captures to send are made of sessions in `--directory`, recorded where they are not. Prints
@@ -107,7 +107,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sections", default="rates,broker")
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
     parser.add_argument("--capturers", default=",".join(FIRST_RATES))
-    parser.add_argument("--seconds", type=float, default=8, help="of a step")
+    parser.add_argument("--seconds", type=float, default=5, help="of a step")
     parser.add_argument("--megabytes", type=int, default=MEGABYTES)
     parser.add_argument("--rounds", type=int, default=5, help="with and without, at the broker")
     parser.add_argument("--minutes", type=float, default=30, help="of the section memory")

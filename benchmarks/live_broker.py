@@ -25,7 +25,7 @@ from tools.record.releases import NEWEST, RELEASES
 from tools.record.scenarios.broker_properties import SMALL_SINGLE_BROKER
 
 TOPIC = "measured"
-RECORD_SIZE, RECORDS = 1000, 300_000
+RECORD_SIZE, RECORDS = 1000, 200_000
 HEAP_MEGABYTES = 1024
 PORT = 9092
 TIMEOUT_S = 120.0

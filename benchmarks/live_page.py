@@ -163,6 +163,22 @@ def memory(kept: Kept) -> list[str]:
     return [*lines, "", *spark_page.measured(kept["memory"])]
 
 
+def soak(kept: Kept) -> list[str]:
+    """What clients counted, what of it is in the tables, and what was done meanwhile."""
+    found = kept.get("soak", {}).get("found", {})
+    if not found:
+        return ["Not measured yet."]
+    counts, findings = found["counts"], found["findings"]
+    rows = [
+        ("time, with clients", f"{found['minutes']:g} min, {found['clients']}"),
+        *((what, page.thousands(count)) for what, count in counts.items()),
+        *((f"**{what}**", page.thousands(count)) for what, count in findings.items()),
+        ("lost without an outage, twice, or not whole", page.verdict(not findings)),
+    ]
+    lines = ["| | |", "|---|---|", *(f"| {what} | {value} |" for what, value in rows)]
+    return [*lines, "", *spark_page.measured(kept["soak"])]
+
+
 def panels(kept: Kept) -> list[Panel]:
     """What share is lost at which rate, a panel for each workload."""
     return [
@@ -185,7 +201,7 @@ def points(steps: list[Kept]) -> list[tuple[float, float]]:
     return sorted(lost)
 
 
-PARTS = {"rates": rates, "broker": broker, "memory": memory}
+PARTS = {"rates": rates, "broker": broker, "memory": memory, "soak": soak}
 
 
 def printed(text: str, kept: Kept) -> str:

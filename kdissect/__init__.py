@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kdissect.dissected import DissectedExchange, dissect
     from kdissect.first_page import findings
     from kdissect.limits import Limits
+    from kdissect.live.watched import Watched, watch
     from kdissect.messages.bodies import decode, decode_request, decode_response
     from kdissect.messages.named import decode_message
     from kdissect.messages.old_bodies import decode_old
@@ -58,6 +59,7 @@ __all__ = [
     "TruncatedCapture",
     "UnknownApi",
     "UnknownCaptureFormat",
+    "Watched",
     "analyse",
     "compare",
     "decode",
@@ -69,6 +71,7 @@ __all__ = [
     "dissect",
     "findings",
     "read",
+    "watch",
     "write",
     "write_slice",
 ]
@@ -96,6 +99,8 @@ _LAZY = {
     "dissect": "kdissect.dissected",
     "findings": "kdissect.first_page",
     "read": "kdissect.pipeline",
+    "Watched": "kdissect.live.watched",
+    "watch": "kdissect.live.watched",
     "write": "kdissect.writing",
     "write_slice": "kdissect.slicing.slices",
 }

@@ -133,8 +133,9 @@ class SchemaError(KdissectError):
 class Problem(NamedTuple):
     """Something that did not go right, as a value: one row of the `problems` table.
 
-    `stage` is the package that met it (capture, packets, streams, frames, messages, exchanges),
-    `kind` a fixed word with hyphens, `bytes` how many bytes it concerns (0 when none),
+    `stage` is the package that met it (capture, packets, streams, frames, messages, exchanges,
+    tables, live), `kind` a fixed word with hyphens, `bytes` how many bytes it concerns (0 when
+    none),
     `connection_id`, `exchange_id` and `packet_number` are -1 where there is none.
     """
 

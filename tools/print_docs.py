@@ -31,7 +31,9 @@ TWINS = {
     "slice": ("kdissect.write_slice", "a-slice"),
     "protocol": ("kdissect.protocol.apis.APIS", "the-protocol"),
     "compare": ("kdissect.compare", "two-captures-compared"),
+    "live": ("kdissect.watch", "live"),
     "spark": ("kdissect.spark.pipeline.dissect", "many-captures-with-spark"),
+    "top": ("kdissect.live.meters.Meters", "what-goes-on-now"),
 }
 
 

@@ -20,8 +20,6 @@ from kdissect.cli.live_options import (
 from kdissect.cli.program import FOUND
 from kdissect.tables.schemas import DEFAULT_TABLES
 
-OF_FILES = ("rotation", "keep", "disk", "tables", "payload")
-
 
 @click.command(
     "live",
@@ -122,7 +120,9 @@ def command(
     Nothing is ever sent. Without -o, a line every few seconds says how it goes. SIGINT (Ctrl-C) and
     SIGTERM end it in order, SIGHUP begins new files and reads key logs anew. Docs: live.md.
     """
-    check_files(rest["directory"], rotation=rotation, tables=tables, payload=payload, **rest)
+    if rest["directory"] is None:
+        of_files = {name: rest[name] for name in ("keep", "disk")}
+        refuse({"payload": payload, "rotate": rotation != Rotation(), "tables": tables, **of_files})
     if metrics is not None:
         require_extra("prometheus_client", "live")
     if not asked.sources and not asked.interfaces:
@@ -140,12 +140,8 @@ def command(
     return run(Plan(asked=asked, options=made, rotation=rotation, metrics=metrics, **rest))
 
 
-def check_files(directory: Path | None, **values: Any) -> None:
-    """Options about files are nothing without files."""
-    if directory is not None:
-        return
-    values["rotation"] = values["rotation"] != Rotation()
-    for name in OF_FILES:
-        if values[name]:
-            option = "rotate" if name == "rotation" else name
-            raise click.UsageError(f"--{option} is about files: say where they go, -o DIR")
+def refuse(of_files: dict[str, Any]) -> None:
+    """Options about files are nothing where no files are written."""
+    for name, value in of_files.items():
+        if value:
+            raise click.UsageError(f"--{name} is about files: say where they go, -o DIR")

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from kdissect.escape import escaped
 from kdissect.grid import Column, Grid
 
 HOW_TO_GO_ON = """\
@@ -18,9 +19,7 @@ Name one, or a capture:
 
 def show_interfaces() -> None:
     """Print them on stdout, and how to go on."""
-    from kdissect.wire.interfaces import (  # type: ignore[import-not-found,unused-ignore]
-        list_interfaces,
-    )
+    from kdissect.wire.interfaces import list_interfaces
 
     for line in page(list_interfaces(), shutil.get_terminal_size().columns):
         click.echo(line)
@@ -41,4 +40,4 @@ def page(interfaces: list[Any], width: int) -> Iterator[str]:
     yield from grid.lines(width)
     yield ""
     names = [one.name for one in interfaces if one.is_up]
-    yield from HOW_TO_GO_ON.format(name=names[0] if names else "any").splitlines()
+    yield from HOW_TO_GO_ON.format(name=escaped(names[0]) if names else "any").splitlines()

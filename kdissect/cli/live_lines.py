@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kdissect import human
+from kdissect.cli.live_output import Output
 from kdissect.escape import escaped
 from kdissect.live.listener import Listener, Standing
 from kdissect.live.sources import Asked, told_filter
@@ -32,24 +33,35 @@ class Lines(Listener):
         self._meters = meters
         self._every_ns = round(every_s * SECOND_NS)
         self._text_of = text_of
-        self._next_ns: int | None = None
+        # When the last line was written; of the first tick there is nothing to say.
+        self._last_ns: int | None = None
+        self._has_begun = False
+        self._output = Output()
+
+    def begin(self, watcher: "Watcher") -> None:
+        self._output.begin()
 
     def tick(self, standing: Standing) -> None:
-        if self._next_ns is None:
-            # Of the first tick, which comes with the first packet, there is nothing to say.
-            self._next_ns = standing.now_ns + self._every_ns
-        elif standing.now_ns >= self._next_ns:
-            self._next_ns = standing.now_ns + self._every_ns
-            self._write()
+        if self._last_ns is None:
+            self._last_ns = standing.now_ns
+        elif standing.now_ns >= self._last_ns + self._every_ns:
+            self._write(standing)
 
     def finish(self, standing: Standing) -> None:
-        self._write()
+        """One more, unless there was one a moment ago, or nothing came at all."""
+        is_late = not self._has_begun or standing.now_ns >= (self._last_ns or 0) + SECOND_NS
+        if standing.balance.packets and is_late:
+            self._write(standing)
+        self._output.end()
+        if self._output.left_out:
+            tell(f"{human.counted(self._output.left_out, 'line')} left out: nobody read stdout")
 
-    def _write(self) -> None:
+    def _write(self, standing: Standing) -> None:
+        self._has_begun = True
+        self._last_ns = standing.now_ns
         found = self._text_of(self._meters.snapshot())
         text = found if isinstance(found, str) else json.dumps(found)
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
+        self._output.put(text)
 
 
 class Deadline(Listener):

@@ -16,12 +16,7 @@ from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.reading import explain_empty
 from kdissect.limits import Limits
 from kdissect.live.listener import Listener
-from kdissect.live.privileges import (
-    check_directory,
-    check_user,
-    drop_privileges,
-    give_directory,
-)
+from kdissect.live.privileges import check_directory, check_user, drop_privileges, give_directory
 from kdissect.live.service import Notifier, ServiceListener
 from kdissect.live.sources import Asked, open_source
 from kdissect.live.watcher import Watcher
@@ -29,7 +24,6 @@ from kdissect.pipeline import Options
 
 if TYPE_CHECKING:
     from kdissect.live.metrics import MetricsListener
-    from kdissect.wire.wire import Wire
 
 NEVER: Final = Rotation()
 FIRST_FREE_PORT: Final = 1024  # those below are root's
@@ -94,17 +88,20 @@ def run(plan: Plan) -> int:
         with signals(watcher) as signalled, served(plan, parts, user):
             tell_begin(plan.asked, plan.options)
             watcher.run()
+        standing = watcher.standing()
     notifier.close()
-    return ended(plan, parts, watcher, wire, signalled.to_stop)
+    tell_end(standing, wire.names, parts.files)
+    if standing.balance.exchanges:
+        return FOUND
+    explain_empty("no Kafka exchanges", asdict(standing.balance))
+    return FOUND if signalled.to_stop or plan.asked.interfaces else NOTHING_FOUND
 
 
 def limited(plan: Plan) -> Options:
     """The options with limits that fit the memory, unless they were said one by one."""
     if plan.max_memory is None or plan.options.limits != Limits():
         return plan.options
-    from kdissect.live.memory import (
-        limits_for,
-    )
+    from kdissect.live.memory import limits_for
 
     return replace(plan.options, limits=limits_for(plan.max_memory, plan.asked.ring_bytes))
 
@@ -113,9 +110,7 @@ def shedding(plan: Plan) -> dict[str, Any]:
     """What lets the watcher make less when it is too much."""
     if plan.max_cpu is None and plan.max_memory is None:
         return {}
-    from kdissect.live.shedding import (
-        Shedder,
-    )
+    from kdissect.live.shedding import Shedder
 
     return {"shedder": Shedder(plan.max_cpu, plan.max_memory)}
 
@@ -143,21 +138,9 @@ def served(plan: Plan, parts: Parts, user: struct_passwd | None) -> Iterator[Non
             server.close()
 
 
-def ended(plan: Plan, parts: Parts, watcher: Watcher, wire: "Wire", is_asked: bool) -> int:
-    """Say what there was; the exit code."""
-    standing = watcher.standing()
-    tell_end(standing, wire.names, parts.files)
-    if standing.balance.exchanges:
-        return FOUND
-    explain_empty("no Kafka exchanges", asdict(standing.balance))
-    return FOUND if is_asked or plan.asked.interfaces else NOTHING_FOUND
-
-
 def make_files(plan: Plan, directory: Path) -> Listener:
     """Tables as files that rotate."""
-    from kdissect.live.rotation import (
-        RotatedTables,
-    )
+    from kdissect.live.rotation import RotatedTables
 
     files: Listener = RotatedTables(
         directory,
@@ -175,31 +158,22 @@ def make_files(plan: Plan, directory: Path) -> Listener:
 
 def make_metrics() -> "MetricsListener":
     """Counters for Prometheus."""
-    from kdissect.live.metrics import (
-        MetricsListener,
-    )
+    from kdissect.live.metrics import MetricsListener
 
     return MetricsListener()
 
 
 def start_server(metrics: "MetricsListener", address: Address) -> Any:
     """Answer those who ask for metrics; has `close`."""
-    from kdissect.live.metrics import (
-        serve,
-    )
+    from kdissect.live.metrics import serve
 
     return serve(metrics, address.host, address.port)
 
 
 def make_lines(plan: Plan) -> list[Listener]:
     """Lines on stdout, and what they are made of."""
-    from kdissect.live.lines import (
-        json_of,
-        line_of,
-    )
-    from kdissect.live.meters import (
-        Meters,
-    )
+    from kdissect.live.lines import json_of, line_of
+    from kdissect.live.meters import Meters
 
     meters = Meters()
     return [meters, Lines(meters, plan.every_s, json_of if plan.is_json else line_of)]

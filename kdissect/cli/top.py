@@ -26,7 +26,7 @@ from kdissect.cli.program import FOUND
 @click.option(
     "--interval",
     "interval_s",
-    callback=told(seconds_of),
+    callback=told(lambda text: at_least(0.1, seconds_of(text))),
     default="1s",
     metavar="TIME",
     help="Show anew so often.  [default: 1s]",
@@ -34,7 +34,7 @@ from kdissect.cli.program import FOUND
 @click.option(
     "--window",
     "window_s",
-    callback=told(seconds_of),
+    callback=told(lambda text: at_least(1.0, seconds_of(text))),
     default="60s",
     metavar="TIME",
     help="Numbers are of so long.  [default: 60s]",
@@ -64,3 +64,10 @@ def command(
     from kdissect.pipeline import Options
 
     return run(Plan(asked, Options(**settings), interval_s, window_s, once))
+
+
+def at_least(least: float, seconds: float) -> float:
+    """The duration; raises ValueError for a shorter one."""
+    if seconds < least:
+        raise ValueError(f"{seconds:g} s is too short; {least:g} s is the least")
+    return seconds

@@ -42,6 +42,8 @@ def grouped(key: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> Groups:
 def failing(joined: Joined, seconds: float) -> tuple[Failing, ...]:
     """The errors of the exchanges that are seen, the most frequent first."""
     errors = joined.errors()
+    if not len(errors.row):
+        return ()
     if joined.topic != -1:
         of_it = (errors.topic == joined.topic) | (errors.topic == 0)
         errors = picked(errors, of_it)

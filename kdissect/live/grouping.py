@@ -1,12 +1,12 @@
 """Consumer groups of the window, and which of them rebalance.
 
-A group rebalances from its first sign (a join, a heartbeat that says so, a plan) until a member got
+A group rebalances from its first sign (a join, an answer that says so, a plan) until a member got
 its assignment of that, or confirms it. In the new protocols each member changes by itself:
 `assign` begins it, `owned` ends it. Without an end it is over when nothing was seen for a while.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Container, Mapping
+from typing import Final
 
 import numpy as np
 
@@ -23,7 +23,8 @@ LISTED: Final = 100
 SIGN_NS: Final = 60_000_000_000
 BEGINS: Final = frozenset({"join", "assign"})
 ENDS: Final = frozenset({"sync", "owned", "epoch"})
-DISTURBED: Final = frozenset({"REBALANCE_IN_PROGRESS"})
+# A member is told to join, or how to.
+DISTURBED: Final = frozenset({"REBALANCE_IN_PROGRESS", "MEMBER_ID_REQUIRED"})
 
 
 def grouping(joined: Joined, late: Mapping[int, Late], now_ns: int) -> tuple[Grouped, ...]:
@@ -71,10 +72,10 @@ def rebalancing(rows: MemberColumns, events: KnownNames, errors: KnownNames, now
     """Of each group, whether it rebalances; rows as in `of_groups`."""
     if not len(rows.group):
         return np.zeros(0, bool)
-    failed = flagged(errors, lambda name: bool(name) and name != "NONE")[rows.error]
-    begins = flagged(events, BEGINS.__contains__)[rows.event]
-    ends = flagged(events, ENDS.__contains__)[rows.event] & ~failed
-    begins |= flagged(errors, DISTURBED.__contains__)[rows.error]
+    succeeded = rows.error == NONE
+    begins = flagged(events, BEGINS)[rows.event] & succeeded
+    begins |= flagged(errors, DISTURBED)[rows.error]
+    ends = flagged(events, ENDS)[rows.event] & succeeded
     first = runs(rows.group)
     begun = np.maximum.reduceat(np.where(begins, rows.time, int(NULL)), first)
     ended = np.maximum.reduceat(np.where(ends, rows.time, int(NULL)), first)
@@ -82,9 +83,9 @@ def rebalancing(rows: MemberColumns, events: KnownNames, errors: KnownNames, now
     return flags
 
 
-def flagged(names: KnownNames, has: Any) -> Flags:
-    """For each code, whether its text is such."""
-    return np.array([has(name) for name in names.texts], bool)
+def flagged(names: KnownNames, wanted: Container[str]) -> Flags:
+    """For each code, whether its text is one of these."""
+    return np.array([name in wanted for name in names.texts], bool)
 
 
 def members_of(rows: MemberColumns, events: KnownNames) -> Ints:

@@ -1,6 +1,9 @@
 """Many slices as one: columns put together when somebody wants them, and a `Focus` on some."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cached_property
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
@@ -46,17 +49,31 @@ class Joined:
     ) -> None:
         self.slices = slices
         self.names = names
+        self.focus = focus
         self._made: dict[str, np.ndarray[Any, Any]] = {}
-        self._starts = np.cumsum([0, *(len(each.exchanges.time) for each in slices)])
-        self.count = int(self._starts[-1])
+        self._seen_columns: dict[str, np.ndarray[Any, Any]] = {}
+        # Where each slice begins.
+        self.starts = [0, *accumulate(len(each.exchanges.time) for each in slices)]
+        self.count = self.starts[-1]
         self.topic = self._code(names.topics, focus.topic)
-        self.topics: TopicColumns = self._rows([each.topics for each in slices], NO_TOPICS)
         self.is_seen = self._seen(focus)
-        if self.is_seen is not None:
-            self.topics = self.seen(self.topics)
-        if focus.topic:
-            kept = self.topics.topic == self.topic
-            self.topics = picked(self.topics, kept)
+
+    @cached_property
+    def topics(self) -> TopicColumns:
+        """The topics of exchanges that are seen; with a topic in focus, that one alone."""
+        topics = self.seen(self._all_topics)
+        return picked(topics, topics.topic == self.topic) if self.focus.topic else topics
+
+    @cached_property
+    def _all_topics(self) -> TopicColumns:
+        return self._rows([each.topics for each in self.slices], NO_TOPICS)
+
+    def first_topic(self, row: int) -> str:
+        """The first topic that an exchange names, "" when it names none."""
+        piece = bisect_right(self.starts, row) - 1
+        topics = self.slices[piece].topics
+        there = np.flatnonzero(topics.row == row - self.starts[piece])
+        return self.names.topics.texts[topics.topic[there[0]]] if len(there) else ""
 
     @staticmethod
     def _code(names: KnownNames, text: str) -> int:
@@ -75,7 +92,8 @@ class Joined:
             seen &= self.whole("client") == self._code(self.names.clients, focus.client)
         if focus.topic:
             names_it = np.zeros(self.count, bool)
-            names_it[self.topics.row[self.topics.topic == self.topic]] = True
+            topics = self._all_topics
+            names_it[topics.row[topics.topic == self.topic]] = True
             seen &= names_it
         return seen
 
@@ -88,9 +106,13 @@ class Joined:
 
     def column(self, name: str) -> np.ndarray[Any, Any]:
         """A column of the exchanges that are seen."""
-        whole = self.whole(name)
-        return whole if self.is_seen is None else whole[self.is_seen]
+        if self.is_seen is None:
+            return self.whole(name)
+        if name not in self._seen_columns:
+            self._seen_columns[name] = self.whole(name)[self.rows]
+        return self._seen_columns[name]
 
+    @cached_property
     def rows(self) -> Ints:
         """The places of the exchanges that are seen."""
         return np.arange(self.count) if self.is_seen is None else np.flatnonzero(self.is_seen)
@@ -98,10 +120,10 @@ class Joined:
     def at(self, name: str, rows: Ints) -> list[Any]:
         """The values of a column at a few places."""
         found = []
-        which = np.searchsorted(self._starts, rows, side="right") - 1
-        for piece, row in zip(which.tolist(), rows.tolist(), strict=True):
+        for row in rows.tolist():
+            piece = bisect_right(self.starts, row) - 1
             column = getattr(self.slices[piece].exchanges, name)
-            found.append(column[row - int(self._starts[piece])].item())
+            found.append(column[row - self.starts[piece]].item())
         return found
 
     def seen(self, columns: Rows) -> Rows:
@@ -127,8 +149,6 @@ class Joined:
         """The rows of all slices, with the places of their exchanges among all."""
         if not parts:
             return nothing
-        moved = [
-            part.row + start for part, start in zip(parts, self._starts.tolist(), strict=False)
-        ]
+        moved = [part.row + start for part, start in zip(parts, self.starts, strict=False)]
         made = type(nothing)._make(np.concatenate(column) for column in zip(*parts, strict=True))
         return made._replace(row=np.concatenate(moved))

@@ -17,7 +17,8 @@ def line_of(snapshot: Snapshot) -> str:
     """What matters most in `WIDTH` columns at most, harmless for a terminal.
 
     Time, exchanges and errors a second, latency (half of them, 99 %), the API with the most
-    exchanges, the client with the longest ones, connections that wait too long, packets lost.
+    exchanges, the client with the longest ones, requests that wait, connections on which one waits
+    too long, packets lost.
     """
     whole, standing = snapshot.whole, snapshot.standing
     head = [
@@ -26,7 +27,11 @@ def line_of(snapshot: Snapshot) -> str:
         f"{number(whole.errors)} err/s",
         f"{duration(whole.p50_ns)}/{duration(whole.p99_ns)}",
     ]
-    tail = [f"late {number(snapshot.late)}", f"drop {number(standing.wire.dropped)}"]
+    tail = [
+        f"wait {number(snapshot.waiting)}",
+        f"late {number(snapshot.late)}",
+        f"drop {number(standing.wire.dropped)}",
+    ]
     left = WIDTH - sum(len(part) + 2 for part in head + tail)
     api = cut(snapshot.apis[0].name if snapshot.apis else NONE, left // 3)
     client = client_text(snapshot.clients, left - cells(api) - 2)
@@ -38,8 +43,9 @@ def client_text(clients: tuple[Timed, ...], width: int) -> str:
     slowest = max(clients, key=lambda client: client.p99_ns, default=None)
     if slowest is None:
         return NONE
-    time = f" {duration(slowest.p99_ns)}"
-    return f"slow: {cut(slowest.name or NONE, width - len(time) - 6)}{time}"
+    time = duration(slowest.p99_ns)
+    left = width - len(f"slow:  {time}")
+    return f"slow: {cut(slowest.name or NONE, left)} {time}" if left > 0 else cut(time, width)
 
 
 def number(value: float) -> str:

@@ -1,7 +1,8 @@
 """`Meters`: what came in the last seconds, in figures; it is what `kdissect top` shows.
 
 Rows are kept as columns and counted when somebody looks: group-bys over arrays, never a loop over
-rows. A window is of when rows came, in whole ticks: an unanswered request is known when its
+rows. What a second has is counted once, and added up for each snapshot; with a focus all is counted
+anew. A window is of when rows came, in whole ticks: an unanswered request is known when its
 connection ends.
 """
 
@@ -9,13 +10,12 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import pyarrow as pa
 
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.live.addresses import Addresses
-from kdissect.live.columns import Codes
 from kdissect.live.failing import failing
+from kdissect.live.folded import Folds, first_of
 from kdissect.live.gathering import TABLES, Gathering
 from kdissect.live.grouping import grouping
 from kdissect.live.joined import EVERYTHING, Joined
@@ -23,12 +23,11 @@ from kdissect.live.listener import Listener, Standing
 from kdissect.live.slices import Vocabulary
 from kdissect.live.slowest import slowest
 from kdissect.live.snapshot import Focus, Snapshot
-from kdissect.live.timed import Exchanges
+from kdissect.live.timed import different, timed, whole_of
 from kdissect.live.troubled import is_late, troubled
 from kdissect.live.waiting import Waiting
 from kdissect.live.window import SECOND_NS, Window
 from kdissect.pipeline import Balance
-from kdissect.tables.matrices import Ints
 from kdissect.wire.wire import Counts
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ BEFORE: Final = Standing(0, NOTHING, Counts(), 0.0, 0)
 class Meters(Listener):
     """Keeps the rows of the last `window_s` seconds, at most `kept_rows` of a kind.
 
-    A row takes about 100 bytes, with its topics and errors. `snapshot` may be called from any
+    A row takes about 130 bytes, with its topics. `snapshot` may be called from any
     thread at any time; all else is the watcher's.
     """
 
@@ -53,7 +52,9 @@ class Meters(Listener):
         self._states: Mapping[int, ConnectionState] = {}
         self._waiting = Waiting({}, {})
         self._standing = BEFORE
+        self._folds = Folds()
         self._lock = threading.Lock()
+        self._taken = self._snapshot(EVERYTHING)
 
     def begin(self, watcher: "Watcher") -> None:
         self._states = watcher.dissector.exchanges.states
@@ -78,36 +79,46 @@ class Meters(Listener):
 
         With a topic, also the lists of topics and errors have that one only.
         """
+        taken = self._taken
+        if taken.standing is self._standing and taken.focus == focus:
+            # Nothing changes between two ticks.
+            return taken
+        taken = self._snapshot(focus)
+        self._taken = taken
+        return taken
+
+    def _snapshot(self, focus: Focus) -> Snapshot:
         with self._lock:
             slices = self._window.slices
             names = Vocabulary(*(each.now() for each in self._window.names))
             standing, is_sampled = self._standing, self._window.is_sampled
             seconds = self._window.seconds
         joined = Joined(slices, names, focus)
-        exchanges = Exchanges(joined, seconds)
+        folds = self._folds.of(joined)
+        apis, clients = [one.apis for one in folds], [one.clients for one in folds]
+        topics = [one.topics for one in folds]
         addresses = Addresses(self._states, joined.connections(), names.addresses)
         waiting, now = self._waiting, standing.now_ns
-        clients = joined.column("client")
         problems = sorted(standing.balance.problems.items(), key=lambda item: -item[1])
         return Snapshot(
             standing,
             focus,
             seconds,
             is_sampled,
-            exchanges.whole(),
+            whole_of(apis, seconds),
             sum(each.packets for each in slices) / seconds,
-            exchanges.by(joined.column("api"), names.apis.texts),
-            exchanges.by(clients, names.clients.texts),
-            exchanges.by_topic(),
+            timed(apis, names.apis.texts, seconds),
+            timed(clients, names.clients.texts, seconds),
+            timed(topics, names.topics.texts, seconds),
             failing(joined, seconds),
             troubled(joined, waiting, addresses, focus, now),
             grouping(joined, waiting.late, now),
-            slowest(joined, addresses),
+            slowest(joined, first_of(folds), addresses),
             tuple(problems),
             waiting.count,
             sum(is_late(one, focus, now) for one in waiting.late.values()),
             different(clients),
-            different(joined.topics.topic),
+            different(topics),
         )
 
     def _close_slice(self, standing: Standing) -> None:
@@ -123,8 +134,3 @@ class Meters(Listener):
             if self._window.forget_names():
                 self._gathering.names = self._window.names
             self._standing = standing
-
-
-def different(codes: Ints | Codes) -> int:
-    """How many different codes there are."""
-    return int(np.count_nonzero(np.bincount(codes)))

@@ -27,6 +27,7 @@ from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
 from kdissect.errors import OutputError
+from kdissect.live.addresses import endpoint_text
 from kdissect.live.counters import Counters
 from kdissect.live.exported import COUNTER, GAUGE, HISTOGRAM, METRICS, Metric
 from kdissect.live.gathering import Gathering
@@ -49,6 +50,8 @@ LABELS: Final = 100
 LOOPBACK: Final = "127.0.0.1"
 # A reader that says nothing for so long is not served.
 READER_TIMEOUT_S: Final = 10
+# So many at once; one more is turned away.
+READERS: Final = 8
 
 
 class MetricsListener(Listener, Collector):
@@ -159,15 +162,32 @@ class Server:
 
 
 class Listening(ThreadingMixIn, WSGIServer):
-    """An HTTP server, a thread a request, which asks no name server what it is called."""
+    """An HTTP server, a thread a reader, which asks no name server what it is called."""
 
     daemon_threads = True
+
+    def __init__(self, address: str, port: int) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self._places = threading.BoundedSemaphore(READERS)
+        super().__init__((address, port), Handler)
 
     def server_bind(self) -> None:
         TCPServer.server_bind(self)
         host, self.server_port = self.server_address[:2]
         self.server_name = str(host)
         self.setup_environ()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
 
 
 class Handler(WSGIRequestHandler):
@@ -182,24 +202,19 @@ class Handler(WSGIRequestHandler):
 def serve(listener: MetricsListener, address: str = LOOPBACK, port: int = 0) -> Server:
     """Let Prometheus read the metrics at ``http://address:port/metrics``.
 
-    Port 0 is one that is free. Raises OutputError where nothing can listen there.
+    No address is loopback, port 0 one that is free. Raises OutputError where it cannot listen.
     """
     registry = CollectorRegistry()
     registry.register(listener)
-    is_ipv6 = ":" in address
-    kind = type("Listening", (Listening,), {"address_family": FAMILIES[is_ipv6]})
+    place = endpoint_text(address, port)
     try:
-        listening = kind((address, port), Handler)
+        listening = Listening(address or LOOPBACK, port)
     except OSError as error:
-        place = f"[{address}]:{port}" if is_ipv6 else f"{address}:{port}"
         raise OutputError(f"--metrics {place}: {reason(error)}") from error
     except OverflowError as error:
-        raise OutputError(f"--metrics {address}:{port}: ports are 0 to 65535") from error
+        raise OutputError(f"--metrics {place}: ports are 0 to 65535") from error
     listening.set_app(make_wsgi_app(registry))
     return Server(listening)
-
-
-FAMILIES: Final = {False: socket.AF_INET, True: socket.AF_INET6}
 
 
 def reason(error: OSError) -> str:

@@ -1,12 +1,13 @@
 """The slowest exchanges of the window, by the time that they did not ask for."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from kdissect.live.addresses import Addresses
 from kdissect.live.joined import Joined
 from kdissect.live.snapshot import Slow
+from kdissect.live.timed import highest
 from kdissect.tables.matrices import Ints
 
 LISTED: Final = 50
@@ -16,15 +17,27 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 
-def slowest(joined: Joined, addresses: Addresses) -> tuple[Slow, ...]:
+class Candidates(NamedTuple):
+    """Exchanges by their places, and how long each took by itself, in ns."""
+
+    row: Ints
+    own: Ints
+
+
+def candidates(joined: Joined) -> Candidates:
     """The exchanges with the longest latency, less what a long poll waits by itself."""
     # NULL is far below 0: without latency it stays there.
     own = joined.column("latency") - np.maximum(joined.column("wait"), 0)
-    some = np.argpartition(own, -LISTED)[-LISTED:] if len(own) > LISTED else np.arange(len(own))
+    some = highest(own, LISTED)
     some = some[own[some] >= 0]
-    some = some[np.argsort(-own[some], kind="stable")]
-    rows = joined.rows()[some]
-    topics = first_topics(joined, rows)
+    return Candidates(joined.rows[some], own[some])
+
+
+def slowest(joined: Joined, found: Candidates, addresses: Addresses) -> tuple[Slow, ...]:
+    """The slowest of the candidates, the longest first."""
+    some = highest(found.own, LISTED)
+    rows = found.row[some[np.argsort(-found.own[some], kind="stable")]]
+    topics = [joined.focus.topic or joined.first_topic(row) for row in rows.tolist()]
     names = joined.names
     values = zip(*(joined.at(name, rows) for name in COLUMNS), topics, strict=True)
     return tuple(
@@ -47,15 +60,3 @@ def slowest(joined: Joined, addresses: Addresses) -> tuple[Slow, ...]:
             response_size, error, connection, topic,
         ) in values
     )  # fmt: skip
-
-
-def first_topics(joined: Joined, rows: Ints) -> list[str]:
-    """The first topic of each of a few exchanges; "" of those that name none."""
-    topics = joined.topics
-    is_wanted = np.zeros(joined.count, bool)
-    is_wanted[rows] = True
-    there = np.flatnonzero(is_wanted[topics.row])
-    first = dict(
-        zip(topics.row[there][::-1].tolist(), topics.topic[there][::-1].tolist(), strict=True)
-    )
-    return [joined.names.topics.texts[first.get(row, 0)] for row in rows.tolist()]

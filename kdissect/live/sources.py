@@ -115,9 +115,7 @@ def _opened(asked: Asked, options: Options) -> Wire:
 
 
 def _interfaces(asked: Asked, options: Options) -> Wire:
-    from kdissect.wire.opening import (  # type: ignore[import-not-found,unused-ignore]
-        open_interfaces,
-    )
+    from kdissect.wire.opening import open_interfaces
 
     wire: Wire = open_interfaces(
         asked.interfaces,

@@ -1,10 +1,15 @@
-"""Exchanges by API, client and topic: rates, errors, bytes and percentiles."""
+"""Exchanges by API, client and topic: rates, errors, bytes and percentiles.
 
+What some rows say of each name is a `Part`. Parts of one slice after the other are added up, so
+that what is known of a slice need not be counted again for each snapshot.
+"""
+
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kdissect.live.columns import Flags
+from kdissect.live.columns import Codes, Flags
 from kdissect.live.histograms import NO_LATENCY, Buckets, histograms, percentiles
 from kdissect.live.joined import Joined
 from kdissect.live.snapshot import Timed
@@ -20,29 +25,83 @@ PRODUCES: Final = frozenset({"Produce", "MultiProduce"})
 Numbers = np.ndarray[Any, Any]
 
 
-class Measured(NamedTuple):
-    """Rows to be measured: columns of the same length, of which `key` says what they are of."""
+class Part(NamedTuple):
+    """Sums of each `code` that rows have; and `key` and `bucket` of each of these rows."""
 
-    key: Numbers
+    code: Ints
+    exchanges: Ints
+    errors: Ints
+    to_broker: Numbers
+    to_client: Numbers
+    longest: Ints
+    key: Codes
+    bucket: Buckets
+
+
+class Measured(NamedTuple):
+    """Columns of rows, all but their key."""
+
     latency: Ints
     bucket: Buckets
     has_error: Flags
 
 
-def measure(
-    rows: Measured, to_broker: Numbers, to_client: Numbers, names: list[str], seconds: float
-) -> tuple[Timed, ...]:
-    """What there is by key, which is a place in `names`; the most exchanges first.
-
-    The bytes are of each name.
-    """
-    size = len(names)
-    count = np.bincount(rows.key, minlength=size)
-    errors = np.bincount(rows.key[rows.has_error], minlength=size)
+def part_of(key: Codes, rows: Measured, to_broker: Numbers, to_client: Numbers, size: int) -> Part:
+    """The part of rows with these keys below `size`; bytes are sums of each key."""
+    count = np.bincount(key, minlength=size)
+    errors = np.bincount(key[rows.has_error], minlength=size)
     longest = np.full(size, -1, np.int64)
-    np.maximum.at(longest, rows.key, rows.latency)
+    np.maximum.at(longest, key, rows.latency)
+    code = np.flatnonzero(count)
+    return Part(
+        code,
+        count[code],
+        errors[code],
+        to_broker[code],
+        to_client[code],
+        longest[code],
+        key,
+        rows.bucket,
+    )
+
+
+def exchange_part(joined: Joined, column: str, size: int) -> Part:
+    """The exchanges that are seen, by what a column has codes of."""
+    key = joined.column(column)
+    to_broker = np.bincount(key, joined.column("request_size"), size)
+    to_client = np.bincount(key, joined.column("response_size"), size)
+    rows = Measured(joined.column("latency"), joined.column("bucket"), joined.column("has_error"))
+    return part_of(key, rows, to_broker, to_client, size)
+
+
+def topic_part(joined: Joined) -> Part:
+    """Topics with the exchanges that are seen and name them."""
+    topics, size = joined.topics, len(joined.names.topics)
+    produces = np.array([name in PRODUCES for name in joined.names.apis.texts])
+    # By topic and whether it is produced to.
+    both = topics.topic * np.int64(2)
+    both += produces[joined.whole("api")[topics.row]]
+    record_bytes = np.bincount(both, topics.bytes, 2 * size).reshape(-1, 2)
+    rows = Measured(
+        joined.whole("latency")[topics.row], joined.whole("bucket")[topics.row], topics.has_error
+    )
+    return part_of(topics.topic, rows, record_bytes[:, 1], record_bytes[:, 0], size)
+
+
+def timed(parts: Sequence[Part], names: list[str], seconds: float) -> tuple[Timed, ...]:
+    """What there is of each name, a place in `names`; the most exchanges first."""
+    if not parts:
+        return ()
+    size = len(names)
+    code = np.concatenate([part.code for part in parts])
+    count, errors, to_broker, to_client = (
+        np.bincount(code, np.concatenate(column), size)
+        for column in zip(*(part[1:5] for part in parts), strict=True)
+    )
+    longest = np.full(size, -1, np.int64)
+    np.maximum.at(longest, code, np.concatenate([part.longest for part in parts]))
     chosen = choose(count, errors, to_broker + to_client, longest)
-    times = timings(rows, chosen, size)
+    times = timings(parts, chosen, size)
     times = np.column_stack([np.minimum(times, longest[chosen, None]), longest[chosen]])
     rates = np.stack([count, errors, to_broker, to_client])[:, chosen] / seconds
     return tuple(
@@ -51,18 +110,38 @@ def measure(
     )
 
 
-def timings(rows: Measured, chosen: Ints, size: int) -> Ints:
+def timings(parts: Sequence[Part], chosen: Ints, size: int) -> Ints:
     """The percentiles of some of `size` keys."""
+    key = np.concatenate([part.key for part in parts], dtype=np.int64)
+    bucket = np.concatenate([part.bucket for part in parts])
     if size <= FEW:
-        counts, first = histograms(rows.key, rows.bucket, size)
+        counts, first = histograms(key, bucket, size)
         return percentiles(counts[chosen], first, SHARES)
     place = np.full(size, len(chosen), np.int64)
     place[chosen] = np.arange(len(chosen))
-    counts, first = histograms(place[rows.key], rows.bucket, len(chosen) + 1)
+    counts, first = histograms(place[key], bucket, len(chosen) + 1)
     return percentiles(counts[:-1], first, SHARES)
 
 
-def choose(count: Ints, *others: Numbers) -> Ints:
+def whole_of(parts: Sequence[Part], seconds: float) -> Timed:
+    """All exchanges as one, of parts in which each is once."""
+    if not parts:
+        return Timed("", 0.0, 0.0, 0.0, 0.0, -1, -1, -1, -1)
+    longest = max(int(part.longest.max(initial=-1)) for part in parts)
+    bucket = np.concatenate([part.bucket for part in parts])
+    counts = np.bincount(bucket, minlength=NO_LATENCY + 2)[None, NO_LATENCY + 1 :]
+    times = np.minimum(percentiles(counts, NO_LATENCY + 1, SHARES), longest)[0].tolist()
+    sums = (sum(float(each.sum()) for each in column) for column in zip(*parts, strict=True))
+    rates = [each / seconds for each in list(sums)[1:5]]
+    return Timed._make(["", *rates, *times, longest])
+
+
+def different(parts: Sequence[Part]) -> int:
+    """How many names parts have, with those that are not listed."""
+    return len(set().union(*(part.code.tolist() for part in parts)))
+
+
+def choose(count: Numbers, *others: Numbers) -> Ints:
     """The codes with the most of anything, those with the highest count first."""
     there = np.flatnonzero(count)
     best = [there[highest(measure[there])] for measure in (count, *others)]
@@ -71,53 +150,8 @@ def choose(count: Ints, *others: Numbers) -> Ints:
     return order
 
 
-def highest(values: Numbers) -> Ints:
-    """The places of the LISTED highest values."""
-    if len(values) <= LISTED:
+def highest(values: Numbers, listed: int = LISTED) -> Ints:
+    """The places of the `listed` highest values."""
+    if len(values) <= listed:
         return np.arange(len(values))
-    return np.argpartition(values, -LISTED)[-LISTED:]
-
-
-class Exchanges:
-    """The exchanges that are seen, to be measured by one thing after the other."""
-
-    def __init__(self, joined: Joined, seconds: float) -> None:
-        self.joined = joined
-        self.seconds = seconds
-        self.latency: Ints = joined.column("latency")
-        self.bucket: Buckets = joined.column("bucket")
-        self.has_error: Flags = joined.column("has_error")
-        self.to_broker = joined.column("request_size").astype(float)
-        self.to_client = joined.column("response_size").astype(float)
-
-    def by(self, key: Numbers, names: list[str]) -> tuple[Timed, ...]:
-        """What there is of each name of which `key` has codes."""
-        to_broker = np.bincount(key, self.to_broker, len(names))
-        to_client = np.bincount(key, self.to_client, len(names))
-        rows = Measured(key, self.latency, self.bucket, self.has_error)
-        return measure(rows, to_broker, to_client, names, self.seconds)
-
-    def whole(self) -> Timed:
-        """All of them as one."""
-        longest = int(self.latency.max(initial=-1))
-        counts = np.bincount(self.bucket, minlength=NO_LATENCY + 2)[None, NO_LATENCY + 1 :]
-        times = np.minimum(percentiles(counts, NO_LATENCY + 1, SHARES), longest)[0].tolist()
-        sums = [len(self.bucket), self.has_error.sum(), self.to_broker.sum(), self.to_client.sum()]
-        return Timed._make(["", *(float(one) / self.seconds for one in sums), *times, longest])
-
-    def by_topic(self) -> tuple[Timed, ...]:
-        """Topics with the exchanges that name them."""
-        joined, topics = self.joined, self.joined.topics
-        names = joined.names.topics.texts
-        apis = np.array([name in PRODUCES for name in joined.names.apis.texts])
-        # By topic and whether it is produced to.
-        both = topics.topic * np.int64(2)
-        both += apis[joined.whole("api")[topics.row]]
-        record_bytes = np.bincount(both, topics.bytes, 2 * len(names)).reshape(-1, 2)
-        rows = Measured(
-            topics.topic,
-            joined.whole("latency")[topics.row],
-            joined.whole("bucket")[topics.row],
-            topics.has_error,
-        )
-        return measure(rows, record_bytes[:, 1], record_bytes[:, 0], names, self.seconds)
+    return np.argpartition(values, -listed)[-listed:]

@@ -32,8 +32,8 @@ def troubled(
     found = []
     for connection_id in dict.fromkeys([*late, *losses]):
         loss = losses.get(connection_id, Losses())
-        waits = waiting.by_connection.get(connection_id)
         one = late.get(connection_id)
+        waits = waiting.by_connection.get(connection_id) if one is None else one.waits
         found.append(
             Troubled(
                 connection_id,

@@ -82,27 +82,32 @@ class Waiting:
         """Ask the next connections, and those again that were late."""
         late = {}
         for connection_id in dict.fromkeys([*self.late, *self._next()]):
+            self._forget(connection_id)
             state = self._states.get(connection_id)
             if state is None or len(state.pending) <= state.pending_head:
-                self.by_connection.pop(connection_id, None)
                 continue
             oldest = state.pending[state.pending_head]
             waits = waits_of(oldest, len(state.pending) - state.pending_head)
             self.by_connection[connection_id] = waits
+            self.count += waits.waiting
             if waits.due_ns < now_ns or waits_for_group(oldest):
                 late[connection_id] = self._late(oldest, waits)
         if len(late) > KEPT:
             oldest_first = sorted(late.items(), key=lambda item: item[1].waits.due_ns)
             late = dict(oldest_first[:KEPT])
         self.late = late
-        self.count = sum(waits.waiting for waits in self.by_connection.values())
+
+    def _forget(self, connection_id: int) -> None:
+        waits = self.by_connection.pop(connection_id, None)
+        if waits is not None:
+            self.count -= waits.waiting
 
     def _next(self) -> list[int]:
         turn = list(islice(self._turn, self._asked))
         if len(turn) < self._asked:
             # A new round; who is gone is not asked any more.
-            for connection_id in self.by_connection.keys() - self._states.keys():
-                del self.by_connection[connection_id]
+            for connection_id in [one for one in self.by_connection if one not in self._states]:
+                self._forget(connection_id)
             self._turn = iter(list(self._states))
             turn += islice(self._turn, self._asked - len(turn))
         return turn

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
+from kdissect.capture.merge import count_until
+from kdissect.capture.packet import Packet
 from kdissect.errors import CaptureError, Problem
 from kdissect.live.keylogs import GrowingKeyLogs
 from kdissect.live.listener import Listener, Standing
@@ -24,6 +26,9 @@ from kdissect.wire.wire import Counts, Wire
 TICK_NS: Final = 1_000_000_000
 # So long nobody looks whether it is to end: a tenth of a second.
 WAIT_S: Final = 0.1
+# Hostile packets make some 30 times their size of rows: 256 of them, of 64 KiB, 500 MB at worst, of
+# 1500 bytes 12 MB; a wire may give thousands at a time.
+FED_AT_ONCE: Final = 256
 Clock = Callable[[], int]
 
 
@@ -98,7 +103,7 @@ class Watcher:
         with PausedCollector():
             try:
                 self.begin()
-                while not self._stopping.is_set() and self.step():
+                while not self.is_stopping and self.step():
                     pass
             finally:
                 self.finish()
@@ -112,6 +117,11 @@ class Watcher:
     def stop(self) -> None:
         """Let `run` end; may be called from a signal handler or another thread."""
         self._stopping.set()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopping.is_set()
 
     def reopen(self) -> None:
         """Let files and the wire be opened anew; may be called like `stop`."""
@@ -128,13 +138,27 @@ class Watcher:
         if packets:
             self.keylogs.read_on()
             add_secrets(self.dissector.tls.keys, self.wire.take_secrets())
-            self.dissector.feed(packets)
-            self._set_time(packets[-1].time_ns)
-            self._hand_on(self.options.batch_rows)
+            self._feed(packets)
             self._rest()
         if self.now_ns >= self._tick_ns:
             self._tick()
         return True
+
+    def _feed(self, packets: list[Packet]) -> None:
+        """Dissect packets, and hand on what is enough for a batch before it gets much more.
+
+        Packets of a replay may be hours apart: a tick comes behind the first one it is due at.
+        """
+        at = 0
+        while at < len(packets):
+            until = count_until(packets, at, self._tick_ns) + 1
+            part = packets[at : min(until, at + FED_AT_ONCE)]
+            at += len(part)
+            self.dissector.feed(part)
+            self._hand_on(self.options.batch_rows)
+            self._set_time(part[-1].time_ns)
+            if self.now_ns >= self._tick_ns and at < len(packets):
+                self._tick()
 
     def finish(self) -> None:
         """End all connections, and hand on what is left.

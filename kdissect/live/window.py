@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from kdissect.live.columns import Codes, Names
+from kdissect.live.columns import NAMES_LIMIT, Codes, Names
 from kdissect.live.slices import (
     ConnectionColumns,
     Rows,
@@ -17,7 +17,9 @@ from kdissect.live.slices import (
 SECOND_NS: Final = 1_000_000_000
 LEAST_NS: Final = 1_000_000
 # Names are forgotten when there are more than at first, and twice those that were in use then.
+# Where nearly all are in use that frees few: not again before so many ticks.
 FIRST_NAMES: Final = 10_000
+REST: Final = 10
 
 
 class Window:
@@ -32,6 +34,7 @@ class Window:
         self.slices: tuple[Slice, ...] = ()
         self.names = new_names()
         self._names_limit = FIRST_NAMES
+        self._rest = 0
         self._lost_ns = 0
 
     @property
@@ -64,8 +67,10 @@ class Window:
 
     def forget_names(self) -> bool:
         """Leave names that no row has; whether there are other `names` and codes now."""
-        if max(len(names) for names in self.names) <= self._names_limit:
+        self._rest -= 1
+        if self._rest > 0 or self._most_names() <= self._names_limit:
             return False
+        self._rest = REST
         columns = all_columns(self.slices)
         kept, codes = [], []
         for names, used_by in zip(self.names, columns, strict=True):
@@ -77,8 +82,11 @@ class Window:
             codes.append(new)
         self.names = Vocabulary(*kept)
         self.slices = tuple(recoded(old, Vocabulary(*codes)) for old in self.slices)
-        self._names_limit = max(FIRST_NAMES, 2 * max(len(names) for names in self.names))
+        self._names_limit = min(max(FIRST_NAMES, 2 * self._most_names()), NAMES_LIMIT)
         return True
+
+    def _most_names(self) -> int:
+        return max(len(names) for names in self.names)
 
 
 def new_names() -> Vocabulary[Names]:

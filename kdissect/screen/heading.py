@@ -77,14 +77,31 @@ def heading_lines(snapshot: Snapshot, history: History, marks: Marks, width: int
 
 
 def with_left(first: Line, groups: Sequence[Group], width: int) -> tuple[Line, Line]:
-    """The left end of a line, and as many groups as fit beside it."""
+    """The left end of a line, and as many groups as fit beside it.
+
+    Groups with `drop` 1 make room for a good history, others only for a short one.
+    """
     first = [*first, Piece(" " * (LEFT_WIDTH - width_of(first)))]
     room = max(0, width - width_of(first))
-    for history in (GOOD_SPARKLINE, SHORTEST_SPARKLINE, 0):
-        rest = joined([Group([Piece("")]), *groups], max(0, room - history))
-        if rest[-1:] != [CUT]:
+    every = [Group([Piece("")]), *groups]
+    needed = [group for group in every if group.drop != 1]
+    rest: Line = []
+    for some, history in (
+        (kept(every), GOOD_SPARKLINE),
+        (kept(needed), GOOD_SPARKLINE),
+        (kept(needed), SHORTEST_SPARKLINE),
+        (needed, SHORTEST_SPARKLINE),
+        (needed, 0),
+    ):
+        rest = joined(some, max(0, room - history))
+        if rest and rest[-1] != CUT:
             break
     return cut(first, width), rest
+
+
+def kept(groups: Sequence[Group]) -> list[Group]:
+    """The groups as some that may not be left out."""
+    return [group._replace(drop=0) for group in groups]
 
 
 def with_history(first: Line, rest: Line, values: Sequence[float], room: int) -> Line:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from rich.cells import cell_len
 
 from kdissect.grid import BETWEEN, Column, aligned, fitted_widths
-from kdissect.screen.lines import Line, Piece, cut, plain, width_of
+from kdissect.screen.lines import Line, Piece, cut, width_of
 from kdissect.screen.views import Field, View
 
 # The widest a name is taken for: beyond, it would only push out other columns.
@@ -182,4 +182,5 @@ def is_text(field: Field) -> bool:
 
 def marked(line: Line, width: int) -> Line:
     """The line as that of the cursor, over the whole width."""
-    return [Piece(plain(line) + " " * (width - width_of(line)), "cursor")]
+    fill = Piece(" " * (width - width_of(line)))
+    return [Piece(piece.text, "cursor") for piece in [*line, fill]]

@@ -15,6 +15,7 @@ LONG_POLLS: Final = frozenset({"Fetch", "ShareFetch", "JoinGroup", "SyncGroup"})
 WARM_NS: Final = 100_000_000
 # What most names of APIs fit in.
 NAME_WIDTH: Final = 22
+ERROR_WIDTH: Final = 28  # COORDINATOR_LOAD_IN_PROGRESS
 HOT_NS: Final = 1_000_000_000
 CLOCK: Final = slice(11, 23)  # hours to milliseconds of a time
 Say = Callable[[Any], str]
@@ -166,7 +167,12 @@ ERRORS: Final = View(
     "Errors",
     "Err",
     (
-        text_field("error", "error", style=lambda row: "warm" if row.is_retriable else "hot"),
+        text_field(
+            "error",
+            "error",
+            style=lambda row: "warm" if row.is_retriable else "hot",
+            least=ERROR_WIDTH,
+        ),
         text_field("API", "api"),
         counted_field("errors", "errors"),
         number_field("errors/s", attrgetter("rate"), rate, drop=2),

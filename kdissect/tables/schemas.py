@@ -522,7 +522,10 @@ PROBLEMS = Table(
         CONNECTION_ID,
         EXCHANGE_ID,
         Column(
-            "stage", TEXT, "", "capture, packets, streams, frames, messages, exchanges or tables"
+            "stage",
+            TEXT,
+            "",
+            "capture, packets, streams, frames, messages, exchanges, tables or live",
         ),
         Column("kind", TEXT, "", "fixed word for what happened"),
         Column("time", TIME, "", "packet time, where there is one"),

@@ -55,6 +55,9 @@ class DelayedWire(Wire):
     def take_secrets(self) -> list[Secrets]:
         return self.wire.take_secrets()
 
+    def find_secrets(self) -> list[Secrets]:
+        return self.wire.find_secrets()
+
     def reopen(self) -> None:
         self.wire.reopen()
 

@@ -9,8 +9,8 @@ import subprocess
 from typing import Final
 
 from kdissect.errors import CaptureError
-from kdissect.wire.filters import Instruction, Program
 from kdissect.wire.interfaces import ETHERNET
+from kdissect.wire.programs import Instruction, Program
 
 # libpcap's own numbers (DLT_) and names of link types.
 DLT_ETHERNET: Final = 1
@@ -52,9 +52,12 @@ def compile_by_library(expression: str, link_type: int) -> Program | None:
     except ImportError:
         return None
     except Scapy_Exception as error:
-        # Before the reason in brackets stands the expression.
+        # Before the reason in brackets stands the expression; older releases give a number there.
         found = re.search(r"\((.*)\)$", str(error), re.DOTALL)
-        raise wrong_expression(expression, found[1] if found else str(error)) from error
+        reason = found[1] if found else str(error)
+        if reason.lstrip("-").isdigit():
+            reason = "libpcap does not take it"
+        raise wrong_expression(expression, reason) from error
     lines = [compiled.bf_insns[at] for at in range(compiled.bf_len)]
     # Values are signed in scapy's structure, and unsigned in the kernel's.
     return [Instruction(line.code, line.jt, line.jf, line.k & U32) for line in lines]

@@ -12,45 +12,40 @@ with many extension headers, an authentication header.
     source or destination port                  pass, else drop
 """
 
-import ctypes
-import errno
-import socket
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final
 
 from kdissect.errors import CaptureError
 from kdissect.wire.interfaces import ARPHRD_LOOPBACK, ETHERNET
+from kdissect.wire.programs import (
+    A_TO_X,
+    ADD,
+    ADD_X,
+    AND,
+    IF_BITS,
+    IF_EQUAL,
+    IF_GREATER,
+    IF_NOT_LESS,
+    JUMP,
+    LOAD_BYTE,
+    LOAD_BYTE_FROM_X,
+    LOAD_HALF,
+    LOAD_HALF_FROM_X,
+    LOAD_STORED,
+    LOAD_WORD,
+    LOAD_X,
+    LOAD_X_HEADER_SIZE,
+    MAXIMUM_SIZE,
+    SHIFT_LEFT,
+    STORE,
+    X_TO_A,
+    Assembler,
+    Program,
+)
 
-SO_ATTACH_FILTER: Final = 26
-# Instructions that the kernel takes (BPF_MAXINSNS).
-MAXIMUM_SIZE: Final = 4096
-# A conditional jump goes no further, so many tests of ports have an end of their own.
-MAXIMUM_JUMP: Final = 255
+# Tests of ports that share an end, which a conditional jump must reach.
 RANGES_TOGETHER: Final = 100
-
-LOAD_WORD: Final = 0x20
-LOAD_HALF: Final = 0x28
-LOAD_BYTE: Final = 0x30
-LOAD_HALF_FROM_X: Final = 0x48
-LOAD_BYTE_FROM_X: Final = 0x50
-LOAD_STORED: Final = 0x60
-LOAD_X: Final = 0x01
-LOAD_X_HEADER_SIZE: Final = 0xB1  # 4 * (byte & 15)
-STORE: Final = 0x02
-ADD: Final = 0x04
-ADD_X: Final = 0x0C
-SHIFT_LEFT: Final = 0x64
-AND: Final = 0x54
-A_TO_X: Final = 0x07
-X_TO_A: Final = 0x87
-JUMP: Final = 0x05
-IF_EQUAL: Final = 0x15
-IF_GREATER: Final = 0x25
-IF_NOT_LESS: Final = 0x35
-IF_BITS: Final = 0x45
-RETURN: Final = 0x06
 
 # Loads from here on ask the kernel instead of the packet (SKF_AD_OFF).
 ANCILLARY: Final = 0xFFFFF000
@@ -69,70 +64,10 @@ EXTENSIONS: Final = (0, 43, 60)  # hop-by-hop, routing, destination options
 EXTENSIONS_WALKED: Final = 4
 
 
-class Instruction(NamedTuple):
-    """One instruction; `yes` and `no` are how many are left out."""
-
-    code: int
-    yes: int
-    no: int
-    value: int
-
-
-Program: TypeAlias = list[Instruction]
-NOTHING: Final[Program] = [Instruction(RETURN, 0, 0, 0)]
-
-
-class _Line(NamedTuple):
-    """An instruction that jumps to labels, "" to the next."""
-
-    code: int
-    value: int
-    yes: str
-    no: str
-
-
-class _Assembler:
-    """Jumps go to the next place with their label; a label may be at many."""
-
-    def __init__(self, snaplen: int) -> None:
-        self.lines: list[_Line] = []
-        self.labels: dict[str, list[int]] = {}
-        self.snaplen = snaplen
-
-    def add(self, code: int, value: int = 0, yes: str = "", no: str = "") -> None:
-        self.lines.append(_Line(code, value, yes, no))
-
-    def here(self, label: str) -> None:
-        self.labels.setdefault(label, []).append(len(self.lines))
-
-    def passes(self) -> None:
-        self.here("pass")
-        self.add(RETURN, self.snaplen)
-
-    def drops(self) -> None:
-        self.here("drop")
-        self.add(RETURN, 0)
-
-    def program(self) -> Program:
-        return [self._resolved(at, line) for at, line in enumerate(self.lines)]
-
-    def _resolved(self, at: int, line: _Line) -> Instruction:
-        if line.code == JUMP:
-            return Instruction(JUMP, 0, 0, self._distance(at, line.yes))
-        yes, no = self._distance(at, line.yes), self._distance(at, line.no)
-        assert max(yes, no) <= MAXIMUM_JUMP  # noqa: S101  # whatever the ports are
-        return Instruction(line.code, yes, no, line.value)
-
-    def _distance(self, at: int, label: str) -> int:
-        if not label:
-            return 0
-        return next(place for place in self.labels[label] if place > at) - at - 1
-
-
 def port_filter(ports: Iterable[int], link_type: int, snaplen: int) -> Program:
     """Passes TCP from and to the ports, all TCP without any; raises CaptureError for too many."""
     ranges = list(port_ranges(ports))
-    program = _Assembler(snaplen)
+    program = Assembler(snaplen)
     _drop_copies(program)
     base = 14 if link_type == ETHERNET else 0
     if link_type == ETHERNET:
@@ -170,42 +105,6 @@ def port_filter(ports: Iterable[int], link_type: int, snaplen: int) -> Program:
     return made
 
 
-def both(first: Program, second: Program) -> Program:
-    """Passes what both pass, and as much of it as `first` lets through."""
-    passing = [one.value for one in first if one.code == RETURN and one.value]
-    joined = [
-        Instruction(JUMP, 0, 0, len(first) - at - 1) if one.code == RETURN and one.value else one
-        for at, one in enumerate(first)
-    ]
-    snaplen = max(passing, default=0)
-    for one in second:
-        is_pass = one.code == RETURN and one.value
-        joined.append(one._replace(value=snaplen) if is_pass else one)
-    if len(joined) > MAXIMUM_SIZE:
-        raise CaptureError(
-            f"ports and --filter make a filter of {len(joined)} instructions, and the kernel takes"
-            f" {MAXIMUM_SIZE}: name fewer ports"
-        )
-    return joined
-
-
-def attach(listening: socket.socket, program: Program) -> None:
-    """Let the kernel give the socket only what the program passes; raises CaptureError."""
-    packed = b"".join(struct.pack("=HBBI", *one) for one in program)
-    instructions = ctypes.create_string_buffer(packed, len(packed))
-    # struct sock_fprog: how many, and where.
-    asked = struct.pack("@HP", len(program), ctypes.addressof(instructions))
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, asked)
-    except OSError as error:
-        if error.errno == errno.ENOMEM:
-            raise CaptureError(
-                f"the kernel has no room for a filter of {len(program)} instructions: name fewer"
-                " ports, or raise net.core.optmem_max (sysctl)"
-            ) from error
-        raise CaptureError(f"the kernel does not take the filter: {error.strerror}") from error
-
-
 def port_ranges(ports: Iterable[int]) -> Iterator[tuple[int, int]]:
     """First and last of each row of ports that follow each other, in order."""
     wanted = sorted(set(ports))
@@ -215,7 +114,7 @@ def port_ranges(ports: Iterable[int]) -> Iterator[tuple[int, int]]:
             yield wanted[start], wanted[end - 1]
 
 
-def _drop_copies(program: _Assembler) -> None:
+def _drop_copies(program: Assembler) -> None:
     """Loopback shows each packet twice, when it is sent and when it comes."""
     program.add(LOAD_WORD, HARDWARE_TYPE)
     program.add(IF_EQUAL, ARPHRD_LOOPBACK, no="other")
@@ -225,7 +124,7 @@ def _drop_copies(program: _Assembler) -> None:
 
 
 def _by_ethertype(
-    program: _Assembler, start: int, more: Sequence[tuple[int, str]], ends: bool = True
+    program: Assembler, start: int, more: Sequence[tuple[int, str]], ends: bool = True
 ) -> None:
     known = [(ETHERTYPE_IPV4, f"ipv4 {start}"), (ETHERTYPE_IPV6, f"ipv6 {start}"), *more]
     for ethertype, label in known:
@@ -234,7 +133,7 @@ def _by_ethertype(
         program.drops()
 
 
-def _ipv4(program: _Assembler, start: int) -> None:
+def _ipv4(program: Assembler, start: int) -> None:
     """X becomes the place of the TCP header."""
     program.here(f"ipv4 {start}")
     program.add(LOAD_BYTE, start + 9)
@@ -250,7 +149,7 @@ def _ipv4(program: _Assembler, start: int) -> None:
     program.passes()
 
 
-def _ipv6(program: _Assembler, start: int) -> None:
+def _ipv6(program: Assembler, start: int) -> None:
     """The same; A is the next header, and X its place."""
     program.here(f"ipv6 {start}")
     program.add(LOAD_BYTE, start + 6)
@@ -279,7 +178,7 @@ def _ipv6(program: _Assembler, start: int) -> None:
     program.passes()
 
 
-def _skip_extension(program: _Assembler) -> None:
+def _skip_extension(program: Assembler) -> None:
     """Its second byte counts 8 bytes each, the first 8 not counted."""
     program.add(LOAD_BYTE_FROM_X, 0)
     program.add(STORE, 0)
@@ -291,7 +190,7 @@ def _skip_extension(program: _Assembler) -> None:
     program.add(LOAD_STORED, 0)
 
 
-def _ports(program: _Assembler, ranges: Sequence[tuple[int, int]]) -> None:
+def _ports(program: Assembler, ranges: Sequence[tuple[int, int]]) -> None:
     for at in range(0, len(ranges), RANGES_TOGETHER):
         for first, last in ranges[at : at + RANGES_TOGETHER]:
             if first == last:

@@ -30,13 +30,13 @@ class FollowedWire(Wire):
     """The packets of a file, or of all files of a directory or glob, with no end.
 
     A file that is named must be there; of the others, none need be there yet. They must be of one
-    tap.
+    tap. The first name is that of the directory or glob itself, which problems may be of.
     """
 
     def __init__(self, source: str | os.PathLike[str]) -> None:
         path = os.fspath(source)
         is_many = Path(path).is_dir() or (glob.has_magic(path) and not Path(path).exists())
-        self.names = []
+        self.names = [path]
         self._problems: list[Problem] = []
         self._secrets: list[Secrets] = []
         self._newcomers = Newcomers(path if is_many else glob.escape(path))

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final
 
 from kdissect.errors import CaptureError, CapturePermissionError, Problem
-from kdissect.wire.filters import NOTHING, Program, attach
 from kdissect.wire.interfaces import (
     ANY,
     ETHERNET,
@@ -26,6 +25,7 @@ from kdissect.wire.interfaces import (
     link_type_of,
     list_interfaces,
 )
+from kdissect.wire.programs import NOTHING, Program, attach
 from kdissect.wire.wire import Counts
 
 # <linux/if_packet.h>, <linux/if_ether.h>, <asm-generic/socket.h>
@@ -115,11 +115,12 @@ class InterfaceSocket:
         return self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
     def counts(self) -> Counts:
-        """Totals; the kernel begins again at each question."""
-        answer = self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, STATISTICS_SIZE)
-        received, dropped = struct.unpack_from("=II", answer)
-        self._received += received
-        self._dropped += dropped
+        """Totals, those of the last call once it is closed; the kernel begins anew at each one."""
+        if self.socket.fileno() >= 0:
+            answer = self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, STATISTICS_SIZE)
+            received, dropped = struct.unpack_from("=II", answer)
+            self._received += received
+            self._dropped += dropped
         return Counts(self._received, self._dropped)
 
     def take_problems(self) -> list[Problem]:
@@ -190,8 +191,8 @@ class InterfaceSocket:
 def open_socket(name: str) -> socket.socket:
     """A socket for the interface, on which nothing comes yet; raises CaptureError."""
     try:
-        asked = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        with asked:
+        # Asked of the same kind of socket: a unit of systemd may allow no other.
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as asked:
             is_whole = find_link_type(asked, name) == ETHERNET
         kind = socket.SOCK_RAW if is_whole else socket.SOCK_DGRAM
         return socket.socket(socket.AF_PACKET, kind, 0)
@@ -212,8 +213,12 @@ def find_link_type(asked: socket.socket, name: str) -> int:
 
 
 def no_such_interface(name: str) -> CaptureError:
-    there = ", ".join([one.name for one in list_interfaces()] + [ANY])
-    return CaptureError(f"no interface {name!r}; there are: {there}")
+    """The error of a name that no interface has."""
+    try:
+        there = [one.name for one in list_interfaces()]
+    except OSError as error:
+        return CaptureError(f"no interface {name!r}; others cannot be listed: {error.strerror}")
+    return CaptureError(f"no interface {name!r}; there are: {', '.join([*there, ANY])}")
 
 
 def not_permitted(name: str) -> CapturePermissionError:

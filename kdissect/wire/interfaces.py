@@ -64,7 +64,8 @@ def list_interfaces() -> list[InterfaceFacts]:
     if not IS_LINUX:
         return [InterfaceFacts(name, True, "other", (), -1, -1) for name in names]
     found = []
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+    # Any socket may ask; those of this family are forbidden to nobody.
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asked:
         addresses = list(_ipv4_addresses(asked)) + list(_ipv6_addresses())
         for name in names:
             # One that went meanwhile is left out.

@@ -9,11 +9,12 @@ from typing import Final
 
 from kdissect.errors import CaptureError
 from kdissect.wire.expressions import compile_expression
-from kdissect.wire.filters import Program, both, port_filter
+from kdissect.wire.filters import port_filter
 from kdissect.wire.interface_socket import InterfaceSocket, find_link_type, open_socket
 from kdissect.wire.interface_wire import InterfaceWire
 from kdissect.wire.interfaces import ANY, IS_LINUX
 from kdissect.wire.package import MISSING, has_package
+from kdissect.wire.programs import Program, both
 from kdissect.wire.ring import NoRing, RingWire
 from kdissect.wire.scapy_elsewhere import ElsewhereWire, filter_text
 from kdissect.wire.scapy_wire import ScapyWire

@@ -5,17 +5,19 @@ at once given back, and its packets refer to the copy; so however long they are 
 free. A block that is not full is given all the same after `RETIRE_MS`.
 """
 
+import ctypes
 import errno
 import mmap
 import struct
 import sys
+from contextlib import suppress
 from typing import Final
 
 from kdissect.capture.packet import Packet
 from kdissect.errors import CaptureError, Problem
-from kdissect.wire.filters import Program
 from kdissect.wire.interface_socket import SOL_PACKET, InterfaceSocket
 from kdissect.wire.interface_wire import InterfaceWire
+from kdissect.wire.programs import Program
 from kdissect.wire.ring_blocks import read_block
 from kdissect.wire.wire import Counts
 
@@ -38,6 +40,12 @@ RETIRE_MS: Final = 60
 # So much is taken at a time, about 5000 packets of full size, before somebody else gets a turn.
 READ_SIZE: Final = 8 << 20
 
+# Of mallopt (<malloc.h>): what is larger has pages of its own; more free memory is given back.
+M_TRIM_THRESHOLD: Final = -1
+M_MMAP_THRESHOLD: Final = -3
+LARGEST_KEPT: Final = 4 * BLOCK_SIZE
+KEPT: Final = 64 << 20
+
 
 class NoRing(CaptureError):
     """Rings are not to be had here."""
@@ -55,6 +63,7 @@ class RingWire(InterfaceWire):
         self._next = 0
         self._number = 1
         self._backlog = 0.0
+        keep_memory()
         try:
             self.block_size, self.block_count = self._open_ring(buffer_bytes)
             self._ring = mmap.mmap(source.socket.fileno(), self.block_size * self.block_count)
@@ -90,8 +99,9 @@ class RingWire(InterfaceWire):
         return packets
 
     def close(self) -> None:
-        if ring := getattr(self, "_ring", None):
-            ring.close()
+        # Without one when opening it failed.
+        if hasattr(self, "_ring"):
+            self._ring.close()
         self.source.socket.close()
 
     def counts(self) -> Counts:
@@ -151,3 +161,14 @@ class RingWire(InterfaceWire):
                 return False
             raise
         return True
+
+
+def keep_memory() -> None:
+    """Let copies take the memory of earlier ones, where glibc allocates; `KEPT` bytes at most stay.
+
+    Given back to the system and taken again, each of its pages costs a fault: as much as all else.
+    """
+    with suppress(OSError, AttributeError):
+        libc = ctypes.CDLL(None)
+        libc.mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT)
+        libc.mallopt(M_TRIM_THRESHOLD, KEPT)

@@ -12,7 +12,6 @@ from typing import Any, Final, Protocol
 
 from kdissect.capture.packet import Packet
 from kdissect.errors import CaptureError, KdissectError, Problem
-from kdissect.wire.filters import Program
 from kdissect.wire.interface_socket import (
     SO_TIMESTAMPNS,
     InterfaceSocket,
@@ -28,6 +27,7 @@ from kdissect.wire.interfaces import (
     hardware_type,
 )
 from kdissect.wire.package import MISSING
+from kdissect.wire.programs import Program
 from kdissect.wire.wire import Counts
 
 SO_RCVBUFFORCE: Final = 33

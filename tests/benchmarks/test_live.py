@@ -220,3 +220,22 @@ def test_flat_memory_is_told():
         "| its slope | +0.0 MB/h (+0.0%) |",
         "| flat: under 2 % an hour | reached |",
     ]
+
+
+def test_a_soak_is_told_with_what_must_not_be():
+    values = {
+        "minutes": 60.0, "seed": 1, "clients": 4, "flush": 2.0,
+        "counts": {"sessions": 9000, "missing: kill -9": 12}, "findings": {},
+    }  # fmt: skip
+    told = live_page.soak(found("soak", values))
+    assert told[2:6] == [
+        "| time, with clients | 60 min, 4 |",
+        "| sessions | 9 000 |",
+        "| missing: kill -9 | 12 |",
+        "| lost without an outage, twice, or not whole | reached |",
+    ]
+    bad = live_page.soak(found("soak", values | {"findings": {"twice": 3}}))
+    assert bad[5:7] == [
+        "| **twice** | 3 |",
+        "| lost without an outage, twice, or not whole | **missed** |",
+    ]

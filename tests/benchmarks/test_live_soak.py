@@ -54,7 +54,11 @@ def test_tables_with_all_that_was_answered_hold():
 
 def test_a_row_that_lacks_is_found():
     verdict = judged(BOTH, rows_of(*BOTH)[1:], [])
-    assert verdict.findings == [Finding("lost", "soak-0-1 1, api 3, sent no outage at all")]
+    told = (
+        "soak-0-1 1 of 4, api 3, sent where no outage was, answered after 0.500 s; "
+        "a clear session; in the tables it is not at all"
+    )
+    assert verdict.findings == [Finding("lost", told)]
 
 
 def test_a_row_that_lacks_during_an_outage_is_excused():
@@ -62,20 +66,27 @@ def test_a_row_that_lacks_during_an_outage_is_excused():
     # Sent at 110, 111, 112 and 113, each answered after half a second.
     assert judged(BOTH, [*rows[:5], *rows[7:]], [OUTAGE]).holds
     verdict = judged(BOTH, rows[:-1], [OUTAGE])
-    told = "soak-0-2 4, api 3, sent +1.000 s after the end of an outage (kill -9)"
+    told = (
+        "soak-0-2 4 of 4, api 3, sent +1.000 s after the end of an outage (kill -9), answered "
+        "after 0.500 s; a session cut by kill -9; in the tables it is not at all"
+    )
     assert verdict.findings == [Finding("lost", told)]
 
 
 def test_a_row_twice_is_found_also_during_an_outage():
     rows = rows_of(*BOTH)
     verdict = judged(BOTH, [*rows, rows[5]], [OUTAGE])
-    assert verdict.findings == [Finding("twice", "soak-0-2 2 is in the tables 2 times")]
+    assert verdict.findings == [
+        Finding("twice", "soak-0-2 2 is in the tables 2 times: answered and answered")
+    ]
 
 
 def test_a_row_answered_and_once_more_without_an_answer_is_found():
     rows = rows_of(*BOTH)
     verdict = judged(BOTH, [*rows, rows[0]._replace(outcome="unanswered")], [])
-    assert verdict.findings == [Finding("twice", "soak-0-1 1 is in the tables 2 times")]
+    assert verdict.findings == [
+        Finding("twice", "soak-0-1 1 is in the tables 2 times: answered and unanswered")
+    ]
 
 
 def test_a_row_without_the_answer_is_not_enough():
@@ -107,7 +118,8 @@ def test_the_summary_counts_and_shows_findings():
         "in the tables                                  7",
         "missing                                        1",
         "FINDINGS: lost                                 1",
-        "  lost: soak-0-2 4, api 3, sent no outage at all",
+        "  lost: soak-0-2 4 of 4, api 3, sent where no outage was, answered after 0.500 s; "
+        "a clear session; in the tables it is not at all",
     ]
 
 

@@ -10,10 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from kdissect.live.addresses import Addresses
+from kdissect.live.columns import NAMES_LIMIT, OTHER_NAMES
+from kdissect.live.folded import fold
 from kdissect.live.histograms import buckets_of, histograms, percentiles
+from kdissect.live.joined import Joined
 from kdissect.live.listener import Listener
 from kdissect.live.meters import Meters
-from kdissect.live.snapshot import Failing, Focus, Slow, Snapshot, Timed
+from kdissect.live.slowest import slowest
+from kdissect.live.snapshot import Failing, Focus, Slow, Timed
+from kdissect.live.timed import timed, whole_of
 from kdissect.live.watcher import Watcher
 from kdissect.wire.recorded import RecordedWire
 from tests.live.made_rows import (
@@ -22,12 +28,14 @@ from tests.live.made_rows import (
     START,
     batch,
     exchange,
+    filled,
     given,
     handed,
     many,
     partition,
     seconds,
     standing,
+    texts,
 )
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
@@ -321,22 +329,49 @@ def snapshot_size(meters: Meters) -> int:
     return peak
 
 
+def renamed(first: int, count: int) -> dict[str, pa.RecordBatch]:
+    """Exchanges of which each has a client and a topic of its own."""
+    ids = np.arange(first, first + count)
+    clients, topics = ([f"{kind}-{number}" for number in ids] for kind in ("client", "topic"))
+    answered = texts(np.zeros(count, np.int32), ["answered"])
+    exchanges = {"exchange_id": ids, "client_id": texts(np.arange(count), clients),
+                 "outcome": answered}  # fmt: skip
+    named = {"exchange_id": ids, "topic": texts(np.arange(count), topics)}
+    return {"exchanges": filled("exchanges", exchanges, count),
+            "partitions": filled("partitions", named, count)}  # fmt: skip
+
+
 def test_names_that_come_and_go_do_not_pile_up() -> None:
     meters = Meters(window_s=2)
-    for second in range(30):
-        rows = [
-            exchange(number, client_id=f"client-{number}")
-            for number in range(second * 2000, second * 2000 + 2000)
-        ]
-        named = [partition(row["exchange_id"], f"topic-{row['exchange_id']}") for row in rows]
-        given(meters, handed({"exchanges": rows, "partitions": named}))
+    most = 0
+    for second in range(50):
+        given(meters, renamed(second * 2000, 2000))
         meters.tick(standing(second + 1))
-    assert len(meters._window.names.clients) < 20_000
+        most = max(most, len(meters._window.names.clients))
+    assert most <= 10_000 + (2 + 10) * 2000
     snapshot = meters.snapshot()
     assert (snapshot.clients_seen, snapshot.topics_seen) == (4000, 4000)
-    assert all(int(one.name.split("-")[1]) >= 56_000 for one in snapshot.clients)
-    assert all(int(one.name.split("-")[1]) >= 56_000 for one in snapshot.topics)
+    assert all(int(one.name.split("-")[1]) >= 96_000 for one in snapshot.clients)
+    assert all(int(one.name.split("-")[1]) >= 96_000 for one in snapshot.topics)
     assert len(snapshot.clients) <= 400
+
+
+def test_more_names_than_there_is_room_for_share_one_and_make_room_later() -> None:
+    meters = Meters(window_s=3)
+    for second in range(30):
+        # More new names than there are places, and then a calm client.
+        if second < 5:
+            given(meters, renamed(second * 30_000, 30_000))
+        else:
+            given(meters, handed({"exchanges": [exchange(second, client_id="calm")]}))
+        meters.tick(standing(second + 1))
+        if second == 4:
+            crowded = meters.snapshot()
+    assert crowded.clients[0].name == OTHER_NAMES
+    assert crowded.clients_seen <= NAMES_LIMIT + 1
+    calm = meters.snapshot()
+    assert [(one.name, one.rate) for one in calm.clients] == [("calm", 1)]
+    assert len(meters._window.names.clients) < 10_000
 
 
 def test_names_of_any_length_take_bounded_memory() -> None:
@@ -367,15 +402,11 @@ def test_what_is_kept_and_what_a_snapshot_takes_is_bounded() -> None:
 
 
 def test_a_bucket_is_within_three_percent_of_everything_in_it() -> None:
-    latencies = np.unique(np.geomspace(1, 9e18, 20_000).astype(np.int64))
+    latencies = np.unique(np.geomspace(1, 9e18, 3000).astype(np.int64))
     keys = np.arange(len(latencies))
     counts, first = histograms(keys, buckets_of(latencies), len(latencies))
     found = percentiles(counts, first, (0.5,))[:, 0]
     assert (np.abs(found - latencies) <= np.maximum(1, TOLERANCE * latencies)).all()
-
-
-def whole_of(snapshot: Snapshot) -> tuple[float, float]:
-    return snapshot.whole.rate, snapshot.whole.bytes_to_broker
 
 
 def test_rows_of_one_tick_may_come_in_several_batches() -> None:
@@ -399,3 +430,52 @@ def test_seconds_are_those_of_the_packets_clock() -> None:
     meters.tick(standing(3600))
     assert meters.snapshot().window_s == 60
     assert meters.snapshot().standing.now_ns == START + 3600 * SECOND
+
+
+def test_what_is_added_up_from_seconds_is_what_is_counted_at_once() -> None:
+    meters = Meters(window_s=8)
+    meters.tick(standing(0))
+    for second, rows in enumerate(seconds(12, 3000), 1):
+        given(meters, rows._asdict())
+        meters.tick(standing(second))
+        # Seconds are counted while they come, and not again.
+        snapshot = meters.snapshot()
+    joined = Joined(meters._window.slices, meters._window.names)
+    once = fold(joined)
+    names = joined.names
+    assert len(joined.slices) == 8
+    assert snapshot.whole == whole_of([once.apis], snapshot.window_s)
+    assert snapshot.apis == timed([once.apis], names.apis.texts, snapshot.window_s)
+    assert snapshot.clients == timed([once.clients], names.clients.texts, snapshot.window_s)
+    assert snapshot.topics == timed([once.topics], names.topics.texts, snapshot.window_s)
+    addresses = Addresses({}, joined.connections(), names.addresses)
+    assert snapshot.slowest == slowest(joined, once.slowest, addresses)
+    assert len(snapshot.slowest) == 50
+
+
+def test_with_a_topic_in_focus_errors_of_other_topics_are_not_shown() -> None:
+    meters = Meters()
+    errors = [
+        {"exchange_id": 1, "name": name, "topic": topic}
+        for name, topic in (("A", "orders"), ("B", "payments"), ("C", None))
+    ]
+    named = [partition(1, "orders"), partition(1, "payments")]
+    batches = {"exchanges": [exchange(1, error_count=3)], "partitions": named, "errors": errors}
+    given(meters, handed(batches))
+    meters.tick(standing(1))
+    snapshot = meters.snapshot(Focus(topic="orders"))
+    assert {(one.error, one.topic) for one in snapshot.errors} == {("A", "orders"), ("C", "")}
+    assert snapshot.slowest[0].topic == "orders"
+
+
+def test_between_two_ticks_a_snapshot_is_counted_once() -> None:
+    meters = Meters()
+    assert meters.snapshot() is meters.snapshot()
+    given(meters, handed({"exchanges": [exchange(1)]}))
+    first = meters.snapshot()
+    meters.tick(standing(1))
+    second = meters.snapshot()
+    assert second is meters.snapshot()
+    assert (len(first.apis), len(second.apis)) == (0, 1)
+    assert meters.snapshot(Focus(api="Fetch")).apis == ()
+    assert meters.snapshot() == second

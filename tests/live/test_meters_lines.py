@@ -33,26 +33,29 @@ def test_a_line_has_what_matters_most() -> None:
     # Half of them took 2 ms, which is in a bucket around 1.97 ms.
     assert line.split("  ") == [
         "22:13:21", "21 ex/s", "1 err/s", "1.97ms/400ms", "Produce", "slow: slow-one 400ms",
-        "late 0", "drop 1.23k",
+        "wait 0", "late 0", "drop 1.23k",
     ]  # fmt: skip
 
 
 def test_a_line_of_nothing_says_so() -> None:
-    assert line_of(Meters().snapshot()) == ("00:00:00  0 ex/s  0 err/s  -/-  -  -  late 0  drop 0")
+    line = line_of(Meters().snapshot())
+    assert line == "00:00:00  0 ex/s  0 err/s  -/-  -  -  wait 0  late 0  drop 0"
 
 
-@for_any(st.text(max_size=300), st.text(max_size=300), st.integers(0, 2**60))
+@for_any(st.text(max_size=300), st.text(max_size=300), st.integers(0, 10**18))
 def test_a_line_fits_and_harms_no_terminal_whatever_names_are(
     api: str, client: str, dropped: int
 ) -> None:
     encodable = client.encode("utf-8", "backslashreplace").decode()
     name = api.encode("utf-8", "backslashreplace").decode() or "Fetch"
-    line = line_of(
-        shown(exchange(1, name, 123.4, client_id=encodable), wire=Counts(dropped, dropped))
+    taken = shown(
+        exchange(1, name, 123.4, client_id=encodable, error_count=1), wire=Counts(dropped, dropped)
     )
+    whole = taken.whole._replace(rate=dropped / 3, errors=dropped / 7, p50_ns=10**13)
+    line = line_of(taken._replace(waiting=dropped, late=dropped, whole=whole))
     assert cells(line) <= WIDTH
     assert not any(unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in line)
-    assert re.search(r"late 0  drop \S+$", line)
+    assert re.search(r"late \S+  drop \S+$", line)
 
 
 @for_any(st.floats(0, 1e17))
@@ -86,7 +89,7 @@ def test_json_has_everything_that_a_screen_shows() -> None:
 
 
 def test_a_snapshot_may_be_taken_by_any_thread_while_rows_come() -> None:
-    meters = Meters(window_s=5, kept_rows=20_000)
+    meters = Meters(window_s=5, kept_rows=6_000)
     failures: list[BaseException] = []
     taken = []
     done = threading.Event()
@@ -99,10 +102,10 @@ def test_a_snapshot_may_be_taken_by_any_thread_while_rows_come() -> None:
         except BaseException as failure:
             failures.append(failure)
 
-    lookers = [threading.Thread(target=look, daemon=True) for _ in range(3)]
+    lookers = [threading.Thread(target=look, daemon=True) for _ in range(2)]
     for looker in lookers:
         looker.start()
-    for second, rows in enumerate(seconds(40, 2000)):
+    for second, rows in enumerate(seconds(25, 1000)):
         # New names at each tick, so that the old ones are forgotten now and then.
         renamed = [exchange(second * 500 + i, client_id=f"n{second}-{i}") for i in range(500)]
         given(meters, rows._asdict())
@@ -117,15 +120,17 @@ def test_a_snapshot_may_be_taken_by_any_thread_while_rows_come() -> None:
 
 
 @pytest.mark.slow
-def test_a_snapshot_of_all_rows_that_are_kept_takes_no_tenth_of_a_second() -> None:
+def test_a_snapshot_of_all_rows_that_are_kept_takes_less_than_50_ms() -> None:
     meters = Meters()
     for second in range(10):
         given(meters, many(30_000, second * 30_000)._asdict())
         meters.tick(standing(second + 1))
     times = []
     for _ in range(5):
+        # With the same it would be taken once.
+        meters.tick(standing(11))
         start = time.thread_time()
         meters.snapshot()
         times.append(time.thread_time() - start)
-    # 35 ms on a machine that does nothing else.
-    assert min(times) < 0.1
+    # 15 ms on a machine that does nothing else.
+    assert min(times) < 0.05

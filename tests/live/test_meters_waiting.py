@@ -183,6 +183,13 @@ def test_a_sync_that_failed_ends_no_rebalance() -> None:
     assert group_after(member(2, "join"), member(3, "sync", **BEAT)).is_rebalancing
 
 
+def test_who_may_not_join_makes_no_group_rebalance() -> None:
+    refused = {"error_code": 30, "error": "GROUP_AUTHORIZATION_FAILED"}
+    assert not group_after(member(1, "join", **refused)).is_rebalancing
+    required = {"error_code": 79, "error": "MEMBER_ID_REQUIRED"}
+    assert group_after(member(1, "join", **required)).is_rebalancing
+
+
 def test_a_rebalance_of_which_nothing_more_is_seen_is_over_after_a_minute() -> None:
     assert group_after(member(1, "join"), now_s=60).is_rebalancing
     assert not group_after(member(1, "join"), now_s=62).is_rebalancing

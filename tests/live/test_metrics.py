@@ -4,8 +4,10 @@ import gc
 import json
 import re
 import socket
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -21,7 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kdissect.errors import OutputError
 from kdissect.live.exported import METRICS
 from kdissect.live.listener import Listener, Standing
-from kdissect.live.metrics import MetricsListener, Server, serve
+from kdissect.live.metrics import READERS, MetricsListener, Server, serve
 from kdissect.live.watcher import Watcher
 from kdissect.tables.batches import ints_of
 from kdissect.wire.recorded import RecordedWire
@@ -272,6 +274,39 @@ def test_counters_grow_by_what_comes_and_only_at_ticks() -> None:
     assert counts == [(0, 100), (100, 200), (200, 300)]
 
 
+def test_whoever_reads_while_rows_come_sees_counters_grow_and_whole_ticks() -> None:
+    metrics = MetricsListener()
+    pages: list[Samples] = []
+    failures: list[BaseException] = []
+    done = threading.Event()
+
+    def read(server: Server) -> None:
+        try:
+            while not done.is_set():
+                pages.append(samples(page(server)))
+        except BaseException as failure:
+            failures.append(failure)
+
+    with served(metrics) as server:
+        reader = threading.Thread(target=read, args=(server,), daemon=True)
+        reader.start()
+        for second, rows in enumerate(seconds(20, 1000)):
+            given(metrics, rows._asdict())
+            metrics.tick(standing(second))
+        pages.append(samples(page(server)))
+        done.set()
+        reader.join(30)
+    assert failures == []
+    for before, after in pairwise(pages):
+        grown = {key for key in before if key[0].endswith(("_total", "_bucket", "_count", "_sum"))}
+        assert all(after[key] >= before[key] for key in grown)
+    for found in pages:
+        counted = sum(by(found, "kdissect_exchanges_total", "api").values())
+        timed = sum(by(found, "kdissect_latency_seconds_count", "api").values())
+        assert counted == timed
+        assert counted % 1000 == 0
+
+
 def test_all_that_is_declared_is_exported_and_nothing_else() -> None:
     metrics, _ = replayed(ROOT / "captures" / "quickstart.pcapng")
     metrics.tick(standing(1, shed={"records": 1}, problems={"late": 1}))
@@ -320,6 +355,23 @@ def test_only_loopback_is_bound_unless_another_address_is_given() -> None:
         assert page(server)
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.1", server.port), timeout=5)
+
+
+def test_without_an_address_it_is_loopback_too() -> None:
+    server = serve(MetricsListener(), "")
+    server.close()
+    assert server.address == "127.0.0.1"
+
+
+def test_readers_who_say_nothing_do_not_take_all_threads() -> None:
+    with served(MetricsListener()) as server, ExitStack() as stack:
+        place = ("127.0.0.1", server.port)
+        for _ in range(READERS):
+            stack.enter_context(socket.create_connection(place, timeout=5))
+        with socket.create_connection(place, timeout=5) as refused:
+            assert refused.recv(100) == b""
+    with served(MetricsListener()) as server:
+        assert page(server)
 
 
 def test_it_may_be_closed_twice_and_the_port_is_free_again() -> None:

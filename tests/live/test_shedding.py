@@ -1,6 +1,7 @@
 """What is left out under pressure, in which order, and that the rest stays as it is."""
 
 import re
+import time
 from collections import Counter
 
 import pytest
@@ -266,7 +267,7 @@ def known(table: str, rows: list[str]) -> Counter[str]:
 
 
 @pytest.mark.parametrize("name", NEWER + OLDER)
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(changes=CHANGES)
 def test_the_other_tables_stay_as_they_are_whatever_is_left_out_when(
     name: str, changes: list[tuple[int, int]]
@@ -277,7 +278,7 @@ def test_the_other_tables_stay_as_they_are_whatever_is_left_out_when(
 
 
 @pytest.mark.parametrize("name", NEWER)
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(changes=CHANGES)
 def test_rows_that_are_made_are_right_and_those_that_are_not_are_counted(
     name: str, changes: list[tuple[int, int]]
@@ -290,7 +291,7 @@ def test_rows_that_are_made_are_right_and_those_that_are_not_are_counted(
 
 
 @pytest.mark.parametrize("name", OLDER)
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(changes=CHANGES)
 def test_of_old_formats_all_but_the_records_of_wrappers_is_counted(
     name: str, changes: list[tuple[int, int]]
@@ -426,3 +427,35 @@ def test_a_watcher_leaves_out_what_its_shedder_says_and_tells_of_it() -> None:
         ("live", "load-restored", f"from {levels[2]} to {levels[1]}: {quiet}"),
         ("live", "load-restored", f"from {levels[1]} to {levels[0]}: {quiet}"),
     ]
+
+
+class HungryWire(Wire):
+    """Each packet takes 5 ms of a processor."""
+
+    def __init__(self, seconds: float) -> None:
+        self.names = ["hungry"]
+        self._packets = captured("quickstart.pcapng").packets
+        self._end = time.monotonic() + seconds
+        self.reads = 0
+
+    def read(self, wait_s: float) -> list[Packet] | None:
+        until = time.process_time() + 0.005
+        while time.process_time() < until:
+            pass
+        self.reads += 1
+        return self._packets[self.reads :][:1] if time.monotonic() < self._end else None
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_process_at_the_last_level_takes_no_more_than_it_may() -> None:
+    wire, shedder = HungryWire(1.0), Shedder(max_cpu=20)
+    watcher = Watcher(wire, [Keeping()], Options(), shedder=shedder)
+    shedder.level = LEAVES_PACKETS
+    began, cpu = time.monotonic(), time.process_time()
+    while watcher.step():
+        pass
+    used = (time.process_time() - cpu) / (time.monotonic() - began)
+    assert 4 < wire.reads < 80
+    assert used < 0.4

@@ -15,6 +15,8 @@ from typing import Final, NamedTuple
 
 ROOT = Path(__file__).parents[2]
 DIRECTORY = Path(__file__).parent / "golden"
+REPLAY = DIRECTORY / "replay-80x24.txt"
+QUICKSTART = ROOT / "captures" / "quickstart.pcapng"
 TIMEOUT_S = 30
 ONCE_MORE_S = 0.05
 # What would say that the terminal is another one than tmux.
@@ -123,6 +125,24 @@ def taken(shot: Shot) -> str:
         return opened.wait_for(shot.until)
 
 
+def top(*words: str) -> list[str]:
+    """The command."""
+    return [sys.executable, "-m", "kdissect", "top", *words]
+
+
+def replayed() -> str:
+    """The slowest exchanges of a capture, masked."""
+    with terminal(top(str(QUICKSTART.relative_to(ROOT)))) as opened:
+        opened.wait_for("capture ended")
+        opened.press("7")
+        return masked(opened.wait_for("latency"))
+
+
+def masked(shown: str) -> str:
+    """The screen without the rates at its top: a replay takes longer or shorter."""
+    return "".join(shown.splitlines(keepends=True)[3:])
+
+
 def main() -> None:
     DIRECTORY.mkdir(exist_ok=True)
     for path in DIRECTORY.glob("*.txt"):
@@ -131,6 +151,7 @@ def main() -> None:
         path = DIRECTORY / f"{shot.name}.txt"
         path.write_text(taken(shot), encoding="utf-8")
         sys.stdout.write(f"{path}\n")
+    REPLAY.write_text(replayed(), encoding="utf-8")
 
 
 if __name__ == "__main__":

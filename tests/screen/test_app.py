@@ -159,6 +159,7 @@ def test_a_page_that_is_too_long_can_be_moved() -> None:
     played(play, size=(60, 12))
 
 
+@pytest.mark.slow
 def test_resizing_keeps_everything() -> None:
     async def play(app: Top, pilot: Pilot[None]) -> None:
         await pilot.press("7", "s", "s", "/", "p", "r", "o", "d", "enter", "down", "down", "space")
@@ -191,6 +192,7 @@ def test_the_cursor_is_seen_after_the_terminal_got_smaller() -> None:
     played(play)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (160, 50), (40, 10)])
 def test_hostile_names_do_nothing_anywhere(size: tuple[int, int]) -> None:
     async def play(app: Top, pilot: Pilot[None]) -> None:
@@ -233,6 +235,34 @@ def test_it_ends(key: str) -> None:
         assert app._exit
 
     played(play)
+
+
+def test_ctrl_c_ends_it_from_the_help_too() -> None:
+    async def play(app: Top, pilot: Pilot[None]) -> None:
+        await pilot.press("?", "tab", "ctrl+c")
+        assert app._exit
+
+    played(play)
+
+
+def test_cycles_are_collected_where_the_collector_is_off() -> None:
+    async def play(app: Top, _: Pilot[None]) -> None:
+        async def refreshed(times: int) -> int:
+            before = len(gc.get_objects())
+            for _ in range(times):
+                app.refresh_snapshot()
+                await asyncio.sleep(0.02)
+            return len(gc.get_objects()) - before
+
+        await refreshed(5)
+        # One refresh leaves about 800 objects.
+        assert await refreshed(20) < 4000
+
+    gc.disable()
+    try:
+        played(play)
+    finally:
+        gc.enable()
 
 
 def test_snapshots_come_by_themselves_and_a_failure_ends_it() -> None:

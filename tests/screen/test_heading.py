@@ -38,7 +38,7 @@ def test_the_heading_says_what_how_much_how_fast_and_what_is_lost() -> None:
     assert lines() == spaced(
         "kdissect top  eth0                                          06:00:00Z  last 60 s",
         " 11_493 exchanges/s                ▂█  0.95 errors/s  in 14.2 MB/s  out 114 MB/s",
-        "p50    3 ms p99   24 ms            ██  0 drops  0 problems  312 conn.",
+        "p50    3 ms p99   24 ms            ██  0 drops  0 problems  312 conn.  190 MB",
     )
 
 
@@ -46,7 +46,7 @@ def test_on_a_wide_terminal_there_is_more_of_it() -> None:
     first, second, third = lines(width=120)
     assert first.endswith("06:00:00Z  last 60 s  every 1 s")
     assert second.endswith(spaced("40_210 packets/s")[0])
-    assert third.endswith("0 drops  0 problems  312 connections  cpu 0 %, 190 MB")
+    assert third.endswith("0 drops  0 problems  312 connections  190 MB")
 
 
 def test_what_should_not_be_is_red() -> None:
@@ -96,6 +96,7 @@ def test_own_cost_is_that_between_two_snapshots() -> None:
     later = STANDING._replace(now_ns=NOW_NS + 2 * S, cpu_seconds=101.0)
     past.add(SNAPSHOT._replace(standing=later))
     assert past.cpu == 0.5
+    assert lines(width=120, past=past)[2].endswith("cpu 50 %, 190 MB")
 
 
 def test_tabs_have_whole_names_where_there_is_room() -> None:

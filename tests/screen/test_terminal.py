@@ -1,15 +1,44 @@
 """The screen in a real terminal, as tmux shows it; see `golden` about writing screens anew."""
 
+import os
+import re
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
-from tests.screen.golden import DIRECTORY, SHOTS, Shot, Terminal, taken, terminal
+from tests.screen.golden import (
+    DIRECTORY,
+    QUICKSTART,
+    REPLAY,
+    ROOT,
+    SHOTS,
+    TIMEOUT_S,
+    Shot,
+    Terminal,
+    masked,
+    taken,
+    terminal,
+    top,
+)
 
 pytestmark = pytest.mark.slow
 RED = "\x1b[1m\x1b[31m"
+
+
+def is_clean(opened: Terminal) -> bool:
+    """Whether the terminal shows its own lines and takes the mouse for itself."""
+    return opened.tmux("display-message", "-p", "#{alternate_on} #{mouse_any_flag}") == "0 0\n"
+
+
+def child_of(opened: Terminal) -> int:
+    """The process that runs in the terminal's shell."""
+    shell = opened.tmux("display-message", "-p", "#{pane_pid}").strip()
+    return int(Path(f"/proc/{shell}/task/{shell}/children").read_text().split()[0])
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,7 +61,7 @@ def test_a_screen_is_as_it_was(shot: Shot) -> None:
 
 
 def test_there_is_a_screen_for_each_file() -> None:
-    assert {path.stem for path in DIRECTORY.glob("*.txt")} == {shot.name for shot in SHOTS}
+    assert set(DIRECTORY.glob("*.txt")) == {REPLAY, *(DIRECTORY / f"{s.name}.txt" for s in SHOTS)}
 
 
 def test_what_is_lost_is_red_in_the_terminals_own_colours(troubled: Terminal) -> None:
@@ -47,7 +76,7 @@ def test_without_colours_it_says_the_same() -> None:
         shown = opened.screen("-e")
     assert "45\N{NARROW NO-BREAK SPACE}300 drops" in shown
     assert "\x1b[31m" not in shown
-    assert "\x1b[7m" in shown  # the cursor and the view are in reverse
+    assert re.search(r"\x1b\[[\d;]*7m", shown)  # the cursor and the view are in reverse
 
 
 def test_sixteen_colours_are_enough() -> None:
@@ -66,9 +95,65 @@ def test_resizing_the_terminal_keeps_everything(troubled: Terminal) -> None:
     assert "2 of 2" in troubled.wait_for("0-window")
 
 
+def test_a_replay_stays_open_at_its_end() -> None:
+    with terminal(top(str(QUICKSTART.relative_to(ROOT)))) as opened:
+        opened.wait_for("capture ended")
+        opened.press("7")
+        shown = opened.wait_for("latency")
+        opened.press("q")
+        opened.wait_for("ended 0")
+    assert masked(shown) == REPLAY.read_text(encoding="utf-8"), "python -m tests.screen.golden"
+
+
+def test_keys_come_from_the_terminal_while_packets_come_by_stdin(tmp_path: Path) -> None:
+    errors = tmp_path / "errors"
+    words = " ".join(top("-", "--interval", "0.2s"))
+    line = f"cat {QUICKSTART} | {words} 2>{errors}"
+    with terminal(["sh", "-c", line]) as opened:
+        opened.wait_for("capture ended")
+        opened.press("3")
+        assert "clicks" in opened.wait_for("1 of 5")
+        opened.press("q")
+        opened.wait_for("ended 0")
+    assert errors.read_text() == ""
+
+
+def test_what_goes_on_at_an_interface_is_shown() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to open packet sockets")
+    settings = {"test.mock.num.brokers": 1, "bootstrap.servers": "mock", "client.id": "orders-rd"}
+    producer = Producer({**settings, "log_level": 0})
+    port = producer.list_topics(timeout=TIMEOUT_S).brokers[1].port
+    with terminal(top("-i", "lo", "--port", str(port), "--interval", "0.2s")) as opened:
+        opened.wait_for("no exchanges")
+        opened.press("2")
+        for number in range(20):
+            producer.produce("orders", str(number))
+            assert producer.flush(TIMEOUT_S) == 0
+        assert "orders-rd" in opened.wait_for("1 of 1")
+        opened.press("q")
+        opened.wait_for("ended 0")
+
+
+def test_what_is_wrong_with_the_capture_ends_the_screen_and_is_told() -> None:
+    with terminal(["sh", "-c", f"yes no capture | {' '.join(top('-'))}"]) as opened:
+        shown = opened.wait_for("ended 2")
+        assert is_clean(opened)
+    assert shown.startswith("kdissect: -: not a pcap or pcapng file")
+    assert "Traceback" not in shown
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_leaves_the_terminal_clean(number: signal.Signals) -> None:
+    with terminal(top(str(QUICKSTART))) as opened:
+        opened.wait_for("capture ended")
+        os.kill(child_of(opened), number)
+        assert opened.wait_for("ended 0").strip() == "ended 0"
+        assert is_clean(opened)
+
+
 @pytest.mark.parametrize("key", ["q", "C-c"])
 def test_the_terminal_is_clean_afterwards(troubled: Terminal, key: str) -> None:
     troubled.press(key)
-    assert troubled.wait_for("ended").strip() == "ended 0"
-    modes = troubled.tmux("display-message", "-p", "#{alternate_on} #{mouse_any_flag}")
-    assert modes == "0 0\n"
+    assert troubled.wait_for("ended 0").strip() == "ended 0"
+    assert is_clean(troubled)

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from kdissect.wire.filters import MAXIMUM_SIZE, Program
 from kdissect.wire.interfaces import ARPHRD_ETHER
+from kdissect.wire.programs import MAXIMUM_SIZE, Program
 
 U32 = 0xFFFFFFFF
 ANCILLARY = 0xFFFFF000
@@ -20,6 +20,9 @@ class Asked(NamedTuple):
         return {0: self.protocol, 4: self.packet_type, 28: self.hardware_type}[offset]
 
 
+PLAIN = Asked()
+
+
 class OutsidePacket(Exception):
     """A load outside the packet ends the program, and the packet is dropped."""
 
@@ -32,7 +35,7 @@ def load(data: bytes, at: int, size: int, asked: Asked) -> int:
     return int.from_bytes(data[at : at + size], "big")
 
 
-def run(program: Program, data: bytes, asked: Asked = Asked()) -> int:
+def run(program: Program, data: bytes, asked: Asked = PLAIN) -> int:
     """How many bytes of the packet pass."""
     assert 0 < len(program) <= MAXIMUM_SIZE
     try:

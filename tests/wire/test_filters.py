@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from scapy.error import Scapy_Exception
 from scapy.layers.inet import IP, TCP, UDP, IPOption_Router_Alert, fragment
 from scapy.layers.inet6 import (
     IPv6,
@@ -22,17 +23,10 @@ from scapy.packet import Raw
 
 from kdissect.errors import CaptureError
 from kdissect.wire.expressions import compile_by_library, compile_by_tcpdump, compile_expression
-from kdissect.wire.filters import (
-    NOTHING,
-    Instruction,
-    Program,
-    attach,
-    both,
-    port_filter,
-    port_ranges,
-)
+from kdissect.wire.filters import port_filter, port_ranges
 from kdissect.wire.interfaces import ARPHRD_LOOPBACK, ARPHRD_NONE, ETHERNET, RAW
-from tests.wire.bpf_machine import Asked, run
+from kdissect.wire.programs import NOTHING, Instruction, Program, attach, both
+from tests.wire.bpf_machine import PLAIN, Asked, run
 
 SNAPLEN = 262_144
 PORTS = (9092, 9093, 9094, 19092)
@@ -55,7 +49,7 @@ def tcp(source: int = 51000, destination: int = 9092) -> TCP:
     return TCP(sport=source, dport=destination) / Raw(BODY)
 
 
-def passes(packet: Any, ports: Sequence[int] = PORTS, asked: Asked = Asked()) -> list[int]:
+def passes(packet: Any, ports: Sequence[int] = PORTS, asked: Asked = PLAIN) -> list[int]:
     """What passes of it in an Ethernet frame, behind a tag; alone, behind a tag, its tag apart."""
     whole, alone = port_filter(ports, ETHERNET, SNAPLEN), port_filter(ports, RAW, SNAPLEN)
     kind = 0x86DD if isinstance(packet, IPv6) else 0x0800
@@ -183,7 +177,7 @@ def test_hundreds_of_ports_are_told_apart() -> None:
 
 
 def test_too_many_ports_are_an_error_that_says_what_to_do() -> None:
-    with pytest.raises(CaptureError, match="5000 ranges of ports .*portrange A-B"):
+    with pytest.raises(CaptureError, match=r"5000 ranges of ports .*portrange A-B"):
         port_filter(range(1, 10_001, 2), ETHERNET, SNAPLEN)
 
 
@@ -220,6 +214,17 @@ def test_a_wrong_expression_says_what_libpcap_says(compiled: Any) -> None:
         compiled("ether host 1:2:3:4:5:6", RAW)
 
 
+def test_releases_of_scapy_that_give_no_reason_are_understood(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise Scapy_Exception("Failed to compile filter expression tcp poort (-1)")
+
+    monkeypatch.setattr("scapy.arch.common.compile_filter", fail)
+    with pytest.raises(CaptureError, match="--filter 'tcp poort': libpcap does not take it"):
+        compile_by_library("tcp poort", ETHERNET)
+
+
 def test_an_expression_is_never_an_option_of_tcpdump() -> None:
     with pytest.raises(CaptureError, match="syntax error"):
         compile_by_tcpdump("--version", ETHERNET)
@@ -231,12 +236,10 @@ def test_an_expression_of_vlans_says_that_tags_are_gone() -> None:
 
 
 def test_without_libpcap_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "kdissect.wire.expressions.compile_by_library", lambda expression, link_type: None
-    )
+    monkeypatch.setattr("kdissect.wire.expressions.compile_by_library", lambda *_: None)
     assert compile_expression("tcp", ETHERNET) == compile_by_tcpdump("tcp", ETHERNET)
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(CaptureError, match="install libpcap .* or install tcpdump"):
+    with pytest.raises(CaptureError, match=r"install libpcap .* or install tcpdump"):
         compile_expression("tcp", ETHERNET)
 
 

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from kdissect.errors import CaptureError, UnknownCaptureFormat
+from kdissect.live.watcher import Watcher
 from kdissect.wire import followed
 from kdissect.wire.followed import FollowedWire
 from tests.capture.writers import Captured, Given, given, make_pcap, make_pcapng
+from tests.live.listening import Kept
 
 SECOND_NS = 1_000_000_000
 START_S = 1_700_000_000
@@ -157,10 +159,10 @@ def test_files_of_a_tap_are_read_in_turn_none_twice(
         (tmp_path / name(11)).write_bytes(make(at(110, 111)))
         packets = told(wire)
         assert [(int(one.data), one.ordinal, one.capture) for one in packets] == [
-            (110, 5, 3),
-            (111, 6, 3),
+            (110, 5, 4),
+            (111, 6, 4),
         ]
-        assert wire.names == [str(tmp_path / name(number)) for number in (8, 9, 10, 11)]
+        assert wire.names[1:] == [str(tmp_path / name(number)) for number in (8, 9, 10, 11)]
         assert kinds(wire) == []
 
 
@@ -171,7 +173,7 @@ def test_what_a_ring_writes_over_is_read_again_when_it_is_new(tmp_path: Path) ->
         for second in range(0, 60, 10):
             (other if second % 20 else one).write_bytes(make_pcap(at(second, second + 1)))
             assert seconds(wire) == [second, second + 1]
-        assert wire.names == [str(one), str(other)]
+        assert wire.names == [str(tmp_path), str(one), str(other)]
         assert kinds(wire) == []
 
 
@@ -217,6 +219,19 @@ def test_what_is_of_another_tap_or_no_capture_is_passed_over_and_told_once(tmp_p
     assert found[0].startswith(f"{tmp_path}/README: not a pcap or pcapng file")
     assert found[1].startswith(f"{tmp_path}/other-1.pcap: of another tap than {tmp_path}/tap.pcap*")
     assert len(found) == 2
+
+
+def test_what_is_passed_over_becomes_a_row_where_there_is_no_capture_yet(tmp_path: Path) -> None:
+    (tmp_path / "README").write_text("what these files are")
+    kept = Kept(["problems"])
+    with FollowedWire(tmp_path) as wire:
+        watcher = Watcher(wire, [kept])
+        watcher.begin()
+        watcher.step()
+        watcher.step()
+        watcher.finish()
+    (row,) = kept.rows["problems"]
+    assert (row["kind"], row["capture"]) == ("passed-over", str(tmp_path))
 
 
 def test_an_older_file_that_comes_late_does_not_end_the_newer_one(tmp_path: Path) -> None:

@@ -18,6 +18,9 @@ WAYS = ["ring", "scapy"]
 NOBODY = 65534
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _able() -> None:
     needs_packet_sockets()
@@ -107,7 +110,7 @@ def test_scapy_opens_no_interface_that_is_down_and_the_error_says_so(
     hosts: tuple[Host, Host],
 ) -> None:
     hosts[1].ip("link", "set", CABLE, "down")
-    with pytest.raises(CaptureError, match="kd0 is down, .* leave --through out"):
+    with pytest.raises(CaptureError, match=r"kd0 is down, .* leave --through out"):
         open_at(hosts[1], through="scapy")
 
 

@@ -63,7 +63,7 @@ def test_any_is_of_the_ring_alone(hosts: tuple[Host, Host]) -> None:
 
 def test_a_wrong_expression_closes_what_was_opened(hosts: tuple[Host, Host]) -> None:
     before = set(Path("/proc/self/fd").iterdir())
-    with pytest.raises(CaptureError, match="--filter 'no such': .*syntax error"):
+    with pytest.raises(CaptureError, match=r"--filter 'no such': .*syntax error"):
         open_at(hosts[0], "lo", CABLE, expression="no such")
     assert set(Path("/proc/self/fd").iterdir()) == before
 
@@ -100,7 +100,7 @@ def test_where_no_ring_can_be_made_scapy_is_taken_and_that_is_told(
         ]
         client.send_frames([frame(1)])
         assert [bytes_of(packet) for packet in read_all(wire)] == [frame(1)]
-    with pytest.raises(CaptureError, match="the kernel makes no ring: Invalid argument$"):
+    with pytest.raises(CaptureError, match=r"the kernel makes no ring: Invalid argument$"):
         open_at(broker, through="ring")
     monkeypatch.setattr("kdissect.wire.opening.has_package", lambda: False)
     with pytest.raises(CaptureError, match=r'no ring: .*pip install "kdissect\[live\]"'):
@@ -159,6 +159,44 @@ def test_who_may_not_capture_is_told_how_to(through: str) -> None:
         f" Python do it: sudo setcap cap_net_raw+ep {interpreter}\n"
     )
     assert issubclass(CapturePermissionError, CaptureError)
+
+
+WITH_ONE_CAPABILITY = f"""
+import ctypes, os, struct, sys
+import scapy.arch, scapy.layers.l2
+from kdissect.wire.opening import open_interfaces
+from tests.wire.capturing import bytes_of
+libc = ctypes.CDLL(None)
+assert libc.prctl(8, 1, 0, 0, 0) == 0  # PR_SET_KEEPCAPS
+os.setgroups([])
+os.setgid({NOBODY})
+os.setuid({NOBODY})
+cap_net_raw = 1 << 13
+wanted = struct.pack("=6I", cap_net_raw, cap_net_raw, 0, 0, 0, 0)
+assert libc.capset(struct.pack("=Ii", 0x20080522, 0), wanted) == 0
+wire = open_interfaces([{CABLE!r}], ports=[9092], through=sys.argv[1])
+print([problem.kind for problem in wire.take_problems()], flush=True)
+while not (packets := wire.read(0.1)):
+    pass
+print(bytes_of(packets[0]).hex(), flush=True)
+"""
+
+
+@pytest.mark.parametrize(("through", "told"), [("ring", "[]\n"), ("scapy", "['small-buffer']\n")])
+def test_one_capability_is_enough(hosts: tuple[Host, Host], through: str, told: str) -> None:
+    client, broker = hosts
+    command = [sys.executable, "-c", WITH_ONE_CAPABILITY, through]
+    with (
+        broker.inside(),
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as reading,
+    ):
+        try:
+            assert reading.stdout is not None
+            assert next(reading.stdout) == told
+            client.send_frames([frame(1)])
+            assert next(reading.stdout) == frame(1).hex() + "\n"
+        finally:
+            reading.kill()
 
 
 class Fake:

@@ -1,12 +1,16 @@
 """Interfaces as wires: the packets that tcpdump sees, with its times, by the ring and by scapy."""
 
+import fcntl
+import os
+import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from scapy.layers.inet import IP, TCP, UDP, fragment
 from scapy.layers.inet6 import IPv6
-from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
+from scapy.layers.l2 import Dot1AD, Dot1Q
 from scapy.packet import Packet as Layer
 from scapy.packet import Raw
 
@@ -24,15 +28,18 @@ from tests.wire.capturing import (
     tcpdump,
     written,
 )
+from tests.wire.frames import ETHER, frame
 from tests.wire.namespaces import CABLE, Host, needs_packet_sockets, two_hosts
 
 FILTER = ["tcp", "port", "9092"]
 TEXTS = [b"hello", b"x" * 5000, b"bye" * 100]
 WAYS = ["ring", "scapy"]
-ETHER = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
 SEGMENT = TCP(sport=51000, dport=9092) / Raw(b"x" * 64)
 V4 = IP(src="10.77.0.2", dst="10.77.0.9") / SEGMENT
 V6 = IPv6(src="fd77::2", dst="fd77::9") / SEGMENT
+
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -207,6 +214,33 @@ def test_any_gives_all_interfaces_without_their_link_layers(
     assert conversation_of(packets) == (b"".join(TEXTS) * 3, b"".join(TEXTS) * 3)
 
 
+@pytest.mark.parametrize("through", WAYS)
+def test_a_tunnel_has_packets_without_link_layer(hosts: tuple[Host, Host], through: str) -> None:
+    host = hosts[0]
+    with host.inside(), tunnel("kdt") as packets_in:
+        host.ip("link", "set", "kdt", "up")
+        with open_at(host, "kdt", through=through) as wire:
+            for packet in (bytes(V4), bytes(IP(dst="10.0.0.1") / UDP()), bytes(V6)):
+                os.write(packets_in, packet)
+            packets = read_all(wire)
+    assert [bytes_of(packet) for packet in packets] == [bytes(V4), bytes(V6)]
+    assert {packet.link_type for packet in packets} == {101}
+
+
+@contextmanager
+def tunnel(name: str) -> Iterator[int]:
+    """A tun interface; what is written to the file comes in by it."""
+    if not Path("/dev/net/tun").exists():
+        pytest.skip("needs /dev/net/tun")
+    opened = os.open("/dev/net/tun", os.O_RDWR)
+    try:
+        # TUNSETIFF, IFF_TUN | IFF_NO_PI
+        fcntl.ioctl(opened, 0x400454CA, struct.pack("16sH22x", name.encode(), 0x1001))
+        yield opened
+    finally:
+        os.close(opened)
+
+
 def test_several_interfaces_come_in_order_of_time(hosts: tuple[Host, Host]) -> None:
     client, broker = hosts
     with open_at(broker, CABLE, "lo", CABLE) as wire:
@@ -239,6 +273,22 @@ def test_what_does_not_fit_is_counted(hosts: tuple[Host, Host], through: str) ->
         client.send_frames([frame] * 10)
         assert len(read_all(wire)) == 10
         assert wire.counts() == Counts(1010, counts.dropped)
+    assert wire.counts() == Counts(1010, counts.dropped)
+    wire.close()
+
+
+def test_a_ring_goes_round_and_round_without_loss(hosts: tuple[Host, Host]) -> None:
+    client, broker = hosts
+    frames = [frame(number, 1000 + number % 400) for number in range(600)]
+    packets: list[Packet] = []
+    with open_at(broker, buffer_bytes=1 << 18) as wire:
+        for at in range(0, len(frames), 50):
+            client.send_frames(frames[at : at + 50])
+            packets += wire.read(0) or []
+        packets += read_all(wire)
+        assert wire.counts() == Counts(600, 0)
+    assert [bytes_of(packet) for packet in packets] == frames
+    assert [packet.number for packet in packets] == list(range(1, 601))
 
 
 def test_the_backlog_says_how_full_the_ring_was(hosts: tuple[Host, Host]) -> None:
@@ -275,7 +325,6 @@ def conversation_of(packets: list[Packet]) -> tuple[bytes, bytes]:
         if one.end > one.start:
             flow = flow_of(one)
             sent = to_broker if flow[-2:] == (9092).to_bytes(2, "big") else to_client
-            sent[flow + (one.sequence & 0xFFFFFFFF).to_bytes(4, "big")] = one.data[
-                one.start : one.end
-            ]
+            sequence = one.sequence & 0xFFFFFFFF
+            sent[flow + sequence.to_bytes(4, "big")] = one.data[one.start : one.end]
     return b"".join(to_broker.values()), b"".join(to_client.values())

@@ -1,7 +1,7 @@
 """Disturbs `kdissect live` while clients talk to a real broker, and compares with their counts.
 
     python -m tools.soak [--minutes 60] [--seed 1] [--clients 4] [--compiled DIR] [--keep DIR]
-                         [--rotate 10s] [--flush 2]
+                         [--rotate 10s] [--flush 2] [--record]
 
 At random moments the interface goes down or is removed and made again, the disk is full for a
 while, the capture is ended or killed and started again, told to reopen, and the broker restarts.
@@ -18,12 +18,14 @@ import shutil
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from pyarrow import parquet
 
-from benchmarks.timing import KDISSECT, environment
+from benchmarks import live_page
+from benchmarks.timing import KDISSECT, circumstances, compiled_version, environment
 from tools.soak.capture import Failed, LiveCapture
 from tools.soak.faults import Fault, Faults
 from tools.soak.journal import read_journal
@@ -114,6 +116,15 @@ def soak(options: argparse.Namespace, directory: Path) -> Verdict:
         return judge(scene, faults, looking)
 
 
+def record(options: argparse.Namespace, verdict: Verdict) -> None:
+    """Print it into the page, with what must not be."""
+    asked = {name: getattr(options, name) for name in ("minutes", "seed", "clients", "flush")}
+    findings = Counter(finding.kind for finding in verdict.findings)
+    found = asked | {"counts": verdict.counts, "findings": findings}
+    version = {"kdissect": compiled_version(options.compiled)}
+    live_page.keep({"soak": {"found": found, "circumstances": circumstances() | version}})
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         "soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -124,6 +135,7 @@ def main() -> int:
     parser.add_argument("--rotate", default="10s")
     parser.add_argument("--flush", type=float, default=2, help="seconds")
     parser.add_argument("--compiled", default="", help="default: what is installed")
+    parser.add_argument("--record", action="store_true", help="in docs/live-performance.md")
     parser.add_argument("--keep", type=Path, help="a directory for tables, journal and logs")
     options = parser.parse_args()
     if os.geteuid():
@@ -137,6 +149,8 @@ def main() -> int:
             shutil.copytree(directory, options.keep, ignore=ignored, dirs_exist_ok=True)
         shutil.rmtree(directory, ignore_errors=True)
     print(*summary(verdict), sep="\n")
+    if options.record:
+        record(options, verdict)
     return 0 if verdict.holds else 1
 
 

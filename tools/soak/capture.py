@@ -10,6 +10,7 @@ from tools.namespaces import Side
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 60.0
 LOOK_S = 0.02
+SHOWN = 500
 
 
 class Failed(Exception):
@@ -27,7 +28,7 @@ class LiveCapture:
         self.side = side
         self.log = log
         self.environment = environment
-        self.starts = 0
+        self._said_at = 0
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -38,6 +39,7 @@ class LiveCapture:
     def start(self) -> int:
         """Gives the time from which on it captures, ns."""
         with self.log.open("ab") as log:
+            self._said_at = log.tell()
             self._process = subprocess.Popen(
                 self.command,
                 stdin=subprocess.DEVNULL,
@@ -45,7 +47,6 @@ class LiveCapture:
                 stderr=log,
                 env=self.environment,
             )
-        self.starts += 1
         return self.await_capturing()
 
     def await_capturing(self) -> int:
@@ -94,7 +95,9 @@ class LiveCapture:
             self.kill()
 
     def said(self) -> str:
-        return self.log.read_text(errors="replace")[-1500:]
+        """What it said last since it was started."""
+        said = self.log.read_bytes()[self._said_at :].decode(errors="replace")
+        return said[-SHOWN:].strip() or "nothing was said"
 
     def _index(self) -> str:
         return self.side.ip(f"-o link show {self.side.interface}").partition(":")[0]

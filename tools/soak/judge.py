@@ -48,46 +48,49 @@ class Verdict(NamedTuple):
         return not self.findings
 
 
+Key = tuple[str, int]  # client id, correlation id
+Seen = dict[Key, list[str]]  # the outcomes of its rows
+
+
 def judged(sessions: Sequence[Session], rows: Iterable[Row], outages: Sequence[Outage]) -> Verdict:
     """All of it. Rows of clients that are nobody's of the soak's are left out of account."""
-    seen = Counter(row for row in rows if row.client_id.startswith("soak-"))
+    seen: Seen = {}
+    for row in rows:
+        seen.setdefault((row.client_id, row.correlation_id), []).append(row.outcome)
     verdict = Verdict(Counter(), [])
-    by_key = Counter[tuple[str, int]]()
-    for row, count in seen.items():
-        by_key[row.client_id, row.correlation_id] += count
     for session in sessions:
-        _judge(session, seen, by_key, outages, verdict)
-    _judge_strangers(by_key, sessions, verdict)
+        _judge(session, seen, outages, verdict)
+    _judge_strangers(seen, sessions, verdict)
     return verdict
 
 
-def _judge(
-    session: Session,
-    seen: Counter[Row],
-    by_key: Counter[tuple[str, int]],
-    outages: Sequence[Outage],
-    verdict: Verdict,
-) -> None:
+def _judge(session: Session, seen: Seen, outages: Sequence[Outage], verdict: Verdict) -> None:
     counts = verdict.counts
     is_clear = not _overlapping(outages, session.opened_ns, session.closed_ns)
     counts["sessions"] += 1
     counts["clear sessions"] += is_clear
     for asked in session.asked:
-        key = (session.client_id, asked.correlation_id)
-        if by_key[key] > 1:
-            text = f"{key[0]} {key[1]} is in the tables {by_key[key]} times"
+        outcomes = seen.get((session.client_id, asked.correlation_id), [])
+        if len(outcomes) > 1:
+            name = f"{session.client_id} {asked.correlation_id}"
+            text = f"{name} is in the tables {len(outcomes)} times: {' and '.join(outcomes)}"
             verdict.findings.append(Finding("twice", text))
-    for asked in session.answered:
+        if not asked.answered_ns:
+            continue
         counts["answered"] += 1
         counts["answered in clear sessions"] += is_clear
-        if seen[Row(session.client_id, asked.correlation_id, ANSWERED)]:
+        if ANSWERED in outcomes:
             counts["in the tables"] += 1
-            continue
-        _judge_missing(session, asked, outages, verdict)
+        else:
+            _judge_missing(session, asked, outcomes, outages, verdict)
 
 
 def _judge_missing(
-    session: Session, asked: Asked, outages: Sequence[Outage], verdict: Verdict
+    session: Session,
+    asked: Asked,
+    outcomes: list[str],
+    outages: Sequence[Outage],
+    verdict: Verdict,
 ) -> None:
     excuses = _overlapping(outages, asked.sent_ns, asked.answered_ns)
     verdict.counts["missing"] += 1
@@ -99,23 +102,33 @@ def _judge_missing(
         key=lambda outage: abs(outage.end_ns - asked.sent_ns),
         default=None,
     )
-    told = "no outage at all"
+    told = "where no outage was"
     if nearest is not None:
         after = (asked.sent_ns - nearest.end_ns) / 1e9
         told = f"{after:+.3f} s after the end of an outage ({nearest.kind})"
-    text = f"{session.client_id} {asked.correlation_id}, api {asked.api}, sent {told}"
+    took = (asked.answered_ns - asked.sent_ns) / 1e9
+    text = (
+        f"{session.client_id} {asked.correlation_id} of {len(session.asked)}, api {asked.api}, "
+        f"sent {told}, answered after {took:.3f} s; {cuts(session, outages)}; "
+        f"in the tables it is {' and '.join(outcomes) or 'not at all'}"
+    )
     verdict.findings.append(Finding("lost", text))
 
 
-def _judge_strangers(
-    by_key: Counter[tuple[str, int]], sessions: Sequence[Session], verdict: Verdict
-) -> None:
+def cuts(session: Session, outages: Sequence[Outage]) -> str:
+    """Which outages there were during a session."""
+    found = _overlapping(outages, session.opened_ns, session.closed_ns)
+    kinds = " and ".join(outage.kind for outage in found)
+    return f"a session cut by {kinds}" if found else "a clear session"
+
+
+def _judge_strangers(seen: Seen, sessions: Sequence[Session], verdict: Verdict) -> None:
     """Rows of what no client ever asked."""
     asked = {
         (session.client_id, one.correlation_id) for session in sessions for one in session.asked
     }
     names = {session.client_id for session in sessions}
-    for client_id, number in by_key:
+    for client_id, number in seen:
         if client_id in names and (client_id, number) not in asked:
             text = f"{client_id} {number} was never asked"
             verdict.findings.append(Finding("never asked", text))

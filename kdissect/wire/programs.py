@@ -1,0 +1,136 @@
+"""Programs of classic BPF, which the kernel runs on each packet: made, joined, attached.
+
+https://www.kernel.org/doc/html/latest/networking/filter.html
+"""
+
+import ctypes
+import errno
+import socket
+import struct
+from typing import Final, NamedTuple, TypeAlias
+
+from kdissect.errors import CaptureError
+
+SO_ATTACH_FILTER: Final = 26
+# Instructions that the kernel takes (BPF_MAXINSNS).
+MAXIMUM_SIZE: Final = 4096
+# A conditional jump goes no further.
+MAXIMUM_JUMP: Final = 255
+
+LOAD_WORD: Final = 0x20
+LOAD_HALF: Final = 0x28
+LOAD_BYTE: Final = 0x30
+LOAD_HALF_FROM_X: Final = 0x48
+LOAD_BYTE_FROM_X: Final = 0x50
+LOAD_STORED: Final = 0x60
+LOAD_X: Final = 0x01
+LOAD_X_HEADER_SIZE: Final = 0xB1  # 4 * (byte & 15)
+STORE: Final = 0x02
+ADD: Final = 0x04
+ADD_X: Final = 0x0C
+SHIFT_LEFT: Final = 0x64
+AND: Final = 0x54
+A_TO_X: Final = 0x07
+X_TO_A: Final = 0x87
+JUMP: Final = 0x05
+IF_EQUAL: Final = 0x15
+IF_GREATER: Final = 0x25
+IF_NOT_LESS: Final = 0x35
+IF_BITS: Final = 0x45
+RETURN: Final = 0x06
+
+
+class Instruction(NamedTuple):
+    """One instruction; `yes` and `no` are how many are left out."""
+
+    code: int
+    yes: int
+    no: int
+    value: int
+
+
+Program: TypeAlias = list[Instruction]
+NOTHING: Final[Program] = [Instruction(RETURN, 0, 0, 0)]
+
+
+class _Line(NamedTuple):
+    """An instruction that jumps to labels, "" to the next."""
+
+    code: int
+    value: int
+    yes: str
+    no: str
+
+
+class Assembler:
+    """Jumps go to the next place with their label; a label may be at many."""
+
+    def __init__(self, snaplen: int) -> None:
+        self.lines: list[_Line] = []
+        self.labels: dict[str, list[int]] = {}
+        self.snaplen = snaplen
+
+    def add(self, code: int, value: int = 0, yes: str = "", no: str = "") -> None:
+        self.lines.append(_Line(code, value, yes, no))
+
+    def here(self, label: str) -> None:
+        self.labels.setdefault(label, []).append(len(self.lines))
+
+    def passes(self) -> None:
+        self.here("pass")
+        self.add(RETURN, self.snaplen)
+
+    def drops(self) -> None:
+        self.here("drop")
+        self.add(RETURN, 0)
+
+    def program(self) -> Program:
+        return [self._resolved(at, line) for at, line in enumerate(self.lines)]
+
+    def _resolved(self, at: int, line: _Line) -> Instruction:
+        if line.code == JUMP:
+            return Instruction(JUMP, 0, 0, self._distance(at, line.yes))
+        yes, no = self._distance(at, line.yes), self._distance(at, line.no)
+        assert max(yes, no) <= MAXIMUM_JUMP  # noqa: S101  # whatever the ports are
+        return Instruction(line.code, yes, no, line.value)
+
+    def _distance(self, at: int, label: str) -> int:
+        if not label:
+            return 0
+        return next(place for place in self.labels[label] if place > at) - at - 1
+
+
+def both(first: Program, second: Program) -> Program:
+    """Passes what both pass, and as much of it as `first` lets through."""
+    passing = [one.value for one in first if one.code == RETURN and one.value]
+    joined = [
+        Instruction(JUMP, 0, 0, len(first) - at - 1) if one.code == RETURN and one.value else one
+        for at, one in enumerate(first)
+    ]
+    snaplen = max(passing, default=0)
+    for one in second:
+        is_pass = one.code == RETURN and one.value
+        joined.append(one._replace(value=snaplen) if is_pass else one)
+    if len(joined) > MAXIMUM_SIZE:
+        raise CaptureError(
+            f"ports and --filter make a filter of {len(joined)} instructions, and the kernel takes"
+            f" {MAXIMUM_SIZE}: name fewer ports"
+        )
+    return joined
+
+
+def attach(listening: socket.socket, program: Program) -> None:
+    """Let the kernel give the socket only what the program passes; raises CaptureError."""
+    packed = b"".join(struct.pack("=HBBI", *one) for one in program)
+    instructions = ctypes.create_string_buffer(packed, len(packed))
+    # struct sock_fprog: how many, and where.
+    asked = struct.pack("@HP", len(program), ctypes.addressof(instructions))
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, asked)
+    except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise CaptureError(
+                f"the kernel has no room for a filter of {len(program)} instructions: name fewer"
+                " ports, or raise net.core.optmem_max (sysctl)"
+            ) from error
+        raise CaptureError(f"the kernel does not take the filter: {error.strerror}") from error

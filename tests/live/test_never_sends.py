@@ -1,0 +1,90 @@
+"""Nothing that captures can send: what of kdissect has sockets, and what it does with them."""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import kdissect
+
+PACKAGE = Path(kdissect.__path__[0])
+# What can open a connection or send a packet.
+NETWORK = {"asyncio", "http", "httpx", "requests", "scapy", "socket", "socketserver", "urllib"}
+SENDING = {
+    "connect", "connect_ex", "create_connection", "create_datagram_endpoint", "open_connection",
+    "send", "sendall", "sendfile", "sendmsg", "sendp", "sendto", "sr", "sr1", "srp", "urlopen",
+}  # fmt: skip
+# Spans go to the endpoint that was named, Spark talks with its own processes, a service with its
+# manager, and metrics are answered where somebody asks.
+TALKING = ("spans/", "spark/", "live/service.py", "live/metrics.py")
+
+
+@cache
+def modules() -> list[tuple[str, ast.Module]]:
+    """All that have something to do with a network, and what they are called."""
+    found = [
+        (path.relative_to(PACKAGE).as_posix(), ast.parse(text))
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if any(word in (text := path.read_text()) for word in NETWORK)
+    ]
+    return [(name, tree) for name, tree in found if imported(tree) & NETWORK]
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """The packages that a module imports, anywhere in it."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.partition(".")[0])
+    return names
+
+
+def calls(tree: ast.Module) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def name_of(call: ast.Call) -> str:
+    function = call.func
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def test_only_what_captures_and_what_is_told_to_talk_has_sockets() -> None:
+    assert [
+        name for name, _ in modules() if not name.startswith(("wire/", "screen/", *TALKING))
+    ] == []
+
+
+def test_what_has_sockets_and_captures_sends_nothing() -> None:
+    found = [
+        f"{name}:{call.lineno}: {ast.unparse(call)}"
+        for name, tree in modules()
+        if not name.startswith(TALKING)
+        for call in calls(tree)
+        if name_of(call) in SENDING
+    ]
+    assert found == []
+
+
+def test_a_service_talks_with_its_manager_alone() -> None:
+    tree = dict(modules())["live/service.py"]
+    sockets = [ast.unparse(call) for call in calls(tree) if name_of(call) == "socket"]
+    assert sockets == ["socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)"]
+
+
+def test_packet_sockets_take_nothing_before_they_have_a_filter() -> None:
+    """They are opened for no protocol; the one of all packets comes with `bind`, after it."""
+    opened = [
+        (name, call)
+        for name, tree in modules()
+        for call in calls(tree)
+        if name_of(call) == "socket" and "AF_PACKET" in ast.unparse(call)
+    ]
+    assert [
+        f"{name}:{call.lineno}: {ast.unparse(call)}"
+        for name, call in opened
+        if len(call.args) < 3 or ast.unparse(call.args[2]) != "0"
+    ] == []
