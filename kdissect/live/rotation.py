@@ -112,6 +112,8 @@ class RotatedTables(Listener):
         self.writer.check()
         self.publisher.check()
         now = standing.now_ns
+        # Rows of a replay may come before its time is known.
+        self._begun_ns = min(self._begun_ns, now)
         self.watcher.dissector.add_problems(self._problems(now))
         if self._is_due(now):
             self._rotate(standing)
