@@ -19,6 +19,7 @@ docs/live-performance.md; with `--keep no` a trial, of which nothing is kept and
 
 import argparse
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -119,6 +120,12 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def needed(options: argparse.Namespace, asked: list[str]) -> list[str]:
+    """The programs that are started."""
+    others = [name for name in ("tcpdump", "tshark") if name in options.capturers.split(",")]
+    return ["ip", "taskset", *others, *(["java", "mvn"] if "broker" in asked else [])]
+
+
 def section(options: argparse.Namespace, name: str) -> dict[str, Any]:
     """What is found in one of them."""
     if name == "rates":
@@ -138,6 +145,9 @@ def main() -> None:
     asked = [name for name in SECTIONS if name in options.sections.split(",")]
     if os.geteuid():
         sys.exit("network namespaces and packet sockets need root: run it as root")
+    for program in needed(options, asked):
+        if shutil.which(program) is None:
+            sys.exit(f"{program} is not installed; it is needed for {', '.join(asked)}")
     version = timing.compiled_version(options.compiled) if options.keep == "yes" else "a trial"
     options.directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="kdissect-bench-", dir=options.scratch) as scratch:
