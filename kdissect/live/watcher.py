@@ -166,8 +166,8 @@ class Watcher:
             part = packets[at : min(until, at + FED_AT_ONCE)]
             at += len(part)
             self.dissector.feed(part)
-            self._hand_on(self.options.batch_rows)
             self._set_time(part[-1].time_ns)
+            self._hand_on(self.options.batch_rows)
             if self.now_ns >= self._tick_ns and at < len(packets):
                 self._tick()
 
