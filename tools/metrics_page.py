@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from kdissect.live.counters import BOUNDS_NS
-from kdissect.live.exported import METRICS
+from kdissect.live.counting.counters import BOUNDS_NS
+from kdissect.live.counting.exported import METRICS
 
 PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
 START, STOP = "<!-- metrics: start -->", "<!-- metrics: stop -->"

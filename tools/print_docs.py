@@ -33,7 +33,7 @@ TWINS = {
     "compare": ("kdissect.compare", "two-captures-compared"),
     "live": ("kdissect.watch", "live"),
     "spark": ("kdissect.spark.pipeline.dissect", "many-captures-with-spark"),
-    "top": ("kdissect.live.meters.Meters", "what-goes-on-now"),
+    "top": ("kdissect.live.counting.meters.Meters", "what-goes-on-now"),
 }
 
 

@@ -17,7 +17,7 @@ from kdissect.live.sources import Asked, told_filter
 from kdissect.pipeline import Options
 
 if TYPE_CHECKING:
-    from kdissect.live.snapshot import Snapshot
+    from kdissect.live.counting.snapshot import Snapshot
     from kdissect.live.watcher import Watcher
 
 SECOND_NS: Final = 1_000_000_000

@@ -23,7 +23,7 @@ from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options
 
 if TYPE_CHECKING:
-    from kdissect.live.metrics import MetricsListener
+    from kdissect.live.counting.metrics import MetricsListener
 
 NEVER: Final = Rotation()
 FIRST_FREE_PORT: Final = 1024  # those below are root's
@@ -140,7 +140,7 @@ def served(plan: Plan, parts: Parts, user: struct_passwd | None) -> Iterator[Non
 
 def make_files(plan: Plan, directory: Path) -> Listener:
     """Tables as files that rotate."""
-    from kdissect.live.rotation import RotatedTables
+    from kdissect.live.files.rotation import RotatedTables
 
     files: Listener = RotatedTables(
         directory,
@@ -158,22 +158,22 @@ def make_files(plan: Plan, directory: Path) -> Listener:
 
 def make_metrics() -> "MetricsListener":
     """Counters for Prometheus."""
-    from kdissect.live.metrics import MetricsListener
+    from kdissect.live.counting.metrics import MetricsListener
 
     return MetricsListener()
 
 
 def start_server(metrics: "MetricsListener", address: Address) -> Any:
     """Answer those who ask for metrics; has `close`."""
-    from kdissect.live.metrics import serve
+    from kdissect.live.counting.metrics import serve
 
     return serve(metrics, address.host, address.port)
 
 
 def make_lines(plan: Plan) -> list[Listener]:
     """Lines on stdout, and what they are made of."""
-    from kdissect.live.lines import json_of, line_of
-    from kdissect.live.meters import Meters
+    from kdissect.live.counting.lines import json_of, line_of
+    from kdissect.live.counting.meters import Meters
 
     meters = Meters()
     return [meters, Lines(meters, plan.every_s, json_of if plan.is_json else line_of)]

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from kdissect.grid import Grid
-from kdissect.live.snapshot import Snapshot
+from kdissect.live.counting.snapshot import Snapshot
 from kdissect.screen.heading import History, Marks, heading_lines
 from kdissect.screen.lines import plain
 from kdissect.screen.views import VIEWS, View

@@ -13,9 +13,9 @@ from kdissect.cli.program import FAILED, FOUND, NOTHING_FOUND, leave
 from kdissect.cli.reading import explain_empty
 from kdissect.cli.top_capture import Capturing, capturing
 from kdissect.cli.top_terminal import has_screen, terminal
-from kdissect.live.lines import line_of
+from kdissect.live.counting.lines import line_of
+from kdissect.live.counting.meters import Meters
 from kdissect.live.listener import Listener
-from kdissect.live.meters import Meters
 from kdissect.live.sources import Asked, open_source, told_filter
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options

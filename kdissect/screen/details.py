@@ -6,7 +6,7 @@ from typing import Any, Final
 from kdissect.escape import escaped
 from kdissect.grid import folded
 from kdissect.human import duration, share, size, time
-from kdissect.live.snapshot import Slow
+from kdissect.live.counting.snapshot import Slow
 from kdissect.screen.lines import Line, Piece
 from kdissect.screen.views import View, work_ns
 

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from kdissect.escape import escaped
 from kdissect.human import count, counted, rate, share, size, time
-from kdissect.live.snapshot import Focus, Snapshot
+from kdissect.live.counting.snapshot import Focus, Snapshot
 from kdissect.screen.lines import CUT, Group, Line, Piece, apart, cut, joined, sparkline, width_of
 from kdissect.screen.views import HOT_NS, VIEWS, WARM_NS, View, known_duration
 

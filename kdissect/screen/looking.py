@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Final, NamedTuple
 
 from kdissect.human import count, counted
-from kdissect.live.snapshot import Focus, Snapshot
+from kdissect.live.counting.snapshot import Focus, Snapshot
 from kdissect.screen.heading import History, Marks
 from kdissect.screen.listing import Listing
 from kdissect.screen.views import NUMBERS, VIEWS, View

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from kdissect.escape import escaped
 from kdissect.grid import SHORTEST_TEXT, Column
 from kdissect.human import count, duration, rate, size, time
-from kdissect.live.snapshot import Focus, Slow, Snapshot
+from kdissect.live.counting.snapshot import Focus, Slow, Snapshot
 
 # Fetches and joins are answered when there is something, or when the time they ask for is over:
 # that they take long says nothing.

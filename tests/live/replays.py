@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from kdissect.capture.packet import Packet
-from kdissect.live.rotation import RotatedTables
+from kdissect.live.files.rotation import RotatedTables
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options
 from kdissect.tables.batches import arrow_schema

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from kdissect.capture.packet import Packet
-from kdissect.live.rotation import RotatedTables
+from kdissect.live.files.rotation import RotatedTables
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options
 from kdissect.tables.spool import Spool
@@ -46,9 +46,9 @@ class ToldSpool(Spool):
 
 def main(capture: str, directory: str, log: str, seconds: str) -> None:
     ToldSpool.log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    import kdissect.live.spools
+    import kdissect.live.files.spools
 
-    kdissect.live.spools.Spool = ToldSpool  # type: ignore[misc]
+    kdissect.live.files.spools.Spool = ToldSpool  # type: ignore[misc]
     tables = ["connections", "exchanges", "partitions", "problems"]
     files = RotatedTables(Path(directory), tables=tables, every_s=EVERY_S, flush_s=FLUSH_S)
     with SlowWire(Path(capture), float(seconds)) as wire:

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from kdissect.live import rotation
-from kdissect.live.budget import Budget, oldest_first, size_of
-from kdissect.live.runs import make_run
+from kdissect.live.files import rotation
+from kdissect.live.files.budget import Budget, oldest_first, size_of
+from kdissect.live.files.runs import make_run
 from kdissect.tables.rotations import rotations_in, run_order, runs_in
 from tests.live.replays import CAPTURES, read_run, replay, rows_of
 

@@ -13,8 +13,8 @@ from pyarrow import parquet
 import kdissect
 from kdissect.capture.packet import Packet
 from kdissect.errors import OutputError
-from kdissect.live import disk_worker, spools
-from kdissect.live.rotation import RotatedTables
+from kdissect.live.files import disk_worker, spools
+from kdissect.live.files.rotation import RotatedTables
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options
 from kdissect.tables.rotations import rotations_in, runs_in

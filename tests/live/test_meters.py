@@ -10,16 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kdissect.live.addresses import Addresses
-from kdissect.live.columns import NAMES_LIMIT, OTHER_NAMES
-from kdissect.live.folded import fold
-from kdissect.live.histograms import buckets_of, histograms, percentiles
-from kdissect.live.joined import Joined
+from kdissect.live.counting.addresses import Addresses
+from kdissect.live.counting.columns import NAMES_LIMIT, OTHER_NAMES
+from kdissect.live.counting.folded import fold
+from kdissect.live.counting.histograms import buckets_of, histograms, percentiles
+from kdissect.live.counting.joined import Joined
+from kdissect.live.counting.meters import Meters
+from kdissect.live.counting.slowest import slowest
+from kdissect.live.counting.snapshot import Failing, Focus, Slow, Timed
+from kdissect.live.counting.timed import timed, whole_of
 from kdissect.live.listener import Listener
-from kdissect.live.meters import Meters
-from kdissect.live.slowest import slowest
-from kdissect.live.snapshot import Failing, Focus, Slow, Timed
-from kdissect.live.timed import timed, whole_of
 from kdissect.live.watcher import Watcher
 from kdissect.wire.recorded import RecordedWire
 from tests.live.made_rows import (

@@ -10,10 +10,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kdissect.exchanges.exchange import OUTCOMES
-from kdissect.live.lines import json_of, line_of
-from kdissect.live.meters import Meters
-from kdissect.live.metrics import MetricsListener
-from kdissect.live.snapshot import Focus
+from kdissect.live.counting.lines import json_of, line_of
+from kdissect.live.counting.meters import Meters
+from kdissect.live.counting.metrics import MetricsListener
+from kdissect.live.counting.snapshot import Focus
 from tests.live.made_rows import START, given, handed, standing
 
 TEXTS = st.none() | st.sampled_from(["", "a", "b", "other", "none", "\n", "x" * 400])

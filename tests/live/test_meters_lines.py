@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given as for_any
 from hypothesis import strategies as st
 
-from kdissect.live.lines import WIDTH, cells, duration, json_of, line_of, number
-from kdissect.live.meters import Meters
-from kdissect.live.snapshot import Focus, Snapshot
+from kdissect.live.counting.lines import WIDTH, cells, duration, json_of, line_of, number
+from kdissect.live.counting.meters import Meters
+from kdissect.live.counting.snapshot import Focus, Snapshot
 from kdissect.wire.wire import Counts
 from tests.live.made_rows import exchange, given, handed, many, partition, seconds, standing
 

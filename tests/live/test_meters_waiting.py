@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kdissect.live.meters import Meters
-from kdissect.live.snapshot import Focus, Grouped, Troubled
-from kdissect.live.waiting import Waiting, Waits
+from kdissect.live.counting.meters import Meters
+from kdissect.live.counting.snapshot import Focus, Grouped, Troubled
+from kdissect.live.counting.waiting import Waiting, Waits
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options, make_dissector
 from tests.conversation import START_NS, STEP_NS, Conversation, conversation

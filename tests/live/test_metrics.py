@@ -21,9 +21,9 @@ from prometheus_client.openmetrics.parser import (
 from prometheus_client.parser import text_string_to_metric_families
 
 from kdissect.errors import OutputError
-from kdissect.live.exported import METRICS
+from kdissect.live.counting.exported import METRICS
+from kdissect.live.counting.metrics import READERS, MetricsListener, Server, serve
 from kdissect.live.listener import Listener, Standing
-from kdissect.live.metrics import READERS, MetricsListener, Server, serve
 from kdissect.live.watcher import Watcher
 from kdissect.tables.batches import ints_of
 from kdissect.wire.recorded import RecordedWire

@@ -8,7 +8,7 @@ import pytest
 from pyarrow import parquet
 
 import kdissect
-from kdissect.live.publishing import Sealed, publish
+from kdissect.live.files.publishing import Sealed, publish
 from kdissect.tables.rotations import BALANCE
 from kdissect.tables.rows import topic_id_text
 from kdissect.tables.spool import Spool
@@ -78,7 +78,7 @@ def test_assignments_get_the_names_too(tmp_path: Path) -> None:
 def test_large_rotations_are_written_a_row_group_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kdissect.live.publishing.GROUP_SIZE", 20_000)
+    monkeypatch.setattr("kdissect.live.files.publishing.GROUP_SIZE", 20_000)
     made = kdissect.read(CAPTURE).to_arrow()
     publish(sealed(tmp_path, "exchanges", made.to_batches(max_chunksize=20), {}))
     file = parquet.ParquetFile(tmp_path / NAME / "exchanges.parquet")

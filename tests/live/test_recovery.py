@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from kdissect.live import publishing
-from kdissect.live.publishing import Sealed, publish
-from kdissect.live.rotation import RotatedTables
-from kdissect.live.spools import SpoolWriter
+from kdissect.live.files import publishing
+from kdissect.live.files.publishing import Sealed, publish
+from kdissect.live.files.rotation import RotatedTables
+from kdissect.live.files.spools import SpoolWriter
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options
 from kdissect.tables.rotations import OPEN, OPEN_CONNECTIONS, hidden_in, rotations_in, runs_in

@@ -13,8 +13,8 @@ from pyarrow import parquet
 
 import kdissect
 from kdissect.errors import OutputError
-from kdissect.live import rotation as rotation_module
-from kdissect.live.rotation import RotatedTables
+from kdissect.live.files import rotation as rotation_module
+from kdissect.live.files.rotation import RotatedTables
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options
 from kdissect.tables.rotations import OPEN_CONNECTIONS, rotations_in

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from kdissect.live import topics
-from kdissect.live.topics import TopicNames
+from kdissect.live.files import topics
+from kdissect.live.files.topics import TopicNames
 from kdissect.tables.rows import topic_id_text
 from tests.live.replays import CAPTURES, EVERY, only_run, read_run, replay, rows_of
 

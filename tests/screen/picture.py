@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from kdissect.live.snapshot import Focus, Snapshot
+from kdissect.live.counting.snapshot import Focus, Snapshot
 from kdissect.screen.app import Top
 from kdissect.screen.looking import Capture
 from tests.screen.snapshots import BALANCE, NOW_NS, SNAPSHOT, STANDING, S, focused

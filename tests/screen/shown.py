@@ -2,7 +2,7 @@
 
 import sys
 
-from kdissect.live.snapshot import Focus, Snapshot
+from kdissect.live.counting.snapshot import Focus, Snapshot
 from kdissect.screen.app import Top
 from kdissect.screen.looking import Capture
 from tests.screen.snapshots import NOTHING, SNAPSHOT, TROUBLED, focused, hostile

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from kdissect.escape import escaped
-from kdissect.live.listener import Standing
-from kdissect.live.snapshot import (
+from kdissect.live.counting.snapshot import (
     Failing,
     Focus,
     Grouped,
@@ -13,6 +12,7 @@ from kdissect.live.snapshot import (
     Timed,
     Troubled,
 )
+from kdissect.live.listener import Standing
 from kdissect.pipeline import Balance
 from kdissect.wire.wire import Counts
 

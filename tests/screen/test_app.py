@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from kdissect.live.snapshot import Focus, Snapshot
+from kdissect.live.counting.snapshot import Focus, Snapshot
 from kdissect.screen.app import Top
 from kdissect.screen.looking import FAILED, RUNNING, Capture
 from kdissect.screen.table import Table

@@ -1,6 +1,6 @@
 import pytest
 
-from kdissect.live.snapshot import Focus
+from kdissect.live.counting.snapshot import Focus
 from kdissect.screen.heading import History, Marks, crumbs, heading_lines, tab_line
 from kdissect.screen.lines import Piece, plain, width_of
 from tests.screen.snapshots import (

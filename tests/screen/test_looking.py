@@ -1,6 +1,6 @@
 import pytest
 
-from kdissect.live.snapshot import Focus, Snapshot
+from kdissect.live.counting.snapshot import Focus, Snapshot
 from kdissect.screen.looking import ENDED, FAILED, RUNNING, Capture, Looking
 from kdissect.screen.views import NUMBERS
 from tests.screen.snapshots import NOTHING, NOW_NS, SNAPSHOT, STANDING, S, focused

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from kdissect.live.runs import remove_if_empty
+from kdissect.live.files.runs import remove_if_empty
 from kdissect.tables.rotations import GONE, OPEN, number_of, rotations_in, run_order, runs_in
 
 

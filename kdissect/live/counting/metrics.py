@@ -27,12 +27,11 @@ from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
 from kdissect.errors import OutputError
-from kdissect.live.addresses import endpoint_text
-from kdissect.live.counters import Counters
-from kdissect.live.exported import COUNTER, GAUGE, HISTOGRAM, METRICS, Metric
-from kdissect.live.gathering import Gathering
-from kdissect.live.listener import Listener, Standing
-from kdissect.live.samples import (
+from kdissect.live.counting.addresses import endpoint_text
+from kdissect.live.counting.counters import Counters
+from kdissect.live.counting.exported import COUNTER, GAUGE, HISTOGRAM, METRICS, Metric
+from kdissect.live.counting.gathering import Gathering
+from kdissect.live.counting.samples import (
     Distribution,
     Growing,
     Values,
@@ -41,7 +40,8 @@ from kdissect.live.samples import (
     standing_gauges,
     values_of,
 )
-from kdissect.live.waiting import Waiting
+from kdissect.live.counting.waiting import Waiting
+from kdissect.live.listener import Listener, Standing
 
 if TYPE_CHECKING:
     from kdissect.live.watcher import Watcher

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from kdissect.exchanges.memory import ConnectionState
-from kdissect.live.addresses import Addresses
-from kdissect.live.failing import failing
-from kdissect.live.folded import Folds, first_of
-from kdissect.live.gathering import TABLES, Gathering
-from kdissect.live.grouping import grouping
-from kdissect.live.joined import EVERYTHING, Joined
+from kdissect.live.counting.addresses import Addresses
+from kdissect.live.counting.failing import failing
+from kdissect.live.counting.folded import Folds, first_of
+from kdissect.live.counting.gathering import TABLES, Gathering
+from kdissect.live.counting.grouping import grouping
+from kdissect.live.counting.joined import EVERYTHING, Joined
+from kdissect.live.counting.slices import Vocabulary
+from kdissect.live.counting.slowest import slowest
+from kdissect.live.counting.snapshot import Focus, Snapshot
+from kdissect.live.counting.timed import different, timed, whole_of
+from kdissect.live.counting.troubled import is_late, troubled
+from kdissect.live.counting.waiting import Waiting
+from kdissect.live.counting.window import SECOND_NS, Window
 from kdissect.live.listener import Listener, Standing
-from kdissect.live.slices import Vocabulary
-from kdissect.live.slowest import slowest
-from kdissect.live.snapshot import Focus, Snapshot
-from kdissect.live.timed import different, timed, whole_of
-from kdissect.live.troubled import is_late, troubled
-from kdissect.live.waiting import Waiting
-from kdissect.live.window import SECOND_NS, Window
 from kdissect.pipeline import Balance
 from kdissect.wire.wire import Counts
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from kdissect.live.columns import Flags, KnownNames
-from kdissect.live.gathering import (
+from kdissect.live.counting.columns import Flags, KnownNames
+from kdissect.live.counting.gathering import (
     NO_CONNECTIONS,
     NO_ERRORS,
     NO_MEMBERS,
@@ -17,7 +17,7 @@ from kdissect.live.gathering import (
     NO_TOPICS,
     NO_TROUBLES,
 )
-from kdissect.live.slices import (
+from kdissect.live.counting.slices import (
     ConnectionColumns,
     ErrorColumns,
     MemberColumns,
@@ -28,7 +28,7 @@ from kdissect.live.slices import (
     Vocabulary,
     picked,
 )
-from kdissect.live.snapshot import Focus
+from kdissect.live.counting.snapshot import Focus
 from kdissect.tables.matrices import Ints
 
 # Wide enough to count with: done while they are copied anyway.

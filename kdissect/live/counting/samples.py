@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from kdissect.exchanges.exchange import OUTCOMES
-from kdissect.live.columns import Names
-from kdissect.live.counters import (
+from kdissect.live.counting.columns import Names
+from kdissect.live.counting.counters import (
     BOUNDS_NS,
     DIRECTIONS,
     TOPIC_DIRECTIONS,
@@ -15,8 +15,8 @@ from kdissect.live.counters import (
     Durations,
     Totals,
 )
+from kdissect.live.counting.slices import Vocabulary
 from kdissect.live.listener import Standing
-from kdissect.live.slices import Vocabulary
 
 Labels = tuple[str, ...]
 Values = list[tuple[Labels, float]]

@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kdissect.live.columns import Codes, Flags
-from kdissect.live.histograms import NO_LATENCY, Buckets, histograms, percentiles
-from kdissect.live.joined import Joined
-from kdissect.live.snapshot import Timed
+from kdissect.live.counting.columns import Codes, Flags
+from kdissect.live.counting.histograms import NO_LATENCY, Buckets, histograms, percentiles
+from kdissect.live.counting.joined import Joined
+from kdissect.live.counting.snapshot import Timed
 from kdissect.tables.matrices import Ints
 
 # So many by each measure are told of: the most exchanges, errors, bytes, the longest latencies.

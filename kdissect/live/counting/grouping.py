@@ -10,11 +10,11 @@ from typing import Final
 
 import numpy as np
 
-from kdissect.live.columns import NONE, Flags, KnownNames, runs
-from kdissect.live.joined import Joined
-from kdissect.live.slices import MemberColumns, picked
-from kdissect.live.snapshot import Grouped
-from kdissect.live.waiting import Late
+from kdissect.live.counting.columns import NONE, Flags, KnownNames, runs
+from kdissect.live.counting.joined import Joined
+from kdissect.live.counting.slices import MemberColumns, picked
+from kdissect.live.counting.snapshot import Grouped
+from kdissect.live.counting.waiting import Late
 from kdissect.protocol.readers import NULL
 from kdissect.tables.matrices import Ints
 

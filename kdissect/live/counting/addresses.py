@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from kdissect.exchanges.memory import ConnectionState
-from kdissect.live.columns import KnownNames
-from kdissect.live.slices import ConnectionColumns
+from kdissect.live.counting.columns import KnownNames
+from kdissect.live.counting.slices import ConnectionColumns
 from kdissect.streams.events import OPENER
 from kdissect.tables.rows import address_text
 

@@ -4,10 +4,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kdissect.live.addresses import Addresses
-from kdissect.live.joined import Joined
-from kdissect.live.snapshot import Slow
-from kdissect.live.timed import highest
+from kdissect.live.counting.addresses import Addresses
+from kdissect.live.counting.joined import Joined
+from kdissect.live.counting.snapshot import Slow
+from kdissect.live.counting.timed import highest
 from kdissect.tables.matrices import Ints
 
 LISTED: Final = 50

@@ -4,10 +4,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kdissect.live.addresses import Addresses
-from kdissect.live.joined import Joined
-from kdissect.live.snapshot import Focus, Troubled
-from kdissect.live.waiting import Late, Waiting
+from kdissect.live.counting.addresses import Addresses
+from kdissect.live.counting.joined import Joined
+from kdissect.live.counting.snapshot import Focus, Troubled
+from kdissect.live.counting.waiting import Late, Waiting
 from kdissect.tables.matrices import Ints
 
 LISTED: Final = 100

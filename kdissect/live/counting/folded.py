@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kdissect.live.columns import KnownNames
-from kdissect.live.joined import EVERYTHING, Joined
-from kdissect.live.slices import Slice, Vocabulary
-from kdissect.live.slowest import Candidates, candidates
-from kdissect.live.timed import Part, exchange_part, topic_part
+from kdissect.live.counting.columns import KnownNames
+from kdissect.live.counting.joined import EVERYTHING, Joined
+from kdissect.live.counting.slices import Slice, Vocabulary
+from kdissect.live.counting.slowest import Candidates, candidates
+from kdissect.live.counting.timed import Part, exchange_part, topic_part
 
 
 class Fold(NamedTuple):

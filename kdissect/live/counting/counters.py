@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from kdissect.exchanges.exchange import OUTCOMES
-from kdissect.live.columns import NONE, Names
-from kdissect.live.slices import Slice, Vocabulary
-from kdissect.live.timed import PRODUCES
+from kdissect.live.counting.columns import NONE, Names
+from kdissect.live.counting.slices import Slice, Vocabulary
+from kdissect.live.counting.timed import PRODUCES
 from kdissect.messages.old_protocols import OLD_APIS
 from kdissect.protocol.apis import APIS
 from kdissect.protocol.readers import NULL

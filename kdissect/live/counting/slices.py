@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.exchanges.exchange import OUTCOMES
-from kdissect.live.columns import (
+from kdissect.live.counting.columns import (
     Codes,
     Flags,
     Names,
@@ -20,7 +20,7 @@ from kdissect.live.columns import (
     runs,
     used_texts,
 )
-from kdissect.live.histograms import Buckets, buckets_of
+from kdissect.live.counting.histograms import Buckets, buckets_of
 from kdissect.protocol.readers import NULL
 from kdissect.tables.batches import ints_of
 from kdissect.tables.matrices import Ints

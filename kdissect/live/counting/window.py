@@ -5,8 +5,8 @@ from typing import Final
 
 import numpy as np
 
-from kdissect.live.columns import NAMES_LIMIT, Codes, Names
-from kdissect.live.slices import (
+from kdissect.live.counting.columns import NAMES_LIMIT, Codes, Names
+from kdissect.live.counting.slices import (
     ConnectionColumns,
     Rows,
     Slice,

@@ -10,8 +10,8 @@ import json
 from pathlib import Path
 from typing import Final
 
-from kdissect.live.runs import locked
-from kdissect.live.spools import FILE_MODES
+from kdissect.live.files.runs import locked
+from kdissect.live.files.spools import FILE_MODES
 from kdissect.tables.rotations import TOPICS
 from kdissect.tables.rows import topic_id_text
 from kdissect.tables.spool import write_whole

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kdissect.live.columns import Names
-from kdissect.live.slices import (
+from kdissect.live.counting.columns import Names
+from kdissect.live.counting.slices import (
     ConnectionColumns,
     ErrorColumns,
     ExchangeColumns,

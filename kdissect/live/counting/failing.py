@@ -4,10 +4,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kdissect.live.columns import KnownNames
-from kdissect.live.joined import Joined
-from kdissect.live.slices import picked
-from kdissect.live.snapshot import Failing
+from kdissect.live.counting.columns import KnownNames
+from kdissect.live.counting.joined import Joined
+from kdissect.live.counting.slices import picked
+from kdissect.live.counting.snapshot import Failing
 from kdissect.tables.matrices import Ints
 
 LISTED: Final = 100

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from kdissect.live.disk_trouble import DiskTrouble
-from kdissect.live.disk_worker import LOOK_S, DiskWorker
+from kdissect.live.files.disk_trouble import DiskTrouble
+from kdissect.live.files.disk_worker import LOOK_S, DiskWorker
 from kdissect.tables.rotations import OPEN, OPEN_CONNECTIONS, SPOOL
 from kdissect.tables.spool import PUBLIC, SECRET, Spool, spooled, sync, write_whole
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from kdissect.escape import escaped
-from kdissect.live.snapshot import Snapshot, Timed
+from kdissect.live.counting.snapshot import Snapshot, Timed
 
 WIDTH: Final = 100
 NONE: Final = "-"

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from kdissect.errors import OutputError, Problem
-from kdissect.live.budget import Budget
-from kdissect.live.disk_trouble import DiskTrouble
+from kdissect.live.files.budget import Budget
+from kdissect.live.files.disk_trouble import DiskTrouble
+from kdissect.live.files.publishing import Publisher, Sealed
+from kdissect.live.files.runs import Run, left_runs, make_run
+from kdissect.live.files.spools import DIRECTORY_MODES, OpenRotation, SpoolWriter
+from kdissect.live.files.topics import TopicNames
 from kdissect.live.listener import Listener, Standing
-from kdissect.live.publishing import Publisher, Sealed
-from kdissect.live.runs import Run, left_runs, make_run
-from kdissect.live.spools import DIRECTORY_MODES, OpenRotation, SpoolWriter
-from kdissect.live.topics import TopicNames
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.rotations import rotation_name
 from kdissect.tables.rows import ProblemRows

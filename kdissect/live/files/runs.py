@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kdissect.errors import OutputError
-from kdissect.live.disk_trouble import is_full
+from kdissect.live.files.disk_trouble import is_full
 from kdissect.tables.rotations import (
     GONE,
     MAKING,

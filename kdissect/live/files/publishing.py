@@ -11,9 +11,9 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from kdissect.errors import Problem
-from kdissect.live.disk_trouble import DiskTrouble, is_full
-from kdissect.live.disk_worker import DiskWorker
-from kdissect.live.spools import DIRECTORY_MODES, FILE_MODES
+from kdissect.live.files.disk_trouble import DiskTrouble, is_full
+from kdissect.live.files.disk_worker import DiskWorker
+from kdissect.live.files.spools import DIRECTORY_MODES, FILE_MODES
 from kdissect.tables.batches import BatchBuilder, ints_of, mask
 from kdissect.tables.rotations import BALANCE, MAKING, OPEN, OPEN_CONNECTIONS, SPOOL, rotations_in
 from kdissect.tables.schemas import TABLES

@@ -1,0 +1,1 @@
+"""Rows of the last seconds, counted: for a screen, for lines, and for Prometheus."""
