@@ -183,6 +183,7 @@ def panels(kept: Kept) -> list[Panel]:
             {CHARTED[name]: points(one["steps"]) for name, one in found.items() if name in CHARTED},
         )
         for workload, found in kept.get("rates", {}).get("found", {}).items()
+        if any(name in CHARTED for name in found)
     ]
 
 
