@@ -39,7 +39,7 @@ def keep(sections: Kept) -> None:
     """Keep these sections in place of what was measured of them before, and print."""
     kept = read() | sections
     FILE.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    write(kept)
+    write(read())  # in the order that it is kept in
 
 
 def rates(kept: Kept) -> list[str]:
@@ -109,8 +109,9 @@ def broker(kept: Kept) -> list[str]:
         "| | over the loopback, MB/s | beside without | from, to | CPU of capturing | under 3 % |",
         f"|{'---|' * 6}",
     ]
-    for name, one in found.get("ways", {}).items():
-        cells = beside(found["ways"][WITHOUT]["rate"], name, one)
+    ways = found.get("ways", {})
+    for name in (one for one in (WITHOUT, *NAMES) if one in ways):
+        cells = beside(ways[WITHOUT]["rate"], name, ways[name])
         lines.append(f"| {NAMES.get(name, name)} | {' | '.join(cells)} |")
     return [*lines, "", *spark_page.measured(kept.get("broker", {}))]
 
@@ -164,7 +165,7 @@ def soak(kept: Kept) -> list[str]:
     counts, findings = found["counts"], found["findings"]
     rows = [
         ("time, with clients", f"{found['minutes']:g} min, {found['clients']}"),
-        *((what, page.thousands(count)) for what, count in counts.items()),
+        *((what, page.thousands(count)) for what, count in counts),
         *((f"**{what}**", page.thousands(count)) for what, count in findings.items()),
         ("lost without an outage, twice, or not whole", page.verdict(not findings)),
     ]
@@ -182,6 +183,7 @@ def panels(kept: Kept) -> list[Panel]:
             {CHARTED[name]: points(one["steps"]) for name, one in found.items() if name in CHARTED},
         )
         for workload, found in kept.get("rates", {}).get("found", {}).items()
+        if any(name in CHARTED for name in found)
     ]
 
 

@@ -173,6 +173,19 @@ def test_docs_show_what_was_measured_last():
     assert live_page.printed(text, kept) == text
 
 
+def test_what_is_kept_is_printed_as_it_is_read_again(tmp_path, monkeypatch):
+    for name in ("FILE", "PAGE", "CHART"):
+        target = tmp_path / name
+        target.write_bytes(getattr(live_page, name).read_bytes())
+        monkeypatch.setattr(live_page, name, target)
+    both = {"small": {"ring": result(5000)}, "bulk": {"tcpdump": result(10), "ring": result(9)}}
+    live_page.keep(found("rates", both))
+    text = live_page.PAGE.read_text(encoding="utf-8")
+    assert live_page.printed(text, live_page.read()) == text
+    assert "| small | `kdissect live`, ring | 5 000 |" in text
+    assert "Lost, bulk" in live_page.CHART.read_text(encoding="utf-8")
+
+
 def result(rate, is_limit=False):
     one = step(rate, True)
     flat = one._asdict() | {"sent": one.sent._asdict()}
@@ -204,8 +217,8 @@ def test_the_broker_stands_beside_itself():
     }
     assert live_page.broker(found("broker", {"ways": ways}))[2:5] == [
         "| without | 100.0 |  |  |  |  |",
-        "| `kdissect live`, ring | 98.0 | -2.0 % | -2.0, -0.5 % | 20 % of a core | reached |",
         "| `tcpdump -w` | 90.0 | -5.0 % | -10.0, +10.0 % | 10 % of a core |  |",
+        "| `kdissect live`, ring | 98.0 | -2.0 % | -2.0, -0.5 % | 20 % of a core | reached |",
     ]
 
 
@@ -231,7 +244,7 @@ def test_flat_memory_is_told():
 def test_a_soak_is_told_with_what_must_not_be():
     values = {
         "minutes": 60.0, "seed": 1, "clients": 4, "flush": 2.0,
-        "counts": {"sessions": 9000, "missing: kill -9": 12}, "findings": {},
+        "counts": [["sessions", 9000], ["missing: kill -9", 12]], "findings": {},
     }  # fmt: skip
     told = live_page.soak(found("soak", values))
     assert told[2:6] == [

@@ -116,13 +116,13 @@ def soak(options: argparse.Namespace, directory: Path) -> Verdict:
         return judge(scene, faults, looking)
 
 
-def record(options: argparse.Namespace, verdict: Verdict) -> None:
+def record(options: argparse.Namespace, version: str, verdict: Verdict) -> None:
     """Print it into the page, with what must not be."""
     asked = {name: getattr(options, name) for name in ("minutes", "seed", "clients", "flush")}
     findings = Counter(finding.kind for finding in verdict.findings)
-    found = asked | {"counts": verdict.counts, "findings": findings}
-    version = {"kdissect": compiled_version(options.compiled)}
-    live_page.keep({"soak": {"found": found, "circumstances": circumstances() | version}})
+    found = asked | {"counts": list(verdict.counts.items()), "findings": findings}
+    where = circumstances() | {"kdissect": version}
+    live_page.keep({"soak": {"found": found, "circumstances": where}})
 
 
 def main() -> int:
@@ -140,6 +140,7 @@ def main() -> int:
     options = parser.parse_args()
     if os.geteuid():
         parser.error("network namespaces, packet sockets and a mount need root: run it as root")
+    version = compiled_version(options.compiled) if options.record else ""
     directory = Path(tempfile.mkdtemp(prefix="kdissect-soak-"))
     try:
         verdict = soak(options, directory)
@@ -150,7 +151,7 @@ def main() -> int:
         shutil.rmtree(directory, ignore_errors=True)
     print(*summary(verdict), sep="\n")
     if options.record:
-        record(options, verdict)
+        record(options, version, verdict)
     return 0 if verdict.holds else 1
 
 
