@@ -75,10 +75,10 @@ class Server:
 def _parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stand-ins for the other parts of a run."""
     parts = {
-        "meters": {"Meters": Meters},
-        "lines": {"line_of": "line {}".format, "json_of": lambda number: {"line": number}},
-        "rotation": {"RotatedTables": Files},
-        "metrics": {"MetricsListener": Kept, "serve": lambda *_: Server()},
+        "counting.meters": {"Meters": Meters},
+        "counting.lines": {"line_of": "line {}".format, "json_of": lambda number: {"line": number}},
+        "files.rotation": {"RotatedTables": Files},
+        "counting.metrics": {"MetricsListener": Kept, "serve": lambda *_: Server()},
     }
     for name, attributes in parts.items():
         module = types.ModuleType(name)
@@ -259,12 +259,6 @@ OFTEN = ("--flush", "0.2s", "--every", "1s")
 CAPTURE = Path(__file__).parents[2] / "captures" / "quickstart.pcapng"
 
 
-@pytest.fixture
-def _whole() -> None:
-    for part in ("meters", "lines", "rotation"):
-        pytest.importorskip(f"kdissect.live.{part}", reason="not built here")
-
-
 class Running:
     """``kdissect live -`` in a process, with a pipe to it that stays open."""
 
@@ -301,7 +295,6 @@ class Running:
         return code, took, error.decode()
 
 
-@pytest.mark.usefixtures("_whole")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_soon_with_all_that_was_read(tmp_path: Path, number: int) -> None:
     import pyarrow.dataset as ds
@@ -316,7 +309,6 @@ def test_a_signal_ends_it_soon_with_all_that_was_read(tmp_path: Path, number: in
     assert ds.dataset(files).count_rows() == 331
 
 
-@pytest.mark.usefixtures("_whole")
 def test_a_hangup_begins_new_files_and_it_goes_on(tmp_path: Path) -> None:
     with Running("-o", str(tmp_path), *OFTEN) as running:
         running.wait_for(lambda: list(tmp_path.glob("*/.*/exchanges*")))
@@ -327,7 +319,6 @@ def test_a_hangup_begins_new_files_and_it_goes_on(tmp_path: Path) -> None:
     assert code == 0, error
 
 
-@pytest.mark.usefixtures("_whole")
 def test_as_another_user_all_files_are_that_users(tmp_path: Path) -> None:
     import pwd
 
