@@ -33,6 +33,32 @@ TELLING_SIZE: Final = 24
 ID_STEP: Final = 1000
 
 
+class Needles:
+    """Where any of some texts is next; each is looked for over the window's bytes once."""
+
+    __slots__ = ("data", "end", "texts", "places")
+
+    def __init__(self, texts: set[bytes], window: Window) -> None:
+        self.data = window.data
+        self.end = window.end
+        self.texts = list(texts)
+        # Of each: where it was found last, the end for nowhere.
+        self.places = [-1] * len(self.texts)
+
+    def next_from(self, at: i64) -> i64:
+        """The first place at or behind `at`, which only ever grows; the end for nowhere."""
+        nearest = self.end
+        for index in range(len(self.texts)):
+            place: i64 = self.places[index]
+            if place < at:
+                place = self.data.find(self.texts[index], at, self.end)
+                if place < 0:
+                    place = self.end
+                self.places[index] = int(place)
+            nearest = min(nearest, place)
+        return nearest
+
+
 class ResponseSearch:
     """Answers `Probe.find_start` for the side that sends responses."""
 
@@ -43,17 +69,13 @@ class ResponseSearch:
     def find(self, state: ConnectionState, window: Window) -> i64:
         """The first guess that holds; NOT_HERE, or WAIT for one that may."""
         pending = state.pending[state.pending_head : state.pending_head + MAX_ASKED]
-        needles = {pack(">i", exchange.correlation_id) for exchange in pending}
+        ids = Needles({pack(">i", exchange.correlation_id) for exchange in pending}, window)
         at = window.start
         wait_at: i64 = -1
         need: i64 = 0
         while pending:
-            nearest: i64 = -1
-            for needle in needles:
-                found: i64 = window.data.find(needle, at + 4, window.end)
-                if found >= 0 and (nearest < 0 or found < nearest):
-                    nearest = found
-            if nearest < 0:
+            nearest = ids.next_from(at + 4)
+            if nearest >= window.end:
                 break
             at = nearest - 4
             answer = self._judge(pending, window, at)
