@@ -83,6 +83,15 @@ from kdissect.tables.schemas import DEFAULT_TABLES
     "no partitions.",
 )
 @click.option(
+    "--metrics-labels",
+    "labels",
+    type=click.IntRange(1, 10_000),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="Clients and topics that have a name of their own in metrics; later ones are `other`.",
+)
+@click.option(
     "--max-memory",
     callback=told(bytes_of),
     metavar="SIZE",

@@ -18,7 +18,7 @@ LOOPBACK: Final = "127.0.0.1"
 LARGEST_PORT: Final = 65_535
 WAYS: Final = ("auto", "ring", "scapy")
 SOURCE: Final = ("sources", "interfaces", "follow", "expression", "all_ports", "snaplen",
-                 "buffer_bytes", "through")  # fmt: skip
+                 "buffer_bytes", "through", "promiscuous")  # fmt: skip
 
 
 class Address(NamedTuple):
@@ -139,10 +139,15 @@ def capturing(command: F) -> F:
         ),
         click.option(
             "--snaplen",
-            type=click.IntRange(64, 1 << 20),
+            type=click.IntRange(64, 262_144),
             default=262_144,
             metavar="BYTES",
             help="Take so much of a packet at most; what is cut is missing.  [default: 262144]",
+        ),
+        click.option(
+            "--promiscuous",
+            is_flag=True,
+            help="Take packets for other hosts too, as at a mirror port.",
         ),
         click.option("--all-ports", is_flag=True, help="Take all of TCP, not just brokers' ports."),
         click.option(

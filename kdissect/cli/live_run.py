@@ -41,6 +41,7 @@ class Plan:
     disk: int | None = None
     flush_s: float = 5.0
     metrics: Address | None = None
+    labels: int = 100
     user: str | None = None
     max_cpu: float | None = None
     max_memory: int | None = None
@@ -67,7 +68,7 @@ class Parts:
             self.files = make_files(plan, plan.directory)
             self.listeners.append(self.files)
         if plan.metrics is not None:
-            self.metrics = make_metrics()
+            self.metrics = make_metrics(plan.labels)
             self.listeners.append(self.metrics)
         if plan.has_lines:
             self.listeners += make_lines(plan)
@@ -156,11 +157,11 @@ def make_files(plan: Plan, directory: Path) -> Listener:
     return files
 
 
-def make_metrics() -> "MetricsListener":
+def make_metrics(labels: int) -> "MetricsListener":
     """Counters for Prometheus."""
     from kdissect.live.counting.metrics import MetricsListener
 
-    return MetricsListener()
+    return MetricsListener(labels=labels)
 
 
 def start_server(metrics: "MetricsListener", address: Address) -> Any:

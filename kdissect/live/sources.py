@@ -40,6 +40,7 @@ class Asked:
     snaplen: int = DEFAULT_SNAPLEN
     buffer_bytes: int = DEFAULT_BUFFER
     through: str = "auto"
+    promiscuous: bool = False
 
     def check(self) -> None:
         """Raise KdissectError for what cannot be meant, before anything is opened."""
@@ -56,9 +57,10 @@ class Asked:
             )
         if len(self.sources) > 1 and any(is_piped(source) for source in self.sources):
             raise KdissectError("a pipe is read by itself, not with other captures")
-        if self.sources and (self.expression or self.all_ports):
+        if self.sources and (self.expression or self.all_ports or self.promiscuous):
             raise KdissectError(
-                "--filter and --all-ports are for interfaces; of captures all packets are read"
+                "--filter, --all-ports and --promiscuous are for interfaces; of captures all "
+                "packets are read"
             )
 
     @property
@@ -124,5 +126,6 @@ def _interfaces(asked: Asked, options: Options) -> Wire:
         snaplen=asked.snaplen,
         buffer_bytes=asked.buffer_bytes,
         through=asked.through,
+        promiscuous=asked.promiscuous,
     )
     return wire
