@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Final, cast
 
 from kdissect.capture.blocks import Block, Secrets
@@ -81,12 +80,7 @@ class Capture:
     def __enter__(self) -> "Capture":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __iter__(self) -> Iterator[list[Packet]]:

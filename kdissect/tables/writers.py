@@ -3,7 +3,6 @@
 import os
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 import pyarrow as pa
@@ -160,12 +159,7 @@ class ParquetDirectory:
     def __enter__(self) -> "ParquetDirectory":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
             self._discard()
             return

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from kdissect.capture.packet import Packet
+from kdissect.errors import Problem
 from kdissect.wire.interface_socket import InterfaceSocket
-from kdissect.wire.wire import Wire
+from kdissect.wire.wire import Counts, Wire
 
 # A block of a ring that is not full is given after 60 ms (`RETIRE_MS`).
 LAST_WAIT_S: Final = 0.1
@@ -27,14 +28,14 @@ class InterfaceWire(Wire):
     def take(self) -> list[Packet]:
         """The packets that are there, some MB at most."""
 
-    @abstractmethod
     def check(self) -> None:
         """Look after the interface, which may have gone or come back; raises CaptureError."""
+        self.source.check()
 
     @property
-    @abstractmethod
     def is_away(self) -> bool:
         """Whether the interface is not there, so that somebody must look for it."""
+        return self.source.is_away
 
     def read(self, wait_s: float) -> list[Packet] | None:
         packets = self.take()
@@ -46,6 +47,15 @@ class InterfaceWire(Wire):
     def end(self) -> None:
         self._is_ending = True
         self.source.end()
+
+    def counts(self) -> Counts:
+        return self.source.counts()
+
+    def take_problems(self) -> list[Problem]:
+        return self.source.take_problems()
+
+    def reopen(self) -> None:
+        self.source.reopen()
 
 
 def wait_for(wires: Sequence[InterfaceWire], wait_s: float) -> None:

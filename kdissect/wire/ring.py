@@ -14,12 +14,11 @@ from contextlib import suppress
 from typing import Final
 
 from kdissect.capture.packet import Packet
-from kdissect.errors import CaptureError, Problem
+from kdissect.errors import CaptureError
 from kdissect.wire.interface_socket import SOL_PACKET, InterfaceSocket
 from kdissect.wire.interface_wire import InterfaceWire
 from kdissect.wire.programs import Program
 from kdissect.wire.ring_blocks import read_block
-from kdissect.wire.wire import Counts
 
 PACKET_RX_RING: Final = 5
 PACKET_VERSION: Final = 10
@@ -77,13 +76,6 @@ class RingWire(InterfaceWire):
     def fileno(self) -> int:
         return self.source.socket.fileno()
 
-    @property
-    def is_away(self) -> bool:
-        return self.source.is_away
-
-    def check(self) -> None:
-        self.source.check()
-
     def take(self) -> list[Packet]:
         packets: list[Packet] = []
         self._backlog = self._ready() / self.block_count
@@ -106,17 +98,8 @@ class RingWire(InterfaceWire):
             self._ring.close()
         self.source.socket.close()
 
-    def counts(self) -> Counts:
-        return self.source.counts()
-
     def backlog(self) -> float:
         return self._backlog
-
-    def take_problems(self) -> list[Problem]:
-        return self.source.take_problems()
-
-    def reopen(self) -> None:
-        self.source.reopen()
 
     def _read(self, block: bytes, packets: list[Packet]) -> None:
         before = len(packets)

@@ -11,7 +11,7 @@ import struct
 from typing import Any, Final, Protocol
 
 from kdissect.capture.packet import Packet
-from kdissect.errors import CaptureError, KdissectError, Problem
+from kdissect.errors import CaptureError, KdissectError
 from kdissect.wire.interface_socket import (
     SO_TIMESTAMPNS,
     InterfaceSocket,
@@ -28,7 +28,6 @@ from kdissect.wire.interfaces import (
 )
 from kdissect.wire.package import MISSING
 from kdissect.wire.programs import Program
-from kdissect.wire.wire import Counts
 
 SO_RCVBUFFORCE: Final = 33
 SOL_PACKET: Final = 263
@@ -114,13 +113,6 @@ class ScapyWire(InterfaceWire):
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    @property
-    def is_away(self) -> bool:
-        return self.source.is_away
-
-    def check(self) -> None:
-        self.source.check()
-
     def take(self) -> list[Packet]:
         packets: list[Packet] = []
         while len(packets) < READ_PACKETS:
@@ -132,15 +124,6 @@ class ScapyWire(InterfaceWire):
 
     def close(self) -> None:
         self._scapy.close()
-
-    def counts(self) -> Counts:
-        return self.source.counts()
-
-    def take_problems(self) -> list[Problem]:
-        return self.source.take_problems()
-
-    def reopen(self) -> None:
-        self.source.reopen()
 
     def _receive(self) -> Packet | None:
         try:

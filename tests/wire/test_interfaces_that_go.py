@@ -4,7 +4,6 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,24 +11,13 @@ from kdissect.errors import CaptureError
 from kdissect.wire.wire import Wire
 from tests.wire.capturing import PATIENCE, bytes_of, open_at, problems_of, read_all
 from tests.wire.frames import frame
-from tests.wire.namespaces import CABLE, Host, lay_cable, needs_packet_sockets, two_hosts
+from tests.wire.namespaces import CABLE, Host, lay_cable
 
 WAYS = ["ring", "scapy"]
 NOBODY = 65534
 
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _able() -> None:
-    needs_packet_sockets()
-
-
-@pytest.fixture
-def hosts() -> Iterator[tuple[Host, Host]]:
-    with two_hosts() as made:
-        yield made
 
 
 def told(wire: Wire, count: int) -> list[tuple[str, str]]:

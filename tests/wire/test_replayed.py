@@ -1,7 +1,6 @@
 """A capture that is sent through a cable and watched gives the rows that the file gives."""
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from kdissect.live.listener import Listener, Standing
 from kdissect.live.watcher import Watcher
 from kdissect.tables.schemas import TABLES
 from tests.wire.capturing import PATIENCE, bytes_of, open_at
-from tests.wire.namespaces import CABLE, Host, needs_packet_sockets, two_hosts
+from tests.wire.namespaces import CABLE, Host
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 NAMES = ["quickstart", "retries-4.3.1", "consumer-groups-4.3.1"]
@@ -24,17 +23,10 @@ COMPARED = ("exchanges", "partitions", "errors", "connections", "problems")
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _able() -> None:
-    needs_packet_sockets()
-
-
-@pytest.fixture
-def hosts() -> Iterator[tuple[Host, Host]]:
-    with two_hosts() as made:
-        for host in made:
-            host.ip("link", "set", CABLE, "mtu", "65535")
-        yield made
+@pytest.fixture(autouse=True)
+def _large_packets(hosts: tuple[Host, Host]) -> None:
+    for host in hosts:
+        host.ip("link", "set", CABLE, "mtu", "65535")
 
 
 class Collector(Listener):

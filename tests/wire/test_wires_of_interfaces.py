@@ -29,7 +29,7 @@ from tests.wire.capturing import (
     written,
 )
 from tests.wire.frames import ETHER, frame
-from tests.wire.namespaces import CABLE, Host, needs_packet_sockets, two_hosts
+from tests.wire.namespaces import CABLE, Host
 
 FILTER = ["tcp", "port", "9092"]
 TEXTS = [b"hello", b"x" * 5000, b"bye" * 100]
@@ -40,17 +40,6 @@ V6 = IPv6(src="fd77::2", dst="fd77::9") / SEGMENT
 
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _able() -> None:
-    needs_packet_sockets()
-
-
-@pytest.fixture
-def hosts() -> Iterator[tuple[Host, Host]]:
-    with two_hosts() as made:
-        yield made
 
 
 @pytest.mark.parametrize("through", WAYS)

@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Collection
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -146,12 +145,7 @@ class Both:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
                 self._await_quiet()

@@ -4,7 +4,6 @@ import contextlib
 import selectors
 import socket
 import threading
-from types import TracebackType
 
 WAIT_SECONDS = 0.1
 SIZE = 65536
@@ -34,12 +33,7 @@ class Relay:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stopping.set()
         self._thread.join()
         for one in [*self._other, self._listener]:
