@@ -27,6 +27,9 @@ MAX_THROTTLE_MS: Final = 3_600_000
 SPOKEN_WEIGHT: Final = 20  # of an API that the connection is known to speak, against 1
 NO_SUCH_VERSION: Final = b"\0\x23"  # error 35
 FORGOTTEN_AFTER: Final = 1000  # tries, then names read from what nothing may be are let go
+# Answers to heartbeats and commits are the same again and again, and a try costs 200 layouts.
+REMEMBERED_SIZE: Final = 256
+REMEMBERED: Final = 4096  # 2 MB at most
 
 
 class Candidate(NamedTuple):
@@ -61,9 +64,25 @@ class Candidates:
         self._layouts: list[Layout] = []
         self._sink = FactSink(Interner(), {})
         self._tries = 0
+        self._remembered: dict[bytes, list[Candidate]] = {}
 
     def of(self, data: bytes) -> list[Candidate]:
-        """What a whole response, header included, may be; in the order of API keys."""
+        """What a whole response, header included, may be; in the order of API keys.
+
+        The list is for reading only.
+        """
+        behind_id = data[4:]
+        known = self._remembered.get(behind_id)
+        if known is None:
+            known = self._tried(data)
+            if len(behind_id) <= REMEMBERED_SIZE:
+                if len(self._remembered) >= REMEMBERED:
+                    self._remembered.clear()
+                self._remembered[behind_id] = known
+        return known
+
+    def _tried(self, data: bytes) -> list[Candidate]:
+        """The same by trying all layouts."""
         if not self._layouts:
             self._layouts = response_layouts(self._plans)
         self._forget()
