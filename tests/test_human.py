@@ -2,8 +2,7 @@ import doctest
 
 import pytest
 
-from kdissect import human
-from kdissect.cli import escape
+from kdissect import escape, human
 
 
 @pytest.mark.parametrize("module", [human, escape])
