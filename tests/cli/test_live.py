@@ -78,7 +78,7 @@ def _parts(monkeypatch: pytest.MonkeyPatch) -> None:
         "counting.meters": {"Meters": Meters},
         "counting.lines": {"line_of": "line {}".format, "json_of": lambda number: {"line": number}},
         "files.rotation": {"RotatedTables": Files},
-        "counting.metrics": {"MetricsListener": Kept, "serve": lambda *_: Server()},
+        "counting.metrics": {"MetricsListener": lambda labels: Kept(), "serve": lambda *_: Server()},
     }
     for name, attributes in parts.items():
         module = types.ModuleType(name)
