@@ -62,6 +62,14 @@ class Files(Kept):
         self.rows = sum(map(len, self.rows.values()))
 
 
+class Labelled(Kept):
+    """What counts for metrics."""
+
+    def __init__(self, labels: int) -> None:
+        super().__init__()
+        assert labels == 100
+
+
 class Server:
     """What answers for metrics."""
 
@@ -78,7 +86,7 @@ def _parts(monkeypatch: pytest.MonkeyPatch) -> None:
         "counting.meters": {"Meters": Meters},
         "counting.lines": {"line_of": "line {}".format, "json_of": lambda number: {"line": number}},
         "files.rotation": {"RotatedTables": Files},
-        "counting.metrics": {"MetricsListener": lambda labels: Kept(), "serve": lambda *_: Server()},
+        "counting.metrics": {"MetricsListener": Labelled, "serve": lambda *_: Server()},
     }
     for name, attributes in parts.items():
         module = types.ModuleType(name)
