@@ -11,12 +11,14 @@ import socket
 import struct
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from kdissect.errors import CaptureError, CapturePermissionError, Problem
 from kdissect.wire.interfaces import (
     ANY,
+    ARPHRD_LOOPBACK,
     ETHERNET,
     RAW,
     hardware_type,
@@ -33,6 +35,7 @@ SOL_PACKET: Final = 263
 PACKET_ADD_MEMBERSHIP: Final = 1
 PACKET_MR_PROMISC: Final = 1
 PACKET_STATISTICS: Final = 6
+PACKET_IGNORE_OUTGOING: Final = 23  # since Linux 4.20
 ETH_P_ALL: Final = 3
 SO_TIMESTAMPNS: Final = 35
 # struct tpacket_stats and tpacket_stats_v3: packets with the dropped ones, and those; v3 has more.
@@ -74,6 +77,11 @@ class InterfaceSocket:
         """Let packets come, from the first one on only those that the program passes."""
         attach(self.socket, NOTHING)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        if self.name != ANY and hardware_type(self.socket, self.name) == ARPHRD_LOOPBACK:
+            # What loopback sends, it receives: the filter would drop the copy, which costs the
+            # sender the making of it all the same.
+            with suppress(OSError):
+                self.socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
         try:
             self._bind()
         except OSError as error:
