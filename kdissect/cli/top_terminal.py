@@ -32,10 +32,10 @@ def terminal() -> Iterator[None]:
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)
     with TERMINAL.open(encoding="utf-8") as keys, TERMINAL.open("w", encoding="utf-8") as screen:
-        sys.__stdin__, sys.__stderr__ = keys, screen  # type: ignore[misc]
+        sys.__stdin__, sys.__stderr__ = keys, screen  # type: ignore[misc]  # typeshed: Final
         try:
             yield
         finally:
-            sys.__stdin__, sys.__stderr__ = before  # type: ignore[misc]
+            sys.__stdin__, sys.__stderr__ = before  # type: ignore[misc]  # the same
             with suppress(OSError):
                 screen.flush()
