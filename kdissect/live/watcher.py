@@ -92,7 +92,7 @@ class Watcher:
         self._packet_ns = time.time_ns()
         self._came_at = clock()
         self._is_ticking = False
-        self._tick_ns = self._packet_ns
+        self._tick_ns = self._known_ns = self._packet_ns
         self._begun: list[Listener] = []
         self._stopping = Flag()
         self._reopening = Flag()
@@ -197,8 +197,10 @@ class Watcher:
     def standing(self) -> Standing:
         """How things are."""
         usage = resource.getrusage(resource.RUSAGE_SELF)
+        # Packets let the clock go back by what their way here took; listeners never see that.
+        self._known_ns = max(self.now_ns, self._known_ns)
         return Standing(
-            self.now_ns,
+            self._known_ns,
             make_balance(self.dissector),
             self.wire.counts(),
             self.wire.backlog(),
@@ -213,7 +215,7 @@ class Watcher:
         """The time of the last packet; where it goes back, time goes on as this machine's clock."""
         if not self._is_ticking:
             # A replay begins when it was recorded.
-            self._packet_ns = self._tick_ns = time_ns
+            self._packet_ns = self._tick_ns = self._known_ns = time_ns
             self._is_ticking = True
         elif time_ns >= self._packet_ns:
             self._packet_ns = time_ns

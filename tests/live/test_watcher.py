@@ -87,6 +87,23 @@ def test_when_the_packets_clock_goes_back_ticks_go_on() -> None:
     assert known == sorted(known)
 
 
+class Slow(Given):
+    """Takes five seconds to count."""
+
+    now_ns = 0
+
+    def counts(self) -> Counts:
+        self.now_ns = 5 * SECOND_NS
+        return super().counts()
+
+
+def test_how_things_are_at_the_end_is_not_of_a_time_before_the_last_tick() -> None:
+    kept = Kept()
+    wire = Slow([packet_at(NOON_NS)], [packet_at(NOON_NS + SECOND_NS // 2)])
+    Watcher(wire, [kept], clock=lambda: wire.now_ns).run()
+    assert [(tick.now_ns - NOON_NS) / SECOND_NS for tick in kept.ticks] == [5, 5]
+
+
 class Failing(Kept):
     """Cannot do one of the things."""
 
