@@ -16,7 +16,7 @@ from typing import Final
 from kdissect.capture.packet import Packet
 from kdissect.errors import CaptureError
 from kdissect.wire.interface_socket import SOL_PACKET, InterfaceSocket
-from kdissect.wire.interface_wire import InterfaceWire
+from kdissect.wire.interface_wire import InterfaceWire, pause_for
 from kdissect.wire.programs import Program
 from kdissect.wire.ring_blocks import read_block
 
@@ -67,6 +67,7 @@ class RingWire(InterfaceWire):
         keep_memory()
         try:
             self.block_size, self.block_count = self._open_ring(buffer_bytes)
+            self.pause_s = pause_for(self.block_size * self.block_count)
             self._ring = mmap.mmap(source.socket.fileno(), self.block_size * self.block_count)
             source.begin(program)
         except BaseException:

@@ -17,7 +17,7 @@ from kdissect.wire.interface_socket import (
     InterfaceSocket,
     not_permitted,
 )
-from kdissect.wire.interface_wire import InterfaceWire
+from kdissect.wire.interface_wire import InterfaceWire, pause_for
 from kdissect.wire.interfaces import (
     ARPHRD_ETHER,
     ARPHRD_LOOPBACK,
@@ -167,6 +167,7 @@ class ScapyWire(InterfaceWire):
         except PermissionError:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, asked)
         given = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        self.pause_s = pause_for(given)
         if given < buffer_bytes * 9 // 10:
             self.source.add_problem(
                 "small-buffer",
