@@ -86,6 +86,18 @@ class Window:
                 return max(index, i64(first))
         return self.end
 
+    def seen_parts(self) -> list[tuple[int, int]]:
+        """From where to where bytes were captured without a hole, in order."""
+        parts: list[tuple[int, int]] = []
+        at = self.start
+        for first, last in self.holes:
+            if at < i64(first):
+                parts.append((at, first))
+            at = max(at, i64(last))
+        if at < self.end:
+            parts.append((at, self.end))
+        return parts
+
     def hold(self, at: i64) -> i64:
         """WAIT for something outside this direction; the more is held, the less often."""
         size = self.end - at

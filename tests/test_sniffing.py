@@ -3,6 +3,8 @@
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.exchanges.sniffing import first_of
@@ -160,3 +162,30 @@ def test_of_a_frame_with_a_hole_in_its_size_field_nothing_is_seen() -> None:
     window.holes.append((2, 30))
     assert first_of(window, 0, 20) == b""
     assert first_of(window, 30, 4) == bytes(4)
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), max_size=8), st.data())
+def test_what_was_seen_lies_between_the_holes(
+    parts: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    end = sum(map(sum, parts)) + data.draw(st.integers(0, 3))
+    window = Window(bytes(end), data.draw(st.integers(0, end)), end, False, False)
+    at = 0
+    for seen, missing in parts:
+        window.holes.append((at + seen, at + seen + missing))
+        at += seen + missing
+    found = [index for first, last in window.seen_parts() for index in range(first, last)]
+    seen_ones = (i for i in range(window.start, end) if window.seen_from(i) > i)
+    assert found == list(seen_ones)
+
+
+def test_a_request_is_found_behind_many_holes() -> None:
+    # Of a large frame that began before the capture, only zeros here and there were captured.
+    talk = conversation().client(bytes(1 << 19))
+    for number in (8, 9):
+        asked = request("Heartbeat", 4, number, client_id="shop", group_id="workers")
+        talk = talk.client(asked).broker(response("Heartbeat", 4, number))
+    found = found_in(talk.start_late(3).cut(200))
+    assert found.columns("api", "correlation_id", "client_id", "outcome") == [
+        ("Heartbeat", number, "shop", "answered") for number in (8, 9)
+    ]

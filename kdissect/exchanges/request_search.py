@@ -53,23 +53,25 @@ class RequestSearch:
 
     def find(self, state: ConnectionState, window: Window) -> i64:
         """The first guess that holds; NOT_HERE, or WAIT for one that may."""
-        at = window.start
         wait_at: i64 = -1
         need: i64 = 0
-        while True:
-            match = HEADER.search(window.data, at, window.end)
-            if match is None:
-                break
-            at = match.start()
-            answer = self._judge(state, window, at)
-            if answer >= 0:
-                return answer
-            if answer == WAIT and wait_at < 0:
-                wait_at = at
-                need = window.need
-                if at in window.starts:
+        is_likely = False
+        # Nobody can tell from zeros in a hole, of which there may be a megabyte.
+        for first, last in window.seen_parts():
+            at: i64 = first
+            while not is_likely:
+                match = HEADER.search(window.data, at, last)
+                if match is None:
                     break
-            at += 1
+                at = match.start()
+                answer = self._judge(state, window, at)
+                if answer >= 0:
+                    return answer
+                if answer == WAIT and wait_at < 0:
+                    wait_at = at
+                    need = window.need
+                    is_likely = at in window.starts
+                at += 1
         if window.is_last:
             return NOT_HERE
         if wait_at >= 0:

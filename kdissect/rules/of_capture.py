@@ -63,7 +63,10 @@ def undecoded(seen: Seen) -> Iterator[Finding]:
     kinds = [row for row in seen.summary.problems if row.bytes]
     if not seen.summary.totals.exchanges or skipped < LOST * max(1, network.payload_bytes):
         return
-    first = f", first at packet {kinds[0].packet_number}: {kinds[0].message}" if kinds else ""
+    # What is known at a connection's end alone is of no packet.
+    packet = kinds[0].packet_number if kinds else None
+    place = "" if packet is None else f" at packet {packet}"
+    first = f", first{place}: {kinds[0].message}" if kinds else ""
     yield Finding(
         "messages-undecoded",
         WARNING if skipped >= MUCH * network.payload_bytes else NOTICE,
@@ -71,7 +74,7 @@ def undecoded(seen: Seen) -> Iterator[Finding]:
         f"not be read as messages{first}",
         {"skipped_bytes": skipped, "share": skipped / max(1, network.payload_bytes)},
         {},
-        packet=kinds[0].packet_number if kinds else None,
+        packet=packet,
     )
 
 

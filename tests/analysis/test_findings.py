@@ -1,10 +1,12 @@
 """Each rule: when it speaks, what it says, and when it is silent."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kdissect.analysis.counters import ErrorRow, Quantiles
+from kdissect.analysis.summary import ProblemRow
 from kdissect.rules.finding import NOTICE, PROBLEM, SEVERITIES, WARNING
 from kdissect.rules.judging import RULES, few, judge
 from kdissect.rules.kinds import ERROR, KINDS
@@ -413,6 +415,24 @@ def test_no_kafka_and_nothing_but_tls_are_told() -> None:
     balance = {"encrypted_connections": 2, "encrypted_bytes": 900, "payload_bytes": 1000,
                "packets": 9}  # fmt: skip
     assert ids(judge(seen(summary=made_summary(balance=balance)))) == ["connections-encrypted"]
+
+
+@pytest.mark.parametrize(("packet", "place"), [(7, " at packet 7"), (None, "")])
+def test_bytes_that_nobody_could_read_are_told_with_the_first_ones(
+    packet: int | None, place: str
+) -> None:
+    row = ProblemRow("frames", "no-resync", 2, 100, packet, "60 bytes skipped at the end")
+    summary = replace(
+        made_summary(api("Produce"), network={"payload_bytes": 1000}),
+        problems=[row],
+        balance={"packets": 9, "payload_bytes": 1000, "skipped_bytes": 100},
+    )
+    (found,) = (one for one in judge(seen(summary=summary)) if one.id == "messages-undecoded")
+    assert found.packet == packet
+    assert found.text == (
+        "100 B (10 %) on Kafka's connections could not be read as messages, first"
+        f"{place}: 60 bytes skipped at the end"
+    )
 
 
 @pytest.mark.parametrize("evidence", names())
