@@ -1,7 +1,7 @@
 """Live capture at rising rates, for a long time, and beside a broker.
 
     python -m benchmarks.live [--sections rates,broker,memory] [--compiled DIR] [--directory DIR]
-                              [--scratch DIR] [--seconds 5] [--rounds 6] [--minutes 30]
+                              [--scratch DIR] [--seconds 5] [--rounds 12] [--minutes 30]
                               [--workloads small,bulk] [--capturers tcpdump,ring,scapy,tshark]
                               [--megabytes 50] [--keep no]
 
@@ -10,7 +10,7 @@ sender is bound to core 0, where the kernel's part of receiving is done too; cap
 
 - rates: twice as many packets a second until some are lost, then in between; for each capturer.
   About 8 minutes.
-- broker: a real broker and its clients on core 0, with and without capturing. About 4 minutes.
+- broker: a real broker and its clients on core 0, with and without capturing. About 8 minutes.
 - memory: kdissect live for `--minutes` at a moderate rate; connections come and go.
 
 Captures to send are made of sessions in `--directory`, recorded where they are not. Prints
@@ -36,7 +36,7 @@ from tools.namespaces import Cable, cabled
 SECTIONS = ("rates", "broker", "memory")
 WORKLOADS = {"small": (), "bulk": BATCHES}
 MEGABYTES = 50
-BESIDE_BROKER = ("ring", "tcpdump")
+BESIDE_BROKER = ("ring", "scapy", "tcpdump")
 FIRST_RATES = {"tcpdump": 160_000, "ring": 80_000, "scapy": 10_000, "tshark": 10_000}
 
 
@@ -110,7 +110,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--capturers", default=",".join(FIRST_RATES))
     parser.add_argument("--seconds", type=float, default=5, help="of a step")
     parser.add_argument("--megabytes", type=int, default=MEGABYTES)
-    parser.add_argument("--rounds", type=int, default=6, help="with and without, at the broker")
+    parser.add_argument("--rounds", type=int, default=12, help="with and without, at the broker")
     parser.add_argument("--minutes", type=float, default=30, help="of the section memory")
     parser.add_argument("--rate", type=float, default=20_000, help="of the section memory")
     parser.add_argument("--directory", type=Path, default=ROOT / "benchmarks" / "captures")
