@@ -1,9 +1,11 @@
 """The app: keys and widgets around `Looking`."""
 
 import asyncio
+import select
 import signal
+import sys
 from contextlib import suppress
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TextIO
 
 from textual import events
 from textual.app import App, ComposeResult
@@ -23,6 +25,7 @@ from kdissect.screen.widgets import Lines, Page
 
 HEADING_HEIGHT: Final = 3
 ENDINGS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+LOOK_S: Final = 1.0
 
 
 class Tabs(Lines):
@@ -93,6 +96,8 @@ class Top(App[None]):
     def on_mount(self) -> None:
         self.query_one(Table).focus()
         self._start_timer()
+        if not self.is_headless:
+            self.set_interval(LOOK_S, self._look_for_terminal)
         # The terminal is put back in order, as if somebody had ended it.
         with suppress(NotImplementedError, RuntimeError, ValueError):
             for number in ENDINGS:
@@ -193,6 +198,11 @@ class Top(App[None]):
     def action_help(self) -> None:
         self.push_screen(Page("kdissect top: keys", help_lines))
 
+    def _look_for_terminal(self) -> None:
+        """End when it is gone, also where SIGHUP is blocked: its keys would be read for ever."""
+        if is_hung_up(sys.__stdin__):
+            self.exit()
+
     def _start_timer(self) -> None:
         if self._timer is not None:
             self._timer.stop()
@@ -207,3 +217,12 @@ class Top(App[None]):
 
     def _footer(self, width: int) -> list[Line]:
         return [footer_line(self.looking, width)]
+
+
+def is_hung_up(terminal: TextIO | None) -> bool:
+    """Whether nobody is at the other end; None has none."""
+    if terminal is None:
+        return True
+    waiting = select.poll()
+    waiting.register(terminal, 0)
+    return any(events & select.POLLHUP for _, events in waiting.poll(0))

@@ -2,9 +2,12 @@
 
 import os
 import re
+import select
 import shutil
 import signal
+import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -157,3 +160,26 @@ def test_the_terminal_is_clean_afterwards(troubled: Terminal, key: str) -> None:
     troubled.press(key)
     assert troubled.wait_for("ended 0").strip() == "ended 0"
     assert is_clean(troubled)
+
+
+def test_it_ends_with_the_terminal_where_no_signal_says_so() -> None:
+    # It is not the terminal's own session, so there is no SIGHUP.
+    master, slave = os.openpty()
+    termios.tcsetwinsize(slave, (24, 80))
+    shown = subprocess.Popen(
+        [sys.executable, "-m", "tests.screen.shown", "usual"],
+        stdin=slave, stdout=slave, stderr=slave, start_new_session=True, cwd=ROOT,
+        env=os.environ | {"TERM": "xterm-256color"},
+    )  # fmt: skip
+    os.close(slave)
+    try:
+        drawn = b""
+        while b"help" not in drawn:
+            ready, _, _ = select.select([master], [], [], TIMEOUT_S)
+            assert ready
+            drawn += os.read(master, 1 << 16)
+        os.close(master)
+        assert shown.wait(TIMEOUT_S) == 0
+    finally:
+        shown.kill()
+        shown.wait()
