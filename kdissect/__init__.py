@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from kdissect.messages.named import decode_message
     from kdissect.messages.old_bodies import decode_old
     from kdissect.messages.records import decode_records
-    from kdissect.pipeline import Balance, Options, Reading, Run, read
+    from kdissect.pipeline import Balance, Options, Run
+    from kdissect.reading import Reading, read
     from kdissect.rules.finding import Finding
     from kdissect.slicing.slices import write_slice
     from kdissect.writing import write
@@ -88,7 +89,7 @@ _LAZY = {
     "Finding": "kdissect.rules.finding",
     "Limits": "kdissect.limits",
     "Options": "kdissect.pipeline",
-    "Reading": "kdissect.pipeline",
+    "Reading": "kdissect.reading",
     "Run": "kdissect.pipeline",
     "decode": "kdissect.messages.bodies",
     "decode_message": "kdissect.messages.named",
@@ -98,7 +99,7 @@ _LAZY = {
     "decode_old": "kdissect.messages.old_bodies",
     "dissect": "kdissect.dissected",
     "findings": "kdissect.first_page",
-    "read": "kdissect.pipeline",
+    "read": "kdissect.reading",
     "Watched": "kdissect.live.watched",
     "watch": "kdissect.live.watched",
     "write": "kdissect.writing",

@@ -6,13 +6,14 @@ from typing import Any, Final
 import pyarrow as pa
 
 from kdissect.capture.files import Source, open_captures
+from kdissect.choosing import chosen_rows
 from kdissect.exchanges.exchange import Exchange
 from kdissect.messages.facts import ErrorFact
 from kdissect.messages.full_bodies import full_body, topic_names
 from kdissect.messages.old_bodies import full_old_body
 from kdissect.messages.partitions import Partition
 from kdissect.messages.redaction import has_secrets
-from kdissect.pipeline import Balance, Options, chosen_rows, feed_all, make_balance, make_dissector
+from kdissect.pipeline import Balance, Options, feed_all, make_balance, make_dissector
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.rows import ExchangeRows, address_text
 from kdissect.tables.schemas import EXCHANGES, TIME

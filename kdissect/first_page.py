@@ -13,6 +13,7 @@ from kdissect.analysis.summary import TABLES, Summariser, Summary
 from kdissect.capture.files import Source
 from kdissect.errors import OutputError
 from kdissect.pipeline import Options
+from kdissect.reading import run_over
 from kdissect.rules.finding import Finding
 from kdissect.rules.gates import wanted
 from kdissect.rules.judging import judge
@@ -20,8 +21,6 @@ from kdissect.rules.printed import columns_needed
 from kdissect.rules.seen import Rows, Seen
 from kdissect.rules.signs import Signs
 from kdissect.seams.crew import Crew
-from kdissect.seams.runs import make_run
-from kdissect.spark.places import stored_places
 from kdissect.tables.kept import KeptTables
 
 # What the rules need beside what is counted.
@@ -81,16 +80,6 @@ class FirstPage:
             return gather(self.kept.files(), self.kept.columns, names)
         except OutputError as error:
             return {}, dict.fromkeys(names, str(error))
-
-
-def run_over(source: Source | Sequence[Source], options: Options, crew: Crew | None = None) -> Any:
-    """A pass over captures, or over the rows of datasets and live captures."""
-    places = stored_places(source)
-    if places and all(place.is_dataset or place.is_live for place in places):
-        from kdissect.spark.stored_run import StoredRun
-
-        return StoredRun(places, options)
-    return make_run(source, options, crew)
 
 
 def findings(

@@ -1,15 +1,13 @@
 """Captures → tables: joins the stages and is the only place that sees them all.
 
-Run       the tables of a run as record batches, in bounded memory
-read      one table, to Arrow or pandas
-write     all tables, to Parquet
+`Run` gives the tables as record batches, in bounded memory.
 """
 
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -30,8 +28,6 @@ from kdissect.tls.package import MISSING, has_package
 
 Progress = Callable[[int, int | None], None]
 
-ROW_NUMBER: Final = "kdissect_row_number"
-MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
 # Rows of one record batch: 32 768 rows of 31 packed integers are 8 MB before they become Arrow.
 BATCH_ROWS: Final = 32_768
 
@@ -302,122 +298,3 @@ def check_columns(table: str, columns: Sequence[str]) -> None:
     for name in columns:
         if name not in names:
             raise KdissectError(f"no column {name!r} in {table}; there are: {', '.join(names)}")
-
-
-class Reading:
-    """One table of captures, not read yet; every way to read it is one pass."""
-
-    def __init__(
-        self,
-        source: Source | Sequence[Source],
-        table: str,
-        columns: Sequence[str] | None,
-        where: str | None,
-        limit: int | None,
-        options: Mapping[str, Any],
-    ) -> None:
-        check_columns(table, columns or ())
-        if limit is not None and limit < 0:
-            raise KdissectError(f"limit is a number of rows, not {limit}")
-        self.source = source
-        self.table = table
-        self.columns = list(columns) if columns is not None else None
-        self.where = where
-        self.limit = limit
-        self.options = options
-        self._run: Run | None = None
-
-    @property
-    def balance(self) -> Balance | None:
-        """What became of the bytes read by the last pass; None before it."""
-        return None if self._run is None else self._run.balance
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """The record batches, in bounded memory."""
-        if self.limit == 0:
-            return
-        if self.where:
-            # A wrong condition is an error even where there are no rows.
-            nothing = pa.RecordBatch.from_pylist([], arrow_schema(TABLES[self.table]))
-            filtered(nothing, self.where)
-        made = {} if self.columns is None or self.where else {self.table: self.columns}
-        run = self._run = Run(
-            self.source, Options(tables=(self.table,), columns=made, **self.options)
-        )
-        left = self.limit
-        for _, batch in run:
-            chosen = self._chosen(batch)
-            if left is not None:
-                chosen = chosen.slice(0, left)
-                left -= chosen.num_rows
-            if chosen.num_rows:
-                yield chosen
-            if left == 0:
-                return
-
-    def to_arrow(self) -> pa.Table:
-        """All rows as an Arrow table; text columns are dictionaries."""
-        batches = list(self)
-        schema = arrow_schema(TABLES[self.table], self.columns)
-        return pa.Table.from_batches(batches, schema).unify_dictionaries()
-
-    def to_pandas(self) -> Any:
-        """All rows as a pandas DataFrame: text as categories, times as UTC with nanoseconds."""
-        return self.to_arrow().to_pandas()
-
-    def _chosen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if self.where:
-            batch = filtered(batch, self.where)
-        return batch if self.columns is None else batch.select(self.columns)
-
-
-def filtered(batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
-    """The rows for which the SQL condition `where` over the columns is true, see `chosen_rows`."""
-    return batch.take(chosen_rows(batch, where))
-
-
-def chosen_rows(batch: pa.RecordBatch, where: str) -> pa.Array:
-    """The numbers of the rows for which the SQL condition `where` (DuckDB's SQL) is true, in order.
-
-    Times compare in µs. Raises KdissectError with the database's own words for a wrong condition.
-    """
-    import duckdb
-
-    numbered = in_microseconds(pa.Table.from_batches([batch])).append_column(
-        ROW_NUMBER, pa.array(range(batch.num_rows), pa.int64())
-    )
-    try:
-        with duckdb.connect() as connection:
-            connection.execute("SET TimeZone = 'UTC'")
-            rows = connection.from_arrow(numbered).filter(where).project(ROW_NUMBER)
-            kept = rows.to_arrow_table().column(0).combine_chunks()
-    except duckdb.Error as error:
-        first_line = str(error).strip().splitlines()[0]
-        raise KdissectError(f"--where {where!r}: {first_line}") from error
-    return kept.sort()
-
-
-def in_microseconds(table: pa.Table) -> pa.Table:
-    """The table with its times in µs: DuckDB does not compare those in ns with its other times."""
-    fields = [
-        field.with_type(MICROSECONDS) if pa.types.is_timestamp(field.type) else field
-        for field in table.schema
-    ]
-    return table.cast(pa.schema(fields), safe=False)
-
-
-def read(
-    source: Source | Sequence[Source],
-    *,
-    table: str = "exchanges",
-    columns: Sequence[str] | None = None,
-    where: str | None = None,
-    limit: int | None = None,
-    **options: Any,
-) -> Reading:
-    """One table of captures: ``read("a.pcap", table="errors").to_pandas()``.
-
-    `where` is an SQL condition over the table's columns, `limit` a number of rows; reading stops
-    when it is reached. Other keywords are those of `Options`.
-    """
-    return Reading(source, table, columns, where, limit, options)

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import kdissect
 from kdissect.capture.files import open_captures
 from kdissect.errors import CaptureError, KdissectError, OutputError
-from kdissect.pipeline import Balance, Options, ProblemFound, Run, read
+from kdissect.pipeline import Balance, Options, ProblemFound, Run
+from kdissect.reading import read
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
 from kdissect.writing import write

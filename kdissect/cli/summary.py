@@ -62,8 +62,9 @@ def command(
     captured byte went. Latencies are within 0.4 %.
     """
     crew = early_crew(files, 1 if settings["strict"] else jobs)
-    from kdissect.first_page import FirstPage, run_over, tables_of
+    from kdissect.first_page import FirstPage, tables_of
     from kdissect.pipeline import Options
+    from kdissect.reading import run_over
     from kdissect.rules.judging import few
 
     is_interrupted = False

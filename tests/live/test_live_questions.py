@@ -16,8 +16,9 @@ from kdissect.answers import analyse
 from kdissect.cli.program import run as run_program
 from kdissect.comparing import compare
 from kdissect.errors import KdissectError
-from kdissect.first_page import findings, run_over
+from kdissect.first_page import findings
 from kdissect.pipeline import Options
+from kdissect.reading import run_over
 from kdissect.tables.rotations import OPEN_CONNECTIONS, rotations_in, runs_in
 from tests.live.replays import CAPTURES, EVERY, only_run, replay, rows_of
 
@@ -96,6 +97,33 @@ def test_the_first_page_of_a_live_directory_is_that_of_the_capture(
                     row.pop(name, None)
         assert page == whole
     assert findings(live) == findings(CAPTURE)
+
+
+@pytest.mark.parametrize("table", ["exchanges", "partitions", "problems"])
+def test_a_table_of_a_live_directory_is_that_of_the_capture(live: Path, table: str) -> None:
+    of_capture = rows_of(kdissect.read(CAPTURE, table=table).to_arrow())
+    assert rows_of(kdissect.read(live, table=table).to_arrow()) == of_capture
+    assert rows_of(kdissect.read([only_run(live)], table=table).to_arrow()) == of_capture
+
+
+def test_chosen_rows_and_columns_of_a_live_directory_come_from_the_command(
+    live: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = []
+    for source in (CAPTURE, live):
+        command = ["table", "exchanges", str(source), "--columns", "client_id,latency_ns"]
+        where = ["--where", "api = 'Produce' and latency_ns > 1e6"]
+        assert run_program([*command, *where]) == 0
+        said.append(sorted(capsys.readouterr().out.splitlines()))
+        assert run_program([*command, "--limit", "3"]) == 0
+        assert len(capsys.readouterr().out.splitlines()) == 3
+    assert said[0] == said[1] != []
+
+
+def test_a_table_that_a_live_capture_was_made_without_is_an_error(tmp_path: Path) -> None:
+    replay(CAPTURES / "quickstart.pcapng", tmp_path, ("exchanges", "connections"), count=500)
+    with pytest.raises(KdissectError, match="has no table records; it was made with"):
+        kdissect.read(tmp_path, table="records").to_arrow()
 
 
 def test_all_rotations_are_asked_as_they_are_and_single_ones_alone(live: Path) -> None:

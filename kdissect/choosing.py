@@ -1,0 +1,45 @@
+"""Which rows of a record batch an SQL condition is true for."""
+
+from typing import Final
+
+import pyarrow as pa
+
+from kdissect.errors import KdissectError
+
+ROW_NUMBER: Final = "kdissect_row_number"
+MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
+
+
+def filtered(batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
+    """The rows for which the SQL condition `where` over the columns is true, see `chosen_rows`."""
+    return batch.take(chosen_rows(batch, where))
+
+
+def chosen_rows(batch: pa.RecordBatch, where: str) -> pa.Array:
+    """The numbers of the rows for which the SQL condition `where` (DuckDB's SQL) is true, in order.
+
+    Times compare in µs. Raises KdissectError with the database's own words for a wrong condition.
+    """
+    import duckdb
+
+    numbered = in_microseconds(pa.Table.from_batches([batch])).append_column(
+        ROW_NUMBER, pa.array(range(batch.num_rows), pa.int64())
+    )
+    try:
+        with duckdb.connect() as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            rows = connection.from_arrow(numbered).filter(where).project(ROW_NUMBER)
+            kept = rows.to_arrow_table().column(0).combine_chunks()
+    except duckdb.Error as error:
+        first_line = str(error).strip().splitlines()[0]
+        raise KdissectError(f"--where {where!r}: {first_line}") from error
+    return kept.sort()
+
+
+def in_microseconds(table: pa.Table) -> pa.Table:
+    """The table with its times in µs: DuckDB does not compare those in ns with its other times."""
+    fields = [
+        field.with_type(MICROSECONDS) if pa.types.is_timestamp(field.type) else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields), safe=False)
