@@ -216,10 +216,20 @@ def test_the_broker_stands_beside_itself():
         "tcpdump": {"rate": [90.0, 55.0, 95.0], "cpu_share": [0.1] * 3},
     }
     assert live_page.broker(found("broker", {"ways": ways}))[2:5] == [
-        "| without | 100.0 |  |  |  |  |",
-        "| `tcpdump -w` | 90.0 | -5.0 % | -10.0, +10.0 % | 10 % of a core |  |",
-        "| `kdissect live`, ring | 98.0 | -2.0 % | -2.0, -0.5 % | 20 % of a core | reached |",
+        "| without | 100.0 |  |  |  |  |  |",
+        "| `tcpdump -w` | 90.0 | -10.0 % | -5.0 % | -10.0, +10.0 % | 10 % of a core |  |",
+        "| `kdissect live`, ring | 98.0 | -2.0 % | -2.0 % | -2.0, -0.5 % | 20 % of a core "
+        "| reached |",
     ]
+
+
+@pytest.mark.parametrize("rates", [[96.0, 89.0, 109.0], [100.0, 85.0, 105.0]])
+def test_the_broker_is_disturbed_where_one_way_to_tell_says_so(rates):
+    ways = {
+        "without": {"rate": [100.0, 90.0, 110.0], "cpu_share": [0.0] * 3},
+        "ring": {"rate": rates, "cpu_share": [0.1] * 3},
+    }
+    assert live_page.broker(found("broker", {"ways": ways}))[3].endswith("| **missed** |")
 
 
 def test_flat_memory_is_told():
