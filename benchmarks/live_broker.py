@@ -5,8 +5,8 @@ core, in a namespace of their own, on its loopback; capturers to the last. Produ
 all the time, as fast as the core lets them; meanwhile the ways take turns, in another order each
 round. What goes over the loopback in a window of some seconds is the throughput.
 
-The broker's log is in memory, the last GB of it: on a disk, rounds without capturing differed by
-12 % themselves, so by 2 %. What capturers write goes to the disk.
+The broker's log is in memory, the last GB of it: on a disk, what it writes decides as much as who
+captures. What capturers write goes to the disk.
 """
 
 import os
