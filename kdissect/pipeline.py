@@ -24,7 +24,7 @@ from kdissect.messages.old_protocols import PROTOCOLS
 from kdissect.tables.batches import BatchBuilder, arrow_schema
 from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
 from kdissect.tls.keylog import KeyLog, read_keylog
-from kdissect.tls.package import MISSING, has_package
+from kdissect.tls.package import has_package, missing_text
 
 Progress = Callable[[int, int | None], None]
 
@@ -189,7 +189,7 @@ def make_keys(keylog: str | Path | Sequence[str | Path]) -> KeyLog:
     keys = KeyLog()
     for path in [keylog] if isinstance(keylog, str | Path) else keylog:
         if not has_package():
-            raise KdissectError(MISSING)
+            raise KdissectError(missing_text())
         read_keylog(path, keys)
     return keys
 
@@ -199,7 +199,7 @@ def add_secrets(keys: KeyLog, found: Sequence[Secrets]) -> None:
     for secrets in found:
         if secrets.kind == TLS_KEY_LOG:
             if not has_package():
-                text = "the capture has secrets of TLS sessions, but " + MISSING
+                text = f"the capture has secrets of TLS sessions; {missing_text()}"
                 keys.problems.append(Problem("tls", "tls-package-missing", text))
                 return
             keys.add(secrets.content, "Decryption Secrets block")

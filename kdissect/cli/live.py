@@ -133,7 +133,7 @@ def command(
         of_files = {name: rest[name] for name in ("keep", "disk")}
         refuse({"payload": payload, "rotate": rotation != Rotation(), "tables": tables, **of_files})
     if metrics is not None:
-        require_extra("prometheus_client", "live")
+        require_extra("--metrics", "live", "prometheus_client")
     if not asked.sources and not asked.interfaces:
         from kdissect.cli.live_interfaces import show_interfaces
 

@@ -59,7 +59,7 @@ def command(
     from kdissect.cli.top_terminal import has_screen
 
     if not once and has_screen():
-        require_extra("textual", "live")
+        require_extra("kdissect top", "live", "textual")
     from kdissect.cli.top_run import Plan, run
     from kdissect.pipeline import Options
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.analysis.clients import SIZE_FIELD
 from kdissect.analysis.duckdb_sources import quoted
-from kdissect.errors import KdissectError
+from kdissect.extras import MissingExtra
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -154,10 +154,8 @@ def hll_of(values: Iterable[int | str] | None) -> bytes | None:
 
 @cache
 def sketches() -> Any:
-    """The library; raises KdissectError where it is missing."""
+    """The library; raises MissingExtra where it is missing."""
     try:
         return import_module("datasketches")
     except ImportError as error:
-        raise KdissectError(
-            f'no datasketches ({error}): pip install "kdissect[rollups]"'
-        ) from error
+        raise MissingExtra("rollups", "rollups") from error

@@ -14,6 +14,7 @@ from kdissect.cli import live_interfaces, live_run
 from kdissect.cli.live_lines import Deadline, Lines
 from kdissect.cli.live_options import Address
 from kdissect.cli.program import run
+from kdissect.extras import missing_extra
 from kdissect.live.listener import Listener, Standing
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options
@@ -181,7 +182,7 @@ def test_without_prometheus_one_line_says_what_to_install(
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     assert run(["live", quickstart, "--metrics", ":9123"]) == 2
     error = capfd.readouterr().err
-    assert error == 'Error: prometheus_client is missing: pip install "kdissect[live]"\n'
+    assert error == f"kdissect: {missing_extra('--metrics', 'live')}\n"
 
 
 def test_where_nothing_is_named_interfaces_are_listed_and_how_to_go_on() -> None:
