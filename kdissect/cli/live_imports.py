@@ -42,6 +42,9 @@ NO_THREADS: Final = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
 }
+# Exit codes of a process that tries it.
+CAN: Final = 0
+CANNOT: Final = 1
 
 
 def import_all(modules: Collection[str], tables: Collection[str]) -> None:
@@ -73,17 +76,21 @@ def keep_all(modules: Collection[str], tables: Collection[str]) -> None:
 
 
 def can_import_as(user: struct_passwd, modules: Collection[str], tables: Collection[str]) -> bool:
-    """Whether that user can import and read it all; tried in a process of its own."""
+    """Whether that user can import and read it all; tried in a process of its own.
+
+    One that cannot become the user says yes: that error is not about files.
+    """
     child = os.fork()
     if child == 0:
-        code = 1
+        code = CAN
         try:
             drop_privileges(user)
+            code = CANNOT
             keep_all(modules, tables)
-            code = 0
+            code = CAN
         finally:
             os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == CAN
 
 
 def import_without_threads(
@@ -100,7 +107,14 @@ def import_without_threads(
     keep_all(modules, tables)
     if IS_LINUX and len(threads := all_credentials()) > 1:
         raise KdissectError(
-            f"the user {user.pw_name!r} cannot read where kdissect or its Python is installed, and "
-            f"imported before it gives up privileges, it starts {threads[-1]}, which would keep "
-            "them; install it where that user can read it, for example in /opt/kdissect"
+            f"{cannot_read(user)} (imported with privileges, they start {threads[-1]}, which would "
+            "keep those)"
         )
+
+
+def cannot_read(user: struct_passwd) -> str:
+    """The beginning of an error."""
+    return (
+        f"the user {user.pw_name!r} cannot read the files of kdissect or of its Python; install "
+        "them where that user can, for example in /opt/kdissect"
+    )

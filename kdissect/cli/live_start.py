@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kdissect.cli.live_imports import can_import_as, import_all, import_without_threads
+from kdissect.cli.live_imports import (
+    can_import_as,
+    cannot_read,
+    import_all,
+    import_without_threads,
+)
+from kdissect.errors import KdissectError
 from kdissect.live.keylogs import GrowingKeyLogs
 from kdissect.live.metrics_socket import Bound, bind
 from kdissect.live.privileges import (
@@ -36,7 +42,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Needs:
-    """What needs privileges; None is what was not asked for. `modules` are imported afterwards."""
+    """What needs privileges; None is what was not asked for. `modules` are imported afterwards.
+
+    With `has_screen` more is imported at any time, when it is first shown.
+    """
 
     asked: Asked
     options: Options
@@ -44,6 +53,7 @@ class Needs:
     directory: Path | None = None
     metrics: "Address | None" = None
     user: str | None = None
+    has_screen: bool = False
 
     @property
     def imports(self) -> tuple[tuple[str, ...], Sequence[str]]:
@@ -82,6 +92,8 @@ def opened(needs: Needs) -> Iterator[Opened]:
         if needs.directory is not None:
             give_directory(needs.directory, user, needs.options.payload)
         if user is not None and not can_import_as(user, *needs.imports):
+            if needs.has_screen:
+                raise KdissectError(f"{cannot_read(user)} (the screen imports more while it runs)")
             import_without_threads(user, *needs.imports)
         dropped = drop_privileges(user) if must else None
         import_all(*needs.imports)

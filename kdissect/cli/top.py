@@ -65,14 +65,15 @@ def command(
     from kdissect.cli.top_terminal import has_screen
 
     modules = ["kdissect.cli.top_run", "kdissect.cli.top_page"]
-    if not once and has_screen():
+    is_shown = not once and has_screen()
+    if is_shown:
         require_extra("textual", "live")
         modules.append("kdissect.screen.app")
     from kdissect.cli.live_start import Needs, opened
     from kdissect.run_options import Options
 
     made = Options(**settings)
-    with opened(Needs(asked, made, tuple(modules), user=user)) as had:
+    with opened(Needs(asked, made, tuple(modules), user=user, has_screen=is_shown)) as had:
         from kdissect.cli.top_run import Plan, run
 
         return run(Plan(asked, made, interval_s, window_s, once), had)

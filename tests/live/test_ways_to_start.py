@@ -1,5 +1,6 @@
 """All ways to start the program with the right to capture, and what each thread has afterwards."""
 
+import itertools
 import os
 import pwd
 import shutil
@@ -7,6 +8,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -157,14 +159,20 @@ def test_root_that_is_told_no_user_keeps_what_it_has(place: Place, tables: Path)
     assert written(tables) == talked
 
 
-def test_an_installation_that_only_root_can_read_can_be_run_as_a_user(
-    place: Place, tables: Path
-) -> None:
-    """As one in root's home. The user reads nothing of it, and no thread keeps anything."""
+def hidden_sources(place: Place) -> Path:
+    """A copy of kdissect where root alone can read it, and nothing is done for others' eyes."""
     hidden = place.path / "hidden"
     shutil.copytree(SOURCES / "kdissect", hidden / "kdissect")
     hidden.chmod(0o700)
     place.exposing = []
+    return hidden
+
+
+def test_an_installation_that_only_root_can_read_can_be_run_as_a_user(
+    place: Place, tables: Path
+) -> None:
+    """As one in root's home. The user reads nothing of it, and no thread keeps anything."""
+    hidden = hidden_sources(place)
     path = os.pathsep.join([str(hidden), *site_packages()])
     words = ["live", "-i", "lo", "-o", str(tables), "--bodies", "--user", "nobody"]
     with place.start([], words, PYTHONPATH=path) as running:
@@ -222,18 +230,101 @@ def test_no_thread_of_top_keeps_anything(name: str, place: Place) -> None:
         running.end()
 
 
+# What is imported when
+
+# Told by Python itself, at each import: what the process may still do, and its threads.
+TELLING = """
+import os, sys
+told = open(os.environ["TOLD"], "a", buffering=1)
+process = os.getpid()
+def tell(event, arguments):
+    if event == "import" and os.getpid() == process:
+        with open("/proc/self/status") as file:
+            status = dict(line.split(":\\t", 1) for line in file if ":\\t" in line)
+        told.write(f"{status['CapEff'].strip()} {status['Threads'].strip()} {arguments[0]}\\n")
+sys.addaudithook(tell)
+"""
+# Beside Python's own and kdissect: what parses options, and codecs of captures and records.
+HARMLESS = {
+    "click", "cramjam", "google_crc32c", "librt", "lz4", "mypy_extensions", "snappy", "zstandard",
+}  # fmt: skip
+MAY_BE_EARLY = {*sys.stdlib_module_names, *HARMLESS, "kdissect", "sitecustomize", "usercustomize"}
+
+
+class Import(NamedTuple):
+    """Of a module, with that many threads; whether the process had capabilities."""
+
+    is_privileged: bool
+    threads: int
+    package: str
+
+
+def imports_of(place: Place, way: Way, tables: Path, *sources: Path) -> list[Import]:
+    """What a run imports, in order."""
+    told = place.path / "told"
+    told.touch()
+    told.chmod(0o666)
+    path = with_sitecustomize(place, TELLING, *sources)
+    words = [word.format(tables=tables) for word in way.words]
+    with place.start(way.before, words, PYTHONPATH=path, TOLD=str(told)) as running:
+        running.hear("READY=1")
+        assert running.talk()
+        running.end()
+    found = []
+    for line in told.read_text().splitlines():
+        effective, threads, module = line.split(" ", 2)
+        package = module.partition(".")[0]
+        found.append(Import(int(effective, 16) != 0, int(threads), package.partition("__mypyc")[0]))
+    return found
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "root becomes a user",
+        "a user has the capability",
+        "a user has the capability and libraries are told to have threads",
+    ],
+)
+def test_nothing_that_starts_a_thread_is_imported_before_privileges_are_given_up(
+    name: str, place: Place, tables: Path
+) -> None:
+    found = imports_of(place, WAYS[name], tables)
+    early = {one.package for one in found if one.is_privileged}
+    assert "kdissect" in early
+    # Of what is asked for in vain, as modules of other systems are, nothing is imported.
+    assert {name for name in early - MAY_BE_EARLY if find_spec(name) is not None} == set()
+    assert {one.threads for one in found if one.is_privileged} == {1}
+    late = {one.package for one in found if not one.is_privileged}
+    assert {"kdissect", "numpy", "pyarrow"} <= late
+    # It is once and for all.
+    changes = [a.is_privileged != b.is_privileged for a, b in itertools.pairwise(found)]
+    assert sum(changes) == 1
+
+
+def test_what_must_be_imported_with_privileges_starts_no_thread_either(
+    place: Place, tables: Path
+) -> None:
+    hidden = hidden_sources(place)
+    found = imports_of(place, WAYS["root becomes a user"], tables, hidden)
+    early = [one for one in found if one.is_privileged]
+    assert {"numpy", "pyarrow"} <= {one.package for one in early}
+    assert {one.threads for one in early} == {1}
+
+
 # What goes wrong
 
 EARLY = "import pyarrow\n"
 LATER_MODULES = "kdissect: privileges cannot be given up: thread "
 
 
-def with_sitecustomize(place: Place, text: str) -> str:
+def with_sitecustomize(place: Place, text: str, *sources: Path) -> str:
     """PYTHONPATH with a module that Python imports at its start."""
     directory = place.path / "site"
     directory.mkdir()
     (directory / "sitecustomize.py").write_text(text)
-    return os.pathsep.join([str(directory), str(SOURCES), *site_packages()])
+    found = map(str, sources or [SOURCES])
+    return os.pathsep.join([str(directory), *found, *site_packages()])
 
 
 @pytest.mark.parametrize("name", ["root becomes a user", "a user has the capability"])
