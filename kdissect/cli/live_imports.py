@@ -58,7 +58,7 @@ def import_all(modules: Collection[str], tables: Collection[str]) -> None:
         except (ImportError, OSError) as error:
             raise KdissectError(
                 f"{name} cannot be imported by the user {os.geteuid()}, whom kdissect runs as: "
-                f"{error}; install it where that user can read it, for example in /opt/kdissect"
+                f"{error}; it has to be where that user can read it, for example in /opt/kdissect"
             ) from error
     if "bodies" in tables:
         from kdissect.messages.telemetry import metrics_definition

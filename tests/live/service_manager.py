@@ -73,8 +73,25 @@ print(json.dumps(sorted(header for data in requests for header in headers(data))
 """
 
 
+def talk_inside(inside: Sequence[str]) -> list[list[int]]:
+    """Let a client and a broker talk; gives API key and correlation id of each request."""
+    command = [*inside, sys.executable, "-c", TALK]
+    done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=True)
+    found: list[list[int]] = json.loads(done.stdout)
+    return found
+
+
+def threads_of(process: int) -> list[dict[str, str]]:
+    """The fields of each thread's status in /proc."""
+    found = []
+    for task in sorted(Path(f"/proc/{process}/task").iterdir()):
+        lines = (task / "status").read_text().splitlines()
+        found.append(dict(line.split(":\t", 1) for line in lines if ":\t" in line))
+    return found
+
+
 class Running:
-    """A program that was started; `tables` is where its rows are."""
+    """A program that was started, which `inside` leads to."""
 
     def __init__(
         self, process: "subprocess.Popen[str]", manager: socket.socket, inside: Sequence[str]
@@ -97,22 +114,14 @@ class Running:
         raise AssertionError(f"never said {word}")
 
     def talk(self) -> list[list[int]]:
-        """Let a client and a broker talk; gives API key and correlation id of each request."""
-        command = [*self.inside, sys.executable, "-c", TALK]
-        done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=True)
-        # Two ticks later all packets were read.
+        """The same, until all packets were read: that is two ticks later."""
+        found = talk_inside(self.inside)
         self.hear("WATCHDOG=1")
         self.hear("WATCHDOG=1")
-        found: list[list[int]] = json.loads(done.stdout)
         return found
 
     def threads(self) -> list[dict[str, str]]:
-        """The fields of each thread's status in /proc."""
-        found = []
-        for task in sorted(Path(f"/proc/{self.process.pid}/task").iterdir()):
-            lines = (task / "status").read_text().splitlines()
-            found.append(dict(line.split(":\t", 1) for line in lines if ":\t" in line))
-        return found
+        return threads_of(self.process.pid)
 
     def end(self, number: int = signal.SIGTERM) -> str:
         """End it in order; gives what it said on stderr."""
@@ -133,6 +142,7 @@ class Place:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.network = Path("/run/netns") / NAMESPACE
         self.inside = ["ip", "netns", "exec", NAMESPACE]
         self.exposing = exposing([SOURCES, Path(sys.prefix), Path(sys.base_prefix)], path)
 
@@ -152,7 +162,7 @@ class Place:
             address.chmod(0o777)
             environment = {
                 "PATH": os.environ["PATH"],
-                "PYTHONPATH": os.pathsep.join([str(SOURCES), *site_packages()]),
+                **python_variables(),
                 "NOTIFY_SOCKET": str(address),
                 **more,
             }
@@ -218,6 +228,13 @@ def exposing(paths: Sequence[Path], place: Path) -> list[str]:
 def site_packages() -> list[str]:
     """Where installed packages are, for a copy of this Python that does not know."""
     return [path for path in sys.path if path.endswith("site-packages")]
+
+
+def python_variables() -> dict[str, str]:
+    """What this Python needs to find its parts, and the sources."""
+    needed = ("LD_LIBRARY_PATH", "PYTHONHOME")
+    found = {name: os.environ[name] for name in needed if name in os.environ}
+    return found | {"PYTHONPATH": os.pathsep.join([str(SOURCES), *site_packages()])}
 
 
 def privileges_of(thread: dict[str, str]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.service_manager import Place, a_place, nothing, privileges_of, written
+from tests.live.service_manager import (
+    SOURCES,
+    Place,
+    a_place,
+    nothing,
+    privileges_of,
+    python_variables,
+    talk_inside,
+    threads_of,
+    written,
+)
 from tests.live.unit_file import (
     APPLIED,
     DYNAMIC_USER,
@@ -122,6 +133,75 @@ def test_the_unit_runs_under_its_filters_of_system_calls(place: Place) -> None:
         done = subprocess.run(program, capture_output=True, text=True, check=False)
         assert "Error: " in done.stderr, refused
     run_as_the_unit_says(place, unit, probe[-1])
+
+
+SYSTEMD_RUNS = Path("/run/systemd/system")
+
+
+def systemctl(*words: str) -> str:
+    command = ["systemctl", "--no-ask-password", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def service(place: Place) -> Iterator[str]:
+    """The unit under another name, with another program, directory and network, for systemd."""
+    if not SYSTEMD_RUNS.is_dir():
+        init = Path("/proc/1/comm").read_text().strip()
+        pytest.skip(
+            f"needs a host that systemd runs; process 1 is {init} here. What setpriv, prlimit and "
+            f"seccomp cannot apply is not tested: {', '.join(sorted(NOT_APPLIED))}"
+        )
+    for path in (SOURCES, Path(sys.prefix), Path(sys.base_prefix)):
+        if path.resolve().is_relative_to("/root") or path.resolve().is_relative_to("/home"):
+            pytest.skip(f"the unit says ProtectHome=yes, which hides {path}")
+    name = f"kdissect-test-{os.getpid()}"
+    variables = python_variables()
+    text = UNIT.read_text()
+    for before, after in (
+        ("ExecStart=/usr/local/bin/kdissect ", f"ExecStart={sys.executable} -m kdissect "),
+        (" %S/kdissect/", f" %S/{name}/"),
+        ("StateDirectory=kdissect\n", f"StateDirectory={name}\n"),
+        ("[Install]\n", f"NetworkNamespacePath={place.network}\n"
+         + "".join(f"Environment={key}={value}\n" for key, value in variables.items())
+         + "[Install]\n"),
+    ):  # fmt: skip
+        assert text.count(before) == 1, before
+        text = text.replace(before, after)
+    unit = SYSTEMD_RUNS / f"{name}.service"
+    unit.write_text(text)
+    try:
+        systemctl("daemon-reload")
+        yield name
+    finally:
+        # It is not loaded any more where the test has stopped it.
+        subprocess.run(["systemctl", "stop", name], check=False, timeout=90, capture_output=True)
+        unit.unlink()
+        systemctl("daemon-reload")
+        shutil.rmtree(f"/var/lib/private/{name}", ignore_errors=True)
+        Path(f"/var/lib/{name}").unlink(missing_ok=True)
+
+
+def test_under_systemd_itself(place: Place, service: str) -> None:
+    systemctl("start", service)
+    process = int(systemctl("show", "--property=MainPID", "--value", service))
+    talked = talk_inside(place.inside)
+    threads = threads_of(process)
+    systemctl("reload", service)
+    talked += talk_inside(place.inside)
+    threads += threads_of(process)
+    systemctl("stop", service)
+    shown = systemctl("show", "--property=Result,ExecMainStatus", service)
+    assert sorted(shown.splitlines()) == ["ExecMainStatus=0", "Result=success"]
+    assert len(threads) > 6
+    told = [privileges_of(thread) for thread in threads]
+    (user,) = told[0]["Uid"]
+    assert 61_184 <= user <= 65_519  # as systemd.exec(5) says of DynamicUser=
+    assert told == [nothing(user, bounding=NET_RAW, groups=[user])] * len(told), threads
+    assert {thread["Seccomp"] for thread in threads} == {"2"}
+    assert written(Path(f"/var/lib/{service}/tables")) == sorted(talked)
 
 
 def test_every_directive_is_applied_or_there_is_a_reason() -> None:
