@@ -3,6 +3,7 @@
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from kdissect.cli import live_start
 from kdissect.cli.live_options import Address
 from kdissect.cli.live_start import Needs, opened
 from kdissect.errors import CaptureError, KdissectError, OutputError
+from kdissect.live.privileges import Dropped
 from kdissect.live.sources import Asked
 from kdissect.run_options import Options
 
@@ -83,3 +85,24 @@ def test_a_module_that_cannot_be_imported_is_an_error_that_says_for_whom() -> No
         opened(Needs(Asked([str(CAPTURE)]), Options(), ("kdissect.no_such",))),
     ):
         pass
+
+
+def test_all_threads_are_checked_once_all_others_have_begun(tmp_path: Path) -> None:
+    """Those of files, lines and metrics start when their listener begins."""
+    from kdissect.cli.live_run import Parts, Plan
+
+    class Counted(Dropped):
+        checks = 0
+
+        def check(self) -> None:
+            self.checks += 1
+
+    asked = Asked([str(CAPTURE)])
+    dropped = Counted(None, 0, is_alone=True)
+    with opened(Needs(asked, Options(), (), metrics=Address("127.0.0.1", 0))) as had:
+        plan = Plan(asked, Options(), tmp_path, is_json=True, duration_s=1.0)
+        listeners = Parts(plan, replace(had, dropped=dropped)).listeners
+        assert Parts(plan, replace(had, dropped=None)).listeners[-1] is not listeners[-1]
+    assert len(listeners) == 6
+    listeners[-1].begin(None)  # type: ignore[arg-type]  # it looks at threads alone
+    assert dropped.checks == 1

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.live.service_manager import (
@@ -22,8 +23,12 @@ from tests.live.service_manager import (
     nothing,
     privileges_of,
     site_packages,
+    talk_inside,
+    threads_of,
     written,
 )
+from tests.screen.golden import terminal
+from tests.screen.test_terminal import child_of
 
 pytestmark = pytest.mark.slow
 NOBODY = pwd.getpwnam("nobody")
@@ -185,6 +190,37 @@ def test_an_installation_that_only_root_can_read_can_be_run_as_a_user(
     assert written(tables) == talked
 
 
+# What between them needs all files of the protocol, codecs, TLS, and telemetry that clients push.
+VARIED = (
+    "quickstart", "admin-4.3.1", "telemetry-4.3.1", "tls/tls13-4.3.1", "tls/tls12-old-2.8.2",
+    "old/kafka-0.7", "old-formats-2.4.1", "sasl-4.3.1", "share-groups-4.3.1", "quorum-4.3.1",
+)  # fmt: skip
+
+
+def replayed(place: Place, tables: Path, *words: str, **variables: str) -> dict[str, list[str]]:
+    """The rows of the captures, as text, by table."""
+    captures = Path(__file__).parents[2] / "captures"
+    command = ["live", *(str(captures / f"{name}.pcapng") for name in VARIED)]
+    for keys in sorted(captures.glob("tls/*.keys")):
+        command += ["--keylog", str(keys)]
+    command += ["--bodies", "--records", "-o", str(tables), *words]
+    with place.start([], command, **variables) as running:
+        _, error = running.process.communicate(timeout=120)
+    assert running.process.returncode == 0, error
+    rows: dict[str, list[str]] = {}
+    for path in tables.glob("*/*/*.parquet"):
+        rows.setdefault(path.stem, []).extend(map(str, pq.read_table(path).to_pylist()))
+    return {table: sorted(found) for table, found in rows.items()}
+
+
+def test_nothing_is_read_of_the_installation_after_privileges_are_given_up(place: Place) -> None:
+    plain = replayed(place, place.path / "plain")
+    path = os.pathsep.join([str(hidden_sources(place)), *site_packages()])
+    unread = replayed(place, place.path / "unread", "--user", "nobody", PYTHONPATH=path)
+    assert unread == plain
+    assert {"exchanges", "bodies", "records", "errors", "problems"} <= set(plain)
+
+
 def test_interfaces_come_and_go_and_a_hangup_opens_anew_without_privileges(
     place: Place, tables: Path
 ) -> None:
@@ -228,6 +264,40 @@ def test_no_thread_of_top_keeps_anything(name: str, place: Place) -> None:
             assert len(threads) > 1
             assert [privileges_of(one) for one in threads] == [way.after] * len(threads)
         running.end()
+
+
+# Threads of the screen, of what it shows, and of the capture.
+SCREEN_THREADS = 3
+
+
+@pytest.mark.parametrize("name", ["root becomes a user", "a user has the capability"])
+def test_no_thread_of_the_screen_keeps_anything(name: str, place: Place) -> None:
+    if shutil.which("tmux") is None:
+        pytest.skip("needs tmux to look at the screen")
+    way = WAYS[name]
+    words = ["-m", "kdissect", "top", "-i", "lo", *way.words[len(CAPTURE) :]]
+    command = [*place.inside, *place.exposing, *way.before, sys.executable, *words]
+    with terminal(command, PYTHONPATH=str(SOURCES)) as shown:
+        shown.wait_for("? help")
+        talk_inside(place.inside)
+        assert "ApiVersions" in shown.wait_for("Metadata")
+        threads = threads_of(child_of(shown))
+        shown.press("C-c")
+        shown.wait_for("ended 0")
+    assert len(threads) >= SCREEN_THREADS
+    assert [privileges_of(thread) for thread in threads] == [way.after] * len(threads)
+
+
+def test_the_screen_needs_an_installation_that_its_user_can_read(place: Place) -> None:
+    if shutil.which("tmux") is None:
+        pytest.skip("needs tmux to look at the screen")
+    hidden = hidden_sources(place)
+    words = ["-P", "-m", "kdissect", "top", "-i", "lo", "--user", "nobody"]
+    command = [*place.inside, sys.executable, *words]
+    with terminal(command, PYTHONPATH=str(hidden), width=200) as shown:
+        said = shown.wait_for("ended 2")
+    assert "the user 'nobody' cannot read the files of kdissect or of its Python; install" in said
+    assert "Traceback" not in said
 
 
 # What is imported when
