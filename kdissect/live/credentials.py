@@ -5,6 +5,7 @@ no_new_privs. glibc changes user and groups in all threads at once. Nothing does
 capabilities: capset(2) and prctl(2) change the calling thread, and those that it starts later.
 """
 
+import os
 import sys
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -62,17 +63,22 @@ def all_credentials() -> list[Credentials]:
 
 
 def parse_status(thread: int, text: str) -> Credentials:
-    """The credentials in a ``status`` file, see proc_pid_status(5)."""
+    """The credentials in a ``status`` file, see proc_pid_status(5).
+
+    Of what a kernel does not tell: there are no ambient sets before Linux 4.3. Before 4.10
+    no_new_privs is what was asked for, without an error. gVisor tells no users and groups; those of
+    the calling thread are those of all, as glibc changes them.
+    """
     lines = (line.partition(":") for line in text.splitlines())
     fields = {name: value.strip() for name, _, value in lines}
     return Credentials(
         thread,
-        fields["Name"],
-        _numbers(fields["Uid"]),
-        _numbers(fields["Gid"]),
-        frozenset(_numbers(fields["Groups"])),
-        {name: int(fields[name], 16) for name in (*USABLE_SETS, BOUNDING_SET)},
-        fields["NoNewPrivs"] != "0",
+        fields.get("Name", ""),
+        _numbers(fields["Uid"]) if "Uid" in fields else os.getresuid(),
+        _numbers(fields["Gid"]) if "Gid" in fields else os.getresgid(),
+        frozenset(_numbers(fields["Groups"]) if "Groups" in fields else os.getgroups()),
+        {name: int(fields.get(name, "0"), 16) for name in (*USABLE_SETS, BOUNDING_SET)},
+        fields.get("NoNewPrivs") != "0",
     )
 
 

@@ -109,7 +109,7 @@ def check_user(name: str) -> pwd.struct_passwd | None:
     user = find_user(name)
     if os.geteuid() == 0:
         return user
-    if user.pw_uid in os.getresuid() and len(set(os.getresuid())) == 1:
+    if os.getuid() == os.geteuid() == user.pw_uid:
         return None
     raise KdissectError(
         f"only root can become the user {name!r}; start kdissect with sudo, or as that user "

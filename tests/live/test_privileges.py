@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from kdissect.errors import KdissectError, OutputError
+from kdissect.live import credentials
+from kdissect.live.credentials import all_credentials, parse_status
 from kdissect.live.privileges import check_directory, check_user, find_user, give_directory
 
 NOBODY = pwd.getpwnam("nobody")
@@ -260,6 +262,52 @@ def test_what_another_thread_has_left_is_told_with_its_name() -> None:
             report()
         """
     )
+
+
+STATUS = """\
+Name:\ta:b c
+Uid:\t1\t2\t3\t4
+Gid:\t5\t6\t7\t8
+Groups:\t9 10\x20
+CapInh:\t0000000000000001
+CapPrm:\t0000000000000002
+CapEff:\t0000000000000004
+CapBnd:\t000001ffffffffff
+CapAmb:\t0000000000000008
+NoNewPrivs:\t0
+"""
+
+
+def test_a_status_is_read_as_the_kernel_writes_it() -> None:
+    one = parse_status(17, STATUS)
+    assert one == (
+        17, "a:b c", (1, 2, 3, 4), (5, 6, 7, 8), {9, 10},
+        {"CapInh": 1, "CapPrm": 2, "CapEff": 4, "CapBnd": (1 << 41) - 1, "CapAmb": 8}, False,
+    )  # fmt: skip
+    assert (one.usable, str(one)) == (15, "thread 17 (a:b c)")
+
+
+@pytest.mark.parametrize("field", ["Uid", "Gid", "Groups", "CapAmb", "NoNewPrivs"])
+def test_a_kernel_may_tell_less(field: str) -> None:
+    text = "".join(line for line in STATUS.splitlines(True) if not line.startswith(field))
+    one = parse_status(17, text)
+    assert one == parse_status(17, STATUS)._replace(
+        **{
+            "Uid": {"users": os.getresuid()},
+            "Gid": {"groups": os.getresgid()},
+            "Groups": {"supplementary": frozenset(os.getgroups())},
+            "CapAmb": {"sets": {**one.sets, "CapAmb": 0}},
+            "NoNewPrivs": {"no_new_privs": True},
+        }[field]
+    )
+
+
+def test_without_proc_privileges_cannot_be_checked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(credentials, "TASKS", tmp_path / "none")
+    with pytest.raises(KdissectError, match="none cannot be read, so privileges cannot be checked"):
+        all_credentials()
 
 
 @pytest.mark.usefixtures("_root")

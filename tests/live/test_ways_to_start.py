@@ -3,6 +3,7 @@
 import itertools
 import os
 import pwd
+import re
 import shutil
 import struct
 import subprocess
@@ -398,23 +399,26 @@ def with_sitecustomize(place: Place, text: str, *sources: Path) -> str:
 
 
 @pytest.mark.parametrize("name", ["root becomes a user", "a user has the capability"])
+@pytest.mark.parametrize(
+    ("text", "thread"), [("THREAD", "early bird"), ("EARLY", r"jemalloc_bg_thd|python[\d.]*")]
+)
 def test_a_thread_from_before_the_start_is_an_error_with_its_name(
-    name: str, place: Place, tables: Path
+    text: str, thread: str, name: str, place: Place, tables: Path
 ) -> None:
     way = WAYS[name]
     words = [word.format(tables=tables) for word in way.words]
-    path = with_sitecustomize(place, "import threading\n" + THREAD)
+    path = with_sitecustomize(place, {"THREAD": THREAD, "EARLY": EARLY}[text])
     with place.start(way.before, words, PYTHONPATH=path) as running:
         error = running.fail()
     assert error.startswith(LATER_MODULES)
-    assert "(early bird) would keep them." in error
+    assert re.search(rf"\(({thread})\) would keep them\.", error), error
     assert "look for sitecustomize.py" in error
     assert "Traceback" not in error
     assert not tables.exists()
 
 
 THREAD = """
-import ctypes
+import ctypes, threading
 def wait():
     ctypes.CDLL(None).prctl(15, b"early bird", 0, 0, 0)  # PR_SET_NAME
     named.set()
