@@ -4,10 +4,12 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.declared import EVERY, OF_EXCHANGES, declared_tables, stored
+from kdissect.analysis.declared import EVERY, OF_EXCHANGES, askable, declared_tables, stored
 from kdissect.analysis.duckdb_sources import scanned, source_of
 from kdissect.analysis.stored_tables import Place, numbered
 from kdissect.errors import KdissectError
+from kdissect.sql.conditions import check_condition
+from kdissect.sql.connections import locked_connection
 from kdissect.tables.schemas import TABLES
 
 if TYPE_CHECKING:
@@ -32,11 +34,12 @@ class DuckTables:
         import duckdb
 
         self.tables = declared_tables()
-        self.connection = duckdb.connect()
+        wanted = {stored(name) for name in names} | ({"exchanges"} if where else set())
+        ordered = sorted(wanted, key=list(TABLES).index)
+        if where:
+            check_condition(where, "--where", askable(ordered))
+        self.connection = locked_connection(local_files(ordered, places))
         try:
-            self.connection.execute("SET TimeZone = 'UTC'")
-            wanted = {stored(name) for name in names} | ({"exchanges"} if where else set())
-            ordered = sorted(wanted, key=list(TABLES).index)
             for name in ordered:
                 self._add_all(name, places)
             for name in ordered:
@@ -75,6 +78,17 @@ class DuckTables:
         self.connection.execute(f"CREATE VIEW {name} AS {source}")
 
 
+def local_files(names: Iterable[str], places: Sequence[Place]) -> list[str]:
+    """The files of tables that DuckDB itself reads."""
+    return [
+        path
+        for name in names
+        for place in places
+        if place.scan is None
+        for path in place.paths(name)
+    ]
+
+
 def rows_having(table: "pa.Table", condition: str) -> "pa.Table":
     """The rows of an answer for which an SQL condition over its columns holds, in their order.
 
@@ -83,12 +97,12 @@ def rows_having(table: "pa.Table", condition: str) -> "pa.Table":
     import duckdb
     import pyarrow as pa
 
+    check_condition(condition, "--having")
     times = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
     changed = ", ".join(f'"{name}"::TIMESTAMPTZ AS "{name}"' for name in times)
     columns = f"* REPLACE ({changed})" if times else "*"
     rows = table.append_column(PLACE, pa.array(range(table.num_rows), pa.int64()))
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
+    with locked_connection() as connection:
         connection.register("answer", rows)
         chosen = f"SELECT {columns} FROM answer"  # noqa: S608  # columns are ours
         query = f'SELECT "{PLACE}" FROM ({chosen}) WHERE (\n{condition}\n) ORDER BY 1'  # noqa: S608

@@ -2,10 +2,16 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from kdissect.rules.printed import query
 from kdissect.rules.seen import Rows
+from kdissect.sql.connections import locked_connection
+from kdissect.sql.files import parquet_files
 from kdissect.tables.schemas import TABLES, TIME
+
+# Answers are small, and the machine has other work: one thread, as the dissector has.
+SETTINGS: Final = {"threads": "1", "preserve_insertion_order": "false"}
 
 
 def gather(
@@ -19,13 +25,11 @@ def gather(
 
     rows: dict[str, Rows] = {}
     failures: dict[str, str] = {}
-    # Answers are small, the machine is somebody's: one thread, as the dissector has.
-    with duckdb.connect(config={"threads": 1}) as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.execute("SET preserve_insertion_order = false")
+    files = {table: str(directory / f"{table}.parquet") for table in columns}
+    with locked_connection(files.values(), SETTINGS) as connection:
         for table, chosen in columns.items():
-            file = str(directory / f"{table}.parquet").replace("'", "''")
-            select = f"SELECT {_selection(table, chosen)} FROM read_parquet('{file}')"  # noqa: S608
+            source = parquet_files([files[table]])
+            select = f"SELECT {_selection(table, chosen)} FROM {source}"  # noqa: S608  # ours
             connection.execute(f"CREATE VIEW {table} AS {select}")
         for name in names:
             try:
