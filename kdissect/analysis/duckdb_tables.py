@@ -1,6 +1,7 @@
 """Parquet files of tables on DuckDB: the engine that needs no server."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import ExitStack
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +11,7 @@ from kdissect.analysis.stored_tables import Place, numbered
 from kdissect.errors import KdissectError
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.connections import locked_connection
+from kdissect.sql.files import PlainPaths
 from kdissect.tables.schemas import TABLES
 
 if TYPE_CHECKING:
@@ -38,25 +40,27 @@ class DuckTables:
         ordered = sorted(wanted, key=list(TABLES).index)
         if where:
             check_condition(where, "--where", askable(ordered))
-        self.connection = locked_connection(local_files(ordered, places))
-        try:
-            for name in ordered:
-                self._add_all(name, places)
-            for name in ordered:
-                self._add(name, where)
-        except KdissectError:
-            self.connection.close()
-            raise
-        except duckdb.Error as error:
-            self.connection.close()
-            what = f"--where {where!r}" if where else "tables"
-            raise KdissectError(f"{what}: {str(error).strip().splitlines()[0]}") from error
+        with ExitStack() as opened:
+            self._paths = opened.enter_context(PlainPaths())
+            plain = [plain_place(place, ordered, self._paths) for place in places]
+            files = local_files(ordered, plain)
+            self.connection = opened.enter_context(locked_connection(files))
+            try:
+                for name in ordered:
+                    self._add_all(name, plain)
+                for name in ordered:
+                    self._add(name, where)
+            except duckdb.Error as error:
+                what = f"--where {where!r}" if where else "tables"
+                reason = self._paths.told(str(error).strip().splitlines()[0])
+                raise KdissectError(f"{what}: {reason}") from error
+            self._opened = opened.pop_all()
 
     def __enter__(self) -> "DuckTables":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.connection.close()
+        self._opened.close()
 
     def rows(self, answer: "ir.Table") -> "pa.Table":
         """The rows of an expression over the tables."""
@@ -76,6 +80,19 @@ class DuckTables:
         elif where and name in OF_EXCHANGES:
             source += " WHERE exchange_id IN (SELECT exchange_id FROM exchanges)"
         self.connection.execute(f"CREATE VIEW {name} AS {source}")
+
+
+def plain_place(place: Place, names: Collection[str], paths: PlainPaths) -> Place:
+    """The place with the paths by which DuckDB opens the files of these tables."""
+    if place.scan is not None:
+        return place
+    root = place.location if place.is_dataset else ""
+    files = {
+        name: [file._replace(path=paths.of(file.path, root)) for file in found]
+        for name, found in place.files.items()
+        if name in names
+    }
+    return place._replace(files={**place.files, **files})
 
 
 def local_files(names: Iterable[str], places: Sequence[Place]) -> list[str]:

@@ -1,13 +1,14 @@
 """The printed queries put to Parquet files, by DuckDB."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 from kdissect.rules.printed import query
 from kdissect.rules.seen import Rows
 from kdissect.sql.connections import locked_connection
-from kdissect.sql.files import parquet_files
+from kdissect.sql.files import PlainPaths, parquet_files
 from kdissect.tables.schemas import TABLES, TIME
 
 # Answers are small, and the machine has other work: one thread, as the dissector has.
@@ -25,8 +26,10 @@ def gather(
 
     rows: dict[str, Rows] = {}
     failures: dict[str, str] = {}
-    files = {table: str(directory / f"{table}.parquet") for table in columns}
-    with locked_connection(files.values(), SETTINGS) as connection:
+    with ExitStack() as opened:
+        paths = opened.enter_context(PlainPaths())
+        files = {table: paths.of(str(directory / f"{table}.parquet")) for table in columns}
+        connection = opened.enter_context(locked_connection(files.values(), SETTINGS))
         for table, chosen in columns.items():
             source = parquet_files([files[table]])
             select = f"SELECT {_selection(table, chosen)} FROM {source}"  # noqa: S608  # ours

@@ -8,7 +8,7 @@ from kdissect.analysis.stored_tables import Place
 from kdissect.errors import KdissectError
 from kdissect.spark.conditions import condition_of
 from kdissect.spark.manifest import OWN
-from kdissect.spark.reading import located
+from kdissect.spark.reading import located, pattern_of
 from kdissect.spark.rollup_answers import Asked, Groups
 from kdissect.spark.rollup_rows import COUNTERS, KLL_K, LARGEST, MEASURES, SETS, rollup_schema
 from kdissect.spark.rollups import (
@@ -174,5 +174,5 @@ def stored_rollups(
     if not units:
         return session.createDataFrame([], schema)
     base = located(joined(location, OWN, "rollups", VERSION, level))
-    paths = [located(joined(location, unit.rollup)) for unit in units]
+    paths = [pattern_of(joined(location, unit.rollup)) for unit in units]
     return session.read.schema(schema).option("basePath", base).parquet(*paths)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kdissect.analysis.clients import SIZE_FIELD
 from kdissect.errors import KdissectError
 from kdissect.sql.connections import locked_connection
-from kdissect.sql.files import parquet_files
+from kdissect.sql.files import PlainPaths, parquet_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,12 +73,17 @@ def rollup_schema(level: str) -> "pa.Schema":
 
 def rolled_clients(exchanges: str) -> "pa.Table":
     """The rollup of a Parquet file of exchanges by client."""
-    source = f"""
+    with PlainPaths() as paths:
+        return rolled(of_clients(paths.of(exchanges)), CLIENT, [paths.of(exchanges)])
+
+
+def of_clients(exchanges: str) -> str:
+    """The query for a file of exchanges."""
+    return f"""
         SELECT *, error_count > 0 AS is_failed, record_count AS records_here,
             record_bytes AS bytes_here
         FROM {parquet_files([exchanges])}
         """  # noqa: S608  # quoted
-    return rolled(source, CLIENT, [exchanges])
 
 
 def rolled_topics(partitions: str, exchanges: Sequence[str]) -> "pa.Table":
@@ -86,8 +91,15 @@ def rolled_topics(partitions: str, exchanges: Sequence[str]) -> "pa.Table":
 
     `exchanges` are files that have the exchanges of them, and may have others.
     """
+    with PlainPaths() as paths:
+        one, *others = [paths.of(path) for path in (partitions, *exchanges)]
+        return rolled(of_topics(one, others), TOPIC, [one, *others])
+
+
+def of_topics(partitions: str, exchanges: Sequence[str]) -> str:
+    """The query for a file of partitions, with the files of their exchanges."""
     there = parquet_files([partitions])
-    source = f"""
+    return f"""
         WITH parts AS (
             SELECT exchange_id, coalesce(topic, topic_id) AS topic,
                 sum(record_count) AS records_here, sum(record_bytes) AS bytes_here,
@@ -98,7 +110,6 @@ def rolled_topics(partitions: str, exchanges: Sequence[str]) -> "pa.Table":
         FROM {parquet_files(exchanges)} AS exchanges JOIN parts USING (exchange_id)
         WHERE exchange_id BETWEEN (SELECT first FROM ends) AND (SELECT last FROM ends)
         """  # noqa: S608  # quoted
-    return rolled(source, TOPIC, [partitions, *exchanges])
 
 
 def rolled(source: str, level: str, files: Iterable[str]) -> "pa.Table":

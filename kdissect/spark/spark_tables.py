@@ -18,7 +18,7 @@ from kdissect.analysis.declared import (
 from kdissect.analysis.stored_tables import Place, numbered, stored_size
 from kdissect.errors import KdissectError
 from kdissect.spark.conditions import condition_of
-from kdissect.spark.reading import located, read_files
+from kdissect.spark.reading import pattern_of, read_files
 from kdissect.spark.sessions import clear_errors, failures, first_line
 from kdissect.spark.statements import Statements, statements_of
 from kdissect.tables.ids import id_offsets
@@ -127,7 +127,7 @@ class SparkTables:
             frame = read_files(self.session, place.location, name, paths)
             frame = frame.drop(*[one for one in TAP_COLUMNS if one not in tap_columns(name)])
         else:
-            frame = self.session.read.parquet(*map(located, paths))
+            frame = self.session.read.parquet(*map(pattern_of, paths))
             nulls = [f"CAST(NULL AS STRING) AS {one}" for one in tap_columns(name)]
             frame = frame.selectExpr(*selection(TABLES[name].columns, frame.columns), *nulls)
         moved = id_offsets(tap) if tap else {}

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kdissect.sql.files import pattern_of, quoted
+from kdissect.sql.files import quoted
 
 if TYPE_CHECKING:
     import duckdb
@@ -34,9 +34,8 @@ def locked_connection(
 ) -> "duckdb.DuckDBPyConnection":
     """A connection to a database in memory, in UTC, that can read these files of this machine.
 
-    Queries name them as `files.parquet_files` does; Arrow tables and datasets can be registered.
-    Its own tables and views can be created. Nothing else can be read or written. `settings` are
-    further ones of DuckDB.
+    Their paths are those of `PlainPaths`. Arrow tables and datasets can be registered, and tables
+    and views be made. Nothing else can be read or written. `settings` are further ones of DuckDB.
     """
     import duckdb
 
@@ -45,9 +44,7 @@ def locked_connection(
     connection = duckdb.connect(config=config)
     try:
         connection.execute("SET TimeZone = 'UTC'")
-        # DuckDB compares the pattern first, and then each file that it matches.
-        paths = {name for file in files for name in (str(Path(file).absolute()), pattern_of(file))}
-        connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, sorted(paths)))}]")
+        connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, files))}]")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
     except BaseException:

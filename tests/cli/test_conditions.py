@@ -13,7 +13,7 @@ from kdissect.comparing import compare
 from kdissect.errors import KdissectError
 from kdissect.slicing.slices import write_slice
 from kdissect.spans.exporting import Spans
-from tests.sql.attacks import SECRET, Prey, drawn, harmless, made_prey
+from tests.sql.attacks import CANARY, Prey, drawn, harmless, made_prey
 
 QUICKSTART = Path("captures/quickstart.pcapng").absolute()
 OPTIONS = ("--where", "--having", "--before", "--after")
@@ -40,7 +40,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def prey(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prey]:
-    monkeypatch.setenv("KDISSECT_CANARY", SECRET)
+    monkeypatch.setenv("KDISSECT_CANARY", CANARY)
     monkeypatch.chdir(tmp_path)
     with made_prey(tmp_path) as made:
         yield made
@@ -77,13 +77,13 @@ def test_no_command_does_what_an_attack_asks_for(
     attacks += [
         "true) OR (true",
         "true; COPY (SELECT 1) TO 'made.csv'",
-        f"'a' IN (SELECT content FROM read_text('{prey.text}'))",
+        f"'a' IN (SELECT content FROM read_text('{prey.text}'))",  # noqa: S608
     ]
     for attack in attacks:
         assert run([*words_of(command, option, tables), option, attack]) == 2, (seed, attack)
         out, err = capfd.readouterr()
         assert out == ""
-        assert SECRET not in err.replace(attack, "")
+        assert CANARY not in err.replace(attack, "")
         assert len(err.splitlines()) == 1, (seed, attack)
         assert err.startswith(f"kdissect: {option.removeprefix('--')}") or option in err
     assert prey.state() == before
@@ -128,7 +128,7 @@ def test_no_function_does_what_an_attack_asks_for(name: str, tables: Path, prey:
             asked_all()[name](attack, tables)
         told = str(caught.value)
         assert len(told.splitlines()) == 1
-        assert SECRET not in told.replace(attack, "")
+        assert CANARY not in told.replace(attack, "")
     assert prey.state() == before
     assert not prey.was_called()
 

@@ -14,7 +14,7 @@ from kdissect.spark.conditions import FUNCTIONS, condition_of, refused_names
 from kdissect.spark.spark_tables import LITERAL, configured
 from kdissect.sql.files import quoted
 from tests.spark.conftest import Tables
-from tests.sql.attacks import SECRET, VARIABLE, drawn, made_prey
+from tests.sql.attacks import CANARY, VARIABLE, drawn, made_prey
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,7 +68,7 @@ def test_what_is_not_allowed_is_an_error_of_one_line(where: str) -> None:
 
 @pytest.mark.parametrize("where", ["regexp_extract(api, 'f', 0, 'i') = 'F'"])
 def test_what_spark_cannot_say_is_an_error_of_one_line(where: str) -> None:
-    with pytest.raises(KdissectError, match="cannot be said in Spark's SQL: [^\n]+$"):
+    with pytest.raises(KdissectError, match=r"cannot be said in Spark's SQL: [^\n]+$"):
         condition_of(where, "p_")
 
 
@@ -104,7 +104,7 @@ def test_the_functions_that_are_allowed_are_those_of_spark(spark: "SparkSession"
 def test_constants_are_on_spark_what_they_are_in_duckdb(
     spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(VARIABLE, SECRET)
+    monkeypatch.setenv(VARIABLE, CANARY)
     seed = 11
     chance = random.Random(seed)
     parts = ["'", '"', "\\", "\\'", "${env:PATH}", "${system:user.home}", "$", "{", "\n", "ü", "\t"]
@@ -136,13 +136,13 @@ def test_spark_shows_nothing_of_the_machine(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv(VARIABLE, SECRET)
+    monkeypatch.setenv(VARIABLE, CANARY)
     prey = tmp_path / "prey.txt"
-    prey.write_text(SECRET)
+    prey.write_text(CANARY)
     condition = where.replace("{prey}", str(prey))
     with pytest.raises(KdissectError) as caught:
         analyse("slowest", tables.of("retries-4.3.1"), session=spark, where=condition)
-    assert SECRET not in str(caught.value)
+    assert CANARY not in str(caught.value)
     assert os.environ["PATH"] not in str(caught.value)
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: S608  # injection is what it is for
 """Conditions that ask for more than rows: drawn from a grammar, with what they must not reach."""
 
 import random
@@ -10,7 +11,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 from pyarrow import parquet
 
-SECRET: Final = "canary-7f3a91c2-must-not-be-seen"
+CANARY: Final = "canary-7f3a91c2-must-not-be-seen"
 VARIABLE: Final = "KDISSECT_CANARY"
 
 
@@ -52,10 +53,10 @@ def made_prey(directory: Path) -> Iterator[Prey]:
         socket.create_server(("127.0.0.1", 0)),
     )
     prey.listener.setblocking(False)
-    prey.text.write_text(SECRET)
-    prey.csv.write_text(f"content\n{SECRET}\n")
-    prey.json.write_text(f'{{"content": "{SECRET}"}}\n')
-    parquet.write_table(pa.table({"content": [SECRET]}), prey.parquet)
+    prey.text.write_text(CANARY)
+    prey.csv.write_text(f"content\n{CANARY}\n")
+    prey.json.write_text(f'{{"content": "{CANARY}"}}\n')
+    parquet.write_table(pa.table({"content": [CANARY]}), prey.parquet)
     with prey.listener:
         yield prey
 
@@ -136,7 +137,7 @@ def statements(prey: Prey) -> list[str]:
         f"EXPORT DATABASE '{out}'",
         f"IMPORT DATABASE '{prey.directory}'",
         f"CREATE TABLE t AS FROM read_text('{prey.text}')",
-        "CREATE SECRET (TYPE s3, KEY_ID 'x')",
+        "CREATE CANARY (TYPE s3, KEY_ID 'x')",
         "CREATE MACRO lower(x) AS error(x)",
         "INSTALL httpfs",
         "LOAD httpfs",

@@ -104,7 +104,7 @@ def test_what_is_more_than_an_expression_is_refused_in_one_line(text: str) -> No
 
 def test_without_tables_there_are_no_subqueries_of_tables() -> None:
     check_condition("latency_ns = (SELECT 1)", "--having")
-    with pytest.raises(KdissectError, match="^--having .*: a condition cannot ask 'all_exchanges'"):
+    with pytest.raises(KdissectError, match=r"^--having .* cannot ask 'all_exchanges'"):
         check_condition("latency_ns IN (SELECT 1 FROM all_exchanges)", "--having")
 
 

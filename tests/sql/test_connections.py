@@ -12,12 +12,12 @@ from pyarrow import parquet
 
 from kdissect.sql.connections import PREFIX, locked_connection
 from kdissect.sql.files import parquet_files
-from tests.sql.attacks import SECRET, Prey, drawn, made_prey, scalars, statements, tables
+from tests.sql.attacks import CANARY, Prey, drawn, made_prey, scalars, statements, tables
 
 
 @pytest.fixture
 def prey(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prey]:
-    monkeypatch.setenv("KDISSECT_CANARY", SECRET)
+    monkeypatch.setenv("KDISSECT_CANARY", CANARY)
     monkeypatch.chdir(tmp_path)
     with made_prey(tmp_path / "prey") as made:
         yield made
@@ -43,7 +43,7 @@ def test_what_arrow_has_is_read() -> None:
 
 def test_no_query_reaches_anything_else(prey: Prey, source: str) -> None:
     """The second wall: these are run as they are, without the check of conditions."""
-    prey_frame = pa.table({"content": [SECRET]})  # a variable that DuckDB would find by its name
+    prey_frame = pa.table({"content": [CANARY]})  # a variable that DuckDB would find by its name
     before = prey.state()
     queries = [f"FROM {table}" for table in tables(prey)]
     queries += [f"SELECT {scalar}" for scalar in scalars(prey)]
@@ -56,7 +56,7 @@ def test_no_query_reaches_anything_else(prey: Prey, source: str) -> None:
                 found = str(connection.sql(query) or "")
             except duckdb.Error as error:
                 found = str(error)
-            assert SECRET not in found.replace(query, ""), query
+            assert CANARY not in found.replace(query, ""), query
     assert prey_frame.num_rows == 1
     assert prey.state() == before
     assert not prey.was_called()
