@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
 from kdissect import __version__
+from kdissect.analysis.declared import askable
 from kdissect.answers import places_of
 from kdissect.capture.copied_blocks import Copier, PcapCopier, PcapngCopier
 from kdissect.capture.files import Source, is_pipe, listed, open_captures
@@ -18,7 +19,8 @@ from kdissect.capture.opened import STDIN
 from kdissect.errors import KdissectError, OutputError
 from kdissect.pipeline import Balance
 from kdissect.slicing.marking import Marking, Marks
-from kdissect.slicing.ranges import NEEDED, Around, Ranges, find_ranges
+from kdissect.slicing.ranges import ASKED, NEEDED, Around, Ranges, find_ranges
+from kdissect.sql.conditions import check_condition
 
 PCAPNG: Final = "pcapng"
 PCAP: Final = "pcap"
@@ -90,6 +92,8 @@ def select(
 ) -> Selection:
     """Which packets of captures are those of the chosen exchanges; reads them twice."""
     sources = files_of(source)
+    if where:
+        check_condition(where, "--where", askable(ASKED))
     with places_of(sources, NEEDED, jobs, reading or {}) as (places, balance):
         if balance is None:
             raise KdissectError("a slice is made of captures; tables have no packets")

@@ -57,7 +57,8 @@ class ParquetFile:
             if mode != PUBLIC:
                 os.close(os.open(self.temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode))
             self.writer = ParquetWriter(
-                str(self.temporary),
+                # Arrow would take "a:b/c" for a URI.
+                str(self.temporary.absolute()),
                 schema,
                 version="2.6",
                 compression=COMPRESSION,
