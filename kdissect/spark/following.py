@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from kdissect import stage_values
 from kdissect.capture.pieces import UNKNOWN_END, Piece, read_piece
+from kdissect.encoding.documents import Document, dump, load
+from kdissect.encoding.kinds import BYTES, INT, TEXT, Many, named
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.pipeline import Options, PausedCollector, add_secrets
 from kdissect.seams.state import State
@@ -31,15 +32,22 @@ class Followed(NamedTuple):
 
     def to_bytes(self) -> bytes:
         """To be read by `from_bytes`."""
-        return stage_values.dump(tuple(self))
+        return dump(DOCUMENT, self)
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Followed":
-        """Raises KdissectError for something else."""
-        value = stage_values.load(content)
-        if not isinstance(value, tuple) or len(value) != len(cls._fields):
-            raise KdissectError("no state of this version of kdissect")
-        return cls(*value)
+        """Raises EncodingError for something else."""
+        followed: Followed = load(DOCUMENT, content)
+        return followed
+
+
+VERSION: Final = 1
+DOCUMENT: Final = Document(
+    3,
+    "state of this version of kdissect",
+    VERSION,
+    named(Followed, first=INT, captures=Many(TEXT, tuple), content=BYTES),
+)
 
 
 def follow(
