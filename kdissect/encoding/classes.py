@@ -65,7 +65,7 @@ class Fields:
     def blank(self) -> Any:
         """An object whose fields are to be read."""
         # An object of an interpreted class takes only its own memory when it is made like this.
-        return self.kind.__new__(self.kind) if self._make is None else self._make()
+        return object.__new__(self.kind) if self._make is None else self._make()
 
     def write(self, sink: Sink, value: Any) -> None:
         """Write the fields."""
@@ -113,7 +113,7 @@ class Inline:
 class SharedDict:
     """A dict that several objects refer to, as one object."""
 
-    kind = dict
+    kind: type = dict
 
     def __init__(self, key: Kind, value: Kind) -> None:
         self.number = -1
@@ -180,6 +180,6 @@ def declare(number: int, layout: Layout) -> None:
 def getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     """A function that gives the values of these attributes."""
     if not names:
-        return lambda value: ()
+        return lambda _: ()
     found = attrgetter(*names)
     return found if len(names) > 1 else lambda value: (found(value),)

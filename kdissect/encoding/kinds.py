@@ -4,7 +4,7 @@ A type writes a value to a `Sink` and reads it from a `Source`; `least` is how m
 takes at least.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from struct import Struct
 from typing import Any, Final, Protocol
@@ -135,13 +135,14 @@ class Many:
         self.kind = kind
         self.made = made
 
-    def write(self, sink: Sink, value: Sequence[Any]) -> None:
-        """Write the items."""
-        sink.integer(len(value))
+    def write(self, sink: Sink, value: Collection[Any]) -> None:
+        """Write the items; those of a set sorted, so that equal values are equal bytes."""
+        items = sorted(value) if isinstance(value, set | frozenset) else value
+        sink.integer(len(items))
         if isinstance(self.kind, Int):
-            sink.integers(value)
+            sink.integers(items)
             return
-        for one in value:
+        for one in items:
             self.kind.write(sink, one)
 
     def read(self, source: Source) -> Any:
@@ -260,9 +261,7 @@ class Record:
 class Converted:
     """A value that is written as another one: `split` gives that, `made` makes the value of it."""
 
-    def __init__(
-        self, kind: Kind, split: Callable[[Any], Any], made: Callable[[Any], Any]
-    ) -> None:
+    def __init__(self, kind: Kind, split: Callable[[Any], Any], made: Callable[[Any], Any]) -> None:
         self.kind = kind
         self.split = split
         self.made = made

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from kdissect.encoding.classes import Fields, Inline, declare
-from kdissect.encoding.kinds import TEXT, Converted, Many
 from kdissect.encoding.kinds import INT_PAIR as PROTOCOL_AND_KEY
+from kdissect.encoding.kinds import TEXT, Converted, Many
 from kdissect.errors import EncodingError
 from kdissect.exchanges.holding import Holding
 from kdissect.exchanges.old_conversations import Asked, OldConversation

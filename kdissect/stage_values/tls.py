@@ -8,9 +8,7 @@ from kdissect.encoding.kinds import (
     BYTES,
     INT,
     TEXT,
-    TEXTS,
     Bytes,
-    Converted,
     Dict,
     Fixed,
     Many,
@@ -77,7 +75,7 @@ OF_REPORTS: Final = Fields(
     Reports,
     problems=PROBLEMS,
     _connection=CONNECTION,
-    _told=Converted(TEXTS, sorted, set),
+    _told=Many(TEXT, set),
 )
 REPORTS: Final = Ref(Reports)
 AGREEMENT: Final = Fields(

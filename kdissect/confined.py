@@ -1,0 +1,267 @@
+"""Files below a directory, by names that come from data: manifests, commits, listings of stores.
+
+Whoever can write to a dataset or to the directory of a live capture can put any name and any link
+there. So names are checked, each part of a name is opened below the directory before it, and no
+symbolic link is followed: what is removed, renamed, written or read is below the directory. The
+directory itself is the user's to name, and may be reached by links.
+"""
+
+import errno
+import os
+import re
+import shutil
+import stat
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from kdissect.errors import DatasetError
+
+# All that kdissect writes: names of tables, dates, quoted names of taps, numbers. So there is no
+# separator, scheme, glob, space or control character, and a name is the same in a path and a URI.
+PART: Final = re.compile(r"[A-Za-z0-9_.=%~-]{1,255}")
+LONGEST_NAME: Final = 1024  # of a key in S3
+PUBLIC: Final = 0o666  # less what the umask takes away
+IN_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Without O_NONBLOCK a FIFO in the place of a file would never be open.
+IN_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+MISSING: Final = -1
+
+
+def checked_name(name: object) -> str:
+    """A relative name like ``exchanges/date=2026-11-22/a.parquet``; raises DatasetError for others.
+
+    >>> checked_name("_kdissect/states/0/000001.state")
+    '_kdissect/states/0/000001.state'
+    """
+    if not isinstance(name, str):
+        raise DatasetError(f"{type(name).__name__} in place of a file's name")
+    parts = name.split("/")
+    is_good = all(PART.fullmatch(part) and part not in (".", "..") for part in parts)
+    if not is_good or len(name) > LONGEST_NAME:
+        raise DatasetError(f"{shortened(name)} is no name of a file in a dataset")
+    return name
+
+
+def shortened(text: str) -> str:
+    """A text from data as an error message has it."""
+    return ascii(text if len(text) <= 80 else f"{text[:77]}...")
+
+
+class Below:
+    """What is below a directory; a context manager. Raises OSError, and DatasetError for links."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def __enter__(self) -> "Below":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the directory."""
+        if self._directory >= 0:
+            os.close(self._directory)
+            self._directory = -1
+
+    def is_file(self, name: str) -> bool:
+        """Whether there is a regular file; DatasetError where there is something else."""
+        return self.sizes([name])[name] != MISSING
+
+    def sizes(self, names: Iterable[str]) -> Mapping[str, int]:
+        """The sizes of regular files, MISSING for those that are not there."""
+        found = {}
+        for parent, lasts in by_parent(names).items():
+            try:
+                with self._opened(parent) as directory:
+                    for last in lasts:
+                        found[joined(parent, last)] = self._size(directory, joined(parent, last))
+            except FileNotFoundError:
+                found |= {joined(parent, last): MISSING for last in lasts}
+        return found
+
+    def open_file(self, name: str) -> int:
+        """A regular file, open to be read."""
+        with self._parent(name) as (directory, last):
+            try:
+                file = os.open(last, IN_FILE, dir_fd=directory)
+            except OSError as error:
+                raise self._told(error, name) from error
+        if stat.S_ISREG(os.fstat(file).st_mode):
+            return file
+        os.close(file)
+        raise self._no_file(name)
+
+    def read(self, name: str, limit: int) -> bytes:
+        """All of a file; DatasetError when it has more than `limit` bytes."""
+        with os.fdopen(self.open_file(name), "rb") as file:
+            content = file.read(limit + 1)
+        if len(content) > limit:
+            raise DatasetError(f"{self.path / name}: more than {limit} bytes")
+        return content
+
+    def write(self, name: str, content: bytes, *, is_synced: bool = False) -> None:
+        """A file, and its directory, that is there whole or not at all."""
+        self.make_directory(parent_of(name))
+        with self._parent(name) as (directory, last):
+            temporary = f".{last}-{uuid.uuid4().hex}"
+            try:
+                made = os.open(temporary, NEW_FILE, PUBLIC, dir_fd=directory)
+                with os.fdopen(made, "wb") as file:
+                    file.write(content)
+                    file.flush()
+                    if is_synced:
+                        os.fsync(file.fileno())
+                os.replace(temporary, last, src_dir_fd=directory, dst_dir_fd=directory)
+            except OSError:
+                with suppress(OSError):
+                    os.unlink(temporary, dir_fd=directory)
+                raise
+            if is_synced:
+                os.fsync(directory)
+
+    def make_directory(self, name: str) -> None:
+        """A directory and those above it, where they are not there."""
+        directory = os.dup(self._directory)
+        done = ""
+        try:
+            for part in checked_parts(name):
+                with suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=directory)
+                done = joined(done, part)
+                inner = self._open_directory(part, directory, done)
+                os.close(directory)
+                directory = inner
+        finally:
+            os.close(directory)
+
+    def move(self, name: str, to: "Below") -> None:
+        """A regular file to the same name below another directory, if it is there."""
+        if not self.is_file(name):
+            return
+        to.make_directory(parent_of(name))
+        with self._parent(name) as (source, last), to._parent(name) as (destination, _):
+            os.replace(last, last, src_dir_fd=source, dst_dir_fd=destination)
+
+    def remove(self, name: str) -> None:
+        """Take a regular file away, if it is there."""
+        if self.is_file(name):
+            with self._parent(name) as (directory, last), suppress(FileNotFoundError):
+                os.unlink(last, dir_fd=directory)
+
+    def remove_tree(self, name: str) -> None:
+        """Take a directory with all below it away, as far as that can be done."""
+        with suppress(FileNotFoundError), self._parent(name) as (directory, last):
+            os.close(self._open_directory(last, directory, name))
+            shutil.rmtree(last, ignore_errors=True, dir_fd=directory)
+
+    def directories(self, name: str, prefix: str) -> list[str]:
+        """The directories in one that begin so, sorted; DatasetError for links among them."""
+        with self._opened(name) as directory, os.scandir(directory) as entries:
+            there = sorted(one.name for one in entries if one.name.startswith(prefix))
+            kinds = {one: os.lstat(one, dir_fd=directory).st_mode for one in there}
+        for one, mode in kinds.items():
+            if stat.S_ISLNK(mode):
+                raise self._link(joined(name, one))
+        return [one for one, mode in kinds.items() if stat.S_ISDIR(mode)]
+
+    def files(self, name: str) -> dict[str, int]:
+        """The regular files below a directory with their sizes; links are passed over."""
+        found: dict[str, int] = {}
+        try:
+            with self._opened(name) as directory:
+                for place, _, names, at in os.fwalk(".", dir_fd=directory, follow_symlinks=False):
+                    for one in names:
+                        status = os.lstat(one, dir_fd=at)
+                        if stat.S_ISREG(status.st_mode):
+                            inside = os.path.normpath(f"{place}/{one}")
+                            found[joined(name, inside)] = status.st_size
+        except FileNotFoundError:
+            return {}
+        return found
+
+    @contextmanager
+    def _parent(self, name: str) -> Iterator[tuple[int, str]]:
+        """The directory of a name, open, and the last part of the name."""
+        *parents, last = checked_parts(name)
+        with self._opened("/".join(parents)) as directory:
+            yield directory, last
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[int]:
+        """A directory, open, by way of all those above it."""
+        directory = os.dup(self._directory)
+        done = ""
+        try:
+            for part in checked_parts(name):
+                done = joined(done, part)
+                inner = self._open_directory(part, directory, done)
+                os.close(directory)
+                directory = inner
+            yield directory
+        finally:
+            os.close(directory)
+
+    def _open_directory(self, part: str, directory: int, name: str) -> int:
+        try:
+            return os.open(part, IN_DIRECTORY, dir_fd=directory)
+        except OSError as error:
+            raise self._told(error, name) from error
+
+    def _size(self, directory: int, name: str) -> int:
+        try:
+            status = os.lstat(name.rpartition("/")[2], dir_fd=directory)
+        except FileNotFoundError:
+            return MISSING
+        if stat.S_ISLNK(status.st_mode):
+            raise self._link(name)
+        if not stat.S_ISREG(status.st_mode):
+            raise self._no_file(name)
+        return status.st_size
+
+    def _told(self, error: OSError, name: str) -> Exception:
+        """What to raise where a part of a name could not be opened."""
+        path = self.path / name
+        if error.errno == errno.ELOOP or path.is_symlink():
+            return self._link(name)
+        if error.errno == errno.ENOTDIR:
+            return DatasetError(f"{path}: is no directory")
+        if error.errno in (errno.ENXIO, errno.ENODEV):
+            return self._no_file(name)
+        return error
+
+    def _link(self, name: str) -> DatasetError:
+        return DatasetError(f"{self.path / name}: is a symbolic link, which is not followed")
+
+    def _no_file(self, name: str) -> DatasetError:
+        return DatasetError(f"{self.path / name}: is no regular file")
+
+
+def checked_parts(name: str) -> list[str]:
+    """The parts of a checked name; none of ""."""
+    return checked_name(name).split("/") if name else []
+
+
+def parent_of(name: str) -> str:
+    """The directory of a name, "" for one without."""
+    return name.rpartition("/")[0]
+
+
+def joined(parent: str, name: str) -> str:
+    """A name in a directory, which may be ""."""
+    return f"{parent}/{name}" if parent else name
+
+
+def by_parent(names: Iterable[str]) -> Mapping[str, list[str]]:
+    """Names by their directory."""
+    parents: dict[str, list[str]] = {}
+    for name in names:
+        parent, _, last = checked_name(name).rpartition("/")
+        parents.setdefault(parent, []).append(last)
+    return parents
