@@ -26,7 +26,7 @@ LONGEST_NAME: Final = 1024  # of a key in S3
 PUBLIC: Final = 0o666  # less what the umask takes away
 IN_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK a FIFO in the place of a file would never be open.
-IN_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+IN_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 MISSING: Final = -1
 
@@ -54,9 +54,11 @@ def shortened(text: str) -> str:
 class Below:
     """What is below a directory; a context manager. Raises OSError, and DatasetError for links."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], directory: int = -1) -> None:
         self.path = Path(path)
-        self._directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        if directory < 0:
+            directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._directory = directory
 
     def __enter__(self) -> "Below":
         return self
@@ -69,6 +71,11 @@ class Below:
         if self._directory >= 0:
             os.close(self._directory)
             self._directory = -1
+
+    def inside(self, name: str) -> "Below":
+        """A directory below it, to be closed by the caller."""
+        with self._opened(name) as directory:
+            return Below(self.path / name, os.dup(directory))
 
     def is_file(self, name: str) -> bool:
         """Whether there is a regular file; DatasetError where there is something else."""
@@ -86,11 +93,11 @@ class Below:
                 found |= {joined(parent, last): MISSING for last in lasts}
         return found
 
-    def open_file(self, name: str) -> int:
-        """A regular file, open to be read."""
+    def open_file(self, name: str, flags: int = os.O_RDONLY) -> int:
+        """A regular file, open to be read, or as `flags` say."""
         with self._parent(name) as (directory, last):
             try:
-                file = os.open(last, IN_FILE, dir_fd=directory)
+                file = os.open(last, IN_FILE | flags, PUBLIC, dir_fd=directory)
             except OSError as error:
                 raise self._told(error, name) from error
         if stat.S_ISREG(os.fstat(file).st_mode):
@@ -161,15 +168,16 @@ class Below:
             os.close(self._open_directory(last, directory, name))
             shutil.rmtree(last, ignore_errors=True, dir_fd=directory)
 
-    def directories(self, name: str, prefix: str) -> list[str]:
-        """The directories in one that begin so, sorted; DatasetError for links among them."""
-        with self._opened(name) as directory, os.scandir(directory) as entries:
-            there = sorted(one.name for one in entries if one.name.startswith(prefix))
-            kinds = {one: os.lstat(one, dir_fd=directory).st_mode for one in there}
-        for one, mode in kinds.items():
+    def directories(self, name: str, pattern: re.Pattern[str]) -> list[str]:
+        """The directories in one whose names match, sorted; DatasetError for links among them."""
+        with self._opened(name) as directory:
+            with os.scandir(directory) as entries:
+                there = sorted(one.name for one in entries if pattern.fullmatch(one.name))
+            modes = {one: os.lstat(one, dir_fd=directory).st_mode for one in there}
+        for one, mode in modes.items():
             if stat.S_ISLNK(mode):
                 raise self._link(joined(name, one))
-        return [one for one, mode in kinds.items() if stat.S_ISDIR(mode)]
+        return [one for one, mode in modes.items() if stat.S_ISDIR(mode)]
 
     def files(self, name: str) -> dict[str, int]:
         """The regular files below a directory with their sizes; links are passed over."""

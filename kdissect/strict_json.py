@@ -14,6 +14,7 @@ from kdissect.errors import DatasetError
 
 # A manifest is six deep: document, taps, tap, balance, counts by name, number.
 DEEPEST: Final = 16
+SMALLEST: Final = -(1 << 63)
 LARGEST: Final = (1 << 63) - 1
 
 T = TypeVar("T")
@@ -120,15 +121,15 @@ def flag(value: Any, what: str) -> bool:
     return value
 
 
-def unknown_as_minus_one(value: Any, what: str) -> int:
-    """An integer of 64 bits; -1 stands for one that is not known."""
-    return number(value, what, -1)
+def any_number(value: Any, what: str) -> int:
+    """An integer of 64 bits."""
+    return number(value, what, SMALLEST)
 
 
 # How fields of dataclasses are checked, by their types.
 CHECKS: Final[Mapping[Any, Callable[[Any, str], Any]]] = {
     str: text,
-    int: unknown_as_minus_one,
+    int: any_number,
     bool: flag,
 }
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from kdissect.capture.pieces import Piece, Reached
 from kdissect.edges import Ended, Head
+from kdissect.encoding.choices import Plain
 from kdissect.encoding.classes import Fields, Inline
 from kdissect.encoding.documents import Document, dump, load
 from kdissect.encoding.kinds import (
@@ -25,7 +26,6 @@ from kdissect.encoding.kinds import (
     Fixed,
     Many,
     Maybe,
-    Plain,
     Rows,
     named,
 )

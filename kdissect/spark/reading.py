@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from kdissect.errors import KdissectError
 from kdissect.pipeline import check_columns
 from kdissect.spark.columns import spark_schema
-from kdissect.spark.manifest import Manifest, read_manifest
+from kdissect.spark.entries import Manifest
+from kdissect.spark.manifest import read_manifest
 from kdissect.spark.storage import absolute, is_uri, joined, remember
 from kdissect.spark.storage_reading import arrow_frame, hadoop_uri
 from kdissect.tables.schemas import TABLES

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.analysis.stored_tables import Place
 from kdissect.errors import KdissectError
-from kdissect.spark.manifest import OWN
+from kdissect.spark.entries import OWN
 from kdissect.spark.reading import located
 from kdissect.spark.rollup_answers import Asked, Groups
 from kdissect.spark.rollup_rows import COUNTERS, KLL_K, LARGEST, MEASURES, SETS, rollup_schema

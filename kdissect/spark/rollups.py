@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kdissect.errors import KdissectError
-from kdissect.spark.manifest import OWN, Manifest, read_manifest
+from kdissect.spark.entries import OWN, Manifest
+from kdissect.spark.manifest import read_manifest
 from kdissect.spark.rollup_rows import CLIENT, LEVELS, rolled_clients, rolled_topics, sketches
 from kdissect.spark.running import here, on_spark
 from kdissect.spark.storage import (

@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Final
 
 from kdissect.errors import KdissectError, OutputError, StoreError
-from kdissect.spark.manifest import MANIFEST, OWN, Dataset, Manifest, read_manifest
+from kdissect.spark.entries import OWN, Manifest
+from kdissect.spark.manifest import MANIFEST, Dataset, manifest_bytes, read_manifest
 from kdissect.spark.processes import is_over, this_process
 from kdissect.spark.storage import (
     at_once,
@@ -95,7 +96,8 @@ class StoredDataset:
                 f"{OWNER} for {LEASE_NS // 10**9} s; nothing was changed"
             )
         manifest.run = self.manifest.run + 1
-        write_bytes(joined(self.own, MANIFEST), as_bytes(manifest))
+        content = manifest_bytes(manifest, self.directory)
+        write_bytes(joined(self.own, MANIFEST), content)
         self._is_done = True
         self.manifest = manifest
         at_once(remove, [(joined(self.directory, name),) for name in removed])
@@ -139,11 +141,6 @@ def open_dataset(given: str | os.PathLike[str]) -> Dataset | StoredDataset:
             "elsewhere its manifest cannot be replaced in one step"
         )
     return StoredDataset(location)
-
-
-def as_bytes(manifest: Manifest) -> bytes:
-    """The manifest as it is written."""
-    return json.dumps(manifest.to_json(), indent=1).encode()
 
 
 def remove_unlisted(location: str, manifest: Manifest) -> None:

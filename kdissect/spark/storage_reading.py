@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow.parquet import ParquetFile
 
-from kdissect.spark.planning import NO_DATE
+from kdissect.spark.entries import NO_DATE
 from kdissect.spark.storage import joined, reached_by, remember, system_at, told
 
 if TYPE_CHECKING:

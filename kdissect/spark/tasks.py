@@ -36,8 +36,8 @@ from kdissect.seams.state import State
 from kdissect.seams.stitch import Stitcher
 from kdissect.seams.travelling import packed, unpacked
 from kdissect.spark import late_names
+from kdissect.spark.entries import OWN, FileEntry
 from kdissect.spark.late_names import renamed
-from kdissect.spark.manifest import OWN, FileEntry
 from kdissect.spark.planning import Work
 from kdissect.spark.publishing import Output
 from kdissect.spark.storage_captures import local_copies, local_copy

@@ -6,6 +6,7 @@ from kdissect.capture.blocks import Secrets
 from kdissect.capture.layouts import InterfaceLayout, PcapLayout, SectionLayout
 from kdissect.capture.packet import Packet
 from kdissect.capture.pieces import Piece, Reached
+from kdissect.encoding.choices import OneOf
 from kdissect.encoding.classes import Fields, Inline
 from kdissect.encoding.kinds import (
     BOOL,
@@ -16,7 +17,6 @@ from kdissect.encoding.kinds import (
     Dict,
     Many,
     Maybe,
-    OneOf,
     named,
 )
 from kdissect.packets import fragments

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+from kdissect.encoding.choices import Nothing, OneOf
 from kdissect.encoding.classes import Fields, Inline, Ref, SharedDict, declare
 from kdissect.encoding.kinds import (
     BYTES,
@@ -16,8 +17,6 @@ from kdissect.encoding.kinds import (
     Fixed,
     Many,
     Maybe,
-    Nothing,
-    OneOf,
 )
 from kdissect.errors import EncodingError
 from kdissect.exchanges.exchange import Asks, Exchange, Producing

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from kdissect.encoding.choices import Nothing, OneOf
 from kdissect.encoding.classes import Fields, Inline, Ref, declare
 from kdissect.encoding.kinds import (
     BOOL,
@@ -13,8 +14,6 @@ from kdissect.encoding.kinds import (
     Fixed,
     Many,
     Maybe,
-    Nothing,
-    OneOf,
     named,
 )
 from kdissect.stage_values.streams import CHUNK, CONNECTION, PROBLEMS, TWO_INTS
