@@ -5,7 +5,6 @@ kdissect would put it, and nothing is there twice.
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
@@ -13,7 +12,7 @@ from urllib.parse import quote
 from kdissect import strict_json
 from kdissect.confined import checked_name, shortened
 from kdissect.errors import DatasetError
-from kdissect.pipeline import Balance
+from kdissect.tables.balances import checked_balance
 from kdissect.tables.ids import LARGEST_TAP
 from kdissect.tables.schemas import TABLES
 
@@ -26,11 +25,6 @@ TABLE_FILE: Final = re.compile(
     re.ASCII,
 )
 STATE_FILE: Final = re.compile(rf"{OWN}/states/(?P<tap>\d+)/[^/.][^/]*\.state", re.ASCII)
-# The fields of `Balance`; true: counts by name.
-BALANCE: Final[Mapping[str, bool]] = {
-    name: name in ("packets_by_reason", "protocols", "problems")
-    for name in Balance.__dataclass_fields__
-}
 
 
 @dataclass
@@ -176,7 +170,8 @@ def tap_entry(value: Any) -> TapEntry:
         strict_json.entry(FileEntry, one, "a file")
         for one in strict_json.items(made.get("files", []), "files")
     ]
-    balance = checked_balance(made.get("balance", {}))
+    # Of a tap that failed in its first run there is none.
+    balance = checked_balance(made["balance"]) if made.get("balance") else {}
     tap = strict_json.entry(
         TapEntry, made, "a tap", captures=captures, files=files, balance=balance
     )
@@ -206,16 +201,6 @@ def checked_options(value: Any) -> dict[str, Any]:
         if name not in TABLES:
             raise DatasetError(f"there is no table {shortened(str(name))}")
     return options
-
-
-def checked_balance(value: Any) -> dict[str, Any]:
-    """What became of the bytes of a tap; raises DatasetError for what is no `Balance`."""
-    balance = strict_json.mapping(value, "balance")
-    if balance and balance.keys() != BALANCE.keys():
-        raise DatasetError("a balance has other numbers than kdissect counts")
-    for name, one in balance.items():
-        (strict_json.counts if BALANCE[name] else strict_json.number)(one, name)
-    return balance
 
 
 def table_place(name: str) -> tuple[str, str, str]:
