@@ -46,6 +46,15 @@ def checked_name(name: object) -> str:
     return name
 
 
+def is_name(name: str) -> bool:
+    """Whether `checked_name` takes it."""
+    try:
+        checked_name(name)
+    except DatasetError:
+        return False
+    return True
+
+
 def shortened(text: str) -> str:
     """A text from data as an error message has it."""
     return ascii(text if len(text) <= 80 else f"{text[:77]}...")
@@ -170,14 +179,15 @@ class Below:
 
     def directories(self, name: str, pattern: re.Pattern[str]) -> list[str]:
         """The directories in one whose names match, sorted; DatasetError for links among them."""
-        with self._opened(name) as directory:
-            with os.scandir(directory) as entries:
-                there = sorted(one.name for one in entries if pattern.fullmatch(one.name))
-            modes = {one: os.lstat(one, dir_fd=directory).st_mode for one in there}
+        modes = self._modes(name, pattern)
         for one, mode in modes.items():
             if stat.S_ISLNK(mode):
                 raise self._link(joined(name, one))
         return [one for one, mode in modes.items() if stat.S_ISDIR(mode)]
+
+    def names(self, name: str, pattern: re.Pattern[str]) -> list[str]:
+        """The regular files in a directory whose names match, sorted."""
+        return [one for one, mode in self._modes(name, pattern).items() if stat.S_ISREG(mode)]
 
     def files(self, name: str) -> dict[str, int]:
         """The regular files below a directory with their sizes; links are passed over."""
@@ -193,6 +203,24 @@ class Below:
         except FileNotFoundError:
             return {}
         return found
+
+    def check(self, name: str) -> None:
+        """Raise DatasetError for what is there and no regular file, nor a directory of such."""
+        with suppress(FileNotFoundError), self._parent(name) as (parent, last):
+            if not stat.S_ISDIR(os.lstat(last, dir_fd=parent).st_mode):
+                self._size(parent, name)
+                return
+            with self._opened(name) as directory:
+                for place, _, names, at in os.fwalk(".", dir_fd=directory, follow_symlinks=False):
+                    for one in names:
+                        self._size(at, joined(name, os.path.normpath(f"{place}/{one}")))
+
+    def _modes(self, name: str, pattern: re.Pattern[str]) -> dict[str, int]:
+        """What is in a directory under names that match, sorted."""
+        with self._opened(name) as directory:
+            with os.scandir(directory) as entries:
+                there = sorted(one.name for one in entries if pattern.fullmatch(one.name))
+            return {one: os.lstat(one, dir_fd=directory).st_mode for one in there}
 
     @contextmanager
     def _parent(self, name: str) -> Iterator[tuple[int, str]]:
@@ -249,6 +277,12 @@ class Below:
 
     def _no_file(self, name: str) -> DatasetError:
         return DatasetError(f"{self.path / name}: is no regular file")
+
+
+def open_regular(path: Path) -> int:
+    """A regular file, open to be read; DatasetError for a link in its place, or something else."""
+    with Below(path.parent) as below:
+        return below.open_file(path.name)
 
 
 def checked_parts(name: str) -> list[str]:

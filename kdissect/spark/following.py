@@ -11,6 +11,7 @@ from kdissect.encoding.documents import Document, dump, load
 from kdissect.encoding.kinds import BYTES, INT, TEXT, Many, named
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.pipeline import Options, PausedCollector, add_secrets
+from kdissect.seams.soundness import going_on
 from kdissect.seams.state import State
 from kdissect.seams.stitch import Stitcher
 from kdissect.spark.storage_captures import local_copy
@@ -63,7 +64,7 @@ def follow(
         raise KdissectError(f"what is known is of {len(known)} captures, not of {count}")
     names = [*known, *paths]
     lost = []
-    with PausedCollector(), Spool(to) as spool:
+    with PausedCollector(), Spool(to) as spool, going_on("the state of the batch before"):
         state = None if before is None else State.from_bytes(before.content)
         again = () if state is None else [piece.path for piece in state.pieces]
         stitcher = Stitcher(
