@@ -18,46 +18,14 @@ from pathlib import Path
 from typing import Final
 
 from kdissect.errors import DatasetError
+from kdissect.file_names import by_parent, checked_parts, joined, parent_of, shortened
 
-# All that kdissect writes: names of tables, dates, quoted names of taps, numbers. So there is no
-# separator, scheme, glob, space or control character, and a name is the same in a path and a URI.
-PART: Final = re.compile(r"[A-Za-z0-9_.=%~-]{1,255}")
-LONGEST_NAME: Final = 1024  # of a key in S3
 PUBLIC: Final = 0o666  # less what the umask takes away
 IN_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK a FIFO in the place of a file would never be open.
 IN_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 MISSING: Final = -1
-
-
-def checked_name(name: object) -> str:
-    """A relative name like ``exchanges/date=2026-11-22/a.parquet``; raises DatasetError for others.
-
-    >>> checked_name("_kdissect/states/0/000001.state")
-    '_kdissect/states/0/000001.state'
-    """
-    if not isinstance(name, str):
-        raise DatasetError(f"{type(name).__name__} in place of a file's name")
-    parts = name.split("/")
-    is_good = all(PART.fullmatch(part) and part not in (".", "..") for part in parts)
-    if not is_good or len(name) > LONGEST_NAME:
-        raise DatasetError(f"{shortened(name)} is no name of a file in a dataset")
-    return name
-
-
-def is_name(name: str) -> bool:
-    """Whether `checked_name` takes it."""
-    try:
-        checked_name(name)
-    except DatasetError:
-        return False
-    return True
-
-
-def shortened(text: str) -> str:
-    """A text from data as an error message has it."""
-    return ascii(text if len(text) <= 80 else f"{text[:77]}...")
 
 
 class Below:
@@ -157,6 +125,11 @@ class Below:
         finally:
             os.close(directory)
 
+    def make_new(self, name: str, mode: int) -> None:
+        """A directory that is not there yet; raises FileExistsError."""
+        with self._parent(name) as (directory, last):
+            os.mkdir(last, mode, dir_fd=directory)
+
     def move(self, name: str, to: "Below") -> None:
         """A regular file to the same name below another directory, if it is there."""
         if not self.is_file(name):
@@ -164,6 +137,13 @@ class Below:
         to.make_directory(parent_of(name))
         with self._parent(name) as (source, last), to._parent(name) as (destination, _):
             os.replace(last, last, src_dir_fd=source, dst_dir_fd=destination)
+
+    def rename(self, name: str, new: str) -> None:
+        """Give a file or a directory another name in the same directory, if that is free."""
+        with self._parent(name) as (directory, last):
+            if parent_of(name) != parent_of(new):
+                raise DatasetError(f"{shortened(new)} is in another directory than {name}")
+            os.rename(last, new.rpartition("/")[2], src_dir_fd=directory, dst_dir_fd=directory)
 
     def remove(self, name: str) -> None:
         """Take a regular file away, if it is there."""
@@ -283,27 +263,3 @@ def open_regular(path: Path) -> int:
     """A regular file, open to be read; DatasetError for a link in its place, or something else."""
     with Below(path.parent) as below:
         return below.open_file(path.name)
-
-
-def checked_parts(name: str) -> list[str]:
-    """The parts of a checked name; none of ""."""
-    return checked_name(name).split("/") if name else []
-
-
-def parent_of(name: str) -> str:
-    """The directory of a name, "" for one without."""
-    return name.rpartition("/")[0]
-
-
-def joined(parent: str, name: str) -> str:
-    """A name in a directory, which may be ""."""
-    return f"{parent}/{name}" if parent else name
-
-
-def by_parent(names: Iterable[str]) -> Mapping[str, list[str]]:
-    """Names by their directory."""
-    parents: dict[str, list[str]] = {}
-    for name in names:
-        parent, _, last = checked_name(name).rpartition("/")
-        parents.setdefault(parent, []).append(last)
-    return parents

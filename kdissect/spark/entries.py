@@ -10,8 +10,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from kdissect import strict_json
-from kdissect.confined import checked_name, shortened
 from kdissect.errors import DatasetError
+from kdissect.file_names import checked_name, shortened
 from kdissect.tables.balances import checked_balance
 from kdissect.tables.ids import LARGEST_TAP
 from kdissect.tables.schemas import TABLES

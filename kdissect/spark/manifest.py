@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from kdissect import strict_json
-from kdissect.confined import Below, shortened
+from kdissect.confined import Below
 from kdissect.errors import DatasetError, KdissectError, OutputError
+from kdissect.file_names import shortened
 from kdissect.spark.entries import OWN, Manifest, state_tap, table_place
 from kdissect.spark.storage import is_uri, joined, read_bytes, remember
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from kdissect.analysis.stored_tables import Place
+from kdissect.analysis.stored_tables import Place, check_files
 from kdissect.errors import KdissectError
 from kdissect.spark.entries import OWN
 from kdissect.spark.reading import located
@@ -23,7 +23,8 @@ from kdissect.spark.rollups import (
 from kdissect.spark.running import on_spark
 from kdissect.spark.sessions import clear_errors
 from kdissect.spark.statements import condition_of
-from kdissect.spark.storage import joined, reached_by
+from kdissect.spark.storage import is_uri, joined, reached_by
+from kdissect.tables.stored_rows import believed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,8 +68,10 @@ def answer_of_rollups(
             continue
         for unit in units:
             rows = read_rollup(location, unit) if unit.rollup in there else None
-            groups.add(keyed(rolled_up(location, unit) if rows is None else rows, unit, asked))
-    return groups.answer()
+            with believed(f"the rollup of {joined(location, unit.path)}"):
+                groups.add(keyed(rolled_up(location, unit) if rows is None else rows, unit, asked))
+    with believed("rollups"):
+        return groups.answer()
 
 
 def keyed(rows: "pa.Table", unit: Unit, asked: Asked) -> "pa.Table":
@@ -166,5 +169,11 @@ def stored_rollups(
     if not units:
         return session.createDataFrame([], schema)
     base = located(joined(location, OWN, "rollups", VERSION, level))
-    paths = [located(joined(location, unit.rollup)) for unit in units]
-    return session.read.schema(schema).option("basePath", base).parquet(*paths)
+    paths = [joined(location, unit.rollup) for unit in units]
+    if not is_uri(location):
+        check_files(location, paths)
+    return (
+        session.read.schema(schema)
+        .option("basePath", base)
+        .parquet(*(located(path) for path in paths))
+    )

@@ -80,8 +80,6 @@ class Staging:
             directory.mkdir(mode=0o700, exist_ok=True)
             own = [directory, *([directory.parent] if directory.parent == default_base() else [])]
             strange = [one for one in own if not is_ours(one)]
-            if not strange:
-                self.below = Below(directory)
         except OSError as error:
             raise OutputError(f"cannot write {directory}: {error.strerror}") from error
         if strange:
@@ -89,11 +87,13 @@ class Staging:
 
     def has(self, part: int, kind: str) -> bool:
         """Whether there is such a file."""
-        return self.below.is_file(self._path(part, kind).name)
+        with Below(self.directory) as below:
+            return below.is_file(self._path(part, kind).name)
 
     def read(self, part: int, kind: str, limit: int) -> bytes:
         """All of a file; raises DatasetError when it has more than `limit` bytes, or is a link."""
-        return self.below.read(self._path(part, kind).name, limit)
+        with Below(self.directory) as below:
+            return below.read(self._path(part, kind).name, limit)
 
     def write(self, part: int, kind: str, content: bytes) -> None:
         """Make a file; raises OutputError where that fails."""

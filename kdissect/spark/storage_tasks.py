@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kdissect.confined import checked_name, shortened
 from kdissect.errors import DatasetError, KdissectError
+from kdissect.file_names import checked_name, shortened
 from kdissect.spark.staged import STAGING
 from kdissect.spark.storage import (
     at_once,

@@ -65,7 +65,7 @@ class Spool:
         if not self.unwritten:
             return
         if self._file < 0:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
             self._file = os.open(self.path, flags, self.mode)
         piece = framed(b"".join(self._waiting.parts))
         try:

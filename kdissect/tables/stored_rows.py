@@ -18,12 +18,12 @@ UNKNOWN_ROWS: Final = -1
 def believed(where: str) -> Iterator[None]:
     """Read a file that others may have written; raises DatasetError where it is not ours.
 
-    `where` names the file. A file that is not there stays a FileNotFoundError.
+    `where` names the file.
     """
     try:
         yield
-    except FileNotFoundError:
-        raise
+    except FileNotFoundError as error:
+        raise DatasetError(f"{where}: no such file") from error
     except UNSOUND as error:
         raise DatasetError(f"{where}: is not what kdissect wrote: {first_line(error)}") from error
 
