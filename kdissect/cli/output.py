@@ -8,6 +8,7 @@ Times are ISO 8601 with nanoseconds, in UTC.
 import json
 import shutil
 import sys
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,9 +56,9 @@ def destination(path: Path | None, force: bool = False) -> Iterator[IO[bytes]]:
         return
     if path.exists() and not force:
         raise OutputError(f"{path} exists; --force overwrites it")
-    partial = path.with_name(f".{path.name}.partial")
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
     try:
-        with partial.open("wb") as file:
+        with partial.open("xb") as file:
             yield file
         partial.replace(path)
     except OSError as error:

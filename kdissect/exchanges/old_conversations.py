@@ -41,6 +41,7 @@ from kdissect.messages.old_protocols import (
     PROTOCOLS,
     TRUNK_2012,
     OldApi,
+    old_api,
 )
 from kdissect.messages.old_recognition import is_request_07
 from kdissect.protocol.readers import NULL
@@ -101,8 +102,8 @@ class OldConversation:
         """The client's frame: the exchanges that it completes."""
         data = frame.data
         key = int.from_bytes(data[:2], "big", signed=True)
-        api = OLD_APIS[self.protocol].get(key)
-        if len(data) < 2 or (api is None and self.protocol == KAFKA_07):
+        api = old_api(self.protocol, key)
+        if len(data) < 2 or api is None:
             text = f"a frame of {len(data)} bytes that is no {self._name} request"
             self._problem(frame, "bad-request-header", text)
             return _NOTHING
@@ -114,9 +115,7 @@ class OldConversation:
         exchange.request_packet = frame.start_packet
         if self._keeps_frames:
             exchange.request_frame = frame
-        if api is None:
-            # The drafts of 2012 have one header for all requests.
-            api = OldApi(key, f"api-{key}", OLD_APIS[self.protocol][PRODUCE].request[:4], ())
+        if key not in OLD_APIS[self.protocol]:
             exchange.status |= UNKNOWN_API
         facts = OldFacts(self._sink)
         self.problems += take_request(api, exchange, facts, frame)

@@ -5,6 +5,7 @@ so they must be files.
 """
 
 import os
+import uuid
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,9 +74,9 @@ def write_slice(
     around = Around(before_ns, after_ns, connections)
     selection = select(source, where, around, jobs, reading)
     if selection.packets:
-        partial = path.with_name(f".{path.name}.partial")
+        partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
         try:
-            with partial.open("wb") as file:
+            with partial.open("xb") as file:
                 copy(selection, file, SUFFIXES.get(path.suffix, PCAPNG))
             partial.replace(path)
         finally:

@@ -1,6 +1,7 @@
 """Record batches → Parquet files that appear whole or not at all."""
 
 import os
+import uuid
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -8,6 +9,7 @@ from typing import Final
 import pyarrow as pa
 from pyarrow.parquet import ParquetWriter
 
+from kdissect.confined import NEW_FILE
 from kdissect.errors import OutputError
 from kdissect.tables.spool import PUBLIC, sync
 
@@ -45,7 +47,7 @@ class ParquetFile:
         if path.is_dir():
             raise OutputError(f"{path} is a directory")
         self.path = path
-        self.temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        self.temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
         self.schema = schema
         self.group_size = group_size
         self.is_synced = is_synced
@@ -54,8 +56,8 @@ class ParquetFile:
         self.waiting_size = 0
         self.rows = 0
         try:
-            if mode != PUBLIC:
-                os.close(os.open(self.temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode))
+            # Made here, so that no link is followed: Arrow opens it by its name.
+            os.close(os.open(self.temporary, NEW_FILE, mode))
             self.writer = ParquetWriter(
                 # Arrow would take "a:b/c" for a URI.
                 str(self.temporary.absolute()),
