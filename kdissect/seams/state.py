@@ -13,7 +13,8 @@ from kdissect.errors import KdissectError
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.holding import Holding
 from kdissect.exchanges.memory import ConnectionState, Positions
-from kdissect.exchanges.old_conversations import Asked, OldConversation
+from kdissect.exchanges.old_conversations import OldConversation
+from kdissect.exchanges.old_waiting import Asked, OldWaiting
 from kdissect.messages.facts import FactSink
 from kdissect.messages.interner import Interner
 from kdissect.messages.old_facts import OldFacts
@@ -33,7 +34,7 @@ from kdissect.tls.records import Hole, Record, RecordCutter
 from kdissect.tls.reports import Reports
 from kdissect.tls.session import Session
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 
 class State(NamedTuple):
@@ -117,3 +118,4 @@ stage_values.allow_stage(Reports, lambda: Reports(NO_CONNECTION))
 stage_values.allow_stage(Half, lambda: Half(NO_CONNECTION, 0, False))
 stage_values.allow_stage(Agreement, lambda: Agreement(KeyLog(), Masters(), Reports(NO_CONNECTION)))
 stage_values.allow_stage(Session, blank_session)
+stage_values.allow_stage(OldWaiting, OldWaiting)
