@@ -10,7 +10,7 @@ from typing import Final
 
 from kdissect.errors import CaptureError, KdissectError, Problem
 from kdissect.tls.keylog import KeyLog, add_keylog
-from kdissect.tls.package import MISSING, has_package
+from kdissect.tls.package import has_package, missing_text
 
 READ_SIZE: Final = 1 << 20
 LONGEST_LINE: Final = 1 << 16  # a line of a key log has some 200 bytes
@@ -40,7 +40,7 @@ class GrowingKeyLogs:
         Also where the package is missing that secrets are for.
         """
         if self._logs and not has_package():
-            raise KdissectError(MISSING)
+            raise KdissectError(missing_text())
         for log in self._logs:
             known = len(self.keys)
             lines = log.read_lines()
