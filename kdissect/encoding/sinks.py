@@ -35,7 +35,7 @@ class Sink:
         elif number == NULL:
             self.out.append(NULL_BYTE)
         else:
-            size = (number.bit_length() >> 3) + 1
+            size = ((number + (number < 0)).bit_length() >> 3) + 1
             if size > 8:
                 number, size = signed(number), 8
             self.out.append(NULL_BYTE + size)
@@ -51,7 +51,7 @@ class Sink:
                 out.append(NULL_BYTE)
             else:
                 # As `integer`, without a call: there are thousands.
-                size = (number.bit_length() >> 3) + 1
+                size = ((number + (number < 0)).bit_length() >> 3) + 1
                 if size > 8:
                     number, size = signed(number), 8
                 out.append(NULL_BYTE + size)
