@@ -63,13 +63,15 @@ def protocol_page() -> str:
 def api_lines(known: dict[Layout, Proof]) -> list[str]:
     """A row for each API."""
     lines = [
-        "`since`: the first release with the lowest and with the highest version. `headers`: "
+        "`since`: the first release with the lowest and with the highest version. `unstable`: "
+        "versions that brokers of these releases (`4.1+`: of all since) offer only with "
+        "`unstable.api.versions.enable`. `headers`: "
         "versions of the request's and of the response's. The last columns: versions read from "
         "captures.",
         "",
-        "| key | API | versions | since | flexible from | headers | kio | requests captured "
-        "| responses captured |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| key | API | versions | since | unstable | flexible from | headers | kio "
+        "| requests captured | responses captured |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for api in APIS.values():
         versions = range(api.lowest, api.highest + 1)
@@ -80,7 +82,8 @@ def api_lines(known: dict[Layout, Proof]) -> list[str]:
             for side in ("request", "response")
         ]
         since = f"{first_release(api, api.lowest)}, {first_release(api, api.highest)}"
-        cells = (api.key, api.name, f"{api.lowest}-{api.highest}", since, flexible,
+        unstable = api.definition().unstable_versions()
+        cells = (api.key, api.name, f"{api.lowest}-{api.highest}", since, unstable, flexible,
                  header_versions(api), version_text(kio), *captured)  # fmt: skip
         lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
     return lines
@@ -121,6 +124,17 @@ def variant_lines(known: dict[Layout, Proof]) -> list[str]:
             kio = "yes" if "kio" in proof.writers else ""
             captured = "yes" if proof.captures else ""
             lines.append(f"| {layout.name} | {layout.version} | {releases} | {kio} | {captured} |")
+    return [*lines, "", *foreign_lines()]
+
+
+def foreign_lines() -> list[str]:
+    """The layouts of no Kafka release."""
+    lines = ["Of no Kafka release, tried in the same way (tests write them, no vectors do):", ""]
+    for api in APIS.values():
+        for role, spec in api.definition().variants:
+            if spec.is_foreign:
+                name, versions = message_name(api.name, role), version_text(spec.versions)
+                lines.append(f"- {name} {versions}, `{spec.releases[0]}`")
     return lines
 
 

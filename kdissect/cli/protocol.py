@@ -88,6 +88,7 @@ def print_coverage(format_: str, file: IO[bytes]) -> None:
             "newest_since": first_release(api, api.highest),
             "flexible_from": api.first_flexible if api.first_flexible >= 0 else None,
             "headers": header_versions(api),
+            "unstable": api.definition().unstable_versions() or None,
             "listeners": " ".join(api.listeners),
             "former_names": " ".join(api.former_names) or None,
         }
@@ -166,12 +167,16 @@ def api_lines(api: "ApiKey") -> Iterator[str]:
     yield f"listeners: {', '.join(api.listeners)}"
     for version, release in sorted(definition.releases.items()):
         until = f" to {release.last}" if release.last else ""
-        yield f"  version {version:<3} Kafka {release.first}{until}"
+        unstable = definition.unstable_in(version)
+        note = f"; unstable in {unstable}" if unstable else ""
+        yield f"  version {version:<3} Kafka {release.first}{until}{note}"
     for role, message in definition.layouts.items():
         yield from ("", role)
         yield from _field_lines(message.fields, message, definition, None, 1)
     for role, message in definition.variants:
-        in_releases = f" in Kafka {', '.join(message.releases)}" if message.releases else ""
+        in_releases = f" in Kafka {', '.join(message.releases)}"
+        if message.is_foreign:
+            in_releases = f" of no Kafka release: {message.releases[0]}"
         versions = format_versions(message.versions, api.highest)
         yield from ("", f"variant of {role} {versions}{in_releases}")
         yield from _field_lines(message.fields, message, definition, None, 1)
@@ -186,6 +191,9 @@ def version_lines(api: "ApiKey", version: int) -> Iterator[str]:
     definition = api.definition()
     flexible = "flexible" if is_flexible(api.key, version) else "not flexible"
     yield f"{api.name} (API key {api.key}) version {version}, {flexible}"
+    unstable = definition.unstable_in(version)
+    if unstable:
+        yield f"unstable in Kafka {unstable}: offered only with unstable.api.versions.enable"
     headers = {
         "request": request_header_version(api.key, version),
         "response": response_header_version(api.key, version),

@@ -41,8 +41,9 @@ LEFTOVER: Final = 64  # all fields of a body are there, and bytes behind them
 UNSEEN: Final = 128  # nothing of the direction that carries responses was captured
 # From this bit on: the number in VARIANTS, counted from 1, of the layout that a body is in.
 VARIANT_SHIFT: Final = 8
-# The first release of every layout that was changed under the same version later.
-VARIANTS: Final = ("0.8.2-beta", "0.8.2", "2.7", "3.5", "3.7", "3.9")
+# The first release of every layout that was changed under the same version later, and names of
+# layouts that are of no release.
+VARIANTS: Final = ("0.8.2-beta", "0.8.2", "2.7", "3.5", "3.7", "3.9", "no-throttle-time")
 
 # Fetch classes.
 FETCH_DATA: Final = 1

@@ -280,7 +280,8 @@ EXCHANGES = Table(
             "decode_status", TEXT, "",
             "ok, or joined with +: request, response (not decoded to its end, see problems), "
             "leftover (bytes behind the last field), variant:R (in the layout that release R had "
-            "under this version), unknown-api, unknown-version (only the header is decoded), "
+            "under this version; no-throttle-time: ApiVersions without its last field, as some "
+            "brokers answer), unknown-api, unknown-version (only the header is decoded), "
             "damaged (bytes were not captured), no-request (an orphan response), "
             "response-not-captured (not one packet of the broker's direction was)",
         ),

@@ -20,6 +20,7 @@ def test_every_api_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
         "newest_since": "4.1",
         "flexible_from": 12,
         "headers": "1-2/0-1",
+        "unstable": None,
         "listeners": "zkBroker broker controller",
         "former_names": None,
     }
