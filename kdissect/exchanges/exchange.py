@@ -111,7 +111,8 @@ class Exchange:
     error codes are of. `candidates` is for orphans: what they may be, the likeliest first, and
     `certainty` how likely that is, in percent; 100 where a request says it. `asks` is what only the
     past of a fetch session can say, in a piece of a capture that does not hold it. `producing` is
-    of requests by which producers get ids and run transactions.
+    of requests by which producers get ids and run transactions. `vendor` is of requests with keys
+    that Apache Kafka does not have: whose the broker is, in `apis.VENDORS`.
     """
 
     __slots__ = (
@@ -124,6 +125,7 @@ class Exchange:
         "response_packet", "status", "partitions", "errors", "max_wait_ms", "min_bytes",
         "request_frame", "response_frame", "connection", "request_direction", "group_protocol",
         "dialect", "candidates", "certainty", "asks", "producing", "replica_id", "rack_id",
+        "vendor",
     )  # fmt: skip
 
     def __init__(
@@ -180,6 +182,7 @@ class Exchange:
         self.producing: Producing | None = None
         self.replica_id: i64 = NULL
         self.rack_id: str = ""
+        self.vendor: i64 = 0
 
     def note_troubles(self, troubles: i64) -> None:
         """Count what happened to the connection meanwhile; `troubles` are its at the end."""

@@ -133,7 +133,8 @@ class ConnectionState:
     `is_unproved` while frames are cut from the stream's first byte on and none of them must be
     Kafka. `refused` client frames could not be requests, `refusal` tells of the first.
     `proxied_ip` and `proxied_port` are the client's that a proxy told of. `repeats_ids`: a request
-    had the correlation id of the one before it.
+    had the correlation id of the one before it. `vendor` is whose the broker is, by its last answer
+    to ApiVersions on this connection (see `apis.VENDORS`); -1 when there was none.
     """
 
     __slots__ = (
@@ -143,7 +144,7 @@ class ConnectionState:
         "unheld", "last_correlation_id", "last_client_id", "client_id_bytes", "last_request_ns",
         "old", "spoken_low", "spoken_high", "has_overflowed", "has_let_go", "dialect", "is_told",
         "is_unproved", "refused", "refusal", "has_proxy_header", "proxied_ip", "proxied_port",
-        "repeats_ids",
+        "repeats_ids", "vendor",
     )  # fmt: skip
 
     def __init__(self, connection: Connection) -> None:
@@ -177,6 +178,7 @@ class ConnectionState:
         self.has_overflowed: bool = False
         self.has_let_go: bool = False
         self.repeats_ids: bool = False
+        self.vendor: i64 = -1
         self.old: OldConversation | None = None
         self.dialect: i64 = -1
         self.is_told: bool = False

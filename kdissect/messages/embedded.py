@@ -61,9 +61,8 @@ def open_body(
         body["request_data"] = opened(body["request_data"], decode_forwarded)
         body["request_principal"] = opened(body["request_principal"], decode_principal)
         body["client_host_address"] = address_text(body["client_host_address"])
-    elif key == PUSH_TELEMETRY and not is_response:
-        if body["metrics"]:
-            body["metrics"] = opened(body["metrics"], decode_metrics, body["compression_type"])
+    elif key == PUSH_TELEMETRY and not is_response and body["metrics"]:
+        body["metrics"] = opened(body["metrics"], decode_metrics, body["compression_type"])
 
 
 def opened(data: bytes | None, decode: Any, *arguments: Any) -> Any:

@@ -118,6 +118,8 @@ class Joined:
         known = self.state
         state.exchange_count += self.at.exchanges - self.head.at.exchanges
         state.login = known.login
+        if state.vendor < 0:
+            state.vendor = known.vendor
         state.software_name = state.software_name or known.software_name
         state.software_version = state.software_version or known.software_version
         state.spoken_low |= known.spoken_low

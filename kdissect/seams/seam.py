@@ -25,7 +25,7 @@ from kdissect.streams.events import Chunk
 from kdissect.streams.receiver import Receiver
 from kdissect.tls.stage import Watch
 
-VERSION: Final = 4
+VERSION: Final = 5
 ARROW: Final = pa.schema(
     [
         pa.field("version", pa.int32()),

@@ -33,7 +33,7 @@ from kdissect.tls.records import Hole, Record, RecordCutter
 from kdissect.tls.reports import Reports
 from kdissect.tls.session import Session
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 
 class State(NamedTuple):

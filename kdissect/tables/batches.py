@@ -29,7 +29,7 @@ from kdissect.messages.old_protocols import (
     old_error_name,
 )
 from kdissect.messages.partitions import WIDTH
-from kdissect.protocol.apis import api_name
+from kdissect.protocol.apis import api_name, vendor_api_name
 from kdissect.protocol.error_codes import error_name, is_retriable
 from kdissect.protocol.readers import NULL
 from kdissect.tables import schemas
@@ -37,6 +37,7 @@ from kdissect.tables.matrices import Ints, Memory
 from kdissect.tables.rows import (
     CODECS,
     TIMESTAMP_TYPES,
+    VENDOR_BASE,
     PartitionRows,
     RecordRows,
     Rows,
@@ -523,6 +524,8 @@ def distinct_codes(codes: Ints) -> tuple[list[int], Ints]:
 
 def _api_text(code: int) -> str:
     protocol, key = in_protocol(code)
+    if protocol > VENDOR_BASE:
+        return vendor_api_name(protocol - VENDOR_BASE, key)
     return old_api_name(protocol, key) if protocol else api_name(key)
 
 

@@ -92,9 +92,7 @@ def test_the_list_and_the_page_have_them_too(capsys: pytest.CaptureFixture[str])
     assert run(["protocol", "--format", "jsonl"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     told = {row["name"]: row["unstable"] for row in rows if row["unstable"]}
-    assert told == {
-        name: find_api(name).definition().unstable_versions() for name, _ in expected()
-    }
+    assert told == {name: find_api(name).definition().unstable_versions() for name, _ in expected()}
     assert told["InitProducerId"] == "6: 4.1+"
     assert told["OffsetCommit"] == "9: 3.6; 10: 4.1"
     page = DOCS.read_text("utf-8")
