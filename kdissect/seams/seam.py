@@ -60,6 +60,19 @@ class Left(NamedTuple):
     given: int
 
 
+class Times(NamedTuple):
+    """Where the clock of a piece's segments stands at both ends (see `streams.clock`).
+
+    `first_ns` is -1 where there are none; `jumped` is the flow of the last segment when only the
+    next one can tell whether its time is right.
+    """
+
+    first_ns: int
+    now_ns: int
+    pending_ns: int
+    jumped: bytes | None
+
+
 class Totals(NamedTuple):
     """What a piece counted: of all its packets, and of the connections that it counted itself."""
 
@@ -89,8 +102,8 @@ class Seam(NamedTuple):
     `inside_ended` of all that began and ended in the piece. What is remembered of the last segments
     (`marks` with their places, `chunks`), names, group protocols and fetch sessions are as the
     piece, of so many `segments`, has left them. `problems` are of reading and of packets,
-    `link_types` those of packets that are not looked into. `latest_ns` is the time of the last
-    segment, -1 without any. `reached` is where reading came to, None for a whole file.
+    `link_types` those of packets that are not looked into. `reached` is where reading came to, None
+    for a whole file.
     """
 
     version: int
@@ -116,7 +129,7 @@ class Seam(NamedTuple):
     sessions: dict[tuple[bytes, int], Positions]
     waiting: tuple[Exchange, ...]
     totals: Totals
-    latest_ns: int
+    times: Times
     reached: Reached | None
 
     def to_bytes(self) -> bytes:
@@ -153,19 +166,19 @@ def empty_seam(
     piece: Piece,
     problems: tuple[Problem, ...],
     totals: Totals,
-    latest_ns: int,
+    times: Times,
     reached: Reached | None,
 ) -> Seam:
     """The seam of a piece all of which is left open."""
     return Seam(
         VERSION, piece, True, (), (), (), (), (), (), (), (), frozenset(), problems,
         frozenset(), {}, (), (), 0,
-        {}, {}, {}, (), totals, latest_ns, reached,
+        {}, {}, {}, (), totals, times, reached,
     )  # fmt: skip
 
 
 stage_values.allow(
-    Piece, Reached, Open, Left, Totals, Counted, Repeat,
+    Piece, Reached, Open, Left, Times, Totals, Counted, Repeat,
     PcapLayout, InterfaceLayout, SectionLayout, Secrets,
 )  # fmt: skip
 stage_values.allow_stage(Head, lambda: Head(stage_values.NO_CONNECTION))

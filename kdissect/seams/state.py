@@ -21,6 +21,7 @@ from kdissect.messages.old_protocols import KAFKA_07, Field, OldApi
 from kdissect.packets import fragments
 from kdissect.packets.fragments import Fragments, Whole
 from kdissect.seams.seam import Open, Totals
+from kdissect.streams.clock import Clock
 from kdissect.streams.copies import Mark
 from kdissect.streams.events import Chunk, Connection
 from kdissect.tls import records
@@ -41,15 +42,18 @@ class State(NamedTuple):
 
     `sessions` are those of TLS without keys. Of TLS that is `decrypted` only the packets say how it
     goes on, as no secret is written down: they are in `pieces`, which are empty where there is no
-    such connection. `due` are times to look for silent connections, see `Streams.due`; of the
-    connections `told` a problem said that they hold too much; `told_link_types` are such texts.
+    such connection. `due` are times to look for silent connections, see `Streams.due`; `clock` is
+    the capture's, and `jumped` the flow of its last segment, where that may have a wrong time. Of
+    the connections `told` a problem said that they hold too much; `told_link_types` are such texts.
     Marks and chunks, how many segments there were, names, groups, fetch sessions and what waits for
     names are as in a seam.
     """
 
     version: int
     open: tuple[Open, ...]
-    due: tuple[int, int, list[tuple[int, bytes]]]
+    due: tuple[int, int, int, list[tuple[int, bytes]]]
+    clock: Clock
+    jumped: bytes | None
     sessions: tuple[Session, ...]
     decrypted: tuple[Connection, ...]
     pieces: tuple[Piece, ...]
@@ -105,6 +109,7 @@ stage_values.allow_stage(Packet, lambda: Packet(0, 0, 0, b"", 0, 0, 0, 0, 0))
 stage_values.allow_stage(fragments.Piece, lambda: fragments.Piece(0, 0, b""))
 stage_values.allow_stage(Whole, lambda: Whole(b"", b"", 0, 0, 0, NO_PACKET))
 stage_values.allow_stage(Fragments, Fragments)
+stage_values.allow_stage(Clock, Clock)
 stage_values.allow_stage(OldFacts, lambda: OldFacts(NO_SINK))
 stage_values.allow_stage(
     Asked,
