@@ -245,9 +245,9 @@ class Dissector:
         self.streams.clock.take(first_ns)
         self.streams.begin_replay()
 
-    def end_replay(self, now_ns: i64, pending_ns: i64, jumped: bytes | None) -> None:
+    def end_replay(self, certain_ns: i64, now_ns: i64, jumped: bytes | None) -> None:
         """The piece's clock stands there at its end."""
-        for event in self.streams.end_replay(now_ns, pending_ns, jumped):
+        for event in self.streams.end_replay(certain_ns, now_ns, jumped):
             self._event(event)
         self._take_problems()
 

@@ -108,7 +108,10 @@ class PieceRun:
         problems = tuple(edges.of_packets)
         for ended in edges.ended:
             forget_answered(ended.state)
-        times = Times(int(clock.first_ns), int(clock.now_ns), int(clock.pending_ns), streams.jumped)
+        times = Times(
+            int(clock.first_ns), int(clock.lowest_ns), int(clock.certain_ns), int(clock.now_ns),
+            streams.jumped,
+        )  # fmt: skip
         seam = empty_seam(self.piece, problems, totals_of(dissector), times, self.reader.reached)
         if is_whole:
             return seam

@@ -89,7 +89,8 @@ class Stitcher:
         """Put a piece behind those before it; what has to be corrected in its rows."""
         self.pieces.append(seam.piece)
         clock = self.dissector.streams.clock
-        is_set = seam.times.first_ns >= 0 and clock.would_step(seam.times.first_ns)
+        first_ns, lowest_ns, *_ = seam.times
+        is_set = first_ns >= 0 and clock.would_step(first_ns, lowest_ns)
         if seam.is_whole or is_set or self.dissector.decoder.is_waiting():
             return self._dissect_whole(seam)
         self._take_problems(seam.problems)
@@ -210,7 +211,7 @@ class _Step:
             self._take_over()
         self._take_rings()
         if times.first_ns >= 0:
-            self.dissector.end_replay(times.now_ns, times.pending_ns, times.jumped)
+            self.dissector.end_replay(times.certain_ns, times.now_ns, times.jumped)
         self.corrections.drops_all = self.is_all_again
         return self.corrections
 

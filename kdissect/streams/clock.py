@@ -38,19 +38,20 @@ LOOK: Final = -1  # as `mark`: the next time is to be looked at, whatever it is
 class Clock:
     """Where the clock stands, see above: `take` each packet's time.
 
-    `first_ns` and `now_ns` are the first and the latest time, -1 before the first packet. `mark` is
-    the epoch, or LOOK. `start_ns` is the time at which the epoch began, `steps` counts how often
+    `first_ns` and `now_ns` are the first and the latest time, -1 before the first packet,
+    `lowest_ns` is the earliest. `mark` is the epoch, or LOOK. `start_ns` is the time at which the epoch began, `steps` counts how often
     `take` gave another thing than GOES_ON, and `by_ns` is how large the last one was.
     """
 
     __slots__ = (
-        "first_ns", "now_ns", "mark", "epoch", "start_ns", "pending_ns", "steps", "by_ns",
+        "first_ns", "now_ns", "lowest_ns", "mark", "epoch", "start_ns", "pending_ns", "steps", "by_ns",
         "_epochs", "_before_ns", "_before_epoch", "_before_start_ns",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.first_ns: i64 = -1
         self.now_ns: i64 = -1
+        self.lowest_ns: i64 = -1
         self.mark: i64 = LOOK
         self.epoch: i64 = 0
         self.start_ns: i64 = -1
@@ -71,9 +72,10 @@ class Clock:
     def take(self, time_ns: i64) -> i64:
         """The next packet's time, not less than 0; what that says of the clock."""
         if self.first_ns < 0:
-            self.first_ns = self.now_ns = self.start_ns = time_ns
+            self.first_ns = self.now_ns = self.start_ns = self.lowest_ns = time_ns
             self.mark = self.epoch
             return GOES_ON
+        self.lowest_ns = min(self.lowest_ns, time_ns)
         before_ns = self._before_ns
         if before_ns >= 0 and time_ns >= before_ns - STEP_NS:
             self._undo(time_ns, before_ns)
@@ -92,18 +94,24 @@ class Clock:
         self._go_to(max(self.now_ns, time_ns), ahead_ns if ahead_ns >= JUMP_NS else 0)
         return GOES_ON
 
-    def would_step(self, time_ns: i64) -> bool:
-        """Whether `take` would give another thing than GOES_ON."""
+    def would_step(self, first_ns: i64, lowest_ns: i64) -> bool:
+        """Whether `take` may give another thing than GOES_ON for packets behind which it would not.
+
+        `first_ns` is the time of the first of them, `lowest_ns` their earliest.
+        """
         if self.first_ns < 0:
             return False
-        if self._before_ns >= 0 and time_ns >= self._before_ns - STEP_NS:
+        if self._before_ns >= 0 and first_ns >= self._before_ns - STEP_NS:
             return True
-        return time_ns - self.now_ns < -STEP_NS
+        return lowest_ns - self.now_ns < -STEP_NS
 
-    def go_on(self, now_ns: i64, pending_ns: i64) -> None:
-        """Go to a time of this epoch; `pending_ns` of that is a jump that nothing confirmed."""
+    def go_on(self, certain_ns: i64, now_ns: i64) -> None:
+        """Packets of this epoch have come: the last of all, at `now_ns`, may be a jump."""
+        certain_ns = max(certain_ns, self.certain_ns)
+        now_ns = max(now_ns, certain_ns)
+        ahead_ns = now_ns - certain_ns
         self._before_ns = -1
-        self._go_to(now_ns, pending_ns)
+        self._go_to(now_ns, ahead_ns if ahead_ns >= JUMP_NS else 0)
 
     def _go_to(self, now_ns: i64, pending_ns: i64) -> None:
         self.now_ns = now_ns

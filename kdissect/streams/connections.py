@@ -120,6 +120,7 @@ class Streams:
         "problems", "_receivers", "recent", "copies", "_allowance", "_max_connections",
         "_idle_ns", "_max_held", "_sweep_ns", "_due_ns", "_lingering", "_nobody", "notes_opened",
         "opened", "repeats", "chunk", "_places", "clock", "_jumped", "_oldest_ns", "_is_replaying",
+        "_replayed_from",
     )  # fmt: skip
 
     def __init__(
@@ -148,6 +149,7 @@ class Streams:
         # No connection was silent since before that time, in this epoch of the clock.
         self._oldest_ns: i64 = LATEST_NS
         self._is_replaying: bool = False
+        self._replayed_from = (-1, 0)
         self.notes_opened: bool = False
         self.opened: list[Connection] = []
         self.repeats: list[Repeat] = []
@@ -238,6 +240,8 @@ class Streams:
         self.copies.add(segment, receiver.stream)
         if passed > 0:
             clock.now_ns = now
+        elif now < clock.lowest_ns:
+            clock.lowest_ns = now
         if silent > 0:
             connection.last_time_ns = now
         if 0 <= peer.timed_position <= peer.next_position + ahead:
@@ -289,14 +293,17 @@ class Streams:
         The piece's clock was not set. Nothing ends by silence but before its own next segment.
         """
         self._is_replaying = True
+        self._replayed_from = (int(self.clock.now_ns), int(self.clock.pending_ns))
         self._due_ns = -1
 
-    def end_replay(self, now_ns: i64, pending_ns: i64, jumped: bytes | None) -> list[Event]:
-        """The clock stands where the piece has left it, `jumped` is the flow of a jump: all as if
-        every segment had come.
+    def end_replay(self, certain_ns: i64, now_ns: i64, jumped: bytes | None) -> list[Event]:
+        """Go on as if every segment of the piece had come.
+
+        Its clock stands at `now_ns`, for certain at `certain_ns`; `jumped`: see there.
         """
         self._is_replaying = False
-        self.clock.go_on(now_ns, pending_ns)
+        self.clock.now_ns, self.clock.pending_ns = self._replayed_from
+        self.clock.go_on(certain_ns, now_ns)
         self._jumped = None if jumped is None else self._receivers.get(jumped)
         self._due_ns = -1
         return self.advance(0)
