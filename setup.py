@@ -17,7 +17,8 @@ COMPILED = """
     capture/interfaces capture/merge capture/packet capture/pcap capture/pcapng capture/scanner
     packets/decoder packets/fragments packets/ip packets/link packets/segment packets/tcp
     packets/tunnels packets/wireless wire/ring_blocks
-    streams/acknowledged streams/connections streams/copies streams/events streams/handshake
+    streams/acknowledged streams/clock streams/connections streams/copies streams/events
+    streams/handshake
     streams/held streams/receiver streams/recent streams/sequence streams/symptoms
     frames kept_segments searching
     protocol/apis protocol/plans protocol/primitives protocol/projections protocol/readers

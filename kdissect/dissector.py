@@ -126,8 +126,6 @@ class Dissector:
         # Kind → how many; and the first one, for callers that are strict.
         self.problem_counts: dict[str, int] = {}
         self.first_problem: Problem | None = None
-        # The latest time of a packet of a piece.
-        self.latest_ns: i64 = -1
         self.packets: i64 = 0
         self.captured_bytes: i64 = 0
         self.payload_bytes: i64 = 0
@@ -203,7 +201,6 @@ class Dissector:
         streams = self.streams
         for packet in packets:
             self.captured_bytes += packet.end - packet.start
-            self.latest_ns = max(self.latest_ns, packet.time_ns)
             segment = decoder.decode_next(packet)
             if segment is None:
                 continue
@@ -237,9 +234,20 @@ class Dissector:
         for named in self.waiting.feed(exchange):
             self._named(named)
 
-    def advance(self, now: i64) -> None:
-        """Time has come to `now` without segments."""
-        for event in self.streams.advance(now):
+    def advance(self, passed_ns: i64) -> None:
+        """So much time has passed since the latest segment."""
+        for event in self.streams.advance(passed_ns):
+            self._event(event)
+        self._take_problems()
+
+    def begin_replay(self, first_ns: i64) -> None:
+        """What is replayed is of a piece whose first segment has that time, see `Streams`."""
+        self.streams.clock.take(first_ns)
+        self.streams.begin_replay()
+
+    def end_replay(self, certain_ns: i64, now_ns: i64, jumped: bytes | None) -> None:
+        """The piece's clock stands there at its end."""
+        for event in self.streams.end_replay(certain_ns, now_ns, jumped):
             self._event(event)
         self._take_problems()
 

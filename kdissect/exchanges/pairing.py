@@ -495,8 +495,11 @@ class Exchanges:
                 self._problem(frame, "bad-response-header", f"a response of {len(data)} bytes")
             return _NOTHING
         previous_end = state.last_response_end
+        if state.last_response_steps != connection.clock_steps:
+            previous_end = NULL
         if frame.end_time_ns >= 0:
             state.last_response_end = frame.end_time_ns
+            state.last_response_steps = connection.clock_steps
         if at >= 0:
             return self._pair(state, at, frame, previous_end)
         if state.protocol and state.protocol != "kafka":
@@ -636,8 +639,8 @@ class Exchanges:
     ) -> None:
         """Fill in what the response says."""
         exchange.outcome = ANSWERED
-        exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, previous_end)
         self._set_response(exchange, frame)
+        exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, previous_end)
         self.bodies.read_answer(state, exchange, frame)
 
     def _problem(self, frame: Frame, kind: str, text: str, exchange_id: i64 = -1) -> None:

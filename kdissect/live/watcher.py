@@ -231,7 +231,7 @@ class Watcher:
         self._tick_ns = now + TICK_NS
         self._take_problems()
         # Where nothing comes, silent connections end all the same.
-        self.dissector.advance(now)
+        self.dissector.advance(self.clock() - self._came_at)
         standing = self.standing()
         self.shedder.judge(standing, self.clock(), self.dissector)
         self._hand_on(1)

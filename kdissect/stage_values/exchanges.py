@@ -137,7 +137,7 @@ OF_EXCHANGE: Final = Fields(
     "request_size response_size error_code error_count acks topic_count record_count "
     "record_bytes fetch_class retransmits zero_windows missing_bytes rtt_ns troubles_at_start "
     "request_packet response_packet status max_wait_ms min_bytes request_direction dialect "
-    "certainty replica_id",
+    "certainty replica_id vendor steps_at_start",
     client_id=TEXT_OR_NONE,
     group_id=TEXT,
     transactional_id=TEXT,
@@ -174,7 +174,7 @@ OF_STATE: Final = Fields(
     lambda: ConnectionState(NO_CONNECTION),
     ints="request_direction pending_head last_response_end exchange_count session_id probed "
     "unheld last_correlation_id last_request_ns spoken_low spoken_high dialect refused "
-    "proxied_port",
+    "proxied_port vendor last_response_steps",
     bools="has_overflowed has_let_go is_told is_unproved has_proxy_header repeats_ids",
     connection=CONNECTION,
     broker_side_by=TEXT,
