@@ -30,8 +30,8 @@ COMPILED = """
     exchanges/body_reader exchanges/exchange exchanges/fetches exchanges/fitting
     exchanges/holding exchanges/long_polls exchanges/memory exchanges/merging exchanges/naming
     exchanges/pairing
-    exchanges/request_search exchanges/response_search exchanges/sasl exchanges/shared_ids
-    exchanges/sides
+    exchanges/request_search exchanges/response_judge exchanges/response_search exchanges/sasl
+    exchanges/shared_ids exchanges/sides
     exchanges/sniffing exchanges/timing exchanges/weighing
     tables/rows tables/body_rows tables/unmade edges dissector
 """.split()  # noqa: SIM905  # a line a package

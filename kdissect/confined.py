@@ -15,17 +15,34 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from kdissect.errors import DatasetError
 from kdissect.file_names import by_parent, checked_parts, joined, parent_of, shortened
 
 PUBLIC: Final = 0o666  # less what the umask takes away
+SECRET: Final = 0o600  # payload, packets, and messages as they were captured
 IN_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK a FIFO in the place of a file would never be open.
 IN_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 MISSING: Final = -1
+
+
+@contextmanager
+def replacing(path: Path, mode: int = PUBLIC) -> Iterator[IO[bytes]]:
+    """A new file that takes the place of `path` when all is written. Raises OSError.
+
+    Its temporary name cannot be guessed and it is created exclusively: in a directory that others
+    can write to, nothing that lies there is followed or overwritten.
+    """
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    try:
+        with os.fdopen(os.open(partial, NEW_FILE, mode), "wb") as file:
+            yield file
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 class Below:

@@ -14,6 +14,7 @@ from kdissect.messages.old_bodies import full_old_body
 from kdissect.messages.partitions import Partition
 from kdissect.messages.redaction import has_secrets
 from kdissect.pipeline import Balance, Options, feed_all, make_balance, make_dissector
+from kdissect.sql.conditions import check_condition
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.rows import ExchangeRows, address_text
 from kdissect.tables.schemas import EXCHANGES, TIME
@@ -130,6 +131,8 @@ class Dissection:
         keeps_records: bool = False,
         **options: Any,
     ) -> None:
+        if where:
+            check_condition(where, "--where")
         self._where = where
         self._options = Options(**options, tables=())
         self._dissector = make_dissector(

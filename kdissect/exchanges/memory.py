@@ -1,5 +1,6 @@
 """What has to be remembered of one connection between its frames."""
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
 from librt.strings import read_i32_be
@@ -21,6 +22,8 @@ EXCHANGES_PER_PACKET: Final = (
 )
 BITS_EACH: Final = 60
 MIN_DROPPED: Final = 64  # requests that wait no longer, before the list of them is cut
+# Requests that wait longest: a response is nearly always to one of them. Others are found by id.
+NEAR: Final = 16
 
 
 # In place of a high watermark or a topic: what is not here may have been said before the piece of
@@ -107,14 +110,18 @@ Positions = dict[object, TopicPositions]
 
 
 class EarlyResponse:
-    """A response whose request was not there yet; `previous_end` is of the answer before it."""
+    """A response whose request was not there yet; `previous_end` is of the answer before it.
 
-    __slots__ = ("correlation_id", "frame", "previous_end")
+    `tries` is with how many requests of its id it was compared.
+    """
+
+    __slots__ = ("correlation_id", "frame", "previous_end", "tries")
 
     def __init__(self, correlation_id: i64, frame: Frame, previous_end: i64) -> None:
         self.correlation_id = correlation_id
         self.frame = frame
         self.previous_end = previous_end
+        self.tries: i64 = 0
 
 
 # In place of a request that waits no longer.
@@ -126,6 +133,8 @@ class ConnectionState:
 
     `request_direction` is the direction that carries requests, -1 while it is not known;
     `protocol` is "" while nothing was understood. Requests waiting are ``pending[pending_head:]``.
+    `by_id` are the indices of those that wait, and of some that did, by correlation id; it is made
+    when a response is not to one of the first.
     `old` is the memory of a connection that speaks a protocol from before 0.8, in place of the
     rest.
 
@@ -143,7 +152,7 @@ class ConnectionState:
         "unheld", "last_correlation_id", "last_client_id", "client_id_bytes", "last_request_ns",
         "old", "spoken_low", "spoken_high", "has_overflowed", "has_let_go", "dialect", "is_told",
         "is_unproved", "refused", "refusal", "has_proxy_header", "proxied_ip", "proxied_port",
-        "repeats_ids",
+        "repeats_ids", "by_id",
     )  # fmt: skip
 
     def __init__(self, connection: Connection) -> None:
@@ -153,6 +162,7 @@ class ConnectionState:
         self.protocol = ""
         self.pending: list[Exchange] = []
         self.pending_head: i64 = 0
+        self.by_id: dict[int, list[int]] | None = None
         self.last_response_end: i64 = NULL
         self.exchange_count: i64 = 0
         self.login = Login()
@@ -252,6 +262,8 @@ def drop_pending(state: ConnectionState, head: i64) -> None:
     if head >= MIN_DROPPED and head * 2 >= len(pending):
         del pending[:head]
         state.pending_head = 0
+        # To make it again takes no longer than to drop what was dropped.
+        state.by_id = None
         return
     while at < head:
         # They are not held any longer.
@@ -266,8 +278,37 @@ def position_in_pending(state: ConnectionState, data: bytes) -> i64:
     correlation_id = i64(read_i32_be(data, 0))
     pending = state.pending
     at = state.pending_head
-    while at < len(pending):
+    end: i64 = min(len(pending), at + NEAR)
+    while at < end:
         if pending[at].correlation_id == correlation_id:
             return at
         at += 1
-    return -1
+    return find_pending(state, correlation_id, at) if at < len(pending) else -1
+
+
+def find_pending(state: ConnectionState, correlation_id: i64, first: i64) -> i64:
+    """Which of ``pending[first:]`` has the correlation id, all of which wait; -1 for none."""
+    by_id = state.by_id
+    if by_id is None:
+        by_id = {}
+        state.by_id = by_id
+        for at in range(state.pending_head, len(state.pending)):
+            note_pending(state, at)
+    places = by_id.get(correlation_id)
+    if places is None:
+        return -1
+    found = bisect_left(places, first)
+    return places[found] if found < len(places) else -1
+
+
+def note_pending(state: ConnectionState, at: i64) -> None:
+    """``pending[at]``, the last one so far, can be found by its correlation id."""
+    by_id = state.by_id
+    if by_id is None:
+        return
+    correlation_id = state.pending[at].correlation_id
+    places = by_id.get(correlation_id)
+    if places is None:
+        by_id[correlation_id] = [int(at)]
+    else:
+        places.append(int(at))

@@ -61,6 +61,7 @@ class Watcher:
 
     `options` are those of a run of `pipeline`, of which `tables` is what listeners want. `clock`
     gives ns that only ever grow. `shedder` lets less be made when there is too much to do.
+    `keylogs` are those of the options where they were opened before, with more privileges.
     """
 
     def __init__(
@@ -70,16 +71,18 @@ class Watcher:
         options: Options | None = None,
         clock: Clock = time.monotonic_ns,
         shedder: Shedder | None = None,
+        keylogs: GrowingKeyLogs | None = None,
     ) -> None:
         self.wire = wire
         self.listeners = list(listeners)
         wanted = frozenset[str]().union(*(listener.tables for listener in listeners))
         self.options = replace(options or Options(), tables=[t for t in TABLES if t in wanted])
-        self.dissector = make_dissector(self.options, collects=False, keeps_frames=False)
+        self.keylogs = keylogs or GrowingKeyLogs(self.options.keylog)
+        self.keylogs.begin()
+        keys = self.keylogs.keys
+        self.dissector = make_dissector(self.options, collects=False, keeps_frames=False, keys=keys)
         self.names = self.dissector.exchanges.names
-        keys = self.dissector.tls.keys
         keys.read_more = lambda: add_secrets(keys, wire.find_secrets())
-        self.keylogs = GrowingKeyLogs(self.options.keylog, keys)
         # No row waits for its topic's name: who writes rows later knows more names then.
         self.builders = {
             name: BatchBuilder(TABLES[name], wire.names, self.names, held_limit=0)

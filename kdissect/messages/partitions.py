@@ -92,7 +92,7 @@ class Partitions:
     asked for.
     """
 
-    __slots__ = ("topics", "topic_ids", "cells", "count", "held", "owns_topics")
+    __slots__ = ("topics", "topic_ids", "cells", "count", "held", "owns_topics", "_named")
 
     def __init__(
         self,
@@ -109,6 +109,7 @@ class Partitions:
         self.count = count
         self.held = held
         self.owns_topics = owns_topics
+        self._named: frozenset[tuple[str, int]] | None = None
 
     def row(self, index: i64) -> Partition:
         """One of them as an object of its own."""
@@ -138,6 +139,17 @@ class Partitions:
     def rows(self) -> list[Partition]:
         """All of them as objects, in order."""
         return [self.row(index) for index in range(self.count)]
+
+    def named(self) -> frozenset[tuple[str, int]]:
+        """Topic and partition of each row, as they are at the first call."""
+        known = self._named
+        if known is None:
+            known = frozenset(
+                (self.topics[self.cells[at]], int(self.cells[at + AT_PARTITION]))
+                for at in range(0, self.count * WIDTH, WIDTH)
+            )
+            self._named = known
+        return known
 
     @property
     def packed(self) -> bytes:

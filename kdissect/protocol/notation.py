@@ -46,6 +46,8 @@ from kdissect.protocol.specs import (
 SCHEMA_DIRECTORY: Final = Path(__file__).parent / "schema"
 ENTITIES: Final = frozenset({"brokerId", "groupId", "producerId", "topicName", "transactionalId"})
 ROLES: Final = frozenset({"request", "response", "layout"})
+# Contents of `keep_files`, by path in schema/.
+_kept: Final[dict[str, str]] = {}
 
 
 class Line(NamedTuple):
@@ -82,9 +84,8 @@ def read_definitions(text: str) -> list[Definition]:
 @cache
 def load_file(name: str) -> dict[str, Definition]:
     """The definitions of one file of schema/, by name; `name` is like ``apis/Fetch``."""
-    path = SCHEMA_DIRECTORY / f"{name}.txt"
     try:
-        text = path.read_text(encoding="utf-8")
+        text = _text(f"{name}.txt")
     except OSError as error:
         raise SchemaError(f"cannot read schema file {name}: {error.strerror}") from error
     try:
@@ -95,9 +96,19 @@ def load_file(name: str) -> dict[str, Definition]:
 
 def read_index(name: str) -> Iterator[list[str]]:
     """The rows of a tab-separated file of schema/ without its header line."""
-    lines = (SCHEMA_DIRECTORY / f"{name}.tsv").read_text(encoding="utf-8").splitlines()
-    for line in lines[1:]:
+    for line in _text(f"{name}.tsv").splitlines()[1:]:
         yield line.split("\t")
+
+
+def keep_files() -> None:
+    """Read all files of schema/, 500 kB, for a process that may not read them later."""
+    for path in SCHEMA_DIRECTORY.rglob("*.*"):
+        _kept[path.relative_to(SCHEMA_DIRECTORY).as_posix()] = path.read_text(encoding="utf-8")
+
+
+def _text(name: str) -> str:
+    kept = _kept.get(name)
+    return (SCHEMA_DIRECTORY / name).read_text(encoding="utf-8") if kept is None else kept
 
 
 def _read_definition(line: Line) -> Definition:

@@ -190,6 +190,7 @@ def forget_answered(state: ConnectionState) -> None:
     """Only requests that wait travel; those before them are in the list for a while."""
     state.pending = state.pending[int(state.pending_head) :]
     state.pending_head = 0
+    state.by_id = None
 
 
 def totals_of(dissector: Dissector) -> Totals:

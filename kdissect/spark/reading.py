@@ -1,9 +1,10 @@
 """What a dataset has, by the files that its manifest lists: as a DataFrame, or for questions."""
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.stored_tables import check_files
 from kdissect.errors import KdissectError
@@ -14,6 +15,8 @@ from kdissect.spark.manifest import read_manifest
 from kdissect.spark.storage import absolute, is_uri, joined, remember
 from kdissect.spark.storage_reading import arrow_frame, hadoop_uri
 from kdissect.tables.schemas import TABLES
+
+SPECIAL: Final = re.compile(r"[*?{}\[\]\\]")  # of Hadoop's patterns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,12 +71,21 @@ def read_files(
         return spark.createDataFrame([], schema)
     base = located(joined(str(directory), table))
     reader = spark.read.schema(schema).option("basePath", base)
-    return reader.parquet(*(located(file) for file in files))
+    return reader.parquet(*(pattern_of(file) for file in files))
 
 
 def located(path: str) -> str:
     """A path of this machine as one also where the session has another file system by default."""
     return hadoop_uri(path) if is_uri(path) else f"file:{Path(path).absolute()}"
+
+
+def pattern_of(path: str) -> str:
+    r"""The same as the pattern that matches this path only: Spark takes what it reads for patterns.
+
+    >>> pattern_of("/ring*/a[1].parquet")
+    'file:/ring\\*/a\\[1\\].parquet'
+    """
+    return SPECIAL.sub(r"\\\g<0>", located(path))
 
 
 def manifest_in(dataset: str | os.PathLike[str]) -> Manifest:

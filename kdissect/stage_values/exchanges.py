@@ -155,7 +155,7 @@ OF_EXCHANGE: Final = Fields(
 EARLY_RESPONSE: Final = Fields(
     EarlyResponse,
     lambda: EarlyResponse(0, NO_FRAME, 0),
-    ints="correlation_id previous_end",
+    ints="correlation_id previous_end tries",
     frame=FRAME,
 )
 LOGIN: Final = Fields(
@@ -191,6 +191,7 @@ OF_STATE: Final = Fields(
     old=Ref(OldConversation, or_none=True),
     refusal=Maybe(PROBLEM),
     proxied_ip=BYTES,
+    left_out={"by_id": None},  # it is made again when it is needed
 )
 
 EXCHANGE_VALUES: Final = (

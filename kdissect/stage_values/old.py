@@ -8,7 +8,8 @@ from kdissect.encoding.kinds import INT_PAIR as PROTOCOL_AND_KEY
 from kdissect.encoding.kinds import TEXT, Converted, Many
 from kdissect.errors import EncodingError
 from kdissect.exchanges.holding import Holding
-from kdissect.exchanges.old_conversations import Asked, OldConversation
+from kdissect.exchanges.old_conversations import OldConversation
+from kdissect.exchanges.old_waiting import Asked, OldWaiting
 from kdissect.messages.facts import FactSink
 from kdissect.messages.interner import Interner
 from kdissect.messages.old_facts import OldFacts
@@ -38,6 +39,14 @@ def made_api(fields: Sequence[int]) -> OldApi:
     return api
 
 
+def made_waiting(asked: Sequence[Asked]) -> OldWaiting:
+    """The queue of these requests, in their order."""
+    waiting = OldWaiting()
+    for one in asked:
+        waiting.add(one)
+    return waiting
+
+
 OLD_FACTS: Final = Fields(
     OldFacts,
     ints="record_count record_bytes acks max_wait_ms min_bytes error_code missing",
@@ -58,7 +67,7 @@ OLD_CONVERSATION: Final = Fields(
     bools="_keeps_frames",
     problems=PROBLEMS,
     _state=STATE,
-    _pending=Many(Inline(ASKED)),
+    _pending=Converted(Many(Inline(ASKED)), OldWaiting.rest, made_waiting),
     _early=Many(FRAME),
     left_out={"_sink": NO_SINK, "_holding": NO_HOLDING},
 )

@@ -148,7 +148,9 @@ OF_RECEIVER: Final = Fields(
     left_out={"recent": NO_RECENT},
 )
 
-WAITING: Final = Fields(Waiting, Waiting, ints="span size need", bools="is_cut", events=EVENTS)
+WAITING: Final = Fields(
+    Waiting, Waiting, ints="span size need credit", bools="is_cut", events=EVENTS
+)
 CUTTING: Final = Fields(
     Cutting,
     lambda: Cutting(NO_CONNECTION, 0),

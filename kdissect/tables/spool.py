@@ -20,13 +20,11 @@ from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
 
-from kdissect.confined import open_regular
+from kdissect.confined import PUBLIC, open_regular
 from kdissect.errors import KdissectError
 
 HEADER: Final = struct.Struct("<4sIQ")
 MAGIC: Final = b"kds1"
-PUBLIC: Final = 0o666  # less what the umask takes away
-SECRET: Final = 0o600
 
 
 class Spool:
