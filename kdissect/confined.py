@@ -94,9 +94,12 @@ class Below:
                 file = os.open(last, IN_FILE | flags, PUBLIC, dir_fd=directory)
             except OSError as error:
                 raise self._told(error, name) from error
-        if stat.S_ISREG(os.fstat(file).st_mode):
+        mode = os.fstat(file).st_mode
+        if stat.S_ISREG(mode):
             return file
         os.close(file)
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self.path / name))
         raise self._no_file(name)
 
     def read(self, name: str, limit: int) -> bytes:

@@ -184,11 +184,10 @@ def read_rollup(location: str, unit: Unit) -> "pa.Table | None":
     """The rollup that was written, None where there is none."""
     from pyarrow import parquet
 
-    place = joined(location, unit.rollup)
-    content = rollup_content(location, unit.rollup)
-    if content is None:
-        return None
-    with believed(place):
+    with believed(joined(location, unit.rollup)):
+        content = rollup_content(location, unit.rollup)
+        if content is None:
+            return None
         rows = parquet.read_table(io.BytesIO(content))
         return as_declared(rows, rollup_schema(unit.level))
 

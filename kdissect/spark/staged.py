@@ -24,6 +24,7 @@ from kdissect.seams.seam import NAMES
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import TABLES
 from kdissect.tables.spool import Spool, whole_spool, write_whole
+from kdissect.tables.stored_rows import believed
 
 STAGING: Final = "staging"
 # Of a connection in a seam or a state beside the bytes that wait, which have limits of their own:
@@ -73,10 +74,11 @@ def read_staged(path: Path, root: str) -> Iterator[tuple[str, pa.RecordBatch]]:
         if sizes[str(place / name)] == MISSING:
             continue
         schema = arrow_schema(TABLES[name])
-        for batch in whole_spool(path / name):
-            if batch.schema != schema:
-                raise DatasetError(f"{path / name}: rows of another table than {name}")
-            yield name, batch
+        with believed(str(path / name)):
+            for batch in whole_spool(path / name):
+                if batch.schema != schema:
+                    raise DatasetError(f"{path / name}: rows of another table than {name}")
+                yield name, batch
 
 
 def read_part(path: Path, root: str, limits: Limits) -> bytes:
@@ -84,8 +86,8 @@ def read_part(path: Path, root: str, limits: Limits) -> bytes:
     try:
         with Below(root) as below:
             return below.read(str(path.relative_to(root)), most_bytes(limits))
-    except FileNotFoundError as error:
-        raise DatasetError(f"{path}: no such file") from error
+    except OSError as error:
+        raise DatasetError(f"{path}: {error.strerror}") from error
 
 
 def most_bytes(limits: Limits) -> int:

@@ -232,9 +232,9 @@ def stored_rows(task: Task, file: FileEntry) -> pa.Table:
     path = task.there(task.stored(file.path))
     schema = spark_schema(TABLES[file.table], text=TEXT_TYPE)
     with (
+        believed(str(path)),
         Below(task.dataset) as below,
         os.fdopen(below.open_file(file.path), "rb") as content,
-        believed(str(path)),
         ParquetFile(content) as parquet,
     ):
         check_rows(parquet, file.rows, str(path))
