@@ -169,7 +169,7 @@ MADE_FIELDS: Final = {
     ),
     NUMBERS[Mark]: ("stream", "numbers", "identity", "state", "options", "time_ns"),
     NUMBERS[TopicPositions]: ("packed",),
-    NUMBERS[Partitions]: ("topics", "topic_ids", "packed", "held"),
+    NUMBERS[Partitions]: ("topics", "topic_ids", "packed", "held", "unkept"),
 }  # fmt: skip
 
 
