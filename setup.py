@@ -26,8 +26,9 @@ COMPILED = """
     messages/aborted messages/batch_counts messages/batches messages/compressed_frames
     messages/compression messages/facts messages/headers messages/interner
     messages/legacy_records messages/message_sets messages/old_recognition messages/partitions
-    messages/record_columns messages/record_headers messages/records
-    messages/straight_metadata_groups messages/straight_produce_fetch messages/varints
+    messages/record_columns messages/record_headers messages/record_slices messages/records
+    messages/straight_metadata_groups messages/straight_produce_fetch messages/unpacking
+    messages/varints
     exchanges/body_reader exchanges/exchange exchanges/fetches exchanges/fitting
     exchanges/holding exchanges/long_polls exchanges/memory exchanges/merging exchanges/naming
     exchanges/pairing

@@ -53,6 +53,7 @@ from kdissect.exchanges.sides import DEFAULT_PORTS, decide_sides
 from kdissect.exchanges.timing import queue_ns
 from kdissect.exchanges.weighing import REFUSED_LIMIT, is_answered, is_proof
 from kdissect.frames import Frame
+from kdissect.limits import DECODED_BYTES
 from kdissect.messages.headers import (
     FIXED_HEADER_SIZE,
     is_plausible_request,
@@ -109,6 +110,7 @@ class Exchanges:
         dialect: i64 = AUTO,
         rules: DecodeAs | None = None,
         holding: Holding | None = None,
+        decoded_bytes: i64 = DECODED_BYTES,
     ) -> None:
         self.ports = ports
         self.brokers = brokers
@@ -120,7 +122,7 @@ class Exchanges:
         self.holding = holding if holding is not None else Holding()
         self.holding.keeps_records = keeps_records
         self.names: dict[bytes, str] = {CLUSTER_METADATA_ID: CLUSTER_METADATA}
-        self.bodies = BodyReader(self.names, keeps_batches, keeps_records)
+        self.bodies = BodyReader(self.names, keeps_batches, keeps_records, decoded_bytes)
         self.fitting = Fitting(self.bodies.plans)
         self.states: dict[int, ConnectionState] = {}
         # States that are found without looking up their connection.

@@ -77,19 +77,19 @@ HELD_BATCHES: Final = Fields(
 
 def split_partitions(value: Partitions) -> Sequence[Any]:
     """What is written of partitions."""
-    return value.topics, value.topic_ids, value.packed, value.held
+    return value.topics, value.topic_ids, value.packed, value.held, int(value.unkept)
 
 
 def made_partitions(fields: Sequence[Any]) -> Partitions:
     """The partitions again; raises EncodingError for cells that fit no topics."""
-    topics, topic_ids, packed, held = fields
+    topics, topic_ids, packed, held, unkept = fields
     check_cells(packed, WIDTH)
     named = memoryview(packed).cast("q")[::WIDTH]
     if len(topics) != len(topic_ids) or not all(0 <= topic < len(topics) for topic in named):
         raise EncodingError("a partition of a topic that is not there")
     if held is not None and not all(0 <= row < len(named) for row in held):
         raise EncodingError("batches of a partition that is not there")
-    return unpacked(topics, topic_ids, packed, held)
+    return unpacked(topics, topic_ids, packed, held, unkept)
 
 
 def made_positions(packed: bytes) -> TopicPositions:
@@ -105,7 +105,7 @@ def check_cells(packed: bytes, width: int) -> None:
 
 
 PARTITIONS: Final = Converted(
-    Fixed(TEXTS, Many(BYTES), BYTES, Maybe(Dict(INT, Inline(HELD_BATCHES)))),
+    Fixed(TEXTS, Many(BYTES), BYTES, Maybe(Dict(INT, Inline(HELD_BATCHES))), INT),
     split_partitions,
     made_partitions,
 )

@@ -159,7 +159,7 @@ class ExchangeRows(Rows):
         write_i64_le(b, x.replica_id if x.replica_id >= 0 else NULL)
         write_i64_le(b, self.racks.index_or_null(x.rack_id))
         write_i64_le(b, x.topic_count)
-        write_i64_le(b, 0 if partitions is None else partitions.count)
+        write_i64_le(b, 0 if partitions is None else partitions.count + partitions.unkept)
         write_i64_le(b, x.record_count)
         write_i64_le(b, x.record_bytes)
         write_i64_le(b, x.fetch_class if x.fetch_class else NULL)

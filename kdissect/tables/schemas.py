@@ -254,7 +254,13 @@ EXCHANGES = Table(
         ),
         Column("rack_id", TEXT, "", "rack of the client: Fetch, heartbeats of the new groups"),
         Column("topic_count", INT32, "", "topics named in request or response, whichever has more"),
-        Column("partition_count", INT32, "", "rows of this exchange in `partitions`"),
+        Column(
+            "partition_count",
+            INT32,
+            "",
+            "partitions named in request or response: its rows in `partitions`, and those that a "
+            "message has beyond the limit on what it may become",
+        ),
         Column("record_count", INT64, "", "records carried, as the batch headers count them"),
         Column("record_bytes", INT64, "bytes", "size of the records fields, as on the wire"),
         Column(
