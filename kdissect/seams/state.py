@@ -50,7 +50,7 @@ class State(NamedTuple):
 
     version: int
     open: tuple[Open, ...]
-    due: tuple[int, int, list[tuple[int, bytes]]]
+    due: tuple[int, int, int, list[tuple[int, bytes]]]
     sessions: tuple[Session, ...]
     decrypted: tuple[Connection, ...]
     pieces: tuple[Piece, ...]

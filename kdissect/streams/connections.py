@@ -52,6 +52,9 @@ MAX_HELD_IN_ALL: Final = 64 << 20  # 8 directions at their limit
 # The last FIN or data is sent again within seconds when its ACK was lost.
 LINGER_NS: Final = 10_000_000_000
 SWEEPS_PER_IDLE: Final = 4
+# Where the clock goes back, looking at all connections is due anew: at most once in as many segments
+# as a share of the connections, so that a clock that jumps to and fro costs a segment no more.
+SWEPT_SHARE: Final = 16
 EVICTED_SHARE: Final = 16  # one in so many goes when the table is full: sorting is paid by many
 
 CONTROL: Final = SYN | FIN | RST | ACK
@@ -105,7 +108,8 @@ class Streams:
 
     __slots__ = (
         "problems", "_receivers", "recent", "copies", "_allowance", "_max_connections",
-        "_idle_ns", "_max_held", "_sweep_ns", "_due_ns", "_lingering", "_nobody", "notes_opened",
+        "_idle_ns", "_max_held", "_sweep_ns", "_swept_at", "_due_ns", "_lingering", "_nobody",
+        "notes_opened", "_loops",
         "opened", "repeats", "chunk", "_places",
     )  # fmt: skip
 
@@ -119,6 +123,8 @@ class Streams:
     ) -> None:
         self.problems: list[Problem] = []
         self._receivers: dict[bytes, Receiver] = {}
+        # Flows of sockets that are connected to themselves: they have one for both directions.
+        self._loops: set[bytes] = set()
         self.recent = Recent()
         self.copies = Copies()
         self._allowance = Allowance(max_held_in_all)
@@ -126,6 +132,8 @@ class Streams:
         self._idle_ns = idle_ns
         self._max_held = max_held
         self._sweep_ns: i64 = -1
+        # How many segments there were when all connections were looked at last.
+        self._swept_at: i64 = 0
         self._due_ns: i64 = -1
         # Openers' receivers of closed connections, with the time to look at them again.
         self._lingering: deque[tuple[int, Receiver]] = deque()
@@ -147,6 +155,11 @@ class Streams:
             for receiver in self._receivers.values()
             if receiver.direction == OPENER
         ]
+
+    @property
+    def connection_count(self) -> int:
+        """How many they are."""
+        return (len(self._receivers) + len(self._loops)) // 2
 
     @property
     def held_cost(self) -> int:
@@ -281,6 +294,8 @@ class Streams:
                 known.is_over = True
         self._receivers[reverse_flow(flow)] = accepter
         self._receivers[flow] = opener
+        if accepter is not self._receivers[reverse_flow(flow)]:
+            self._loops.add(flow)
         if opener.connection.closed_by:
             due = opener.connection.last_time_ns + LINGER_NS
             self._lingering.append((due, opener))
@@ -294,20 +309,24 @@ class Streams:
             receiver.peer = self._nobody
         self._receivers.pop(opener.connection.flow, None)
         self._receivers.pop(reverse_flow(opener.connection.flow), None)
+        self._loops.discard(opener.connection.flow)
 
     @property
-    def due(self) -> tuple[int, int, list[tuple[int, bytes]]]:
-        """When silent connections and any at all are looked at next; the flows that linger."""
+    def due(self) -> tuple[int, int, int, list[tuple[int, bytes]]]:
+        """When silent connections and any at all are looked at next; the flows that linger.
+
+        Between them, how many segments there were when all were looked at last.
+        """
         lingering = [
             (due, receiver.connection.flow)
             for due, receiver in self._lingering
             if not receiver.is_over
         ]
-        return int(self._sweep_ns), int(self._due_ns), lingering
+        return int(self._sweep_ns), int(self._due_ns), int(self._swept_at), lingering
 
-    def set_due(self, due: tuple[int, int, list[tuple[int, bytes]]]) -> None:
+    def set_due(self, due: tuple[int, int, int, list[tuple[int, bytes]]]) -> None:
         """Go on with these times; all connections were taken in."""
-        self._sweep_ns, self._due_ns, lingering = due
+        self._sweep_ns, self._due_ns, self._swept_at, lingering = due
         self._lingering = deque([(at, self._receivers[flow]) for at, flow in lingering])
 
     def finish(self) -> list[Event]:
@@ -381,8 +400,10 @@ class Streams:
         if len(self._receivers) >= 2 * self._max_connections:
             self._make_room(segment, events)
         if segment.time_ns < self._sweep_ns - self._idle_ns:
-            # The clock ran ahead and came back: the sweep set by the wrong time is too far off.
-            self._schedule(segment.time_ns)
+            seen = self.copies.count - self._swept_at
+            if seen * SWEPT_SHARE >= len(self._receivers):
+                # The clock ran ahead and came back: the sweep set by the wrong time is too far off.
+                self._schedule(segment.time_ns)
         there = flow_of(segment)
         back = reverse_flow(there)
         if segment.flags & (SYN | ACK) == SYN | ACK:
@@ -394,9 +415,11 @@ class Streams:
         accepter = Receiver(connection, ACCEPTER, self._max_held, self._allowance, self.recent)
         opener.peer = accepter
         accepter.peer = opener
-        # A socket connected to itself has one flow for both directions; the opener's stays.
+        # Of a socket connected to itself the opener's stays.
         self._receivers[back] = accepter
         self._receivers[there] = opener
+        if back == there:
+            self._loops.add(there)
         if self.notes_opened:
             self.opened.append(connection)
         return self._receivers[flow_of(segment)]
@@ -476,6 +499,7 @@ class Streams:
         )  # fmt: skip
         self._receivers.pop(connection.flow, None)
         self._receivers.pop(reverse_flow(connection.flow), None)
+        self._loops.discard(connection.flow)
         receiver.is_over = True
         peer.is_over = True
         receiver.peer = self._nobody
@@ -502,6 +526,7 @@ class Streams:
                 is_silent = now - receiver.connection.last_time_ns >= self._idle_ns
                 if is_silent and receiver.direction == OPENER:
                     self._end(receiver, CLOSED_BY_IDLE, None, events)
+            self._swept_at = self.copies.count
             self._schedule(now)
         self._due_ns = self._sweep_ns
         if lingering:

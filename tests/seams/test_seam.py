@@ -114,7 +114,7 @@ def test_what_is_made_at_once_has_all_its_fields() -> None:
         if names is not None:
             # Cells are packed; what is counted or indexed from them is not said again.
             left = (
-                {"cells", "count", "places", "is_ascending", "owns_topics"}
+                {"cells", "count", "places", "is_ascending", "owns_topics", "_named"}
                 if "packed" in names
                 else set()
             )
