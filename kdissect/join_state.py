@@ -76,7 +76,7 @@ def receiver_state(receiver: Receiver) -> tuple[Any, ...] | None:
     """The reassembly of a direction; None while it waits for bytes."""
     here = receiver.next_position
     is_behind = receiver.acknowledged.position > here
-    if receiver.next_sequence < 0 or receiver.held.pieces or receiver.stray or is_behind:
+    if receiver.next_sequence < 0 or not receiver.held.is_empty or receiver.stray or is_behind:
         return None
     now = receiver.connection.last_time_ns
     symptoms = receiver.symptoms

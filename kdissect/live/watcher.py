@@ -217,7 +217,7 @@ class Watcher:
             make_balance(self.dissector),
             self.wire.counts(),
             self.wire.backlog(),
-            len(self.dissector.streams.connections),
+            self.dissector.streams.connection_count,
             level=self.shedder.level,
             shed=self.shedder.shed(self.dissector),
             memory=memory_bytes(),

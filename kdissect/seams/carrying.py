@@ -60,7 +60,7 @@ def state_of(stitcher: "Stitcher") -> State:
         names=dict(exchanges.names),
         groups=exchanges.bodies.groups.protocols,
         fetch_sessions=exchanges.bodies.sessions.by_number,
-        waiting=tuple(dissector.waiting.queue),
+        waiting=tuple(dissector.waiting.waiting()),
         given_up=dissector.waiting.given_up,
         totals=Totals(**{name: getattr(balance, name) for name in Totals._fields}),
     )

@@ -189,7 +189,7 @@ def shift(receiver: Receiver, moved: int) -> None:
         if getattr(receiver, name) >= 0:
             setattr(receiver, name, getattr(receiver, name) + moved)
     receiver.acknowledged.move(moved)
-    for piece in receiver.held.pieces:
+    for piece in receiver.held.pieces[receiver.held.head :]:
         piece.position += moved
 
 

@@ -134,7 +134,7 @@ class PieceRun:
             names=dict(names),
             groups=bodies.groups.protocols,
             sessions=bodies.sessions.by_number,
-            waiting=tuple(dissector.waiting.queue),
+            waiting=tuple(dissector.waiting.waiting()),
         )
 
 

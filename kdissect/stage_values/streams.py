@@ -126,7 +126,7 @@ PIECE: Final = Fields(
 HELD: Final = Fields(
     Held,
     lambda: Held(NO_ALLOWANCE),
-    ints="payload cost",
+    ints="head payload cost",
     pieces=Many(Inline(PIECE)),
     left_out={"allowance": NO_ALLOWANCE},
 )

@@ -120,7 +120,7 @@ class Streams:
         "problems", "_receivers", "recent", "copies", "_allowance", "_max_connections",
         "_idle_ns", "_max_held", "_sweep_ns", "_due_ns", "_lingering", "_nobody", "notes_opened",
         "opened", "repeats", "chunk", "_places", "clock", "_jumped", "_oldest_ns", "_is_replaying",
-        "_replayed_from",
+        "_replayed_from", "_loops",
     )  # fmt: skip
 
     def __init__(
@@ -133,6 +133,8 @@ class Streams:
     ) -> None:
         self.problems: list[Problem] = []
         self._receivers: dict[bytes, Receiver] = {}
+        # Flows of sockets that are connected to themselves: they have one for both directions.
+        self._loops: set[bytes] = set()
         self.recent = Recent()
         self.copies = Copies()
         self._allowance = Allowance(max_held_in_all)
@@ -140,6 +142,7 @@ class Streams:
         self._idle_ns = idle_ns
         self._max_held = max_held
         self._sweep_ns: i64 = -1
+        # How many segments there were when all connections were looked at last.
         self._due_ns: i64 = -1
         # Openers' receivers of closed connections, with the time to look at them again.
         self._lingering: deque[tuple[int, Receiver]] = deque()
@@ -168,6 +171,11 @@ class Streams:
             for receiver in self._receivers.values()
             if receiver.direction == OPENER
         ]
+
+    @property
+    def connection_count(self) -> int:
+        """How many they are."""
+        return (len(self._receivers) + len(self._loops)) // 2
 
     @property
     def held_cost(self) -> int:
@@ -335,6 +343,8 @@ class Streams:
         self._receivers[reverse_flow(flow)] = accepter
         self._receivers[flow] = opener
         self._oldest_ns = min(self._oldest_ns, self._last_ns(opener.connection))
+        if accepter is not self._receivers[reverse_flow(flow)]:
+            self._loops.add(flow)
         if opener.connection.closed_by:
             due = opener.connection.last_time_ns + LINGER_NS
             self._lingering.append((due, opener))
@@ -348,6 +358,7 @@ class Streams:
             receiver.peer = self._nobody
         self._receivers.pop(opener.connection.flow, None)
         self._receivers.pop(reverse_flow(opener.connection.flow), None)
+        self._loops.discard(opener.connection.flow)
 
     @property
     def jumped(self) -> bytes | None:
@@ -472,6 +483,8 @@ class Streams:
         # A socket connected to itself has one flow for both directions; the opener's stays.
         self._receivers[back] = accepter
         self._receivers[there] = opener
+        if back == there:
+            self._loops.add(there)
         if self.notes_opened:
             self.opened.append(connection)
         return self._receivers[flow_of(segment)]
@@ -553,6 +566,7 @@ class Streams:
         )  # fmt: skip
         self._receivers.pop(connection.flow, None)
         self._receivers.pop(reverse_flow(connection.flow), None)
+        self._loops.discard(connection.flow)
         receiver.is_over = True
         peer.is_over = True
         receiver.peer = self._nobody
