@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kdissect.analysis.declared import files_of
-from kdissect.confined import Below
-from kdissect.errors import KdissectError
+from kdissect.confined import MISSING, Below
+from kdissect.errors import DatasetError, KdissectError
 from kdissect.tables.ids import LARGEST_TAP
 from kdissect.tables.schemas import TABLES
 
@@ -53,8 +53,11 @@ class Place(NamedTuple):
         if table not in self.files:
             there = ", ".join(self.files)
             raise KdissectError(f"{self.name} has no table {table}; it was made with {there}")
-        paths = [file.path for file in self.files[table]]
-        if self.root:
+        files = self.files[table]
+        paths = [file.path for file in files]
+        if self.root and self.is_dataset:
+            check_listed(self.root, files)
+        elif self.root:
             check_files(self.root, paths)
         return paths
 
@@ -67,6 +70,18 @@ def check_files(root: str, paths: Iterable[str]) -> None:
     with suppress(FileNotFoundError), Below(root) as below:
         for path in paths:
             below.check(str(Path(path).relative_to(root)))
+
+
+def check_listed(root: str, files: Iterable[StoredFile]) -> None:
+    """Raise DatasetError where a file of a dataset is not the one that its manifest lists."""
+    listed = {str(Path(file.path).relative_to(root)): file for file in files}
+    with Below(root) as below:
+        sizes = below.sizes(listed)
+    for name, file in listed.items():
+        if sizes[name] == MISSING:
+            raise DatasetError(f"{file.path}: no such file")
+        if file.rows >= 0 and sizes[name] != file.size:
+            raise DatasetError(f"{file.path}: {sizes[name]} bytes in place of {file.size}")
 
 
 def directory_place(directory: Path) -> Place:
