@@ -53,10 +53,9 @@ class Place(NamedTuple):
         if table not in self.files:
             there = ", ".join(self.files)
             raise KdissectError(f"{self.name} has no table {table}; it was made with {there}")
-        files = self.files[table]
-        paths = [file.path for file in files]
+        paths = [file.path for file in self.files[table]]
         if self.root and self.is_dataset:
-            check_listed(self.root, files)
+            check_listed(self.root, paths)
         elif self.root:
             check_files(self.root, paths)
         return paths
@@ -72,16 +71,14 @@ def check_files(root: str, paths: Iterable[str]) -> None:
             below.check(str(Path(path).relative_to(root)))
 
 
-def check_listed(root: str, files: Iterable[StoredFile]) -> None:
-    """Raise DatasetError where a file of a dataset is not the one that its manifest lists."""
-    listed = {str(Path(file.path).relative_to(root)): file for file in files}
+def check_listed(root: str, paths: Iterable[str]) -> None:
+    """Raise DatasetError where a file that a manifest lists is not there, or no regular file."""
+    listed = {str(Path(path).relative_to(root)): path for path in paths}
     with Below(root) as below:
         sizes = below.sizes(listed)
-    for name, file in listed.items():
+    for name, path in listed.items():
         if sizes[name] == MISSING:
-            raise DatasetError(f"{file.path}: no such file")
-        if file.rows >= 0 and sizes[name] != file.size:
-            raise DatasetError(f"{file.path}: {sizes[name]} bytes in place of {file.size}")
+            raise DatasetError(f"{path}: no such file")
 
 
 def directory_place(directory: Path) -> Place:
