@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kdissect.analysis.declared import files_of
-from kdissect.confined import Below
-from kdissect.errors import KdissectError
+from kdissect.confined import MISSING, Below
+from kdissect.errors import DatasetError, KdissectError
 from kdissect.tables.ids import LARGEST_TAP
 from kdissect.tables.schemas import TABLES
 
@@ -54,7 +54,9 @@ class Place(NamedTuple):
             there = ", ".join(self.files)
             raise KdissectError(f"{self.name} has no table {table}; it was made with {there}")
         paths = [file.path for file in self.files[table]]
-        if self.root:
+        if self.root and self.is_dataset:
+            check_listed(self.root, paths)
+        elif self.root:
             check_files(self.root, paths)
         return paths
 
@@ -67,6 +69,16 @@ def check_files(root: str, paths: Iterable[str]) -> None:
     with suppress(FileNotFoundError), Below(root) as below:
         for path in paths:
             below.check(str(Path(path).relative_to(root)))
+
+
+def check_listed(root: str, paths: Iterable[str]) -> None:
+    """Raise DatasetError where a file that a manifest lists is not there, or no regular file."""
+    listed = {str(Path(path).relative_to(root)): path for path in paths}
+    with Below(root) as below:
+        sizes = below.sizes(listed)
+    for name, path in listed.items():
+        if sizes[name] == MISSING:
+            raise DatasetError(f"{path}: no such file")
 
 
 def directory_place(directory: Path) -> Place:
