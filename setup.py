@@ -22,7 +22,8 @@ COMPILED = """
     capture/interfaces capture/merge capture/packet capture/pcap capture/pcapng capture/scanner
     packets/decoder packets/fragments packets/ip packets/link packets/segment packets/tcp
     packets/tunnels packets/wireless wire/ring_blocks
-    streams/acknowledged streams/connections streams/copies streams/events streams/handshake
+    streams/acknowledged streams/clock streams/connections streams/copies streams/events
+    streams/handshake
     streams/held streams/receiver streams/recent streams/sequence streams/symptoms
     frames kept_segments searching
     protocol/apis protocol/plans protocol/primitives protocol/projections protocol/readers
@@ -30,13 +31,14 @@ COMPILED = """
     messages/aborted messages/batch_counts messages/batches messages/compressed_frames
     messages/compression messages/facts messages/headers messages/interner
     messages/legacy_records messages/message_sets messages/old_recognition messages/partitions
-    messages/record_columns messages/record_headers messages/records
-    messages/straight_metadata_groups messages/straight_produce_fetch messages/varints
+    messages/record_columns messages/record_headers messages/record_slices messages/records
+    messages/straight_metadata_groups messages/straight_produce_fetch messages/unpacking
+    messages/varints
     exchanges/body_reader exchanges/exchange exchanges/fetches exchanges/fitting
     exchanges/holding exchanges/long_polls exchanges/memory exchanges/merging exchanges/naming
     exchanges/pairing
-    exchanges/request_search exchanges/response_search exchanges/sasl exchanges/shared_ids
-    exchanges/sides
+    exchanges/request_search exchanges/response_judge exchanges/response_search exchanges/sasl
+    exchanges/shared_ids exchanges/sides
     exchanges/sniffing exchanges/timing exchanges/weighing
     tables/rows tables/body_rows tables/unmade edges dissector
 """.split()  # noqa: SIM905  # a line a package

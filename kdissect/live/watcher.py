@@ -26,8 +26,7 @@ from kdissect.wire.wire import Counts, Wire
 TICK_NS: Final = 1_000_000_000
 # So long nobody looks whether it is to end: a tenth of a second.
 WAIT_S: Final = 0.1
-# Hostile packets make some 30 times their size of rows: 256 of them, of 64 KiB, 500 MB at worst, of
-# 1500 bytes 12 MB; a wire may give thousands at a time.
+# A wire may give thousands at a time; rows are handed on behind so many.
 FED_AT_ONCE: Final = 256
 # So long it goes on at most, when it is to stop, with what waits in the wire's buffer.
 REST_NS: Final = 1_000_000_000
@@ -61,6 +60,7 @@ class Watcher:
 
     `options` are those of a run of `pipeline`, of which `tables` is what listeners want. `clock`
     gives ns that only ever grow. `shedder` lets less be made when there is too much to do.
+    `keylogs` are those of the options where they were opened before, with more privileges.
     """
 
     def __init__(
@@ -70,16 +70,18 @@ class Watcher:
         options: Options | None = None,
         clock: Clock = time.monotonic_ns,
         shedder: Shedder | None = None,
+        keylogs: GrowingKeyLogs | None = None,
     ) -> None:
         self.wire = wire
         self.listeners = list(listeners)
         wanted = frozenset[str]().union(*(listener.tables for listener in listeners))
         self.options = replace(options or Options(), tables=[t for t in TABLES if t in wanted])
-        self.dissector = make_dissector(self.options, collects=False, keeps_frames=False)
+        self.keylogs = keylogs or GrowingKeyLogs(self.options.keylog)
+        self.keylogs.begin()
+        keys = self.keylogs.keys
+        self.dissector = make_dissector(self.options, collects=False, keeps_frames=False, keys=keys)
         self.names = self.dissector.exchanges.names
-        keys = self.dissector.tls.keys
         keys.read_more = lambda: add_secrets(keys, wire.find_secrets())
-        self.keylogs = GrowingKeyLogs(self.options.keylog, keys)
         # No row waits for its topic's name: who writes rows later knows more names then.
         self.builders = {
             name: BatchBuilder(TABLES[name], wire.names, self.names, held_limit=0)
@@ -165,11 +167,18 @@ class Watcher:
             until = count_until(packets, at, self._tick_ns) + 1
             part = packets[at : min(until, at + FED_AT_ONCE)]
             at += len(part)
-            self.dissector.feed(part)
+            self._dissect(part)
             self._set_time(part[-1].time_ns)
             self._hand_on(self.options.batch_rows)
             if self.now_ns >= self._tick_ns and at < len(packets):
                 self._tick()
+
+    def _dissect(self, packets: list[Packet]) -> None:
+        """Dissect packets; where they make very many rows, hand these on meanwhile."""
+        at = self.dissector.feed_from(packets, 0)
+        while at < len(packets) or self.dissector.is_behind:
+            self._hand_on(1)
+            at = self.dissector.feed_from(packets, at)
 
     def finish(self) -> None:
         """End all connections, and hand on what is left.
@@ -178,7 +187,11 @@ class Watcher:
         """
         failures: list[BaseException] = []
         self._take_problems()
-        self.dissector.finish()
+        self.dissector.finish_from()
+        while self.dissector.is_behind:
+            with _collected(failures):
+                self._hand_on(1)
+            self.dissector.finish_from()
         with _collected(failures):
             self._hand_on(1)
         standing = self.standing()
@@ -228,9 +241,11 @@ class Watcher:
         self._tick_ns = now + TICK_NS
         self._take_problems()
         # Where nothing comes, silent connections end all the same.
-        self.dissector.advance(now)
+        self.dissector.advance(self.clock() - self._came_at)
+        self._dissect([])
         standing = self.standing()
         self.shedder.judge(standing, self.clock(), self.dissector)
+        self._dissect([])
         self._hand_on(1)
         standing = standing._replace(level=self.shedder.level)
         for listener in self.listeners:
