@@ -73,8 +73,9 @@ from kdissect.tls.stage import Tls
 
 # Characters of long texts in the rows of a table before they become a batch.
 TEXT_LIMIT: Final = 32 << 20
-# Bytes of rows of all tables, about, at which the stages pause.
-ROWS_LIMIT: Final = 32 << 20
+# Bytes of rows of all tables, about, at which the stages pause. As they become columns there are
+# four copies of them.
+ROWS_LIMIT: Final = 16 << 20
 EXCHANGE_BYTES: Final = 328  # its row of 41 integers
 ERROR_BYTES: Final = 280  # an error and its row
 RECORD_BYTES: Final = 32  # of a row without payload

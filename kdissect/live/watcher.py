@@ -28,6 +28,9 @@ TICK_NS: Final = 1_000_000_000
 WAIT_S: Final = 0.1
 # A wire may give thousands at a time; rows are handed on behind so many.
 FED_AT_ONCE: Final = 256
+# Listeners that count keep some 100 bytes of a row until the next tick: of more rows than these they
+# are told before it is due.
+ROWS_OF_TICK: Final = 500_000
 # So long it goes on at most, when it is to stop, with what waits in the wire's buffer.
 REST_NS: Final = 1_000_000_000
 Clock = Callable[[], int]
@@ -95,6 +98,7 @@ class Watcher:
         self._came_at = clock()
         self._is_ticking = False
         self._tick_ns = self._known_ns = self._packet_ns
+        self._rows_since_tick = 0
         self._begun: list[Listener] = []
         self._stopping = Flag()
         self._reopening = Flag()
@@ -178,6 +182,8 @@ class Watcher:
         at = self.dissector.feed_from(packets, 0)
         while at < len(packets) or self.dissector.is_behind:
             self._hand_on(1)
+            if self._rows_since_tick > ROWS_OF_TICK:
+                self._tell_listeners()
             at = self.dissector.feed_from(packets, at)
 
     def finish(self) -> None:
@@ -247,7 +253,12 @@ class Watcher:
         self.shedder.judge(standing, self.clock(), self.dissector)
         self._dissect([])
         self._hand_on(1)
-        standing = standing._replace(level=self.shedder.level)
+        self._tell_listeners(standing._replace(level=self.shedder.level))
+
+    def _tell_listeners(self, standing: Standing | None = None) -> None:
+        """Let listeners count what they were given."""
+        self._rows_since_tick = 0
+        standing = standing or self.standing()
         for listener in self.listeners:
             listener.tick(standing)
 
@@ -276,6 +287,7 @@ class Watcher:
             return
         for name in self.dissector.full_tables(1):
             batch = self.builders[name].batch(self.dissector.take_rows(name))
+            self._rows_since_tick += batch.num_rows
             for listener in self.listeners:
                 if name in listener.tables:
                     listener.take(name, batch)

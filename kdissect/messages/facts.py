@@ -196,6 +196,9 @@ class FactSink(Sink):
         self.single_topics: dict[object, SingleTopic] = {}
         self.held: dict[int, HeldBatches] | None = None
         self.errors: list[ErrorFact] = []
+        # Those of the last error, whose memory is counted.
+        self.charged_topic: str = ""
+        self.charged_group: str = ""
         self.record_errors: list[ErrorFact] = []
         self.entities: list[str] = []
         self.aborted_producers: list[int] = []
@@ -605,9 +608,20 @@ class FactSink(Sink):
             self._take_record_errors(fact)
 
     def _charge_texts(self, fact: ErrorFact) -> None:
-        """Take the memory of an error's texts, beyond the limit if need be: the next has none."""
-        self.room -= text_bytes(fact.message) + text_bytes(fact.resource)
-        self.room -= text_bytes(fact.topic) + text_bytes(fact.group)
+        """Take the memory of an error's texts, beyond the limit if need be: the next has none.
+
+        Errors that follow each other nearly always share topic and group.
+        """
+        if fact.message:
+            self.room -= text_bytes(fact.message)
+        if fact.resource:
+            self.room -= text_bytes(fact.resource)
+        if fact.topic is not self.charged_topic:
+            self.charged_topic = fact.topic
+            self.room -= text_bytes(fact.topic)
+        if fact.group is not self.charged_group:
+            self.charged_group = fact.group
+            self.room -= text_bytes(fact.group)
 
     def _set_config_resource(self, fact: ErrorFact, kind: i64) -> None:
         """Say of which kind the resource is that a config belongs to."""
