@@ -49,7 +49,8 @@ def made_waiting(asked: Sequence[Asked]) -> OldWaiting:
 
 OLD_FACTS: Final = Fields(
     OldFacts,
-    ints="record_count record_bytes acks max_wait_ms min_bytes error_code missing room unkept_batches",
+    ints="record_count record_bytes acks max_wait_ms min_bytes error_code missing room "
+    "unkept_batches",
     rows=Many(Inline(PARTITION)),
     errors=ERRORS,
     corrupt_records=TEXT,

@@ -39,13 +39,14 @@ class Clock:
     """Where the clock stands, see above: `take` each packet's time.
 
     `first_ns` and `now_ns` are the first and the latest time, -1 before the first packet,
-    `lowest_ns` is the earliest. `mark` is the epoch, or LOOK. `start_ns` is the time at which the epoch began, `steps` counts how often
-    `take` gave another thing than GOES_ON, and `by_ns` is how large the last one was.
+    `lowest_ns` is the earliest. `mark` is the epoch, or LOOK. `start_ns` is the time at which the
+    epoch began, `steps` counts how often `take` gave another thing than GOES_ON, and `by_ns` is
+    how large the last one was.
     """
 
     __slots__ = (
-        "first_ns", "now_ns", "lowest_ns", "mark", "epoch", "start_ns", "pending_ns", "steps", "by_ns",
-        "_epochs", "_before_ns", "_before_epoch", "_before_start_ns",
+        "first_ns", "now_ns", "lowest_ns", "mark", "epoch", "start_ns", "pending_ns", "steps",
+        "by_ns", "_epochs", "_before_ns", "_before_epoch", "_before_start_ns",
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""A directory with a dataset or a live capture that somebody has changed, and canaries beside it."""
+"""A directory with a changed dataset or live capture, and canaries beside it."""
 
 import io
 import signal
@@ -7,6 +7,8 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
+
+import pytest
 
 from kdissect.cli.program import run
 from kdissect.errors import KdissectError
@@ -49,8 +51,7 @@ class Sandbox:
                 function(*values, **named)
             except KdissectError as error:
                 self.check()
-                assert str(error)
-                return str(error)
+                return str(error) or pytest.fail("an error without a text")
         self.check()
         return ""
 
