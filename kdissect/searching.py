@@ -6,8 +6,8 @@ wants to see more of waits, WINDOW bytes at most.
 
 A search is bounded by the bytes that come, whatever they are. Work is counted in steps
 (`Window.work`): looking at a byte is one, judging a guess some more. One look at a window
-may take STEPS_EACH steps for each of its bytes. Each new byte gives a direction CREDIT_EACH steps for all its looks; without
-credit the next look waits for more bytes, or the end.
+may take STEPS_EACH steps for each of its bytes. Each new byte gives a direction CREDIT_EACH steps
+for all its looks; without credit the next look waits for more bytes, or the end.
 """
 
 from typing import Final

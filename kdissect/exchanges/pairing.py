@@ -75,8 +75,8 @@ BITS: Final = (1 << VARIANT_SHIFT) - 1
 LATE_NS: Final = 1_000_000_000
 
 # Requests of one id that a response is compared with, behind a hole: a controller of 0.8 sends a
-# few of a round, and a client that gives one id to all has as many as it lets wait. Requests that an
-# early response is compared with: each time all of it is read.
+# few of a round, and a client that gives one id to all has as many as it lets wait. Requests that
+# an early response is compared with: each time all of it is read.
 MAX_SHARED: Final = 256
 MAX_TRIES: Final = 16
 TELLING_SIZE: Final = 24  # of a response that fits one API: fewer bytes may fit by chance

@@ -28,8 +28,8 @@ TICK_NS: Final = 1_000_000_000
 WAIT_S: Final = 0.1
 # A wire may give thousands at a time; rows are handed on behind so many.
 FED_AT_ONCE: Final = 256
-# Listeners that count keep some 100 bytes of a row until the next tick: of more rows than these they
-# are told before it is due.
+# Listeners that count keep some 100 bytes of a row until the next tick: of more rows than these
+# they are told before it is due.
 ROWS_OF_TICK: Final = 500_000
 # So long it goes on at most, when it is to stop, with what waits in the wire's buffer.
 REST_NS: Final = 1_000_000_000
