@@ -6,7 +6,8 @@
 Cases of a fragment, in the order of the code: contradiction / of a packet that is done / too many
 overlaps / new bytes / overlap / limit reached. Of overlapping bytes the first copy stays, and a
 `Problem` tells when the other differs. A packet is given up when its fragments do not come within
-WAIT_NS or the limits are reached; what it has from its start on without a hole is given all the same.
+WAIT_NS or the limits are reached; what it has from its start on without a hole is given all the
+same.
 """
 
 from typing import Final
