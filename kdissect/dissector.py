@@ -187,6 +187,9 @@ class Dissector:
                 if step == GIVES_CHUNK:
                     self._chunk(streams.chunk)
                 elif step == WANTS_CARE:
+                    if streams.odd is not None:
+                        for event in streams.take_odd(segment.time_ns):
+                            self._event(event)
                     for event in streams.feed_with_care(copied(segment)):
                         self._event(event)
         finally:
@@ -242,12 +245,12 @@ class Dissector:
 
     def begin_replay(self, first_ns: i64) -> None:
         """What is replayed is of a piece whose first segment has that time, see `Streams`."""
-        self.streams.clock.take(first_ns)
-        self.streams.begin_replay()
+        for event in self.streams.begin_replay(first_ns):
+            self._event(event)
 
-    def end_replay(self, certain_ns: i64, now_ns: i64, jumped: bytes | None) -> None:
+    def end_replay(self, now_ns: i64) -> None:
         """The piece's clock stands there at its end."""
-        for event in self.streams.end_replay(certain_ns, now_ns, jumped):
+        for event in self.streams.end_replay(now_ns):
             self._event(event)
         self._take_problems()
 
@@ -274,7 +277,7 @@ class Dissector:
         """Segments that the decoder gives before the one just decoded."""
         late, self.decoder.late = self.decoder.late, []
         for segment in late:
-            for event in self.streams.feed(segment):
+            for event in self.streams.feed_late(segment):
                 self._event(event)
 
     def open_connection_rows(self) -> ConnectionRows:

@@ -63,16 +63,12 @@ class Left(NamedTuple):
 class Times(NamedTuple):
     """Where the clock of a piece's segments stands at both ends (see `streams.clock`).
 
-    `first_ns` is -1 where there are none, `lowest_ns` the earliest time; `certain_ns` is that
-    before the last segment when only the next one can tell whether its time is right, and `jumped`
-    is its flow then.
+    `first_ns` is -1 where there are none, `lowest_ns` the earliest time.
     """
 
     first_ns: int
     lowest_ns: int
-    certain_ns: int
     now_ns: int
-    jumped: bytes | None
 
 
 class Totals(NamedTuple):

@@ -20,6 +20,7 @@ from kdissect.messages.old_facts import OldFacts
 from kdissect.messages.old_protocols import KAFKA_07, Field, OldApi
 from kdissect.packets import fragments
 from kdissect.packets.fragments import Fragments, Whole
+from kdissect.packets.segment import Segment
 from kdissect.seams.seam import Open, Totals
 from kdissect.streams.clock import Clock
 from kdissect.streams.copies import Mark
@@ -43,8 +44,8 @@ class State(NamedTuple):
     `sessions` are those of TLS without keys. Of TLS that is `decrypted` only the packets say how it
     goes on, as no secret is written down: they are in `pieces`, which are empty where there is no
     such connection. `due` are times to look for silent connections, see `Streams.due`; `clock` is
-    the capture's, and `jumped` the flow of its last segment, where that may have a wrong time. Of
-    the connections `told` a problem said that they hold too much; `told_link_types` are such texts.
+    the capture's, and `odd` its last segment, where that may have a wrong time. Of the connections
+    `told` a problem said that they hold too much; `told_link_types` are such texts.
     Marks and chunks, how many segments there were, names, groups, fetch sessions and what waits for
     names are as in a seam.
     """
@@ -53,7 +54,7 @@ class State(NamedTuple):
     open: tuple[Open, ...]
     due: tuple[int, int, int, list[tuple[int, bytes]]]
     clock: Clock
-    jumped: bytes | None
+    odd: Segment | None
     sessions: tuple[Session, ...]
     decrypted: tuple[Connection, ...]
     pieces: tuple[Piece, ...]

@@ -89,12 +89,13 @@ class Stitcher:
         """Put a piece behind those before it; what has to be corrected in its rows."""
         self.pieces.append(seam.piece)
         clock = self.dissector.streams.clock
-        first_ns, lowest_ns, *_ = seam.times
-        is_set = first_ns >= 0 and clock.would_step(first_ns, lowest_ns)
+        first_ns, lowest_ns, _ = seam.times
+        is_set = first_ns >= 0 and not clock.goes_on(first_ns, lowest_ns)
         if seam.is_whole or is_set or self.dissector.decoder.is_waiting():
             return self._dissect_whole(seam)
         self._take_problems(seam.problems)
         self.dissector.decoder.unknown_link_types |= seam.link_types
+        self.dissector.begin_replay(first_ns)
         step = _Step(self, seam)
         corrections = step.run()
         self._count(seam, corrections)
@@ -199,9 +200,6 @@ class _Step:
         self.joined_streams: dict[int, tuple[int, int]] = {}
 
     def run(self) -> Corrections:
-        times = self.seam.times
-        if times.first_ns >= 0:
-            self.dissector.begin_replay(times.first_ns)
         self._check_born()
         self._check_left()
         self._replay_heads()
@@ -210,8 +208,7 @@ class _Step:
         if not self.is_all_again:
             self._take_over()
         self._take_rings()
-        if times.first_ns >= 0:
-            self.dissector.end_replay(times.certain_ns, times.now_ns, times.jumped)
+        self.dissector.end_replay(self.seam.times.now_ns)
         self.corrections.drops_all = self.is_all_again
         return self.corrections
 
