@@ -51,7 +51,9 @@ def steps_in(rows: Rows) -> list[dict[str, Any]]:
 
 
 def test_the_durations_of_the_table_are_those_meant() -> None:
-    assert {"latency_ns", "queue_ns", "service_ns", "work_ns", "wait_ns", "rtt_ns"} <= set(DURATIONS)
+    assert {"latency_ns", "queue_ns", "service_ns", "work_ns", "wait_ns", "rtt_ns"} <= set(
+        DURATIONS
+    )
 
 
 @pytest.mark.parametrize("by_ns", [-HOUR_NS, -10 * SECOND_NS, -SECOND_NS])
@@ -148,9 +150,7 @@ def test_steps_are_told_up_to_a_number(tmp_path: Path) -> None:
     assert "further" not in told[-2]["message"]
 
 
-@pytest.mark.parametrize(
-    ("gap_ns", "kinds"), [(-STEP_NS - 1, ["clock-step"]), (-STEP_NS + 1, [])]
-)
+@pytest.mark.parametrize(("gap_ns", "kinds"), [(-STEP_NS - 1, ["clock-step"]), (-STEP_NS + 1, [])])
 def test_a_little_disorder_is_no_step(gap_ns: int, kinds: list[str]) -> None:
     talk = conversation().open()
     for number in range(1, 5):

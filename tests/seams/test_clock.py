@@ -104,7 +104,9 @@ def test_so_they_do_where_the_clock_is_set_again_and_again(tmp_path: Path) -> No
     name = str(CAPTURES / "quickstart.pcapng")
     packets = read_packets(name)
     steps = [
-        Step(source.randrange(1, len(packets)), source.choice(AMOUNTS), source.choice((1, 2, 3, 50)))
+        Step(
+            source.randrange(1, len(packets)), source.choice(AMOUNTS), source.choice((1, 2, 3, 50))
+        )
         for _ in range(30)
     ]
     path = written(stepped(packets, *steps), tmp_path / "often.pcap", link_type_of(name))
@@ -136,9 +138,7 @@ def test_silence_and_a_clock_set_back_end_the_same_connections(tmp_path: Path) -
         if source.random() < 0.01:
             drift -= source.choice((1, 500, 901, 4000)) * SECOND_NS
         made.append(packet._replace(time_ns=packet.time_ns + drift))
-    expected = check_cuts(
-        written(made, tmp_path / "silent.pcap", link_type_of(name)), source, seed
-    )
+    expected = check_cuts(written(made, tmp_path / "silent.pcap", link_type_of(name)), source, seed)
     assert any("'idle'" in row for row in expected.tables["connections"])
 
 
