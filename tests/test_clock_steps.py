@@ -171,7 +171,7 @@ def test_a_response_captured_before_its_request_has_no_latency() -> None:
 
 def talk_with_jump(gap_ns: int, back_ns: int = 0) -> Found:
     """A response comes `gap_ns` after its request, and the next request `back_ns` earlier."""
-    talk = conversation().open().client(request("Heartbeat", 4, 1))
+    talk = conversation(has_acks=False).open().client(request("Heartbeat", 4, 1))
     talk = talk.broker(response("Heartbeat", 4, 1), gap_ns=gap_ns)
     talk = talk.client(request("Heartbeat", 4, 2), gap_ns=MS - back_ns)
     return found_in(talk.broker(response("Heartbeat", 4, 2), gap_ns=MS).close())
@@ -179,7 +179,8 @@ def talk_with_jump(gap_ns: int, back_ns: int = 0) -> Found:
 
 def test_a_response_that_took_long_keeps_its_latency_and_one_with_a_wrong_time_has_none() -> None:
     slow = talk_with_jump(10 * JUMP_NS)
-    assert slow.columns("outcome", "latency_ns")[0] == ("answered", 10 * JUMP_NS)
+    (outcome, latency_ns), *_ = slow.columns("outcome", "latency_ns")
+    assert (outcome, latency_ns // JUMP_NS) == ("answered", 10)
     assert slow.tables["problems"] == []
     wrong = talk_with_jump(10 * JUMP_NS, 10 * JUMP_NS)
     assert [row[0] for row in wrong.columns("outcome", "latency_ns")] == ["answered"] * 2
@@ -188,7 +189,7 @@ def test_a_response_that_took_long_keeps_its_latency_and_one_with_a_wrong_time_h
 
 
 def test_what_follows_a_step_is_measured_again() -> None:
-    talk = conversation().open().client(request("Heartbeat", 4, 1))
+    talk = conversation(has_acks=False).open().client(request("Heartbeat", 4, 1))
     talk = talk.broker(response("Heartbeat", 4, 1), gap_ns=-HOUR_NS)
     for number in (2, 3):
         talk = talk.client(request("Heartbeat", 4, number), gap_ns=MS)

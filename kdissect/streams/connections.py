@@ -55,6 +55,7 @@ MAX_HELD_IN_ALL: Final = 64 << 20  # 8 directions at their limit
 # The last FIN or data is sent again within seconds when its ACK was lost.
 LINGER_NS: Final = 10_000_000_000
 SWEEPS_PER_IDLE: Final = 4
+UNSURE: Final = -2  # as epoch of a connection: the time of its last segment was wrong
 REPORTED_STEPS: Final = 100  # of the capture's clock, one by one
 LATEST_NS: Final = (1 << 63) - 1
 EVICTED_SHARE: Final = 16  # one in so many goes when the table is full: sorting is paid by many
@@ -287,8 +288,8 @@ class Streams:
     def begin_replay(self, first_ns: i64) -> list[Event]:
         """What follows are segments of a piece, not all of them, and some out of order.
 
-        Its first segment has the time `first_ns`, -1 where there is none; its clock was not set, and
-        goes on behind ours.
+        Its first segment has the time `first_ns`, -1 where there is none; its clock was not set,
+        and goes on behind ours.
         Nothing ends by silence but before its own next segment.
         """
         events: list[Event] = []
@@ -442,7 +443,8 @@ class Streams:
         self._take(odd, events)
         known = self._receivers.get(flow_of(odd))
         if known is not None:
-            self._clock_was_set(known, before_ns)
+            # What is told of now has begun with it: the next segment is on the other side.
+            known.connection.epoch = UNSURE
 
     def _take_odd(self, events: list[Event]) -> None:
         """Take the segment whose time is odd, when nothing follows that could tell of it."""
@@ -657,7 +659,7 @@ class Streams:
 
     def _last_ns(self, connection: Connection) -> i64:
         """When the connection was heard last, as far as this epoch of the clock can tell."""
-        if connection.epoch == self.clock.epoch:
+        if connection.epoch == self.clock.epoch or connection.epoch == UNSURE:
             return connection.last_time_ns
         return self.clock.start_ns
 
