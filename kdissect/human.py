@@ -1,6 +1,7 @@
 """Numbers as people read them; each fits ten columns."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 # Characters of a name from the wire that a page, a sentence or a finding shows. Kafka's own names
 # (topics up to 249, most far shorter) are told apart by their beginnings as a rule.
@@ -29,6 +30,17 @@ def cut(text: str, most: int = NAME_LENGTH) -> str:
     if len(text) <= most:
         return text
     return f"{text[:most]}… ({counted(len(text) - most, 'more character')})"
+
+
+def cut_all(value: Any, most: int = TEXT_LENGTH) -> Any:
+    """A value of dicts and lists with every text in it cut."""
+    if isinstance(value, str):
+        return cut(value, most)
+    if isinstance(value, dict):
+        return {cut_all(name, most): cut_all(one, most) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [cut_all(one, most) for one in value]
+    return value
 
 
 def counted(number: int, noun: str) -> str:

@@ -16,7 +16,7 @@ from kdissect.cli.findings_page import finding_data, finding_lines
 from kdissect.cli.summary_lines import balance_lines, network_lines
 from kdissect.escape import escaped
 from kdissect.grid import Column, Grid, folded
-from kdissect.human import count, cut, duration, share, size, time
+from kdissect.human import count, cut, cut_all, duration, share, size, time
 from kdissect.rules.finding import PROBLEM, Finding
 
 PIPE_WIDTH: Final = 110
@@ -28,7 +28,7 @@ def print_json(
     summary: Summary, found: Sequence[Finding], is_interrupted: bool, file: IO[str]
 ) -> None:
     """Print findings and summary as one JSON object; times are ISO 8601."""
-    content = {"findings": [finding_data(one) for one in found], **asdict(summary)}
+    content = {"findings": [finding_data(one) for one in found], **cut_all(asdict(summary))}
     totals = content["totals"]
     for name in ("first_time", "last_time"):
         ns = totals.pop(f"{name}_ns")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kdissect.analysis.questions import QUESTIONS
 from kdissect.capture.pcap import NANOSECONDS
 from kdissect.cli.program import run
 from kdissect.human import NAME_LENGTH, TEXT_LENGTH, cut
@@ -112,6 +113,41 @@ def test_client_ids_of_any_size_do_not_fill_a_page(
         assert len(shown.splitlines()) < LINES, f"seed {seed}, {command}"
         assert len(shown) < CHARACTERS, f"seed {seed}, {command}"
         assert "\x1b" not in shown
+
+
+def hostile_topics() -> bytes:
+    """Topics, groups and members whose names are as long as Kafka's strings may be."""
+    talk = conversation().client(request("Metadata", 1, 0)).broker(response("Metadata", 1, 0))
+    for number in range(2, 40, 2):
+        name = f"{number}" + "\x1b\n☃T" * 4000
+        partition = {"index": 0, "records": None}
+        topics = [{"name": name, "partition_data": [partition]}]
+        talk = talk.client(request("Produce", 3, number, acks=1, topic_data=topics))
+        refused = [{"name": name, "partition_responses": [{"index": 0, "error_code": 3}]}]
+        talk = talk.broker(response("Produce", 3, number, responses=refused))
+        joins = {"group_id": name, "member_id": name, "protocol_type": "consumer"}
+        talk = talk.client(request("JoinGroup", 5, number + 1, **joins))
+        talk = talk.broker(response("JoinGroup", 5, number + 1, error_code=25, member_id=name))
+    return talk.close().pcap()
+
+
+@pytest.mark.slow
+def test_names_of_topics_and_groups_do_not_fill_any_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "topics.pcap"
+    path.write_bytes(hostile_topics())
+    as_table = ["--format", "table"]
+    commands = [["summary", "--findings", "all"], ["summary", "--json"], ["show"]]
+    commands += [[name, *as_table] for name in QUESTIONS]
+    commands += [["table", name, *as_table] for name in ("exchanges", "partitions", "errors")]
+    for command in commands:
+        assert run([*command, str(path)]) in (0, 1), command
+        shown = capsys.readouterr().out
+        assert len(shown) < CHARACTERS, command
+        lines = shown.split("\n")
+        assert len(lines) < LINES, command
+        assert max(map(len, lines)) < 3_000, command
 
 
 def test_a_capture_without_hostile_names_is_shown_in_full(
