@@ -104,6 +104,9 @@ class PieceRun:
             or clock.back_count > 0
             or streams.is_last_odd
             or edges.count == 1
+            # One that began here ended by silence, and its flow goes on: both or neither count.
+            or any(flow in edges.heads for flow in edges.born_flows)
+            or any(left.flow in edges.used_again for left in flows)
         )
         names = dissector.exchanges.names
         bodies = dissector.exchanges.bodies

@@ -194,6 +194,11 @@ class _Step:
             self.given[int(one.opener.connection.id)] = int(one.opener.connection.given)
         for ended in seam.ended:
             self.given[int(ended.state.connection.id)] = int(ended.state.connection.given)
+        # By both directions of their flow, those that began in the piece.
+        self.born: dict[bytes, list[int]] = {}
+        for flow, connection_id in seam.born:
+            for one_way in (flow, reverse_flow(flow)):
+                self.born.setdefault(one_way, []).append(connection_id)
         self.rings = Rings(self.streams)
         self.heads = {one: head for head in seam.heads for one in head.ids}
         # The whole's streams of a joined connection, by direction in the piece.
@@ -237,8 +242,8 @@ class _Step:
             self._drop(left.flow, (left.connection_id,))
 
     def _drop(self, flow: bytes, ids: Iterable[int]) -> None:
-        """Connections of a flow are dissected again."""
-        for connection_id in ids:
+        """Connections of a flow are dissected again, with all that began on it in the piece."""
+        for connection_id in {*ids, *self.born.get(flow, ())}:
             self.corrections.dropped.add(connection_id)
             self.corrections.dropped_exchanges += self.given.get(connection_id, 0)
             if connection_id in self.seam.inside_ended:
