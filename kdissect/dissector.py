@@ -256,6 +256,8 @@ class Dissector:
                 if step == GIVES_CHUNK:
                     self._chunk(streams.chunk)
                 elif step == WANTS_CARE:
+                    if streams.odd is not None:
+                        self._take_events(streams.take_odd(segment.time_ns))
                     self._take_events(streams.feed_with_care(copied(segment)))
         finally:
             # Of packets that were begun: what an interruption leaves is still all accounted for.
@@ -349,12 +351,11 @@ class Dissector:
 
     def begin_replay(self, first_ns: i64) -> None:
         """What is replayed is of a piece whose first segment has that time, see `Streams`."""
-        self.streams.clock.take(first_ns)
-        self.streams.begin_replay()
+        self._take_events(self.streams.begin_replay(first_ns))
 
-    def end_replay(self, certain_ns: i64, now_ns: i64, jumped: bytes | None) -> None:
+    def end_replay(self, now_ns: i64) -> None:
         """The piece's clock stands there at its end."""
-        self._take_events(self.streams.end_replay(certain_ns, now_ns, jumped))
+        self._take_events(self.streams.end_replay(now_ns))
         self._take_problems()
 
     def end_silent(self, since: i64, most: i64) -> int:
@@ -395,7 +396,7 @@ class Dissector:
         """Segments that the decoder gives before the one just decoded."""
         late, self.decoder.late = self.decoder.late, []
         for segment in late:
-            for event in self.streams.feed(segment):
+            for event in self.streams.feed_late(segment):
                 self._event(event)
 
     def open_connection_rows(self) -> ConnectionRows:

@@ -15,15 +15,23 @@ program itself uses the standard library and uv only: it shares no package with 
 """
 
 import argparse
+import fcntl
+import os
+import pty
 import re
+import select
 import shlex
 import shutil
+import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -42,6 +50,7 @@ UV: Final = (sys.executable, "-m", "uv", "--quiet")
 SECONDS: Final = 240  # of one line; Spark's take up to 60 on two busy cores
 ENDLESS_SECONDS: Final = 6  # until an endless line is interrupted
 STREAM_SECONDS: Final = 40
+SCREEN_SECONDS: Final = 60  # from q until a screen is left
 PARALLEL: Final = 2
 # Command lines that find nothing in the captures of the stage, which is exit code 1.
 NOTHING: Final = re.compile(
@@ -101,27 +110,58 @@ class Environment:
         subprocess.run([*UV, "pip", "install", "--python", python, *words], check=True)
 
     def run(self, line: Line, number: int, expected: tuple[int, ...]) -> Outcome:
-        """Run one line with bash, on a terminal where it shows a screen."""
+        """Run one line with bash, on a terminal where it shows a screen, which is left by q."""
         text = self.stage.localized(line.text)
         directory = self.stage.directory(self.place / f"line-{number}", text)
         begin = time.monotonic()
-        done = subprocess.run(
-            self._words(text), cwd=directory, env=self.variables, text=True, errors="replace",
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-        )  # fmt: skip
-        seconds = time.monotonic() - begin
-        shutil.rmtree(directory)
-        complaint = complaint_of(done.returncode, done.stdout, expected)
-        return Outcome(line, done.returncode, done.stdout, seconds, complaint)
-
-    def _words(self, text: str) -> list[str]:
         words = ["bash", "-o", "pipefail", "-c", text]
         if re.search(r"kdissect top (?!.*--once)", text):
-            words = ["script", "-qefc", shlex.join(words), "/dev/null"]
+            code, said = on_terminal(words, directory, self.variables)
+        else:
+            code, said = self._run(words, text, directory)
+        seconds = time.monotonic() - begin
+        shutil.rmtree(directory)
+        return Outcome(line, code, said, seconds, complaint_of(code, said, expected))
+
+    def _run(self, words: list[str], text: str, directory: Path) -> tuple[int, str]:
         seconds = STREAM_SECONDS if "spark stream" in text else ENDLESS_SECONDS
-        if is_endless(text) or words[0] == "script":
-            return ["timeout", "--preserve-status", "-s", "INT", "-k", "60", str(seconds), *words]
-        return ["timeout", "-k", "5", str(SECONDS), *words]
+        limit = ["timeout", "-k", "5", str(SECONDS)]
+        if is_endless(text):
+            limit = ["timeout", "--preserve-status", "-s", "INT", "-k", "60", str(seconds)]
+        done = subprocess.run(
+            [*limit, *words], cwd=directory, env=self.variables, text=True, errors="replace",
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout
+
+
+def on_terminal(words: list[str], directory: Path, variables: dict[str, str]) -> tuple[int, str]:
+    """Run a program with a screen, and type q; its exit code, -1 if it stayed, and what it drew."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(directory)
+        os.execvpe(words[0], words, variables)  # noqa: S606  a line of the documentation
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    drawn = bytearray()
+    begin = time.monotonic()
+    is_asked = False
+    code = -1
+    while (passed := time.monotonic() - begin) < ENDLESS_SECONDS + SCREEN_SECONDS:
+        if passed >= ENDLESS_SECONDS and not is_asked:
+            os.write(terminal, b"q")
+            is_asked = True
+        if select.select([terminal], [], [], 0.2)[0]:
+            with suppress(OSError):  # nobody holds the other end any more
+                drawn += os.read(terminal, 1 << 16)
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            code = os.waitstatus_to_exitcode(status)
+            break
+    else:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    os.close(terminal)
+    return code, drawn.decode(errors="replace")
 
 
 def complaint_of(code: int, text: str, expected: tuple[int, ...]) -> str:

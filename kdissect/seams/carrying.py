@@ -46,7 +46,7 @@ def state_of(stitcher: "Stitcher") -> State:
         open=tuple(opened),
         due=streams.due,
         clock=streams.clock,
-        jumped=streams.jumped,
+        odd=streams.odd,
         sessions=tuple(one for one in sessions if not one.has_keys),
         decrypted=decrypted,
         pieces=tuple(stitcher.pieces),
@@ -97,7 +97,9 @@ def carry_on(stitcher: "Stitcher", state: State) -> None:
     stitcher.told |= state.told_link_types
     for one in state.open:
         take_open(dissector, one)
-    dissector.streams.set_due(state.due, state.clock, state.jumped)
+    dissector.streams.set_due(state.due)
+    dissector.streams.clock = state.clock
+    dissector.streams.odd = state.odd
     for session in state.sessions:
         dissector.tls.take_session(session)
     if state.decrypted:

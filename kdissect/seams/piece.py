@@ -49,6 +49,7 @@ class PieceRun:
         self.dissector: Dissector = make_dissector(options, collects=False, keeps_frames=False)
         self.is_first = piece.ordinal == 1
         dissector = self.dissector
+        dissector.streams.holds_odd = False
         self.edges = dissector.edges = Edges(
             dissector.streams,
             dissector.frames,
@@ -96,22 +97,23 @@ class PieceRun:
         streams = dissector.streams
         opened, flows = find_open(dissector)
         clock = streams.clock
-        # Where the clock was set, or may have been, only the whole knows what silence is.
+        # Where a time may be wrong only the whole knows it: by the packets on both sides.
         is_whole = (
             dissector.decoder.fragments > 0
             or bool(dissector.waiting.given_up)
-            or clock.steps > 0
+            or clock.back_count > 0
+            or streams.is_last_odd
             or edges.count == 1
+            # One that began here ended by silence, and its flow goes on: both or neither count.
+            or any(flow in edges.heads for flow in edges.born_flows)
+            or any(left.flow in edges.used_again for left in flows)
         )
         names = dissector.exchanges.names
         bodies = dissector.exchanges.bodies
         problems = tuple(edges.of_packets)
         for ended in edges.ended:
             forget_answered(ended.state)
-        times = Times(
-            int(clock.first_ns), int(clock.lowest_ns), int(clock.certain_ns), int(clock.now_ns),
-            streams.jumped,
-        )  # fmt: skip
+        times = Times(int(clock.first_ns), int(clock.lowest_ns), int(clock.now_ns))
         seam = empty_seam(self.piece, problems, totals_of(dissector), times, self.reader.reached)
         if is_whole:
             return seam

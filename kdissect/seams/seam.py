@@ -54,7 +54,7 @@ from kdissect.streams.events import Chunk
 from kdissect.streams.receiver import Receiver
 from kdissect.tls.stage import Watch
 
-VERSION: Final = 5
+VERSION: Final = 6
 ARROW: Final = pa.schema(
     [
         pa.field("version", pa.int32()),
@@ -92,16 +92,12 @@ class Left(NamedTuple):
 class Times(NamedTuple):
     """Where the clock of a piece's segments stands at both ends (see `streams.clock`).
 
-    `first_ns` is -1 where there are none, `lowest_ns` the earliest time; `certain_ns` is that
-    before the last segment when only the next one can tell whether its time is right, and `jumped`
-    is its flow then.
+    `first_ns` is -1 where there are none, `lowest_ns` the earliest time.
     """
 
     first_ns: int
     lowest_ns: int
-    certain_ns: int
     now_ns: int
-    jumped: bytes | None
 
 
 class Totals(NamedTuple):
@@ -282,9 +278,7 @@ TIMES: Final = named(
     Times,
     first_ns=INT,
     lowest_ns=INT,
-    certain_ns=INT,
     now_ns=INT,
-    jumped=Maybe(BYTES),
 )
 SEAM: Final = named(
     Seam,

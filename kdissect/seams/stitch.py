@@ -89,12 +89,13 @@ class Stitcher:
         """Put a piece behind those before it; what has to be corrected in its rows."""
         self.pieces.append(seam.piece)
         clock = self.dissector.streams.clock
-        first_ns, lowest_ns, *_ = seam.times
-        is_set = first_ns >= 0 and clock.would_step(first_ns, lowest_ns)
+        first_ns, lowest_ns, _ = seam.times
+        is_set = first_ns >= 0 and not clock.goes_on(first_ns, lowest_ns)
         if seam.is_whole or is_set or self.dissector.decoder.is_waiting():
             return self._dissect_whole(seam)
         self._take_problems(seam.problems)
         self.dissector.decoder.unknown_link_types |= seam.link_types
+        self.dissector.begin_replay(first_ns)
         step = _Step(self, seam)
         corrections = step.run()
         self._count(seam, corrections)
@@ -193,15 +194,17 @@ class _Step:
             self.given[int(one.opener.connection.id)] = int(one.opener.connection.given)
         for ended in seam.ended:
             self.given[int(ended.state.connection.id)] = int(ended.state.connection.given)
+        # By both directions of their flow, those that began in the piece.
+        self.born: dict[bytes, list[int]] = {}
+        for flow, connection_id in seam.born:
+            for one_way in (flow, reverse_flow(flow)):
+                self.born.setdefault(one_way, []).append(connection_id)
         self.rings = Rings(self.streams)
         self.heads = {one: head for head in seam.heads for one in head.ids}
         # The whole's streams of a joined connection, by direction in the piece.
         self.joined_streams: dict[int, tuple[int, int]] = {}
 
     def run(self) -> Corrections:
-        times = self.seam.times
-        if times.first_ns >= 0:
-            self.dissector.begin_replay(times.first_ns)
         self._check_born()
         self._check_left()
         self._replay_heads()
@@ -210,8 +213,7 @@ class _Step:
         if not self.is_all_again:
             self._take_over()
         self._take_rings()
-        if times.first_ns >= 0:
-            self.dissector.end_replay(times.certain_ns, times.now_ns, times.jumped)
+        self.dissector.end_replay(self.seam.times.now_ns)
         self.corrections.drops_all = self.is_all_again
         return self.corrections
 
@@ -240,8 +242,8 @@ class _Step:
             self._drop(left.flow, (left.connection_id,))
 
     def _drop(self, flow: bytes, ids: Iterable[int]) -> None:
-        """Connections of a flow are dissected again."""
-        for connection_id in ids:
+        """Connections of a flow are dissected again, with all that began on it in the piece."""
+        for connection_id in {*ids, *self.born.get(flow, ())}:
             self.corrections.dropped.add(connection_id)
             self.corrections.dropped_exchanges += self.given.get(connection_id, 0)
             if connection_id in self.seam.inside_ended:

@@ -111,8 +111,7 @@ SYMPTOMS: Final = Fields(
 CLOCK: Final = Fields(
     Clock,
     Clock,
-    ints="first_ns now_ns lowest_ns mark epoch start_ns pending_ns steps by_ns _epochs _before_ns "
-    "_before_epoch _before_start_ns",
+    ints="first_ns now_ns lowest_ns mark epoch start_ns odd_ns steps back_count",
 )
 ACKNOWLEDGED: Final = Fields(
     Acknowledged, Acknowledged, ints="position _marked_position _marked_ns _settled_position"

@@ -1,19 +1,20 @@
-"""The capture's clock as its packets tell it, where it was set meanwhile.
+"""The capture's clock as its packets tell it, which may be set meanwhile.
 
 Packets come in the order in which they were captured, so their times should only grow. A little
-disorder is usual (several queues or interfaces). More is a clock that was set:
+disorder is usual (several queues or interfaces). A time that is earlier by more than STEP_NS, or
+later by more than JUMP_NS, is odd, and only the next packet tells what it means:
 
-    goes on     the time grows, or goes back by less than STEP_NS
-    ahead       it grows by JUMP_NS and more: perhaps nothing was said for so long. Only the next
-                packet tells; until then the jump is `pending_ns`
-    was ahead   the packet after a jump is back at the time before it: one packet had a wrong time
-    went back   the time goes back by more than STEP_NS: a new epoch begins, whose times have
-                nothing to do with those before
-    was behind  the packet after that is at the time before it again: one packet had a wrong time,
-                and the old epoch goes on
+    odd time      next packet                   then
+    later         not earlier than it           nothing was said for so long
+    later         earlier than it               that packet's time was wrong
+    earlier       as before the odd time        that packet's time was wrong
+    earlier       as the odd time, or earlier   the clock was set back: a new epoch begins
 
-In one epoch, times can be compared. What was silent before an epoch counts as silent since it
-began. A clock that was set ahead for more than one packet looks like silence.
+Times of one epoch can be compared. Those of different epochs cannot: what was silent when an epoch
+began counts as silent since then. A clock that was set ahead looks like silence.
+
+Example, in seconds: 10, 11, 3611, 12, 13: the third packet's time was wrong. 10, 11, 5, 6: an epoch
+ends at 11 and another begins at 5.
 """
 
 from typing import Final
@@ -23,30 +24,31 @@ from mypy_extensions import i64, mypyc_attr
 # Two capture queues or interfaces of a host are apart by 1 ms as a rule, see `acknowledged`. NTP
 # sets a clock, instead of slowing it, where it is wrong by 128 ms and more.
 STEP_NS: Final = 100_000_000
-# No connection is idle that soon, and few captures have many pauses that are as long.
+# Few captures have many pauses that are as long, and no connection is idle that soon.
 JUMP_NS: Final = 1_000_000_000
 
-GOES_ON: Final = 0
-WENT_BACK: Final = 1
-WAS_AHEAD: Final = 2
-WAS_BEHIND: Final = 3
+# What the packet behind an odd one says of it.
+SILENCE: Final = 1
+SET_BACK: Final = 2
+WRONG: Final = 3
 
 LOOK: Final = -1  # as `mark`: the next time is to be looked at, whatever it is
 
 
 @mypyc_attr(acyclic=True)
 class Clock:
-    """Where the clock stands, see above: `take` each packet's time.
+    """Where the clock stands: ask `is_odd` of each packet's time, and `judge` behind an odd one.
 
     `first_ns` and `now_ns` are the first and the latest time, -1 before the first packet,
-    `lowest_ns` is the earliest. `mark` is the epoch, or LOOK. `start_ns` is the time at which the
-    epoch began, `steps` counts how often `take` gave another thing than GOES_ON, and `by_ns` is
-    how large the last one was.
+    `lowest_ns` is the earliest that was not odd. `mark` is the epoch, or LOOK while there is an odd
+    time, `odd_ns`, -1 when there is none. `start_ns` is the time at which the epoch began. `steps`
+    counts how often a time was wrong or the clock was set back, `back_count` how often a time was
+    odd for being earlier.
     """
 
     __slots__ = (
-        "first_ns", "now_ns", "lowest_ns", "mark", "epoch", "start_ns", "pending_ns", "steps",
-        "by_ns", "_epochs", "_before_ns", "_before_epoch", "_before_start_ns",
+        "first_ns", "now_ns", "lowest_ns", "mark", "epoch", "start_ns", "odd_ns", "steps",
+        "back_count",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -56,86 +58,62 @@ class Clock:
         self.mark: i64 = LOOK
         self.epoch: i64 = 0
         self.start_ns: i64 = -1
-        self.pending_ns: i64 = 0
+        self.odd_ns: i64 = -1
         self.steps: i64 = 0
-        self.by_ns: i64 = 0
-        self._epochs: i64 = 0
-        # The epoch before this one, and where it stood, while this one has one packet.
-        self._before_ns: i64 = -1
-        self._before_epoch: i64 = 0
-        self._before_start_ns: i64 = -1
+        self.back_count: i64 = 0
 
-    @property
-    def certain_ns(self) -> i64:
-        """The latest time without a jump that no other packet confirmed."""
-        return self.now_ns - self.pending_ns
-
-    def take(self, time_ns: i64) -> i64:
-        """The next packet's time, not less than 0; what that says of the clock."""
+    def is_odd(self, time_ns: i64) -> bool:
+        """Take a time, not less than 0, when no odd one is there; whether it is odd."""
         if self.first_ns < 0:
             self.first_ns = self.now_ns = self.start_ns = self.lowest_ns = time_ns
             self.mark = self.epoch
-            return GOES_ON
-        self.lowest_ns = min(self.lowest_ns, time_ns)
-        before_ns = self._before_ns
-        if before_ns >= 0 and time_ns >= before_ns - STEP_NS:
-            self._undo(time_ns, before_ns)
-            return WAS_BEHIND
-        self._before_ns = -1
-        certain_ns = self.now_ns - self.pending_ns
-        ahead_ns = time_ns - self.now_ns
-        if ahead_ns < -STEP_NS:
-            if self.pending_ns > 0 and time_ns >= certain_ns - STEP_NS:
-                self.by_ns = self.pending_ns
-                self._go_to(max(certain_ns, time_ns), 0)
-                self.steps += 1
-                return WAS_AHEAD
-            self._begin_epoch(time_ns, certain_ns)
-            return WENT_BACK
-        self._go_to(max(self.now_ns, time_ns), ahead_ns if ahead_ns >= JUMP_NS else 0)
-        return GOES_ON
+            return False
+        passed = time_ns - self.now_ns
+        if passed < -STEP_NS or passed > JUMP_NS:
+            self.odd_ns = time_ns
+            self.mark = LOOK
+            if passed < 0:
+                self.back_count += 1
+            return True
+        self.go_to(time_ns)
+        return False
 
-    def would_step(self, first_ns: i64, lowest_ns: i64) -> bool:
-        """Whether `take` may give another thing than GOES_ON for packets behind which it would not.
+    def judge(self, time_ns: i64) -> i64:
+        """What the time of the next packet says of the odd one: SILENCE, SET_BACK or WRONG."""
+        if self.odd_ns >= self.now_ns:
+            return WRONG if time_ns < self.odd_ns - STEP_NS else SILENCE
+        return WRONG if time_ns >= self.now_ns - STEP_NS else SET_BACK
+
+    def settle(self, says: i64) -> None:
+        """Take the odd time for what `judge` said."""
+        odd_ns = self.odd_ns
+        self.odd_ns = -1
+        if says == SILENCE:
+            self.now_ns = odd_ns
+        else:
+            self.steps += 1
+        if says == SET_BACK:
+            self.epoch += 1
+            self.now_ns = self.start_ns = odd_ns
+        self.mark = self.epoch
+
+    def go_to(self, time_ns: i64) -> None:
+        """A time that is not odd."""
+        if time_ns > self.now_ns:
+            self.now_ns = time_ns
+        elif time_ns < self.lowest_ns:
+            self.lowest_ns = time_ns
+
+    def goes_on(self, first_ns: i64, lowest_ns: i64) -> bool:
+        """Whether packets, none of them odd by itself, have no time that is earlier here.
 
         `first_ns` is the time of the first of them, `lowest_ns` their earliest.
         """
         if self.first_ns < 0:
-            return False
-        if self._before_ns >= 0 and first_ns >= self._before_ns - STEP_NS:
             return True
-        return lowest_ns - self.now_ns < -STEP_NS
-
-    def go_on(self, certain_ns: i64, now_ns: i64) -> None:
-        """Packets of this epoch have come: the last of all, at `now_ns`, may be a jump."""
-        certain_ns = max(certain_ns, self.certain_ns)
-        now_ns = max(now_ns, certain_ns)
-        ahead_ns = now_ns - certain_ns
-        self._before_ns = -1
-        self._go_to(now_ns, ahead_ns if ahead_ns >= JUMP_NS else 0)
-
-    def _go_to(self, now_ns: i64, pending_ns: i64) -> None:
-        self.now_ns = now_ns
-        self.pending_ns = pending_ns
-        self.mark = LOOK if pending_ns > 0 else self.epoch
-
-    def _begin_epoch(self, time_ns: i64, certain_ns: i64) -> None:
-        self.by_ns = self.now_ns - time_ns
-        self.steps += 1
-        self._before_ns = certain_ns
-        self._before_epoch = self.epoch
-        self._before_start_ns = self.start_ns
-        self._epochs += 1
-        self.epoch = self._epochs
-        self.now_ns = self.start_ns = time_ns
-        self.pending_ns = 0
-        self.mark = LOOK
-
-    def _undo(self, time_ns: i64, before_ns: i64) -> None:
-        self.by_ns = before_ns - self.now_ns
-        self.steps += 1
-        self._before_ns = -1
-        self.epoch = self._before_epoch
-        self.start_ns = self._before_start_ns
-        ahead_ns = time_ns - before_ns
-        self._go_to(max(before_ns, time_ns), ahead_ns if ahead_ns >= JUMP_NS else 0)
+        now_ns = self.now_ns
+        if self.odd_ns >= 0:
+            if self.odd_ns < now_ns or first_ns < self.odd_ns - STEP_NS:
+                return False
+            now_ns = self.odd_ns
+        return lowest_ns >= now_ns - STEP_NS

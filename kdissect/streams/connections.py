@@ -22,15 +22,7 @@ from mypy_extensions import i64
 
 from kdissect.errors import Problem
 from kdissect.packets.segment import ACK, FIN, NO_FLOW, RST, SYN, Segment, flow_of
-from kdissect.streams.clock import (
-    GOES_ON,
-    JUMP_NS,
-    STEP_NS,
-    WAS_AHEAD,
-    WAS_BEHIND,
-    WENT_BACK,
-    Clock,
-)
+from kdissect.streams.clock import JUMP_NS, LOOK, SET_BACK, SILENCE, STEP_NS, WRONG, Clock
 from kdissect.streams.copies import Copies, Mark, mark_of, same_ns
 from kdissect.streams.events import (
     ACCEPTER,
@@ -63,6 +55,7 @@ MAX_HELD_IN_ALL: Final = 64 << 20  # 8 directions at their limit
 # The last FIN or data is sent again within seconds when its ACK was lost.
 LINGER_NS: Final = 10_000_000_000
 SWEEPS_PER_IDLE: Final = 4
+UNSURE: Final = -2  # as epoch of a connection: the time of its last segment was wrong
 REPORTED_STEPS: Final = 100  # of the capture's clock, one by one
 LATEST_NS: Final = (1 << 63) - 1
 EVICTED_SHARE: Final = 16  # one in so many goes when the table is full: sorting is paid by many
@@ -119,8 +112,8 @@ class Streams:
     __slots__ = (
         "problems", "_receivers", "recent", "copies", "_allowance", "_max_connections",
         "_idle_ns", "_max_held", "_sweep_ns", "_due_ns", "_lingering", "_nobody", "notes_opened",
-        "opened", "repeats", "chunk", "_places", "clock", "_jumped", "_oldest_ns", "_is_replaying",
-        "_replayed_from", "_loops",
+        "opened", "repeats", "chunk", "_places", "clock", "odd", "holds_odd", "is_last_odd",
+        "_oldest_ns", "_is_replaying", "_replayed_from", "_loops",
     )  # fmt: skip
 
     def __init__(
@@ -147,12 +140,15 @@ class Streams:
         # Openers' receivers of closed connections, with the time to look at them again.
         self._lingering: deque[tuple[int, Receiver]] = deque()
         self.clock = Clock()
-        # Of the last packet, when only the next one can tell whether the clock is right.
-        self._jumped: Receiver | None = None
+        # A segment whose time is odd, until the next one tells what to think of it. Who reads a
+        # piece of a capture takes it as it is: only the whole knows the next one of the last.
+        self.odd: Segment | None = None
+        self.holds_odd: bool = True
+        self.is_last_odd: bool = False
         # No connection was silent since before that time, in this epoch of the clock.
         self._oldest_ns: i64 = LATEST_NS
         self._is_replaying: bool = False
-        self._replayed_from = (-1, 0)
+        self._replayed_from: i64 = -1
         self.notes_opened: bool = False
         self.opened: list[Connection] = []
         self.repeats: list[Repeat] = []
@@ -230,7 +226,7 @@ class Streams:
             or now >= self._due_ns
             or connection.epoch != clock.mark
             or passed < -STEP_NS
-            or passed >= JUMP_NS
+            or passed > JUMP_NS
         ):
             return WANTS_CARE
         start = segment.start
@@ -258,7 +254,8 @@ class Streams:
         counts.packets += 1
         if length == 0:
             return GIVES_NOTHING
-        receiver.latest_acknowledgment = segment.acknowledgment
+        if segment.acknowledgment != receiver.latest_acknowledgment:
+            receiver.is_new_acknowledgment(segment)
         receiver.latest_window = segment.window
         position = receiver.next_position
         counts.wire_bytes += length
@@ -289,30 +286,34 @@ class Streams:
     def advance(self, passed_ns: i64) -> list[Event]:
         """What ends because nothing came for so long after the latest segment."""
         events: list[Event] = []
-        if self.clock.first_ns >= 0:
-            now = self.clock.certain_ns + passed_ns
-            if now >= self._due_ns:
-                self._evict(now, events)
+        if passed_ns >= JUMP_NS:
+            self._take_odd(events)
+        now = self.clock.now_ns + passed_ns
+        if self.clock.first_ns >= 0 and now >= self._due_ns:
+            self._evict(now, events)
         return events
 
-    def begin_replay(self) -> None:
+    def begin_replay(self, first_ns: i64) -> list[Event]:
         """What follows are segments of a piece, not all of them, and some out of order.
 
-        The piece's clock was not set. Nothing ends by silence but before its own next segment.
+        Its first segment has the time `first_ns`, -1 where there is none; its clock was not set,
+        and goes on behind ours.
+        Nothing ends by silence but before its own next segment.
         """
+        events: list[Event] = []
+        if first_ns >= 0:
+            events = self.take_odd(first_ns)
+            if self.clock.first_ns < 0:
+                self.clock.is_odd(first_ns)
         self._is_replaying = True
-        self._replayed_from = (int(self.clock.now_ns), int(self.clock.pending_ns))
+        self._replayed_from = self.clock.now_ns
         self._due_ns = -1
+        return events
 
-    def end_replay(self, certain_ns: i64, now_ns: i64, jumped: bytes | None) -> list[Event]:
-        """Go on as if every segment of the piece had come.
-
-        Its clock stands at `now_ns`, for certain at `certain_ns`; `jumped`: see there.
-        """
+    def end_replay(self, now_ns: i64) -> list[Event]:
+        """Go on as if every segment of the piece had come, whose clock stands at `now_ns`."""
         self._is_replaying = False
-        self.clock.now_ns, self.clock.pending_ns = self._replayed_from
-        self.clock.go_on(certain_ns, now_ns)
-        self._jumped = None if jumped is None else self._receivers.get(jumped)
+        self.clock.now_ns = max(self._replayed_from, now_ns)
         self._due_ns = -1
         return self.advance(0)
 
@@ -361,15 +362,6 @@ class Streams:
         self._loops.discard(opener.connection.flow)
 
     @property
-    def jumped(self) -> bytes | None:
-        """The flow of the last segment, where only the next one can tell whether its time is right.
-
-        It may be that of either direction.
-        """
-        jumped = self._jumped
-        return None if jumped is None or jumped.is_over else jumped.connection.flow
-
-    @property
     def due(self) -> tuple[int, int, int, list[tuple[int, bytes]]]:
         """When silent connections and any at all are looked at next; since when none was silent;
         the flows that linger.
@@ -381,18 +373,15 @@ class Streams:
         ]
         return int(self._sweep_ns), int(self._due_ns), int(self._oldest_ns), lingering
 
-    def set_due(
-        self, due: tuple[int, int, int, list[tuple[int, bytes]]], clock: Clock, jumped: bytes | None
-    ) -> None:
-        """Go on with these times and this clock; all connections were taken in."""
+    def set_due(self, due: tuple[int, int, int, list[tuple[int, bytes]]]) -> None:
+        """Go on with these times; all connections were taken in."""
         self._sweep_ns, self._due_ns, self._oldest_ns, lingering = due
         self._lingering = deque([(at, self._receivers[flow]) for at, flow in lingering])
-        self.clock = clock
-        self._jumped = None if jumped is None else self._receivers.get(jumped)
 
     def finish(self) -> list[Event]:
         """End all connections: the capture is over."""
         events: list[Event] = []
+        self._take_odd(events)
         for receiver in list(self._receivers.values()):
             if receiver.direction == OPENER:
                 self._end(receiver, CAPTURE_ENDED, None, events)
@@ -400,15 +389,91 @@ class Streams:
         return events
 
     def feed_with_care(self, segment: Segment) -> list[Event]:
-        """What becomes known by a segment that wants care, in order."""
+        """What becomes known by a segment that wants care, in order.
+
+        One whose time is odd is kept until the next one comes: then call `take_odd` first, unless
+        it may be that what both tell is looked at together.
+        """
+        events = self.take_odd(segment.time_ns) if self.odd is not None else []
+        if not self._is_replaying:
+            if self.clock.is_odd(segment.time_ns):
+                if self.holds_odd:
+                    self.odd = own_copy(segment)
+                    return events
+                self.clock.settle(self.clock.judge(segment.time_ns))
+                # So that the next segment comes here too.
+                self.clock.mark = LOOK
+                self.is_last_odd = True
+            elif self.is_last_odd:
+                self.clock.mark = self.clock.epoch
+                self.is_last_odd = False
+        self._take(segment, events)
+        return events
+
+    def take_odd(self, time_ns: i64) -> list[Event]:
+        """What becomes known by the segment with an odd time, if one is kept.
+
+        `time_ns` is that of the next segment, which is fed afterwards.
+        """
         events: list[Event] = []
+        self._judge_odd(time_ns, events)
+        return events
+
+    def feed_late(self, segment: Segment) -> list[Event]:
+        """The same of a segment that comes later than others that were captured after it."""
+        events: list[Event] = []
+        self._take(segment, events)
+        return events
+
+    def _judge_odd(self, time_ns: i64, events: list[Event]) -> None:
+        """Take the segment whose time is odd, now that the time of the next one is known."""
+        odd = self.odd
+        if odd is None:
+            return
+        self.odd = None
+        clock = self.clock
+        before_ns = clock.now_ns
+        says = clock.judge(time_ns)
+        if says == SET_BACK:
+            self._end_epoch(before_ns, events)
+        clock.settle(says)
+        if says != SILENCE:
+            self._report_clock(odd, before_ns, says)
+        if says == SET_BACK:
+            self._oldest_ns = clock.start_ns
+            self._due_ns = LATEST_NS
+            self._schedule(clock.start_ns)
+        if says != WRONG:
+            self._take(odd, events)
+            return
+        # Nothing is known of its time but that it is between those of the others.
+        odd.time_ns = before_ns
+        known = self._receivers.get(flow_of(odd))
+        if known is not None:
+            self._clock_was_set(known, before_ns)
+        self._take(odd, events)
+        known = self._receivers.get(flow_of(odd))
+        if known is not None:
+            # What is told of now has begun with it: the next segment is on the other side.
+            known.connection.epoch = UNSURE
+
+    def _take_odd(self, events: list[Event]) -> None:
+        """Take the segment whose time is odd, when nothing follows that could tell of it."""
+        if self.odd is not None:
+            self._judge_odd(self.clock.odd_ns, events)
+
+    def _take(self, segment: Segment, events: list[Event]) -> None:
+        """Take a segment whose time can be believed, or all that is known of it."""
+        now = segment.time_ns
+        clock = self.clock
         self.recent.now = self.copies.count + 1
-        self._take_time(segment, events)
+        if self._is_replaying:
+            clock.now_ns = now
+        elif clock.now_ns >= self._due_ns:
+            self._evict(clock.now_ns, events)
         receiver = self._find(segment, events)
-        if receiver.connection.epoch != self.clock.epoch:
-            self._clock_was_set(receiver, segment.time_ns)
-        if self.clock.mark < 0:
-            self._jumped = receiver
+        if receiver.connection.epoch != clock.epoch:
+            self._clock_was_set(receiver, now)
         is_known = receiver.counts.packets > 0 or receiver.stray is not None
         is_repeat = is_known and receiver.is_repeat(segment)
         if self.notes_opened and receiver.connection.edge == JOINED:
@@ -420,7 +485,7 @@ class Streams:
         ):
             self.copies.skip()
             receiver.count_copy(segment)
-            return events
+            return
         self.copies.add(segment, receiver.stream)
         if is_repeat and segment.flags == ACK and segment.payload_length == 0:
             receiver.note_repeated_ack(segment)
@@ -429,7 +494,6 @@ class Streams:
         else:
             receiver.discard_stray(self.problems)
             self._process(receiver, segment, events)
-        return events
 
     def _note_repeat(self, receiver: Receiver, segment: Segment, is_repeat: bool) -> None:
         """Note what is asked of the past about a segment that may bring nothing new."""
@@ -572,39 +636,13 @@ class Streams:
         receiver.peer = self._nobody
         peer.peer = self._nobody
 
-    def _take_time(self, segment: Segment, events: list[Event]) -> None:
-        """Take the time of a segment, and end what has been silent until then."""
-        clock = self.clock
-        if self._is_replaying:
-            clock.now_ns = segment.time_ns
-            return
-        jumped = self._jumped
-        self._jumped = None
-        ended_ns = clock.certain_ns
-        was = clock.take(segment.time_ns)
-        if was == GOES_ON:
-            if clock.certain_ns >= self._due_ns:
-                self._evict(clock.certain_ns, events)
-            return
-        self._report_clock(was, segment)
-        if was == WENT_BACK:
-            self._begin_epoch(ended_ns, events)
-        elif jumped is not None and not jumped.is_over:
-            # Only the packet before had a wrong time, and what is timed by it.
-            self._clock_was_set(jumped, clock.now_ns)
-        if was == WAS_BEHIND:
-            self._schedule(clock.certain_ns)
-
-    def _begin_epoch(self, ended_ns: i64, events: list[Event]) -> None:
-        """What was silent when the clock was set back ends; the others are silent since now."""
+    def _end_epoch(self, now: i64, events: list[Event]) -> None:
+        """What was silent when the clock was set back ends; the others are silent since then."""
         lingering = self._lingering
-        is_due = len(lingering) > 0 and lingering[0][0] <= ended_ns
-        if is_due or ended_ns - self._oldest_ns >= self._idle_ns:
-            self._sweep_ns = ended_ns
-            self._evict(ended_ns, events)
-        self._oldest_ns = self.clock.start_ns
-        self._due_ns = LATEST_NS
-        self._schedule(self.clock.start_ns)
+        is_due = len(lingering) > 0 and lingering[0][0] <= now
+        if is_due or now - self._oldest_ns >= self._idle_ns:
+            self._sweep_ns = now
+            self._evict(now, events)
 
     def _clock_was_set(self, receiver: Receiver, now: i64) -> None:
         """The clock was set since the last segment of the connection."""
@@ -615,27 +653,27 @@ class Streams:
         receiver.forget_times(now)
         receiver.peer.forget_times(now)
 
-    def _report_clock(self, was: i64, segment: Segment) -> None:
-        """Tell of a clock that was set; of the first of them one by one."""
+    def _report_clock(self, odd: Segment, before_ns: i64, says: i64) -> None:
+        """Tell of a clock that was set, or of one wrong time; of the first of them one by one."""
         steps = self.clock.steps
         if steps > REPORTED_STEPS:
             return
-        seconds = int(self.clock.by_ns) / 1e9
-        if was == WENT_BACK:
-            text = f"time goes back by {seconds:.6f} s"
+        by_ns = int(odd.time_ns - before_ns)
+        amount = f"{abs(by_ns) / 1e9:.6f} s"
+        if says == SET_BACK:
+            text = f"time goes back by {amount}: durations from before it to after it are not known"
         else:
-            text = f"the packet before is {seconds:.6f} s {'ahead' if was == WAS_AHEAD else 'back'}"
-        text += "; durations from before to after it are not known"
+            where = "ahead of" if by_ns > 0 else "behind"
+            text = f"this packet alone is {amount} {where} the others: its time is not known"
         if steps == REPORTED_STEPS:
-            text += "; further steps of the clock are not reported"
+            text += "; further ones are not reported"
         self.problems.append(
-            Problem("streams", "clock-step", text, segment.time_ns, segment.number,
-                    capture=segment.capture)
-        )  # fmt: skip
+            Problem("streams", "clock-step", text, odd.time_ns, odd.number, capture=odd.capture)
+        )
 
     def _last_ns(self, connection: Connection) -> i64:
         """When the connection was heard last, as far as this epoch of the clock can tell."""
-        if connection.epoch == self.clock.epoch:
+        if connection.epoch == self.clock.epoch or connection.epoch == UNSURE:
             return connection.last_time_ns
         return self.clock.start_ns
 
@@ -664,16 +702,25 @@ class Streams:
             else:
                 lingering.append((due, receiver))
         if now >= self._sweep_ns:
-            self._oldest_ns = LATEST_NS
-            for last_ns, receiver in self._last_times():
-                if now - last_ns >= self._idle_ns:
-                    self._end(receiver, CLOSED_BY_IDLE, None, events)
-                else:
-                    self._oldest_ns = min(self._oldest_ns, last_ns)
+            if now - self._oldest_ns >= self._idle_ns:
+                self._sweep(now, events)
             self._schedule(now)
         self._due_ns = self._sweep_ns
         if lingering:
             self._due_ns = min(self._due_ns, lingering[0][0])
+
+    def _sweep(self, now: i64, events: list[Event]) -> None:
+        """End what is silent.
+
+        Each of those that stay was heard in this epoch and within the idle time: that segment pays
+        for looking at it, whatever the clock does.
+        """
+        self._oldest_ns = LATEST_NS
+        for last_ns, receiver in self._last_times():
+            if now - last_ns >= self._idle_ns:
+                self._end(receiver, CLOSED_BY_IDLE, None, events)
+            else:
+                self._oldest_ns = min(self._oldest_ns, last_ns)
 
     def _schedule(self, now: i64) -> None:
         self._sweep_ns = now + self._idle_ns // SWEEPS_PER_IDLE

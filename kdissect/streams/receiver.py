@@ -197,6 +197,7 @@ class Receiver:
         captured = segment.end - segment.start
         if position == self.next_position and self.held.is_empty:
             # in order
+            self.latest_window = segment.window
             self.time_from(segment)
             self._give(segment, position, position, events)
             self._note_window_probe(segment, position)

@@ -292,7 +292,8 @@ EXCHANGES = Table(
             "leftover (bytes behind the last field), variant:R (in the layout that release R had "
             "under this version; no-throttle-time: ApiVersions without its last field, as some "
             "brokers answer), unknown-api, unknown-version (only the header is decoded), "
-            "damaged (bytes were not captured), no-request (an orphan response), "
+            "damaged (bytes were not captured), clock-set (the capture's clock was set meanwhile: "
+            "durations are null), no-request (an orphan response), "
             "response-not-captured (not one packet of the broker's direction was)",
         ),
         Column(
