@@ -16,8 +16,8 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = Path(kdissect.__path__[0])
 TARGETS = (
     "demo", "setup", "check", "test", "test-plain", "test-compiled", "wheels", "test-wheels",
-    "fuzz", "properties", "recovery", "tshark", "bench", "bench-scaling", "bench-spark",
-    "bench-live", "soak", "bench-check", "bench-accept", "bench-recovery", "golden", "captures",
+    "sbom", "release-requirements", "fuzz", "properties", "recovery", "tshark", "bench",
+    "bench-scaling", "bench-spark", "bench-live", "soak", "bench-check", "bench-accept", "bench-recovery", "golden", "captures",
     "schema", "coverage-protocol", "docs", "notebooks", "clean",
 )  # fmt: skip
 RELATIVE_LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]+)?\)")
