@@ -17,8 +17,9 @@ PACKAGE = Path(kdissect.__path__[0])
 TARGETS = (
     "demo", "setup", "check", "test", "test-plain", "test-compiled", "wheels", "test-wheels",
     "sbom", "release-requirements", "fuzz", "properties", "recovery", "tshark", "bench",
-    "bench-scaling", "bench-spark", "bench-live", "soak", "bench-check", "bench-accept", "bench-recovery", "golden", "captures",
-    "schema", "coverage-protocol", "docs", "notebooks", "clean",
+    "bench-scaling", "bench-spark", "bench-live", "soak", "bench-check", "bench-accept",
+    "bench-recovery", "golden", "captures", "schema", "coverage-protocol", "docs", "notebooks",
+    "clean",
 )  # fmt: skip
 RELATIVE_LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]+)?\)")
 
