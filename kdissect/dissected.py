@@ -7,7 +7,9 @@ import pyarrow as pa
 
 from kdissect.capture.files import Source, open_captures
 from kdissect.choosing import chosen_rows
-from kdissect.exchanges.exchange import Exchange
+from kdissect.errors import DecodeError
+from kdissect.exchanges.doubts import doubt_of, guarded
+from kdissect.exchanges.exchange import SUSPECT, Exchange
 from kdissect.messages.facts import ErrorFact
 from kdissect.messages.full_bodies import full_body, topic_names
 from kdissect.messages.old_bodies import full_old_body
@@ -41,6 +43,8 @@ class DissectedExchange:
         self.errors: list[ErrorFact] = exchange.errors or []
         self._protocol = exchange.group_protocol
         self.dialect = int(exchange.dialect)
+        self._doubt = doubt_of(exchange)
+        self._is_unsure = bool(self._doubt or exchange.status & SUSPECT or self.dialect)
         self._frames = {"request": exchange.request_frame, "response": exchange.response_frame}
 
     def __getattr__(self, name: str) -> Any:
@@ -70,7 +74,8 @@ class DissectedExchange:
         None too for a response without request that may be of several versions.
 
         Credentials are redacted; `records` fields are lists of batches with their records. Topics
-        have the names learnt until now. Raises DecodeError.
+        have the names learnt until now. What may be a credential of another API, where an exchange
+        does not hold together, is left out too (docs/privacy.md). Raises DecodeError without data.
         """
         data = self.raw_frame(side)
         if not data or self.api_key is None:
@@ -82,16 +87,24 @@ class DissectedExchange:
         if self.api_version is None:
             return None
         names = topic_names(self._packed, self._names)
-        return full_body(
-            self.api_key, self.api_version, data, is_response, request, names, self._protocol
-        )
+        try:
+            body = full_body(
+                self.api_key, self.api_version, data, is_response, request, names, self._protocol
+            )
+        except DecodeError as error:
+            # It may be of another API than its header says.
+            error.withhold()
+            raise
+        found: dict[str, Any] = guarded(body, self._doubt)
+        return found
 
     def frame_bytes(self, side: str) -> bytes:
         """The frame of `side` without its size field, header included; b"" when there is none.
 
-        b"" too when credentials or records may be in it.
+        b"" too when credentials or records may be in it: also where not both sides were decoded to
+        their ends, as the header may be wrong then.
         """
-        if not self.dialect and (self.api_key is None or has_secrets(self.api_key, side)):
+        if self._is_unsure or has_secrets(self.api_key, side):
             return b""
         return self.raw_frame(side)
 

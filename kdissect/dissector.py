@@ -7,7 +7,16 @@ from mypy_extensions import i64
 from kdissect.capture.packet import Packet
 from kdissect.edges import Edges, Ended
 from kdissect.errors import CorruptRecords, DecodeError, Problem
-from kdissect.exchanges.exchange import ANSWERED, API_HEARTBEAT, ORPHAN, Exchange, is_group_api
+from kdissect.exchanges.doubts import doubt_of, guarded, has_withheld, withhold
+from kdissect.exchanges.exchange import (
+    ANSWERED,
+    API_HEARTBEAT,
+    ORPHAN,
+    SUSPECT,
+    UNANSWERED,
+    Exchange,
+    is_group_api,
+)
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.exchanges.naming import NameWait
 from kdissect.exchanges.pairing import Exchanges
@@ -453,6 +462,8 @@ class Dissector:
             return
         connection.given += 1
         self.exchange_count += 1
+        if exchange.status & SUSPECT or exchange.outcome == UNANSWERED:
+            withhold(exchange)
         if self.has_shed:
             self._exchange_in_part(exchange)
             return
@@ -548,6 +559,8 @@ class Dissector:
         request = self._body(exchange, False)
         if request is not None:
             response = self._body(exchange, True)
+            if doubt_of(exchange) and (has_withheld(request) or has_withheld(response)):
+                return
             name = exchange.group_protocol[1]
             for event in memberships(int(exchange.api_key), request, response, name):
                 self.member_rows.add(exchange, event)
@@ -585,11 +598,13 @@ class Dissector:
         try:
             if exchange.dialect:
                 return full_old_body(int(exchange.dialect), key, frame.data, is_response, request)
-            return full_body(
+            body = full_body(
                 key, version, frame.data, is_response, request, names, exchange.group_protocol
             )
         except DecodeError:
             return None
+        shown: Body = guarded(body, doubt_of(exchange))
+        return shown
 
     def _batches(self, exchange: Exchange, partition: Partition, budget: Budget) -> None:
         batches = partition.batches
