@@ -89,7 +89,9 @@ def changes(talk: Talk) -> list[tuple[int, int]]:
     places = [(at - SIZE_FIELD, 1 << bit) for at in range(SIZE_FIELD) for bit in range(8)]
     for at in range(end):
         every = at in EVERY_VALUE if is_request else at == RESPONSE_HEADER - 1
-        places += [(at, value) for value in (range(1, 256) if every else map((1).__lshift__, range(8)))]
+        places += [
+            (at, value) for value in (range(1, 256) if every else map((1).__lshift__, range(8)))
+        ]
     return places
 
 
@@ -180,7 +182,9 @@ def leaks(talk: Talk, at: int, value: int, search: Search) -> dict[str, set[byte
     return found
 
 
-def sampled(talks: Sequence[Talk], count: int, chance: random.Random) -> Iterator[tuple[Talk, int, int]]:
+def sampled(
+    talks: Sequence[Talk], count: int, chance: random.Random
+) -> Iterator[tuple[Talk, int, int]]:
     """Changes of talks, drawn."""
     for _ in range(count):
         talk = chance.choice(talks)
