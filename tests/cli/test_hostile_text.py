@@ -47,7 +47,8 @@ def texts() -> list[str]:
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Names of clients, topics and groups, and messages of errors, on one connection."""
-    talk = conversation().open()
+    talk = conversation().open().client(request("ApiVersions", 3, 999, "plain"))
+    talk = talk.broker(response("ApiVersions", 3, 999))
     for number, text in enumerate(texts()):
         topics = [{"name": text, "partitions": [{"partition_index": 0, "committed_offset": 5}]}]
         asked = {"group_id": text, "topics": topics}
@@ -108,7 +109,7 @@ def test_json_decodes_to_the_text_of_the_wire(
     assert run(["table", "exchanges", "--format", format_, str(capture)]) == 0
     out = capfd.readouterr().out
     rows = json.loads(out) if format_ == "json" else [json.loads(line) for line in out.splitlines()]
-    assert {row["client_id"] for row in rows} == set(texts())
+    assert {row["client_id"] for row in rows} == {*texts(), "plain"}
 
 
 def test_show_as_json_decodes_to_the_text_of_the_wire(
@@ -116,7 +117,7 @@ def test_show_as_json_decodes_to_the_text_of_the_wire(
 ) -> None:
     assert run(["show", "--format", "jsonl", str(capture)]) == 0
     rows = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
-    assert {row["client_id"] for row in rows} == set(texts())
+    assert {row["client_id"] for row in rows} == {*texts(), "plain"}
     bodies = {row["request"]["key"] for row in rows if row["api"] == "FindCoordinator"}
     assert bodies == set(texts())
 
@@ -124,14 +125,14 @@ def test_show_as_json_decodes_to_the_text_of_the_wire(
 def test_parquet_has_the_text_of_the_wire(capture: Path, tmp_path: Path) -> None:
     target = tmp_path / "a.parquet"
     assert run(["table", "exchanges", str(capture), "-o", str(target)]) == 0
-    assert set(parquet.read_table(target)["client_id"].to_pylist()) == set(texts())
+    assert set(parquet.read_table(target)["client_id"].to_pylist()) == {*texts(), "plain"}
 
 
 def test_no_cell_of_csv_is_a_formula(capture: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """As a spreadsheet reads it: spaces and what cannot be seen are passed over."""
     assert run(["table", "exchanges", "--format", "csv", str(capture)]) == 0
     rows = list(csv.DictReader(io.StringIO(capfd.readouterr().out)))
-    assert len(rows) == 2 * len(texts())
+    assert len(rows) == 2 * len(texts()) + 1
     for row in rows:
         for name, cell in row.items():
             seen = unicodedata.normalize("NFKC", cell).strip()
