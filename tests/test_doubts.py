@@ -16,7 +16,7 @@ from tests.exchange_builders import (
     string16,
 )
 
-TOKEN = "n,,n=alice,r=fyko"
+SCRAM_FIRST = "n,,n=alice,r=fyko"
 
 
 def joined(group: str, cut: int = 0, more: bytes = b"") -> bytes:
@@ -47,7 +47,9 @@ def test_nor_where_the_answer_does_not_decode() -> None:
     assert group_of(talk) == [(None, "shop", None, "request+response")]
 
 
-@pytest.mark.parametrize(("group", "kept"), [("workers", "workers"), (TOKEN, None), ("a\0b", None)])
+@pytest.mark.parametrize(
+    ("group", "kept"), [("workers", "workers"), (SCRAM_FIRST, None), ("a\0b", None)]
+)
 def test_where_one_side_fits_names_are_kept_and_what_may_be_a_token_is_not(
     group: str, kept: str | None
 ) -> None:
@@ -58,10 +60,12 @@ def test_where_one_side_fits_names_are_kept_and_what_may_be_a_token_is_not(
 
 
 def test_topics_and_messages_of_errors_are_withheld_the_same_way() -> None:
-    topics = [{"name": name, "partitions": [{"partition_index": 1}]} for name in ("a.b", TOKEN)]
+    topics = [
+        {"name": name, "partitions": [{"partition_index": 1}]} for name in ("a.b", SCRAM_FIRST)
+    ]
     asked = request("OffsetCommit", 8, 1, group_id="g", topics=topics)
     answers = [{"name": name, "partitions": [{"partition_index": 1, "error_code": 25}]}
-               for name in ("a.b", TOKEN)]  # fmt: skip
+               for name in ("a.b", SCRAM_FIRST)]  # fmt: skip
     body = make_body("OffsetCommit", 8, "response", {"topics": answers})
     found = found_in(
         conversation().client(asked).broker(response("OffsetCommit", 8, 1, body=body + b"!"))
@@ -93,7 +97,7 @@ def test_a_client_id_of_a_version_that_is_not_known_stays() -> None:
 
 def test_bodies_have_sizes_in_place_of_what_is_withheld() -> None:
     record = {"offset": 1, "time_ms": 2, "key": b"k", "value": b"\0", "headers": []}
-    body = {"name": "a b", "token": TOKEN, "data": b"\xff\0", "rows": [{"x": "=", "n": 5}]}
+    body = {"name": "a b", "token": SCRAM_FIRST, "data": b"\xff\0", "rows": [{"x": "=", "n": 5}]}
     assert guarded({**body, "records": [record]}, 1) == {
         "name": "a b", "token": "<withheld, 17 bytes>", "data": "<withheld, 2 bytes>",
         "rows": [{"x": "<withheld, 1 bytes>", "n": 5}], "records": [record],
@@ -103,13 +107,15 @@ def test_bodies_have_sizes_in_place_of_what_is_withheld() -> None:
 
 
 def test_software_is_not_a_part_of_another_message() -> None:
-    body = make_body("ApiVersions", 3, "request", {"client_software_name": TOKEN})
+    body = make_body("ApiVersions", 3, "request", {"client_software_name": SCRAM_FIRST})
     talk = conversation().client(request("ApiVersions", 3, 1, body=body + b"!"))
     talk = talk.broker(response("ApiVersions", 3, 1)).close()
     assert found_in(talk).columns("client_software_name", table="connections") == [(None,)]
 
 
-@pytest.mark.parametrize(("name", "kept"), [("SCRAM-SHA-512", "SCRAM-SHA-512"), (TOKEN, None)])
+@pytest.mark.parametrize(
+    ("name", "kept"), [("SCRAM-SHA-512", "SCRAM-SHA-512"), (SCRAM_FIRST, None)]
+)
 def test_mechanisms_have_the_names_of_mechanisms(name: str, kept: str | None) -> None:
     talk = conversation().client(request("SaslHandshake", 1, 1, mechanism=name))
     talk = talk.broker(response("SaslHandshake", 1, 1)).close()

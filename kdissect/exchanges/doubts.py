@@ -63,7 +63,7 @@ def withhold(exchange: Exchange) -> None:
     exchange.transactional_id = kept(exchange.transactional_id, doubt)
     exchange.rack_id = kept(exchange.rack_id, doubt)
     if exchange.partitions is not None:
-        exchange.partitions = withheld_topics(exchange.partitions, doubt)
+        withhold_topics(exchange.partitions, doubt)
     for error in exchange.errors or ():
         error.message = kept(error.message, doubt)
         error.topic = kept(error.topic, doubt)
@@ -73,12 +73,14 @@ def withhold(exchange: Exchange) -> None:
             error.topic_id = NO_ID
 
 
-def withheld_topics(partitions: Partitions, doubt: int) -> Partitions:
-    """The same rows with the names that are kept; other exchanges may have the lists, too."""
-    topics = [kept(topic, doubt) for topic in partitions.topics]
-    ids = [NO_ID] * len(topics) if doubt == HOPELESS else partitions.topic_ids
-    cells, held = partitions.cells, partitions.held
-    return Partitions(topics, list(ids), cells, partitions.count, held)
+def withhold_topics(partitions: Partitions, doubt: int) -> None:
+    """Forget names of topics; the lists are new ones, as other exchanges may have the old."""
+    partitions.topics = [kept(topic, doubt) for topic in partitions.topics]
+    if doubt == HOPELESS:
+        partitions.topic_ids = [NO_ID] * len(partitions.topics)
+    else:
+        partitions.topic_ids = list(partitions.topic_ids)
+    partitions.owns_topics = True
 
 
 def kept(text: str, doubt: int) -> str:

@@ -21,7 +21,15 @@ from kdissect.tables.schemas import TABLES
 from tests.captures import secrets
 from tests.conversation import conversation
 from tests.exchange_builders import request, response, sized
-from tests.secret_conversations import SECRETS, messages
+from tests.secret_conversations import (
+    BEARER,
+    KERBEROS,
+    PLAIN,
+    PROOF,
+    SECRETS,
+    VERIFIER,
+    messages,
+)
 
 SIZE_FIELD = 4
 KEY, VERSION, CORRELATION_ID, CLIENT_ID = 0, 2, 4, 8
@@ -29,6 +37,15 @@ KEY, VERSION, CORRELATION_ID, CLIENT_ID = 0, 2, 4, 8
 EVERY_VALUE = (1, 3, 8, 9)
 RESPONSE_HEADER = 5
 PART = 8
+RAW_LOGINS = {
+    "PLAIN": [PLAIN, b""],
+    "SCRAM-SHA-256": [
+        b"n,,n=alice,r=nonce", b"r=nonce2,s=c2FsdA==,i=4096",
+        b"c=biws,r=nonce2,p=" + PROOF, b"v=" + VERIFIER,
+    ],
+    "OAUTHBEARER": [BEARER, b""],
+    "GSSAPI": [KERBEROS, KERBEROS],
+}  # fmt: skip
 HEX = re.compile(rb"(?:[0-9a-fA-F]{2}\s?\s?){8,}")
 # A row of a hex dump: its bytes, without its offset and what they are in ASCII.
 DUMP_ROW = re.compile(rb"\n *[0-9a-f]{8}  ((?:[0-9a-f]{2} *){1,16}).*")
@@ -70,16 +87,25 @@ def around(frames: Sequence[bytes], known: set[bytes], before: Sequence[bytes] =
     first = [(number % 2 == 0, frame) for number, frame in enumerate(before)]
     plain = [(True, request("ApiVersions", 3, 5)[4:]), (False, response("ApiVersions", 3, 5)[4:])]
     later = [(True, request("Metadata", 12, 9)[4:]), (False, response("Metadata", 12, 9)[4:])]
-    talks = []
+    talks: dict[Talk, None] = {}
     for all_ in (own, [*first, *own], [*plain, *first, *own, *later]):
         frozen = tuple(one for one in all_ if one[1])
         shown = frozenset(one for one in known if any(one in frame for _, frame in frozen))
-        talks += [
-            Talk(frozen, number, shown)
-            for number, one in enumerate(frozen)
-            if one in [*first, *own]
-        ]
-    return talks
+        for number, one in enumerate(frozen):
+            if one in [*first, *own]:
+                talks[Talk(frozen, number, shown)] = None
+    return list(talks)
+
+
+def raw_logins() -> Iterator[Talk]:
+    """Logins whose tokens come without headers, after SaslHandshake v0: it or a size is changed."""
+    for mechanism, tokens in RAW_LOGINS.items():
+        asked = request("SaslHandshake", 0, 3, mechanism=mechanism)[SIZE_FIELD:]
+        answer = response("SaslHandshake", 0, 3)[SIZE_FIELD:]
+        frames = [(True, asked), (False, answer)]
+        frames += [(number % 2 == 0, token) for number, token in enumerate(tokens)]
+        known = frozenset(one for one in SECRETS if any(one in token for token in tokens))
+        yield from (Talk(tuple(frames), number, known) for number in range(len(frames)))
 
 
 def changes(talk: Talk) -> list[tuple[int, int]]:
@@ -147,7 +173,7 @@ class Search:
     def said_anyway(self, talk: Talk) -> set[bytes]:
         """The parts that are in what is said of a talk without any change."""
         if talk not in self.known:
-            texts = (text for _, text in said(changed(talk, 0, 0)))
+            texts = (text for _, text in said(changed(talk, -1, 0)))
             self.known[talk] = {part for text in texts for part in self.found(text)}
         return self.known[talk]
 

@@ -32,8 +32,10 @@ INVISIBLE = list(
     "\U0001d173\U000110bd"
 )
 HARMFUL = CONTROL + BIDI + INVISIBLE
-STARTS = ["=", "+", "-", "@", "\t=", "\r=", "\n=", "\n \n=", " =", "\u00a0@", "\uff1d", "\uff0b",
-          "\uff0d", "\uff20", "\ufe66", "\u200b=", "\u2212", "\x1b=", "\ufeff=", "\u3000+"]  # fmt: skip
+STARTS = [
+    "=", "+", "-", "@", "\t=", "\r=", "\n=", "\n \n=", " =", "\u00a0@", "\uff1d", "\uff0b",
+    "\uff0d", "\uff20", "\ufe66", "\u200b=", "\u2212", "\x1b=", "\ufeff=", "\u3000+",
+]  # fmt: skip
 PLAIN = ["\u0437\u0430\u043a\u0430\u0437\u044b", "\u6ce8\u6587", "\U0001f389", "caf\u00e9", "a b"]
 
 
