@@ -36,6 +36,7 @@ class DuckTables:
         import duckdb
 
         self.tables = declared_tables()
+        self._what = f"--where {where!r}" if where else "tables"
         wanted = {stored(name) for name in names} | ({"exchanges"} if where else set())
         ordered = sorted(wanted, key=list(TABLES).index)
         if where:
@@ -51,9 +52,7 @@ class DuckTables:
                 for name in ordered:
                     self._add(name, where)
             except duckdb.Error as error:
-                what = f"--where {where!r}" if where else "tables"
-                reason = self._paths.told(str(error).strip().splitlines()[0])
-                raise KdissectError(f"{what}: {reason}") from error
+                raise self._told(error) from error
             self._opened = opened.pop_all()
 
     def __enter__(self) -> "DuckTables":
@@ -64,7 +63,18 @@ class DuckTables:
 
     def rows(self, answer: "ir.Table") -> "pa.Table":
         """The rows of an expression over the tables."""
-        return self.connection.sql(sql_of(answer.op())).to_arrow_table()
+        import duckdb
+
+        try:
+            return self.connection.sql(sql_of(answer.op())).to_arrow_table()
+        except duckdb.Error as error:
+            # Of damaged files, and of a condition, which is only applied here.
+            raise self._told(error) from error
+
+    def _told(self, error: Exception) -> KdissectError:
+        """What DuckDB says, as an error that names what was asked."""
+        reason = self._paths.told((str(error).strip().splitlines() or [type(error).__name__])[0])
+        return KdissectError(f"{self._what}: {reason}")
 
     def _add_all(self, name: str, places: Sequence[Place]) -> None:
         for place, tap in numbered(places):
@@ -83,16 +93,22 @@ class DuckTables:
 
 
 def plain_place(place: Place, names: Collection[str], paths: PlainPaths) -> Place:
-    """The place with the paths by which DuckDB opens the files of these tables."""
+    """The place with the paths by which DuckDB opens the files of these tables.
+
+    The files are checked under their own paths.
+    """
     if place.scan is not None:
         return place
     root = place.location if place.is_dataset else ""
+    there = [name for name in place.files if name in names]
     files = {
-        name: [file._replace(path=paths.of(file.path, root)) for file in found]
-        for name, found in place.files.items()
-        if name in names
+        name: [
+            file._replace(path=paths.of(path, root))
+            for path, file in zip(place.paths(name), place.files[name], strict=True)
+        ]
+        for name in there
     }
-    return place._replace(files={**place.files, **files})
+    return place._replace(files={**place.files, **files}, root="")
 
 
 def local_files(names: Iterable[str], places: Sequence[Place]) -> list[str]:

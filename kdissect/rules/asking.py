@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from kdissect.human import TEXT_LENGTH, cut
 from kdissect.rules.printed import query
 from kdissect.rules.seen import Rows
 from kdissect.sql.connections import locked_connection
@@ -38,10 +39,16 @@ def gather(
             try:
                 found = connection.execute(query(name))
                 titles = [column[0] for column in found.description or ()]
-                rows[name] = [dict(zip(titles, row, strict=True)) for row in found.fetchall()]
+                rows[name] = [_row(titles, row) for row in found.fetchall()]
             except duckdb.Error as error:
                 failures[name] = str(error).strip().splitlines()[0]
     return rows, failures
+
+
+def _row(titles: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+    """A row of evidence, in which no text from the wire is longer than a page can show."""
+    told = (cut(value, TEXT_LENGTH) if isinstance(value, str) else value for value in values)
+    return dict(zip(titles, told, strict=True))
 
 
 def _selection(table: str, chosen: Sequence[str]) -> str:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kdissect.analysis.stored_tables import check_files
 from kdissect.errors import KdissectError
 from kdissect.pipeline import check_columns
 from kdissect.spark.columns import spark_schema
-from kdissect.spark.manifest import Manifest, read_manifest
+from kdissect.spark.entries import Manifest
+from kdissect.spark.manifest import read_manifest
 from kdissect.spark.storage import absolute, is_uri, joined, remember
 from kdissect.spark.storage_reading import arrow_frame, hadoop_uri
 from kdissect.tables.schemas import TABLES
@@ -43,7 +45,10 @@ def read_table(
     if by_arrow and names:
         frame = arrow_frame(spark, directory, names, table_schema(table))
     else:
-        frame = read_files(spark, directory, table, [joined(directory, name) for name in names])
+        paths = [joined(directory, name) for name in names]
+        if not is_uri(directory):
+            check_files(directory, paths)
+        frame = read_files(spark, directory, table, paths)
     return frame.withColumn("date", functions.col("date").cast("date"))
 
 

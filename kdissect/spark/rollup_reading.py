@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from kdissect.analysis.stored_tables import Place
+from kdissect.analysis.stored_tables import Place, check_files
 from kdissect.errors import KdissectError
 from kdissect.spark.conditions import condition_of
-from kdissect.spark.manifest import OWN
+from kdissect.spark.entries import OWN
 from kdissect.spark.reading import located, pattern_of
 from kdissect.spark.rollup_answers import Asked, Groups
 from kdissect.spark.rollup_rows import COUNTERS, KLL_K, LARGEST, MEASURES, SETS, rollup_schema
@@ -24,9 +24,10 @@ from kdissect.spark.rollups import (
 from kdissect.spark.running import on_spark
 from kdissect.spark.sessions import clear_errors
 from kdissect.spark.spark_tables import LITERAL, configured
-from kdissect.spark.storage import joined, reached_by
+from kdissect.spark.storage import is_uri, joined, reached_by
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.connections import locked_connection
+from kdissect.tables.stored_rows import believed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,8 +73,10 @@ def answer_of_rollups(
             continue
         for unit in units:
             rows = read_rollup(location, unit) if unit.rollup in there else None
-            groups.add(keyed(rolled_up(location, unit) if rows is None else rows, unit, asked))
-    return groups.answer()
+            with believed(f"the rollup of {joined(location, unit.path)}"):
+                groups.add(keyed(rolled_up(location, unit) if rows is None else rows, unit, asked))
+    with believed("rollups"):
+        return groups.answer()
 
 
 def keyed(rows: "pa.Table", unit: Unit, asked: Asked) -> "pa.Table":
@@ -174,5 +177,8 @@ def stored_rollups(
     if not units:
         return session.createDataFrame([], schema)
     base = located(joined(location, OWN, "rollups", VERSION, level))
-    paths = [pattern_of(joined(location, unit.rollup)) for unit in units]
-    return session.read.schema(schema).option("basePath", base).parquet(*paths)
+    paths = [joined(location, unit.rollup) for unit in units]
+    if not is_uri(location):
+        check_files(location, paths)
+    patterns = (pattern_of(path) for path in paths)
+    return session.read.schema(schema).option("basePath", base).parquet(*patterns)

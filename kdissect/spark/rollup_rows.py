@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.analysis.clients import SIZE_FIELD
-from kdissect.errors import KdissectError
+from kdissect.extras import MissingExtra
 from kdissect.sql.connections import locked_connection
 from kdissect.sql.files import PlainPaths, parquet_files
 
@@ -164,10 +164,8 @@ def hll_of(values: Iterable[int | str] | None) -> bytes | None:
 
 @cache
 def sketches() -> Any:
-    """The library; raises KdissectError where it is missing."""
+    """The library; raises MissingExtra where it is missing."""
     try:
         return import_module("datasketches")
     except ImportError as error:
-        raise KdissectError(
-            f'no datasketches ({error}): pip install "kdissect[rollups]"'
-        ) from error
+        raise MissingExtra("rollups", "rollups") from error
