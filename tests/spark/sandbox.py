@@ -1,4 +1,4 @@
-"""A directory with a dataset or a live capture that somebody has changed, and canaries beside it."""
+"""A dataset or a live capture that somebody has changed, and canaries beside it."""
 
 import io
 import signal
@@ -29,6 +29,7 @@ class Sandbox:
     def __init__(self, place: Path) -> None:
         self.inside = place / "inside"
         self.outside = place / "outside"
+        self.captures: list[Path] = []
         for name in CANARIES:
             path = self.outside / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,7 +40,7 @@ class Sandbox:
         """Nothing outside was made, changed, moved or removed."""
         assert tree(self.outside) == self.before
         assert {path.name for path in self.outside.parent.iterdir()} <= {
-            "inside", "outside", "input", "output"
+            "inside", "outside"
         }  # fmt: skip
 
     def call(self, function: Callable[..., Any], *values: Any, **named: Any) -> str:
@@ -48,11 +49,11 @@ class Sandbox:
             try:
                 function(*values, **named)
             except KdissectError as error:
-                self.check()
-                assert str(error)
-                return str(error)
+                said = str(error) or type(error).__name__
+            else:
+                said = ""
         self.check()
-        return ""
+        return said
 
     def run(self, *words: Any) -> str:
         """What a command says on stderr; it ends with an exit code and at most one line."""
