@@ -8,6 +8,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,7 @@ CHANGES = {
     "hardlink_to", "symlink", "link", "chmod", "chown", "write_text", "write_bytes", "truncate",
     "ftruncate", "mkdir", "makedirs", "mkdtemp", "mkstemp", "TemporaryDirectory",
     "NamedTemporaryFile", "copytree", "copyfile", "copy2", "OSFile", "ParquetWriter", "mkfifo",
-    "replace", "open for writing", "os.open",
+    "replace", "open for writing", "os.open", "delete_file", "delete_dir", "delete_dir_contents",
 }  # fmt: skip
 CHANGES_WITH_A_REASON: dict[str, str] = {
     "confined.py": "the checker: below a directory, by descriptors, without links",
@@ -69,7 +70,6 @@ CHANGES_WITH_A_REASON: dict[str, str] = {
     "messages/record_columns.py": "no file: buffers in memory are cut",
     "seams/jobs.py": "a temporary directory of its own",
     "seams/travelling.py": "files in that temporary directory, named by number",
-    "slicing/slices.py": "the file that the user names",
     "spark/java.py": "a file of the user's cache, under a name of the package",
     "spark/manifest.py": "the directory that the user names; else by `Below`",
     "spark/pipeline.py": "a directory of the run; the tap in its name is quoted",
@@ -107,6 +107,7 @@ READS_WITH_A_REASON = {
     "spark/rollups.py": "bytes in memory, and objects in stores",
     "spark/source_parts.py": "a temporary directory of this task",
     "spark/storage.py": "uploads of files that a task has made",
+    "spark/storage_captures.py": "a temporary directory of this task",
     "spark/storage_dataset.py": "objects in stores",
     "spark/storage_reading.py": "objects in stores",
     "spark/storage_tasks.py": "objects in stores",
@@ -115,6 +116,7 @@ READS_WITH_A_REASON = {
     "tables/writers.py": "kdissect's own writer",
 }
 
+WRITING = re.compile(r"[bt]?[wax][bt+]{0,2}|r[bt]?\+[bt]?")
 SQL = re.compile(r"\b(SELECT|FROM|WHERE|CREATE\s+(?:TEMP\s+)?(?:VIEW|TABLE)|INSERT|DELETE|UNION)\b")
 # What may stand in SQL, by module: names of tables and columns that are declared in the code,
 # SQL that is made of such, paths quoted by `kdissect.sql.files`, and conditions of users that
@@ -133,7 +135,9 @@ IN_SQL = {
         "BEGINNINGS", "IN_FLIGHT", "IS_TLS", "NAMING_APIS", "START_APIS", "_LIST",
         "around.after_ns", "around.before_ns", "name", "query", "whole",
     },
-    "spark/rollup_reading.py": {"' AND '.join(conditions)", "', '.join(told)", "asked.where", "every"},
+    "spark/rollup_reading.py": {
+        "' AND '.join(conditions)", "', '.join(told)", "asked.where", "every",
+    },
     "spark/rollup_rows.py": {
         "_BUCKET", "_COUNTED", "_LISTED", "level", "parquet_files([exchanges])",
         "parquet_files(exchanges)", "source", "there",
@@ -144,16 +148,26 @@ IN_SQL = {
 }  # fmt: skip
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text())
+SOUGHT = RUN_CALLS | CHANGES | READS | {"load", "loads", "safe_load", "format"}
+KINDS = (ast.Call, ast.Import, ast.ImportFrom, ast.keyword, ast.JoinedStr, ast.BinOp)
+
+
+@cache
+def modules() -> dict[str, list[ast.AST]]:
+    """The nodes of each module that a rule looks at."""
+    return {
+        path.relative_to(PACKAGE).as_posix(): [
+            node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, KINDS)
+        ]
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
 
 
 def found(look: Callable[[ast.AST], Iterator[str]]) -> Found:
     """What is found in each module that has any."""
     every: Found = defaultdict(set)
-    for name, tree in modules():
-        for node in ast.walk(tree):
+    for name, nodes in modules().items():
+        for node in nodes:
             every[name].update(look(node))
     return {name: what for name, what in every.items() if what}
 
@@ -163,8 +177,9 @@ def called(node: ast.AST) -> tuple[str, str]:
     if not isinstance(node, ast.Call):
         return "", ""
     if isinstance(node.func, ast.Attribute):
-        return node.func.attr, ast.unparse(node.func.value)
-    return ast.unparse(node.func), ""
+        is_sought = node.func.attr in SOUGHT
+        return node.func.attr, ast.unparse(node.func.value) if is_sought else "something"
+    return node.func.id if isinstance(node.func, ast.Name) else "", ""
 
 
 def imports(node: ast.AST) -> Iterator[str]:
@@ -211,6 +226,8 @@ def changes(node: ast.AST) -> Iterator[str]:
         # Of a path with one value; of a text there are two, of a tuple or dataclass they are named.
         if (owner and len(node.args) == 1 and not node.keywords) or owner == "os":
             yield name
+    elif name == "rename" and not node.args:
+        return  # columns of a table
     elif name == "remove" and owner not in ("os", "storage", ""):
         return  # of a list, or of `Below`
     elif name in CHANGES:
