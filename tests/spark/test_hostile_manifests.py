@@ -43,7 +43,7 @@ def test_a_manifest_that_is_none_is_one_error(text: str, sandbox: Sandbox) -> No
 
 @pytest.mark.slow
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(edits=EDITS)
 def test_a_manifest_with_other_values_is_read_or_is_one_error(
