@@ -46,8 +46,9 @@ class Answer:
 
     def to_pandas(self) -> "pd.DataFrame":
         """The rows as a pandas DataFrame."""
-        frame: pd.DataFrame = self.table.to_pandas()
-        return frame
+        from kdissect.tables.pandas_frames import pandas_frame
+
+        return pandas_frame(self.table)
 
 
 @asked_again

@@ -120,6 +120,8 @@ class Run:
         return make_balance(self.dissector)
 
     def _batches(self, row_limit: int) -> Iterator[tuple[str, pa.RecordBatch]]:
+        if self.dissector.is_full:
+            row_limit = 1
         for name in self.dissector.full_tables(row_limit):
             batch = self.builders[name].batch(self.dissector.take_rows(name))
             if batch.num_rows:
@@ -127,24 +129,39 @@ class Run:
 
 
 def feed_all(capture: Capture, dissector: Dissector, options: Options) -> Iterator[None]:
-    """Feed the whole capture; gives control back after every batch of packets and at the end."""
+    """Feed the whole capture; gives control back after every batch of packets and at the end.
+
+    And where rows or exchanges are to be taken, see `Dissector.feed_from`.
+    """
     keys = dissector.tls.keys
     keys.read_more = lambda: add_secrets(keys, capture.find_secrets())
     with PausedCollector():
         for packets in capture:
             add_secrets(keys, capture.take_secrets())
-            dissector.feed(packets)
+            at = dissector.feed_from(packets, 0)
+            while at < len(packets) or dissector.is_behind:
+                check_problems(dissector, options)
+                yield
+                at = dissector.feed_from(packets, at)
             take_problems(capture, dissector)
-            if options.strict and dissector.first_problem is not None:
-                raise ProblemFound(dissector.first_problem)
+            check_problems(dissector, options)
             if options.progress is not None:
                 options.progress(capture.bytes_read, capture.bytes_total)
             yield
         take_problems(capture, dissector)
-        dissector.finish()
-        if options.strict and dissector.first_problem is not None:
-            raise ProblemFound(dissector.first_problem)
+        dissector.finish_from()
+        while dissector.is_behind:
+            check_problems(dissector, options)
+            yield
+            dissector.finish_from()
+        check_problems(dissector, options)
         yield
+
+
+def check_problems(dissector: Dissector, options: Options) -> None:
+    """Raise ProblemFound for the first problem of a strict run."""
+    if options.strict and dissector.first_problem is not None:
+        raise ProblemFound(dissector.first_problem)
 
 
 def make_keys(keylog: str | Path | Sequence[str | Path]) -> KeyLog:
@@ -212,6 +229,7 @@ def make_dissector(
         rules=parse_decode_as(options.decode_as) if options.decode_as else None,
         pending_limit=options.limits.pending_requests,
         holding=Holding(options.limits),
+        decoded_bytes=options.limits.decoded_bytes,
     )
     return Dissector(
         exchanges,

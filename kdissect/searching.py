@@ -4,10 +4,10 @@ Bytes wait in `Waiting`, holes among them, until a `Probe` says where in the `Wi
 frame starts: guess, confirm, trust. What a probe has seen and refused is let go at once; what it
 wants to see more of waits, WINDOW bytes at most.
 
-A search is bounded by the bytes that come, whatever they are. Work is counted in steps (`Window.work`):
-looking at a byte is one, judging a guess some more. One look at a window may take STEPS_EACH steps
-for each of its bytes. Each new byte gives a direction CREDIT_EACH steps for all its looks; without
-credit the next look waits for more bytes, or the end.
+A search is bounded by the bytes that come, whatever they are. Work is counted in steps
+(`Window.work`): looking at a byte is one, judging a guess some more. One look at a window
+may take STEPS_EACH steps for each of its bytes. Each new byte gives a direction CREDIT_EACH steps
+for all its looks; without credit the next look waits for more bytes, or the end.
 """
 
 from typing import Final
@@ -32,8 +32,8 @@ MAX_COST: Final = 4 * WINDOW
 # A step is about 16 instructions. Joining 16 bytes is one, an event in the window 4.
 JOINED_EACH: Final = 16
 EVENT_STEPS: Final = 4
-# Steps of one look: each byte of the window 64 times, and some for small windows. Searching it takes
-# 1 a byte, judging a chain of frames 4 a byte.
+# Steps of one look: each byte of the window 64 times, and some for small windows. Searching it
+# takes 1 a byte, judging a chain of frames 4 a byte.
 STEPS_EACH: Final = 256
 FIRST_STEPS: Final = 1 << 18
 # Steps that a new byte pays for: as often may be looked. At the beginning, and after each loss, as

@@ -69,7 +69,12 @@ def test_names_that_lie_in_a_shared_directory_are_not_followed(tmp_path: Path) -
 
 def test_a_failure_leaves_neither_the_file_nor_its_temporary_one(tmp_path: Path) -> None:
     path = tmp_path / "rows"
-    with pytest.raises(RuntimeError), replacing(path) as file:
-        file.write(b"half")
-        raise RuntimeError
+
+    def fail() -> None:
+        with replacing(path) as file:
+            file.write(b"half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     assert list(tmp_path.iterdir()) == []

@@ -98,7 +98,18 @@ def limited(plan: Plan) -> Options:
         return plan.options
     from kdissect.live.memory import limits_for
 
-    return replace(plan.options, limits=limits_for(plan.max_memory, plan.asked.ring_bytes))
+    files_bytes = files_memory(plan) or 0
+    limits = limits_for(plan.max_memory, plan.asked.ring_bytes, files_bytes=files_bytes)
+    return replace(plan.options, limits=limits)
+
+
+def files_memory(plan: Plan) -> int | None:
+    """What files may hold on its way to the disk; None for what they hold anyway."""
+    if plan.max_memory is None or plan.directory is None:
+        return None
+    from kdissect.live.memory import files_bytes_for
+
+    return files_bytes_for(plan.max_memory)
 
 
 def shedding(plan: Plan) -> dict[str, Any]:
@@ -134,6 +145,7 @@ def make_files(plan: Plan, directory: Path) -> Listener:
         disk=plan.disk,
         flush_s=plan.flush_s,
         is_secret=plan.options.payload,
+        memory=files_memory(plan),
         notice=tell,
     )
     return files

@@ -59,7 +59,7 @@ def exchange_json(exchange: "DissectedExchange", has_payload: bool) -> dict[str,
     for side in SIDES:
         content[side] = None
         try:
-            content[side] = jsonable(shaped(exchange.body(side), has_payload))
+            content[side] = jsonable(shaped(exchange.body(side), has_payload), exchange.shown())
         except DecodeError as error:
             content[f"{side}_error"] = str(error)
     return content

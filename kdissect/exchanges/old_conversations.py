@@ -78,6 +78,7 @@ class OldConversation:
         # With how many requests each of them was compared.
         self._tries = [0] * len(self._early)
         self._last_end: int = NULL
+        self._last_steps: int = 0  # of the clock, when that was
         self._gaps = 0
         state.early = []
         state.protocol = CONNECTION_PROTOCOLS[protocol]
@@ -171,11 +172,14 @@ class OldConversation:
     def _answer(self, asked: Asked, frame: Frame) -> None:
         exchange = asked.exchange
         exchange.outcome = ANSWERED
-        exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, self._last_end)
+        self._place(exchange, frame)
+        steps = frame.connection.clock_steps
+        previous_end = self._last_end if self._last_steps == steps else NULL
+        exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, previous_end)
         exchange.wait_ns = 0 if exchange.queue_ns != NULL else NULL
         if frame.end_time_ns >= 0:
             self._last_end = frame.end_time_ns
-        self._place(exchange, frame)
+            self._last_steps = steps
         if asked.api.response:
             self.problems += take_response(asked.api, exchange, asked.facts, frame)
 

@@ -172,7 +172,7 @@ class Judge:
         request = self.pending[index]
         key = request.api_key
         version = request.api_version
-        place = at << 32 | (key & 0xFFFF) << 16 | (version & 0xFFFF)
+        place = ((key & 0x7FFF) << 16 | (version & 0xFFFF)) << 32 | at
         known = self._fits.get(place, -1)
         if known >= 0:
             return known
@@ -190,7 +190,7 @@ def standing(
     at: i64, asked: i64, score: i64, trust: i64, is_aligned: bool, may_be_nested: bool
 ) -> i64:
     """All that the rest of a chain's judgment depends on, behind the frame at `at`."""
-    key = (at << 7 | asked) << 3 | score
-    key = key << 1 | (1 if trust == TRUST else 0)
-    key = key << 1 | (1 if is_aligned else 0)
-    return key << 1 | (1 if may_be_nested else 0)
+    known = asked << 3 | score
+    known = known << 1 | (1 if trust == TRUST else 0)
+    known = known << 1 | (1 if is_aligned else 0)
+    return (known << 1 | (1 if may_be_nested else 0)) << 32 | at

@@ -17,6 +17,7 @@ A file holds blocks. Indentation is two spaces a level; `#` starts a comment lin
         ErrorCode int16
       variant request 0 in 3.5 3.6       other bytes under the same version, in these releases
         GroupId string
+      variant response 1 by odd-brokers  the same, in no release of Kafka's: one word that names it
 
 Types are those of `specs.PRIMITIVES` or the name of a struct. Versions are `3`, `0-4`, `3+` (to the
 newest) or several of these with commas. `inflexible`: the old length form also in flexible
@@ -160,10 +161,13 @@ def _one(attributes: dict[str, list[str]], name: str, default: str, line: Line) 
 
 def _read_variant(name: str, line: Line) -> tuple[str, MessageSpec]:
     words = line.words
-    if len(words) < 5 or words[1] not in ROLES or "in" not in words:
-        raise SchemaError(f"line {line.number}: expected: variant ROLE VERSIONS in RELEASE...")
+    is_foreign = len(words) > 2 and words[-2] == "by"
+    if len(words) < 5 or words[1] not in ROLES or not (is_foreign or "in" in words):
+        raise SchemaError(
+            f"line {line.number}: expected: variant ROLE VERSIONS in RELEASE..., or by NAME"
+        )
     versions = parse_versions(words[2], MAX_VERSION)
-    releases = tuple(words[words.index("in") + 1 :])
+    releases = (words[-1],) if is_foreign else tuple(words[words.index("in") + 1 :])
     return words[1], MessageSpec(
         message_name(name, words[1]),
         versions,
@@ -171,6 +175,7 @@ def _read_variant(name: str, line: Line) -> tuple[str, MessageSpec]:
         _read_fields(line.children, versions, max(versions, default=-1)),
         releases,
         "unstable" in words,
+        is_foreign,
     )
 
 

@@ -11,7 +11,7 @@ from kdissect.dissector import Dissector
 from kdissect.edges import Edges
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.pipeline import Options, PausedCollector, add_secrets, make_dissector
-from kdissect.seams.seam import Left, Open, Seam, Totals, empty_seam
+from kdissect.seams.seam import Left, Open, Seam, Times, Totals, empty_seam
 from kdissect.streams.events import MET, MUTED, Chunk
 from kdissect.streams.recent import COMPARED
 from kdissect.tables.batches import BatchBuilder
@@ -95,16 +95,24 @@ class PieceRun:
         edges = self.edges
         streams = dissector.streams
         opened, flows = find_open(dissector)
-        is_whole = dissector.decoder.fragments > 0 or bool(dissector.waiting.given_up)
+        clock = streams.clock
+        # Where the clock was set, or may have been, only the whole knows what silence is.
+        is_whole = (
+            dissector.decoder.fragments > 0
+            or bool(dissector.waiting.given_up)
+            or clock.steps > 0
+            or edges.count == 1
+        )
         names = dissector.exchanges.names
         bodies = dissector.exchanges.bodies
         problems = tuple(edges.of_packets)
         for ended in edges.ended:
             forget_answered(ended.state)
-        latest_ns = int(dissector.latest_ns)
-        seam = empty_seam(
-            self.piece, problems, totals_of(dissector), latest_ns, self.reader.reached
-        )
+        times = Times(
+            int(clock.first_ns), int(clock.lowest_ns), int(clock.certain_ns), int(clock.now_ns),
+            streams.jumped,
+        )  # fmt: skip
+        seam = empty_seam(self.piece, problems, totals_of(dissector), times, self.reader.reached)
         if is_whole:
             return seam
         return seam._replace(
@@ -126,7 +134,7 @@ class PieceRun:
             names=dict(names),
             groups=bodies.groups.protocols,
             sessions=bodies.sessions.by_number,
-            waiting=tuple(dissector.waiting.queue),
+            waiting=tuple(dissector.waiting.waiting()),
         )
 
 

@@ -89,6 +89,21 @@ class Left(NamedTuple):
     given: int
 
 
+class Times(NamedTuple):
+    """Where the clock of a piece's segments stands at both ends (see `streams.clock`).
+
+    `first_ns` is -1 where there are none, `lowest_ns` the earliest time; `certain_ns` is that
+    before the last segment when only the next one can tell whether its time is right, and `jumped`
+    is its flow then.
+    """
+
+    first_ns: int
+    lowest_ns: int
+    certain_ns: int
+    now_ns: int
+    jumped: bytes | None
+
+
 class Totals(NamedTuple):
     """What a piece counted: of all its packets, and of the connections that it counted itself."""
 
@@ -118,8 +133,8 @@ class Seam(NamedTuple):
     `inside_ended` of all that began and ended in the piece. What is remembered of the last segments
     (`marks` with their places, `chunks`), names, group protocols and fetch sessions are as the
     piece, of so many `segments`, has left them. `problems` are of reading and of packets,
-    `link_types` those of packets that are not looked into. `latest_ns` is the time of the last
-    segment, -1 without any. `reached` is where reading came to, None for a whole file.
+    `link_types` those of packets that are not looked into. `reached` is where reading came to, None
+    for a whole file.
     """
 
     version: int
@@ -145,7 +160,7 @@ class Seam(NamedTuple):
     sessions: dict[tuple[bytes, int], Positions]
     waiting: tuple[Exchange, ...]
     totals: Totals
-    latest_ns: int
+    times: Times
     reached: Reached | None
 
     def to_bytes(self) -> bytes:
@@ -182,14 +197,14 @@ def empty_seam(
     piece: Piece,
     problems: tuple[Problem, ...],
     totals: Totals,
-    latest_ns: int,
+    times: Times,
     reached: Reached | None,
 ) -> Seam:
     """The seam of a piece all of which is left open."""
     return Seam(
         VERSION, piece, True, (), (), (), (), (), (), (), (), frozenset(), problems,
         frozenset(), {}, (), (), 0,
-        {}, {}, {}, (), totals, latest_ns, reached,
+        {}, {}, {}, (), totals, times, reached,
     )  # fmt: skip
 
 
@@ -263,6 +278,14 @@ TOTALS: Final = named(
 NAMES: Final = Dict(BYTES, TEXT)
 GROUPS: Final = Dict(TEXT, Fixed(TEXT, TEXT))
 SESSIONS: Final = Dict(Fixed(BYTES, INT), POSITIONS)
+TIMES: Final = named(
+    Times,
+    first_ns=INT,
+    lowest_ns=INT,
+    certain_ns=INT,
+    now_ns=INT,
+    jumped=Maybe(BYTES),
+)
 SEAM: Final = named(
     Seam,
     version=INT,
@@ -288,7 +311,7 @@ SEAM: Final = named(
     sessions=SESSIONS,
     waiting=Many(EXCHANGE, tuple),
     totals=TOTALS,
-    latest_ns=INT,
+    times=TIMES,
     reached=Maybe(REACHED),
 )
 DOCUMENT: Final = Document(1, "seam of this version of kdissect", VERSION, SEAM)

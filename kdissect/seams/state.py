@@ -7,16 +7,18 @@ connections share. Its size is that of what is open, whatever was before.
 from typing import Final, NamedTuple
 
 from kdissect.capture.pieces import Piece
+from kdissect.encoding.classes import Inline
 from kdissect.encoding.documents import Document, dump, load
-from kdissect.encoding.kinds import BYTES, INT, TEXT, Dict, Fixed, Many, named
+from kdissect.encoding.kinds import BYTES, INT, TEXT, Dict, Fixed, Many, Maybe, named
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.memory import Positions
 from kdissect.packets.fragments import Fragments
 from kdissect.seams.seam import GROUPS, NAMES, OPEN, SESSIONS, TOTALS, Open, Totals
 from kdissect.stage_values.captures import FRAGMENTS, PIECES
 from kdissect.stage_values.exchanges import EXCHANGE
-from kdissect.stage_values.streams import CHUNK, CONNECTION, MARKS
+from kdissect.stage_values.streams import CHUNK, CLOCK, CONNECTION, MARKS
 from kdissect.stage_values.tls import SESSION
+from kdissect.streams.clock import Clock
 from kdissect.streams.copies import Mark
 from kdissect.streams.events import Chunk, Connection
 from kdissect.tls.session import Session
@@ -29,15 +31,18 @@ class State(NamedTuple):
 
     `sessions` are those of TLS without keys. Of TLS that is `decrypted` only the packets say how it
     goes on, as no secret is written down: they are in `pieces`, which are empty where there is no
-    such connection. `due` are times to look for silent connections, see `Streams.due`; of the
-    connections `told` a problem said that they hold too much; `told_link_types` are such texts.
+    such connection. `due` are times to look for silent connections, see `Streams.due`; `clock` is
+    the capture's, and `jumped` the flow of its last segment, where that may have a wrong time. Of
+    the connections `told` a problem said that they hold too much; `told_link_types` are such texts.
     Marks and chunks, how many segments there were, names, groups, fetch sessions and what waits for
     names are as in a seam.
     """
 
     version: int
     open: tuple[Open, ...]
-    due: tuple[int, int, list[tuple[int, bytes]]]
+    due: tuple[int, int, int, list[tuple[int, bytes]]]
+    clock: Clock
+    jumped: bytes | None
     sessions: tuple[Session, ...]
     decrypted: tuple[Connection, ...]
     pieces: tuple[Piece, ...]
@@ -70,7 +75,9 @@ STATE: Final = named(
     State,
     version=INT,
     open=Many(OPEN, tuple),
-    due=Fixed(INT, INT, Many(Fixed(INT, BYTES))),
+    due=Fixed(INT, INT, INT, Many(Fixed(INT, BYTES))),
+    clock=Inline(CLOCK),
+    jumped=Maybe(BYTES),
     sessions=Many(SESSION, tuple),
     decrypted=Many(CONNECTION, tuple),
     pieces=PIECES,

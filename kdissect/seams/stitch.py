@@ -88,7 +88,10 @@ class Stitcher:
     def add(self, seam: Seam) -> Corrections:
         """Put a piece behind those before it; what has to be corrected in its rows."""
         self.pieces.append(seam.piece)
-        if seam.is_whole or self.dissector.decoder.is_waiting():
+        clock = self.dissector.streams.clock
+        first_ns, lowest_ns, *_ = seam.times
+        is_set = first_ns >= 0 and clock.would_step(first_ns, lowest_ns)
+        if seam.is_whole or is_set or self.dissector.decoder.is_waiting():
             return self._dissect_whole(seam)
         self._take_problems(seam.problems)
         self.dissector.decoder.unknown_link_types |= seam.link_types
@@ -196,6 +199,9 @@ class _Step:
         self.joined_streams: dict[int, tuple[int, int]] = {}
 
     def run(self) -> Corrections:
+        times = self.seam.times
+        if times.first_ns >= 0:
+            self.dissector.begin_replay(times.first_ns)
         self._check_born()
         self._check_left()
         self._replay_heads()
@@ -204,8 +210,8 @@ class _Step:
         if not self.is_all_again:
             self._take_over()
         self._take_rings()
-        if self.seam.latest_ns >= 0:
-            self.dissector.advance(self.seam.latest_ns)
+        if times.first_ns >= 0:
+            self.dissector.end_replay(times.certain_ns, times.now_ns, times.jumped)
         self.corrections.drops_all = self.is_all_again
         return self.corrections
 
@@ -303,7 +309,9 @@ class _Step:
         sides = (opener.peer, opener) if is_turned else (opener, opener.peer)
         self.joined_streams[int(head.joined_id)] = (int(sides[0].stream), int(sides[1].stream))
         own = [cutting for cutting in cuttings if cutting is not None]
-        return Joined(head, opener, state, own, counted(opener, cuttings, state), is_turned)
+        at = counted(opener, cuttings, state)
+        epoch = int(self.streams.clock.epoch)
+        return Joined(head, opener, state, own, at, is_turned, epoch)
 
     # Read again
 
@@ -385,6 +393,8 @@ class _Step:
             one = opened(joined, one, one.state)
             self._forget(joined.opener)
         connection.edge = INSIDE
+        # A piece has one epoch of the clock, and that is the whole's.
+        connection.epoch = self.streams.clock.epoch
         dissector = self.dissector
         self.streams.take_in(one.opener)
         dissector.frames.take_in(connection, (one.opener_cutting, one.accepter_cutting))

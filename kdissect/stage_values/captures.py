@@ -81,7 +81,7 @@ FRAGMENT: Final = Fields(
 WHOLE: Final = Fields(
     Whole,
     lambda: Whole(b"", b"", 0, 0, 0, NO_PACKET),
-    ints="protocol ip_id layers first_ns total cost",
+    ints="protocol ip_id layers first_ns total cost joined joined_end",
     bools="is_done",
     key=BYTES,
     addresses=BYTES,

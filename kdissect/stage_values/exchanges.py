@@ -77,19 +77,19 @@ HELD_BATCHES: Final = Fields(
 
 def split_partitions(value: Partitions) -> Sequence[Any]:
     """What is written of partitions."""
-    return value.topics, value.topic_ids, value.packed, value.held
+    return value.topics, value.topic_ids, value.packed, value.held, int(value.unkept)
 
 
 def made_partitions(fields: Sequence[Any]) -> Partitions:
     """The partitions again; raises EncodingError for cells that fit no topics."""
-    topics, topic_ids, packed, held = fields
+    topics, topic_ids, packed, held, unkept = fields
     check_cells(packed, WIDTH)
     named = memoryview(packed).cast("q")[::WIDTH]
     if len(topics) != len(topic_ids) or not all(0 <= topic < len(topics) for topic in named):
         raise EncodingError("a partition of a topic that is not there")
     if held is not None and not all(0 <= row < len(named) for row in held):
         raise EncodingError("batches of a partition that is not there")
-    return unpacked(topics, topic_ids, packed, held)
+    return unpacked(topics, topic_ids, packed, held, unkept)
 
 
 def made_positions(packed: bytes) -> TopicPositions:
@@ -105,7 +105,7 @@ def check_cells(packed: bytes, width: int) -> None:
 
 
 PARTITIONS: Final = Converted(
-    Fixed(TEXTS, Many(BYTES), BYTES, Maybe(Dict(INT, Inline(HELD_BATCHES)))),
+    Fixed(TEXTS, Many(BYTES), BYTES, Maybe(Dict(INT, Inline(HELD_BATCHES))), INT),
     split_partitions,
     made_partitions,
 )
@@ -137,7 +137,7 @@ OF_EXCHANGE: Final = Fields(
     "request_size response_size error_code error_count acks topic_count record_count "
     "record_bytes fetch_class retransmits zero_windows missing_bytes rtt_ns troubles_at_start "
     "request_packet response_packet status max_wait_ms min_bytes request_direction dialect "
-    "certainty replica_id",
+    "certainty replica_id vendor steps_at_start",
     client_id=TEXT_OR_NONE,
     group_id=TEXT,
     transactional_id=TEXT,
@@ -174,7 +174,7 @@ OF_STATE: Final = Fields(
     lambda: ConnectionState(NO_CONNECTION),
     ints="request_direction pending_head last_response_end exchange_count session_id probed "
     "unheld last_correlation_id last_request_ns spoken_low spoken_high dialect refused "
-    "proxied_port",
+    "proxied_port vendor last_response_steps",
     bools="has_overflowed has_let_go is_told is_unproved has_proxy_header repeats_ids",
     connection=CONNECTION,
     broker_side_by=TEXT,

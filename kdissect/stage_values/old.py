@@ -5,7 +5,7 @@ from typing import Final
 
 from kdissect.encoding.classes import Fields, Inline, declare
 from kdissect.encoding.kinds import INT_PAIR as PROTOCOL_AND_KEY
-from kdissect.encoding.kinds import TEXT, Converted, Many
+from kdissect.encoding.kinds import INTS, TEXT, Converted, Many
 from kdissect.errors import EncodingError
 from kdissect.exchanges.holding import Holding
 from kdissect.exchanges.old_conversations import OldConversation
@@ -49,7 +49,8 @@ def made_waiting(asked: Sequence[Asked]) -> OldWaiting:
 
 OLD_FACTS: Final = Fields(
     OldFacts,
-    ints="record_count record_bytes acks max_wait_ms min_bytes error_code missing",
+    ints="record_count record_bytes acks max_wait_ms min_bytes error_code missing room "
+    "unkept_batches",
     rows=Many(Inline(PARTITION)),
     errors=ERRORS,
     corrupt_records=TEXT,
@@ -63,12 +64,13 @@ ASKED: Final = Fields(
 )
 OLD_CONVERSATION: Final = Fields(
     OldConversation,
-    ints="protocol _pending_limit _last_end _gaps",
+    ints="protocol _pending_limit _last_end _last_steps _gaps",
     bools="_keeps_frames",
     problems=PROBLEMS,
     _state=STATE,
-    _pending=Converted(Many(Inline(ASKED)), OldWaiting.rest, made_waiting),
+    _waiting=Converted(Many(Inline(ASKED)), OldWaiting.rest, made_waiting),
     _early=Many(FRAME),
+    _tries=INTS,
     left_out={"_sink": NO_SINK, "_holding": NO_HOLDING},
 )
 OLD_VALUES: Final[tuple[Fields, ...]] = (OLD_FACTS, ASKED, OLD_CONVERSATION)

@@ -23,6 +23,7 @@ from kdissect.kept_segments import packed_segments, unpacked_segments
 from kdissect.packets.segment import Segment
 from kdissect.searching import Waiting
 from kdissect.streams.acknowledged import Acknowledged
+from kdissect.streams.clock import Clock
 from kdissect.streams.copies import Mark
 from kdissect.streams.events import Chunk, Connection, DirectionCounts, Gap
 from kdissect.streams.held import Allowance, Held, Piece
@@ -75,7 +76,7 @@ OF_CONNECTION: Final = Fields(
     Connection,
     lambda: Connection(-1, 0, b"", 0, 0),
     ints="id capture first_time_ns last_time_ns first_packet handshake_rtt_ns rtt_ns troubles "
-    "clear_directions edge touched given",
+    "clear_directions edge touched given epoch clock_steps",
     bools="syn_seen",
     flow=BYTES,
     start_seen=TWO_BOOLS,
@@ -107,6 +108,12 @@ SYMPTOMS: Final = Fields(
     connection=CONNECTION,
     counts=COUNTS,
 )
+CLOCK: Final = Fields(
+    Clock,
+    Clock,
+    ints="first_ns now_ns lowest_ns mark epoch start_ns pending_ns steps by_ns _epochs _before_ns "
+    "_before_epoch _before_start_ns",
+)
 ACKNOWLEDGED: Final = Fields(
     Acknowledged, Acknowledged, ints="position _marked_position _marked_ns _settled_position"
 )
@@ -119,7 +126,7 @@ PIECE: Final = Fields(
 HELD: Final = Fields(
     Held,
     lambda: Held(NO_ALLOWANCE),
-    ints="payload cost",
+    ints="head payload cost",
     pieces=Many(Inline(PIECE)),
     left_out={"allowance": NO_ALLOWANCE},
 )
@@ -155,7 +162,7 @@ CUTTING: Final = Fields(
     Cutting,
     lambda: Cutting(NO_CONNECTION, 0),
     ints="direction state position size wanted held time_ns packet ordinal capture index "
-    "troubles framed skipped waited lost failures frames_since_found",
+    "steps troubles framed skipped waited lost failures frames_since_found",
     bools="is_holed was_found",
     connection=CONNECTION,
     parts=Many(BYTES),
@@ -165,7 +172,7 @@ OF_FRAME: Final = Fields(
     Frame,
     lambda: Frame(NO_CONNECTION, 0, 0, 0, b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
     ints="direction position size missing start_time_ns start_packet start_ordinal "
-    "start_capture index end_time_ns end_packet troubles_at_start troubles_at_end",
+    "start_capture index end_time_ns end_packet troubles_at_start troubles_at_end steps_at_start",
     connection=CONNECTION,
     data=BYTES,
 )

@@ -9,7 +9,9 @@ A connection begins with its first segment, SYN or not, and ends
 - by silence for `idle_ns`; by the limit on connections (the longest silent first); by the end of
   the capture.
 
-All time is packet time. Nothing is known here of what the bytes mean. Longer than other modules:
+All time is packet time, as far as the capture's clock can be believed (see `clock`). Whether what
+has been silent or lingered long enough was looked at before its next segment makes no difference.
+Nothing is known here of what the bytes mean. Longer than other modules:
 the common segment is counted and given out in `step` itself, without a call into the receiver.
 """
 
@@ -20,6 +22,15 @@ from mypy_extensions import i64
 
 from kdissect.errors import Problem
 from kdissect.packets.segment import ACK, FIN, NO_FLOW, RST, SYN, Segment, flow_of
+from kdissect.streams.clock import (
+    GOES_ON,
+    JUMP_NS,
+    STEP_NS,
+    WAS_AHEAD,
+    WAS_BEHIND,
+    WENT_BACK,
+    Clock,
+)
 from kdissect.streams.copies import Copies, Mark, mark_of, same_ns
 from kdissect.streams.events import (
     ACCEPTER,
@@ -52,6 +63,8 @@ MAX_HELD_IN_ALL: Final = 64 << 20  # 8 directions at their limit
 # The last FIN or data is sent again within seconds when its ACK was lost.
 LINGER_NS: Final = 10_000_000_000
 SWEEPS_PER_IDLE: Final = 4
+REPORTED_STEPS: Final = 100  # of the capture's clock, one by one
+LATEST_NS: Final = (1 << 63) - 1
 EVICTED_SHARE: Final = 16  # one in so many goes when the table is full: sorting is paid by many
 
 CONTROL: Final = SYN | FIN | RST | ACK
@@ -106,7 +119,8 @@ class Streams:
     __slots__ = (
         "problems", "_receivers", "recent", "copies", "_allowance", "_max_connections",
         "_idle_ns", "_max_held", "_sweep_ns", "_due_ns", "_lingering", "_nobody", "notes_opened",
-        "opened", "repeats", "chunk", "_places",
+        "opened", "repeats", "chunk", "_places", "clock", "_jumped", "_oldest_ns", "_is_replaying",
+        "_replayed_from", "_loops",
     )  # fmt: skip
 
     def __init__(
@@ -119,6 +133,8 @@ class Streams:
     ) -> None:
         self.problems: list[Problem] = []
         self._receivers: dict[bytes, Receiver] = {}
+        # Flows of sockets that are connected to themselves: they have one for both directions.
+        self._loops: set[bytes] = set()
         self.recent = Recent()
         self.copies = Copies()
         self._allowance = Allowance(max_held_in_all)
@@ -126,9 +142,17 @@ class Streams:
         self._idle_ns = idle_ns
         self._max_held = max_held
         self._sweep_ns: i64 = -1
+        # How many segments there were when all connections were looked at last.
         self._due_ns: i64 = -1
         # Openers' receivers of closed connections, with the time to look at them again.
         self._lingering: deque[tuple[int, Receiver]] = deque()
+        self.clock = Clock()
+        # Of the last packet, when only the next one can tell whether the clock is right.
+        self._jumped: Receiver | None = None
+        # No connection was silent since before that time, in this epoch of the clock.
+        self._oldest_ns: i64 = LATEST_NS
+        self._is_replaying: bool = False
+        self._replayed_from = (-1, 0)
         self.notes_opened: bool = False
         self.opened: list[Connection] = []
         self.repeats: list[Repeat] = []
@@ -147,6 +171,11 @@ class Streams:
             for receiver in self._receivers.values()
             if receiver.direction == OPENER
         ]
+
+    @property
+    def connection_count(self) -> int:
+        """How many they are."""
+        return (len(self._receivers) + len(self._loops)) // 2
 
     @property
     def held_cost(self) -> int:
@@ -188,6 +217,8 @@ class Streams:
         peer = receiver.peer
         now = segment.time_ns
         silent = now - connection.last_time_ns
+        clock = self.clock
+        passed = now - clock.now_ns
         ahead = ((segment.acknowledgment - peer.next_sequence + HALF) & MASK) - HALF
         if (
             segment.flags & CONTROL != ACK
@@ -197,6 +228,9 @@ class Streams:
             or segment.window == 0
             or silent >= self._idle_ns
             or now >= self._due_ns
+            or connection.epoch != clock.mark
+            or passed < -STEP_NS
+            or passed >= JUMP_NS
         ):
             return WANTS_CARE
         start = segment.start
@@ -212,6 +246,10 @@ class Streams:
             return WANTS_CARE
 
         self.copies.add(segment, receiver.stream)
+        if passed > 0:
+            clock.now_ns = now
+        elif now < clock.lowest_ns:
+            clock.lowest_ns = now
         if silent > 0:
             connection.last_time_ns = now
         if 0 <= peer.timed_position <= peer.next_position + ahead:
@@ -248,19 +286,42 @@ class Streams:
         """The openers' receivers of all open connections."""
         return [one for one in self._receivers.values() if one.direction == OPENER]
 
-    def advance(self, now: i64) -> list[Event]:
-        """What ends because nothing came until `now`."""
+    def advance(self, passed_ns: i64) -> list[Event]:
+        """What ends because nothing came for so long after the latest segment."""
         events: list[Event] = []
-        if now >= self._due_ns:
-            self._evict(now, events)
+        if self.clock.first_ns >= 0:
+            now = self.clock.certain_ns + passed_ns
+            if now >= self._due_ns:
+                self._evict(now, events)
         return events
+
+    def begin_replay(self) -> None:
+        """What follows are segments of a piece, not all of them, and some out of order.
+
+        The piece's clock was not set. Nothing ends by silence but before its own next segment.
+        """
+        self._is_replaying = True
+        self._replayed_from = (int(self.clock.now_ns), int(self.clock.pending_ns))
+        self._due_ns = -1
+
+    def end_replay(self, certain_ns: i64, now_ns: i64, jumped: bytes | None) -> list[Event]:
+        """Go on as if every segment of the piece had come.
+
+        Its clock stands at `now_ns`, for certain at `certain_ns`; `jumped`: see there.
+        """
+        self._is_replaying = False
+        self.clock.now_ns, self.clock.pending_ns = self._replayed_from
+        self.clock.go_on(certain_ns, now_ns)
+        self._jumped = None if jumped is None else self._receivers.get(jumped)
+        self._due_ns = -1
+        return self.advance(0)
 
     def end_silent(self, since: i64, most: i64) -> list[Event]:
         """End at most `most` connections of those silent since that time, the longest first."""
         silent = [
-            (receiver.connection.last_time_ns, receiver.connection.id, receiver)
-            for receiver in self._receivers.values()
-            if receiver.direction == OPENER and receiver.connection.last_time_ns <= since
+            (last_ns, receiver.connection.id, receiver)
+            for last_ns, receiver in self._last_times()
+            if last_ns <= since
         ]
         silent.sort()
         events: list[Event] = []
@@ -281,6 +342,9 @@ class Streams:
                 known.is_over = True
         self._receivers[reverse_flow(flow)] = accepter
         self._receivers[flow] = opener
+        self._oldest_ns = min(self._oldest_ns, self._last_ns(opener.connection))
+        if accepter is not self._receivers[reverse_flow(flow)]:
+            self._loops.add(flow)
         if opener.connection.closed_by:
             due = opener.connection.last_time_ns + LINGER_NS
             self._lingering.append((due, opener))
@@ -294,21 +358,37 @@ class Streams:
             receiver.peer = self._nobody
         self._receivers.pop(opener.connection.flow, None)
         self._receivers.pop(reverse_flow(opener.connection.flow), None)
+        self._loops.discard(opener.connection.flow)
 
     @property
-    def due(self) -> tuple[int, int, list[tuple[int, bytes]]]:
-        """When silent connections and any at all are looked at next; the flows that linger."""
+    def jumped(self) -> bytes | None:
+        """The flow of the last segment, where only the next one can tell whether its time is right.
+
+        It may be that of either direction.
+        """
+        jumped = self._jumped
+        return None if jumped is None or jumped.is_over else jumped.connection.flow
+
+    @property
+    def due(self) -> tuple[int, int, int, list[tuple[int, bytes]]]:
+        """When silent connections and any at all are looked at next; since when none was silent;
+        the flows that linger.
+        """
         lingering = [
             (due, receiver.connection.flow)
             for due, receiver in self._lingering
             if not receiver.is_over
         ]
-        return int(self._sweep_ns), int(self._due_ns), lingering
+        return int(self._sweep_ns), int(self._due_ns), int(self._oldest_ns), lingering
 
-    def set_due(self, due: tuple[int, int, list[tuple[int, bytes]]]) -> None:
-        """Go on with these times; all connections were taken in."""
-        self._sweep_ns, self._due_ns, lingering = due
+    def set_due(
+        self, due: tuple[int, int, int, list[tuple[int, bytes]]], clock: Clock, jumped: bytes | None
+    ) -> None:
+        """Go on with these times and this clock; all connections were taken in."""
+        self._sweep_ns, self._due_ns, self._oldest_ns, lingering = due
         self._lingering = deque([(at, self._receivers[flow]) for at, flow in lingering])
+        self.clock = clock
+        self._jumped = None if jumped is None else self._receivers.get(jumped)
 
     def finish(self) -> list[Event]:
         """End all connections: the capture is over."""
@@ -323,9 +403,12 @@ class Streams:
         """What becomes known by a segment that wants care, in order."""
         events: list[Event] = []
         self.recent.now = self.copies.count + 1
-        if segment.time_ns >= self._due_ns:
-            self._evict(segment.time_ns, events)
+        self._take_time(segment, events)
         receiver = self._find(segment, events)
+        if receiver.connection.epoch != self.clock.epoch:
+            self._clock_was_set(receiver, segment.time_ns)
+        if self.clock.mark < 0:
+            self._jumped = receiver
         is_known = receiver.counts.packets > 0 or receiver.stray is not None
         is_repeat = is_known and receiver.is_repeat(segment)
         if self.notes_opened and receiver.connection.edge == JOINED:
@@ -368,8 +451,12 @@ class Streams:
         """The receiver of the segment's direction, of a new connection when it begins one."""
         receiver = self._receivers.get(flow_of(segment))
         if receiver is not None:
-            if segment.time_ns - receiver.connection.last_time_ns >= self._idle_ns:
-                # As when nothing had come: whether it was noticed before must not matter.
+            connection = receiver.connection
+            silent = segment.time_ns - self._last_ns(connection)
+            # As when nothing had come: whether it was noticed before must not matter.
+            if connection.closed_by and silent >= LINGER_NS:
+                self._end(receiver, connection.closed_by, None, events)
+            elif silent >= self._idle_ns:
                 self._end(receiver, CLOSED_BY_IDLE, None, events)
             elif segment.flags & SYN and is_new_incarnation(receiver, segment):
                 self._end(receiver, CLOSED_BY_REUSE, segment, events)
@@ -380,9 +467,6 @@ class Streams:
     def _open(self, segment: Segment, events: list[Event]) -> Receiver:
         if len(self._receivers) >= 2 * self._max_connections:
             self._make_room(segment, events)
-        if segment.time_ns < self._sweep_ns - self._idle_ns:
-            # The clock ran ahead and came back: the sweep set by the wrong time is too far off.
-            self._schedule(segment.time_ns)
         there = flow_of(segment)
         back = reverse_flow(there)
         if segment.flags & (SYN | ACK) == SYN | ACK:
@@ -394,9 +478,13 @@ class Streams:
         accepter = Receiver(connection, ACCEPTER, self._max_held, self._allowance, self.recent)
         opener.peer = accepter
         accepter.peer = opener
+        connection.epoch = self.clock.epoch
+        self._oldest_ns = min(self._oldest_ns, segment.time_ns)
         # A socket connected to itself has one flow for both directions; the opener's stays.
         self._receivers[back] = accepter
         self._receivers[there] = opener
+        if back == there:
+            self._loops.add(there)
         if self.notes_opened:
             self.opened.append(connection)
         return self._receivers[flow_of(segment)]
@@ -454,6 +542,8 @@ class Streams:
         if receiver.connection.closed_by:
             return
         receiver.connection.closed_by = reason
+        receiver.refresh()
+        receiver.peer.refresh()
         opener = receiver if receiver.direction == OPENER else receiver.peer
         due = segment.time_ns + LINGER_NS
         self._lingering.append((due, opener))
@@ -476,10 +566,86 @@ class Streams:
         )  # fmt: skip
         self._receivers.pop(connection.flow, None)
         self._receivers.pop(reverse_flow(connection.flow), None)
+        self._loops.discard(connection.flow)
         receiver.is_over = True
         peer.is_over = True
         receiver.peer = self._nobody
         peer.peer = self._nobody
+
+    def _take_time(self, segment: Segment, events: list[Event]) -> None:
+        """Take the time of a segment, and end what has been silent until then."""
+        clock = self.clock
+        if self._is_replaying:
+            clock.now_ns = segment.time_ns
+            return
+        jumped = self._jumped
+        self._jumped = None
+        ended_ns = clock.certain_ns
+        was = clock.take(segment.time_ns)
+        if was == GOES_ON:
+            if clock.certain_ns >= self._due_ns:
+                self._evict(clock.certain_ns, events)
+            return
+        self._report_clock(was, segment)
+        if was == WENT_BACK:
+            self._begin_epoch(ended_ns, events)
+        elif jumped is not None and not jumped.is_over:
+            # Only the packet before had a wrong time, and what is timed by it.
+            self._clock_was_set(jumped, clock.now_ns)
+        if was == WAS_BEHIND:
+            self._schedule(clock.certain_ns)
+
+    def _begin_epoch(self, ended_ns: i64, events: list[Event]) -> None:
+        """What was silent when the clock was set back ends; the others are silent since now."""
+        lingering = self._lingering
+        is_due = len(lingering) > 0 and lingering[0][0] <= ended_ns
+        if is_due or ended_ns - self._oldest_ns >= self._idle_ns:
+            self._sweep_ns = ended_ns
+            self._evict(ended_ns, events)
+        self._oldest_ns = self.clock.start_ns
+        self._due_ns = LATEST_NS
+        self._schedule(self.clock.start_ns)
+
+    def _clock_was_set(self, receiver: Receiver, now: i64) -> None:
+        """The clock was set since the last segment of the connection."""
+        connection = receiver.connection
+        connection.epoch = self.clock.epoch
+        connection.last_time_ns = now
+        connection.clock_steps += 1
+        receiver.forget_times(now)
+        receiver.peer.forget_times(now)
+
+    def _report_clock(self, was: i64, segment: Segment) -> None:
+        """Tell of a clock that was set; of the first of them one by one."""
+        steps = self.clock.steps
+        if steps > REPORTED_STEPS:
+            return
+        seconds = int(self.clock.by_ns) / 1e9
+        if was == WENT_BACK:
+            text = f"time goes back by {seconds:.6f} s"
+        else:
+            text = f"the packet before is {seconds:.6f} s {'ahead' if was == WAS_AHEAD else 'back'}"
+        text += "; durations from before to after it are not known"
+        if steps == REPORTED_STEPS:
+            text += "; further steps of the clock are not reported"
+        self.problems.append(
+            Problem("streams", "clock-step", text, segment.time_ns, segment.number,
+                    capture=segment.capture)
+        )  # fmt: skip
+
+    def _last_ns(self, connection: Connection) -> i64:
+        """When the connection was heard last, as far as this epoch of the clock can tell."""
+        if connection.epoch == self.clock.epoch:
+            return connection.last_time_ns
+        return self.clock.start_ns
+
+    def _last_times(self) -> list[tuple[int, Receiver]]:
+        """The same of all connections, with their openers' receivers."""
+        return [
+            (self._last_ns(receiver.connection), receiver)
+            for receiver in self._receivers.values()
+            if receiver.direction == OPENER
+        ]
 
     def _evict(self, now: i64, events: list[Event]) -> None:
         """End what has lingered or been silent long enough, and set the time to look again.
@@ -490,7 +656,7 @@ class Streams:
         lingering = self._lingering
         while lingering and lingering[0][0] <= now:
             receiver = lingering.popleft()[1]
-            due: i64 = receiver.connection.last_time_ns + LINGER_NS
+            due = self._last_ns(receiver.connection) + LINGER_NS
             if receiver.is_over:
                 continue
             if due <= now:
@@ -498,10 +664,12 @@ class Streams:
             else:
                 lingering.append((due, receiver))
         if now >= self._sweep_ns:
-            for receiver in list(self._receivers.values()):
-                is_silent = now - receiver.connection.last_time_ns >= self._idle_ns
-                if is_silent and receiver.direction == OPENER:
+            self._oldest_ns = LATEST_NS
+            for last_ns, receiver in self._last_times():
+                if now - last_ns >= self._idle_ns:
                     self._end(receiver, CLOSED_BY_IDLE, None, events)
+                else:
+                    self._oldest_ns = min(self._oldest_ns, last_ns)
             self._schedule(now)
         self._due_ns = self._sweep_ns
         if lingering:
@@ -514,9 +682,7 @@ class Streams:
     def _make_room(self, segment: Segment, events: list[Event]) -> None:
         """The limit on connections is reached: end those that were silent longest."""
         openers = [
-            (receiver.connection.last_time_ns, receiver.connection.id, receiver)
-            for receiver in self._receivers.values()
-            if receiver.direction == OPENER
+            (last_ns, receiver.connection.id, receiver) for last_ns, receiver in self._last_times()
         ]
         openers.sort()
         count = max(1, len(openers) // EVICTED_SHARE)

@@ -123,6 +123,7 @@ def test_with_files_there_are_no_lines_but_where_the_files_are(
         "disk": 10 << 30,
         "flush_s": 2.0,
         "is_secret": True,
+        "memory": None,
     }
     assert "records" in files.tables
     assert (tmp_path / "tables").stat().st_mode & 0o777 == 0o700

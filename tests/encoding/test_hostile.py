@@ -111,7 +111,7 @@ def test_what_is_no_document_is_refused(content: bytes, why: str) -> None:
         (Dict(Plain(), INT), integer(1) + integer(5) + integer(0) + b"\x01", "do not fit"),
         (Ref(Connection), integer(0), "no object 0 of 0"),
         (Ref(Connection), integer(-1), "no object -1"),
-        (PARTITIONS, integer(0) * 2 + text("seven b") + b"\x01", "no rows"),
+        (PARTITIONS, integer(0) * 2 + text("seven b") + b"\x01" + integer(0), "no rows"),
     ],
 )
 def test_a_value_that_is_not_of_the_declared_type_is_refused(
@@ -156,7 +156,7 @@ DENSE: dict[str, tuple[Kind, Callable[[int], bytes]]] = {
     "integers": (INTS, lambda number: integer(number + 300)),
     "rows": (Rows(2), lambda _: bytes(16)),
     "marks": (MARKS, lambda _: bytes(56)),
-    "partitions": (Many(PARTITIONS), lambda _: b"\x01\x01\x01\x01"),
+    "partitions": (Many(PARTITIONS), lambda _: b"\x01\x01\x01\x01\x01"),
     **{
         f"inline {kind.__name__}": (
             Many(Maybe(Inline(layout))),

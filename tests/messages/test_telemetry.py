@@ -129,6 +129,20 @@ def test_a_push_that_cannot_be_read_is_its_size_and_the_body_stays() -> None:
     assert pushed(b"y" * 200, 9)["metrics"] == {"undecoded": 200, "error": "unknown codec 9"}
 
 
+@pytest.mark.parametrize("codec", [*range(5), 9])
+def test_a_push_of_no_metrics_is_empty_and_no_null(codec: int) -> None:
+    body = pushed(b"", codec)
+    assert body["metrics"] == b""
+    assert "unexpected_nulls" not in body
+
+
+def test_a_null_that_is_on_the_wire_stays_null() -> None:
+    body = b"\x00" * 16 + struct.pack(">i?b", 5, True, 0) + b"\x00\x00"
+    found = kdissect.decode("PushTelemetry", 0, "request", body)
+    assert found["metrics"] is None
+    assert found["unexpected_nulls"] == [{"path": "metrics", "offset": 22}]
+
+
 def test_a_push_that_unpacks_to_too_much_is_its_size() -> None:
     bomb = compress(4, bytes(UNPACKED_LIMIT + 1))
     error = f"unpacks to more than the limit of {UNPACKED_LIMIT} bytes"

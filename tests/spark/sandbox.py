@@ -1,4 +1,4 @@
-"""A dataset or a live capture that somebody has changed, and canaries beside it."""
+"""A directory with a changed dataset or live capture, and canaries beside it."""
 
 import io
 import signal

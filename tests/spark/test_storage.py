@@ -479,7 +479,7 @@ def test_a_manifest_in_a_store_names_files_of_the_dataset_only(bucket: Bucket) -
             lambda: kdissect.analyse("latency", dataset),
             lambda: roll_up(dataset),
         ):
-            with pytest.raises(KdissectError, match="manifest.json: .* is no "):
+            with pytest.raises(KdissectError, match=r"manifest\.json: .* is no "):
                 use()
     assert read_bytes(other) == b"canary"
 

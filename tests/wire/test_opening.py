@@ -63,6 +63,7 @@ def test_any_is_of_the_ring_alone(hosts: tuple[Host, Host]) -> None:
         open_at(hosts[0], "any", through="scapy")
 
 
+@pytest.mark.tcpdump
 def test_a_wrong_expression_closes_what_was_opened(hosts: tuple[Host, Host]) -> None:
     before = set(Path("/proc/self/fd").iterdir())
     with pytest.raises(CaptureError, match=r"--filter 'no such': .*syntax error"):

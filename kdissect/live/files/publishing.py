@@ -28,7 +28,10 @@ GROUP_SIZE: Final = 64 << 20
 
 
 class Sealed(NamedTuple):
-    """Spools that are a rotation to be; `balance` is None where a process was killed."""
+    """Spools that are a rotation to be; `balance` is None where a process was killed.
+
+    A row group of its files has `group_size` bytes in memory, GROUP_SIZE when that is None.
+    """
 
     spools: Path
     tables: Sequence[str]
@@ -36,6 +39,7 @@ class Sealed(NamedTuple):
     balance: Mapping[str, Any] | None
     is_secret: bool
     done: Callable[[], None] | None = None
+    group_size: int | None = None
 
     @property
     def name(self) -> str:
@@ -143,7 +147,7 @@ def write_table(sealed: Sealed, to: Path, table: str, batches: Iterator[pa.Recor
     file = ParquetFile(
         to / f"{table}.parquet",
         builder.schema if first is None else first.schema,
-        group_size=GROUP_SIZE,
+        group_size=sealed.group_size or GROUP_SIZE,
         mode=FILE_MODES[sealed.is_secret],
         is_synced=True,
     )
