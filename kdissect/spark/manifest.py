@@ -135,9 +135,12 @@ class Commit:
         if made.keys() != {"manifest", "moved", "removed"}:
             raise DatasetError(f"{where}: no commit")
         self.where = where
-        self.manifest = Manifest.from_json(made["manifest"])
-        self.moved = [checked_file(one) for one in strict_json.items(made["moved"], "moved")]
-        self.removed = [checked_file(one) for one in strict_json.items(made["removed"], "removed")]
+        try:
+            self.manifest = Manifest.from_json(made["manifest"])
+            self.moved = files_in(made["moved"])
+            self.removed = files_in(made["removed"])
+        except DatasetError as error:
+            raise DatasetError(f"{where}: {error}") from error
 
     def check(self, before: Manifest) -> None:
         """Raise DatasetError where it does not follow a manifest."""
@@ -148,6 +151,11 @@ class Commit:
         strange += [one for one in self.removed if one in names or one not in known]
         if strange:
             raise DatasetError(f"{self.where}: {shortened(strange[0])} is no file of the run")
+
+
+def files_in(value: Any) -> list[str]:
+    """A list of names of tables' files and states; raises DatasetError."""
+    return [checked_file(one) for one in strict_json.items(value, "a list of files")]
 
 
 def checked_file(name: Any) -> str:
@@ -181,8 +189,12 @@ def read_manifest(dataset: str | os.PathLike[str]) -> Manifest | None:
 
 
 def manifest_of(content: bytes, where: str) -> Manifest:
-    """The manifest of a file's content; raises DatasetError."""
-    return Manifest.from_json(strict_json.parsed(content, where))
+    """The manifest of a file's content; raises DatasetError, which names the file."""
+    made = strict_json.parsed(content, where)
+    try:
+        return Manifest.from_json(made)
+    except DatasetError as error:
+        raise DatasetError(f"{where}: {error}") from error
 
 
 def manifest_bytes(manifest: Manifest, where: str) -> bytes:

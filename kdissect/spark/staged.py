@@ -28,7 +28,7 @@ from kdissect.tables.stored_rows import believed
 
 STAGING: Final = "staging"
 # Of a connection in a seam or a state beside the bytes that wait, which have limits of their own:
-# 1.8 kB, and as much again for what its requests say.
+# 0.5 to 1 kB, and what its requests say.
 CONNECTION_BYTES: Final = 4096
 # Marks, chunks, names of topics and groups.
 SHARED_BYTES: Final = 64 * MIB
