@@ -19,7 +19,7 @@ from mypy_extensions import i64
 from kdissect.capture.packet import Packet
 from kdissect.edges import Edges, Ended
 from kdissect.errors import CorruptRecords, DecodeError, DecompressionLimit, Problem
-from kdissect.exchanges.doubts import doubt_of, guarded, has_withheld, withhold
+from kdissect.exchanges.doubts import blanked, doubt_of, guarded, withhold
 from kdissect.exchanges.exchange import (
     ANSWERED,
     API_HEARTBEAT,
@@ -725,8 +725,8 @@ class Dissector:
         request = self._body(exchange, False)
         if request is not None:
             response = self._body(exchange, True)
-            if doubt_of(exchange) and (has_withheld(request) or has_withheld(response)):
-                return
+            if doubt_of(exchange):
+                request, response = blanked(request), blanked(response)
             name = exchange.group_protocol[1]
             before: i64 = self.member_rows.text_size
             for event in memberships(int(exchange.api_key), request, response, name):

@@ -3,15 +3,17 @@
 Harmful is what moves the cursor, sets colours or titles, and rings (control characters; C1 ones,
 80-9F, do so on some terminals); what makes text read as what it is not (bidirectional controls,
 line separators); what is there and cannot be seen (zero-width characters, tags, variation
-selectors, soft hyphens); and what cannot be encoded (lone surrogates).
+selectors, soft hyphens); what each font shows otherwise (private use); and what cannot be encoded
+(lone surrogates).
 """
 
 import unicodedata
 from collections.abc import Callable
 from typing import Final
 
-# Control, format (bidirectional, zero-width, tags), surrogate, line and paragraph separator.
-HARMFUL_CATEGORIES: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
+# Control, format (bidirectional, zero-width, tags), private use, surrogate, line and paragraph
+# separator.
+HARMFUL_CATEGORIES: Final = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
 # Of other categories, and shown as nothing (Default_Ignorable_Code_Point of Unicode).
 INVISIBLE: Final = frozenset(
     (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x2065, 0x3164)

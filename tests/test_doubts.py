@@ -120,3 +120,12 @@ def test_mechanisms_have_the_names_of_mechanisms(name: str, kept: str | None) ->
     talk = conversation().client(request("SaslHandshake", 1, 1, mechanism=name))
     talk = talk.broker(response("SaslHandshake", 1, 1)).close()
     assert found_in(talk).columns("sasl_mechanism", table="connections") == [(kept,)]
+
+
+def test_an_event_of_a_member_stays_without_the_texts_that_are_withheld() -> None:
+    protocols = [{"name": SCRAM_FIRST, "metadata": b"\xff\0"}]
+    told = {"protocol_type": "consumer", "group_id": "workers", "protocols": protocols}
+    found = found_in(conversation().client(request("JoinGroup", 5, 1, **told)).close())
+    assert found.columns("event", "group_id", "protocol", table="members") == [
+        ("join", "workers", None)
+    ]

@@ -33,7 +33,7 @@ def test_other_scripts_stay_as_they_are() -> None:
 def test_nothing_that_controls_a_terminal_is_left(text: str) -> None:
     left = escaped(text)
     assert not any(
-        unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") for letter in left
+        unicodedata.category(letter) in ("Cc", "Cf", "Co", "Cs", "Zl", "Zp") for letter in left
     )
     left.encode()
 
@@ -44,6 +44,7 @@ def test_nothing_that_controls_a_terminal_is_left(text: str) -> None:
         ("a\u200bb\ufeff", "a\\u200bb\\ufeff"),
         ("pay\U000e0041\U000e007f", "pay\\U000e0041\\U000e007f"),
         ("\u2764\ufe0f\U000e0100", "\u2764\\ufe0f\\U000e0100"),
+        ("a\ue000\U000f0000\U0010fffd", "a\\ue000\\U000f0000\\U0010fffd"),
         ("a\u00ad\u3164\u180e", "a\\xad\\u3164\\u180e"),
     ],
 )

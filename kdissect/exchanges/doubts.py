@@ -105,13 +105,13 @@ def guarded(body: Any, doubt: int) -> Any:
     return body
 
 
-def has_withheld(body: Any) -> bool:
-    """Whether something in a guarded body is not shown."""
+def blanked(body: Any) -> Any:
+    """A guarded body with empty texts in place of what is not shown."""
     if isinstance(body, dict):
-        return any(has_withheld(field) for field in body.values())
+        return {name: blanked(field) for name, field in body.items()}
     if isinstance(body, list):
-        return any(has_withheld(item) for item in body)
-    return isinstance(body, str) and body.startswith(MARK)
+        return [blanked(item) for item in body]
+    return "" if isinstance(body, str) and body.startswith(MARK) else body
 
 
 def mark(size: int) -> str:

@@ -7,8 +7,12 @@ what comes out is looked at with other means than those that escape it.
 import csv
 import io
 import json
+import os
 import random
+import re
+import sys
 import unicodedata
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -17,12 +21,16 @@ from pyarrow import parquet
 from rich.cells import cell_len
 
 from kdissect.analysis.questions import QUESTIONS
-from kdissect.cli.program import program, run
+from kdissect.cli.program import FOUND, NOTHING_FOUND, program, run
 from kdissect.tables.schemas import TABLES
 from tests.conversation import conversation
 from tests.exchange_builders import request, response
 
 SEED = 14
+NEEDS_OTEL = pytest.mark.skipif(
+    find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None,
+    reason="needs the extra otel",
+)
 CONTROL = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))]
 BIDI = list("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028\u2029")
 # Zero-width characters, fillers and selectors, as lists of confusing characters have them.
@@ -31,19 +39,56 @@ INVISIBLE = list(
     "\u3164\ufe00\ufe0f\ufeff\uffa0\ufff9\U000e0001\U000e0020\U000e0041\U000e007f\U000e0100"
     "\U0001d173\U000110bd"
 )
-HARMFUL = CONTROL + BIDI + INVISIBLE
+CATEGORIES = ("Cc", "Cf", "Co", "Zl", "Zp")
+DRAWN = 15  # of each category; lone surrogates (Cs) cannot be UTF-8, they are in names of files
 STARTS = [
     "=", "+", "-", "@", "\t=", "\r=", "\n=", "\n \n=", " =", "\u00a0@", "\uff1d", "\uff0b",
     "\uff0d", "\uff20", "\ufe66", "\u200b=", "\u2212", "\x1b=", "\ufeff=", "\u3000+",
 ]  # fmt: skip
+SIGNS = ["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\u2212"]
 PLAIN = ["\u0437\u0430\u043a\u0430\u0437\u044b", "\u6ce8\u6587", "\U0001f389", "caf\u00e9", "a b"]
+
+
+def of_categories() -> list[str]:
+    """Characters of each category that is never printed, drawn."""
+    chance = random.Random(SEED)
+    every = {name: [] for name in CATEGORIES}  # type: dict[str, list[str]]
+    for code in range(sys.maxunicode + 1):
+        every.get(unicodedata.category(chr(code)), []).append(chr(code))
+    return [one for few in every.values() for one in chance.sample(few, min(DRAWN, len(few)))]
+
+
+HARMFUL = list(dict.fromkeys(CONTROL + BIDI + INVISIBLE + of_categories()))
+
+
+def formulas() -> list[str]:
+    """Formulas behind spaces, line ends and what cannot be seen, drawn."""
+    chance = random.Random(SEED)
+    before = [
+        " ",
+        "\t",
+        "\r",
+        "\n",
+        "\u00a0",
+        "\u3000",
+        "\u2028",
+        "\ufeff",
+        "\u200b",
+        "\0",
+        "\ue000",
+    ]
+    return [
+        "".join(chance.choices(before, k=chance.randrange(4))) + chance.choice(SIGNS) + "1+1"
+        for _ in range(20)
+    ]
 
 
 def texts() -> list[str]:
     chance = random.Random(SEED)
     drawn = ["".join(chance.choices(HARMFUL + PLAIN + STARTS, k=6)) for _ in range(12)]
     alone = [f"{one}cmd|' /C calc'!A0" for one in STARTS]
-    return [f"a{one}b" for one in HARMFUL] + alone + drawn + PLAIN
+    several = ["a" + "".join(HARMFUL[at : at + 4]) + "b" for at in range(0, len(HARMFUL), 4)]
+    return list(dict.fromkeys(several + alone + formulas() + drawn + PLAIN))
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +114,7 @@ def harmful_in(text: str, kept: str) -> set[str]:
     """Characters that are not to be there: by category, by width, and those that are listed."""
     found = set(text) - set(kept)
     listed = {one for one in HARMFUL if one in found}
-    by_category = {
-        one for one in found if unicodedata.category(one) in ("Cc", "Cf", "Cs", "Zl", "Zp")
-    }
+    by_category = {one for one in found if unicodedata.category(one) in (*CATEGORIES, "Cs")}
     by_width = {one for one in found if cell_len(one) == 0}
     return listed | by_category | by_width
 
@@ -90,7 +133,9 @@ def lines() -> list[list[str]]:
         for format_ in (one for one in choices if one != "parquet"):
             for table in TABLES if name == "table" else [""]:
                 made.append([name, *([table] if table else []), "--format", format_])
-    return made
+    for format_ in ("table", "json", "jsonl", "csv"):
+        made.append(["compare", "--by", "client", "--unchanged", "--format", format_])
+    return [*made, ["live"], ["live", "--json"], ["top"], ["top", "--once", "--window", "1h"]]
 
 
 @pytest.mark.slow
@@ -98,10 +143,26 @@ def lines() -> list[list[str]]:
 def test_no_output_has_a_harmful_character(
     words: list[str], capture: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    run([*words[:1], *words[1:], str(capture)])
+    files = [str(capture)] * (2 if words[0] == "compare" else 1)
+    assert run([*words, *files]) in (FOUND, NOTHING_FOUND)
     out, err = capfd.readouterr()
     assert not harmful_in(out, "\n")
     assert not harmful_in(err, "\n")
+    if "json" in words or "jsonl" in words or "--json" in words:
+        for document in [out] if "json" in words else out.splitlines():
+            json.loads(document)
+
+
+@NEEDS_OTEL
+@pytest.mark.parametrize("parts", [[], ["--parts"]])
+def test_no_span_has_a_harmful_character(
+    parts: list[str], capture: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["spans", *parts, str(capture)]) == FOUND
+    out = capfd.readouterr().out
+    assert not harmful_in(out, "\n")
+    told = json.dumps([json.loads(line) for line in out.splitlines()], ensure_ascii=False)
+    assert all(json.dumps(text, ensure_ascii=False) in told for text in texts())
 
 
 @pytest.mark.parametrize("format_", ["json", "jsonl"])
@@ -149,7 +210,27 @@ def test_numbers_of_csv_are_numbers(capture: Path, capfd: pytest.CaptureFixture[
     assert set(capfd.readouterr().out.splitlines()[1:]) == {"5,0"}
 
 
-@pytest.mark.parametrize("name", ["a\x1b[31mb", "a\nb", "a\u202eb", "a\u200bb", "a\U000e0041b"])
+def test_cells_of_csv_are_escaped_and_nothing_of_them_is_lost(
+    capture: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The escapes are undone here by themselves; no text has a backslash of its own."""
+    short = {"t": "\t", "n": "\n", "r": "\r", "e": "\x1b"}
+    escape = re.compile(r"\\(?:x(..)|u(.{4})|U(.{8})|([tnre]))")
+    assert run(["table", "exchanges", "--format", "csv", str(capture)]) == 0
+    rows = csv.DictReader(io.StringIO(capfd.readouterr().out))
+    cells = {row["client_id"].removeprefix("'") for row in rows}
+    undone = {
+        escape.sub(
+            lambda one: short[one[4]] if one[4] else chr(int(one[1] or one[2] or one[3], 16)), cell
+        )
+        for cell in cells
+    }
+    assert undone == {*texts(), "plain"}
+
+
+@pytest.mark.parametrize(
+    "name", ["a\x1b[31mb", "a\nb", "a\u202eb", "a\u200bb", "a\U000e0041b", "a\ue000b"]
+)
 def test_names_of_files_are_escaped_too(
     name: str, capture: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -171,3 +252,21 @@ def test_names_of_files_are_escaped_too(
         out, err = capfd.readouterr()
         assert not harmful_in(out, "\n"), words
         assert not harmful_in(err, "\n"), words
+
+
+@pytest.mark.parametrize("format_", ["table", "csv", "json", "jsonl"])
+def test_a_name_of_a_file_that_is_no_utf_8_is_escaped(
+    format_: str,
+    capture: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = Path(os.fsdecode(b"a\xffb.pcap"))
+    path.write_bytes(capture.read_bytes())
+    words = ["table", "exchanges", "--columns", "capture", "--format", format_]
+    assert run([*words, str(path)]) == FOUND
+    assert "udcffb.pcap" in capfd.readouterr().out
+    assert run(["show", "--format", "jsonl", "--limit", "1", str(path)]) == FOUND
+    assert json.loads(capfd.readouterr().out)["capture"].endswith("a\\udcffb.pcap")
