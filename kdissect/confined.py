@@ -22,6 +22,7 @@ from kdissect.file_names import by_parent, checked_name, checked_parts, joined, 
 
 PUBLIC: Final = 0o666  # less what the umask takes away
 SECRET: Final = 0o600  # payload, packets, and messages as they were captured
+OWNER_ONLY: Final = 0o700  # directories of such files
 IN_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK a FIFO in the place of a file would never be open.
 IN_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

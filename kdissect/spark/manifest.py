@@ -16,12 +16,12 @@ import json
 import os
 import re
 import uuid
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
 from kdissect import strict_json
-from kdissect.confined import Below
+from kdissect.confined import OWNER_ONLY, Below
 from kdissect.errors import DatasetError, KdissectError, OutputError
 from kdissect.file_names import shortened
 from kdissect.spark.entries import OWN, Manifest, state_tap, table_place
@@ -30,6 +30,7 @@ from kdissect.spark.storage import is_uri, joined, read_bytes, remember
 MANIFEST: Final = "manifest.json"
 COMMIT: Final = "commit.json"
 LOCK: Final = "lock"
+STATES: Final = "states"
 RUN: Final = re.compile(r"run-[A-Za-z0-9-]{1,200}")
 # A capture takes 1.5 kB with its files, so these are 170 000 captures: 20 taps, one file an hour,
 # for a year.
@@ -89,7 +90,10 @@ class Dataset:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._recover()
         self._run = f"run-{self.manifest.run + 1:06}-{uuid.uuid4().hex[:12]}"
-        self._own.make_directory(self._run)
+        # What is in them may be of logins. Files of tables are moved out of it.
+        self._own.make_new(self._run, OWNER_ONLY)
+        with suppress(FileExistsError):
+            self._own.make_new(STATES, OWNER_ONLY)
         self.run_directory = self.directory / OWN / self._run
 
     def _recover(self) -> None:
