@@ -14,7 +14,7 @@ from typing import Final
 MASK: Final = b"x"
 ATTRIBUTE: Final = re.compile(rb"(?<![^,])([rspvc]=)([^,]*)")
 SCRAM_STARTS: Final = (b"n,", b"y,", b"p=", b"r=", b"c=", b"v=", b"e=")
-SASL_NAME: Final = re.compile(rb"[ny],[^\x01]*\x01")
+GS2_HEADER: Final = re.compile(rb"[ny],(?:a=[^,\x00-\x1f]*)?,\x01")
 KEPT_OF_JSON: Final = 2
 
 
@@ -38,5 +38,5 @@ def masked_token(token: bytes) -> bytes:
 
 def bearer_head(token: bytes) -> int:
     """Size of the GS2 header of an OAUTHBEARER token; 0 when it is none."""
-    match = SASL_NAME.match(token)
+    match = GS2_HEADER.match(token)
     return match.end() if match else 0
