@@ -19,7 +19,16 @@ from mypy_extensions import i64
 from kdissect.capture.packet import Packet
 from kdissect.edges import Edges, Ended
 from kdissect.errors import CorruptRecords, DecodeError, DecompressionLimit, Problem
-from kdissect.exchanges.exchange import ANSWERED, API_HEARTBEAT, ORPHAN, Exchange, is_group_api
+from kdissect.exchanges.doubts import blanked, doubt_of, guarded, withhold
+from kdissect.exchanges.exchange import (
+    ANSWERED,
+    API_HEARTBEAT,
+    ORPHAN,
+    SUSPECT,
+    UNANSWERED,
+    Exchange,
+    is_group_api,
+)
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.exchanges.naming import NameWait, held_size
 from kdissect.exchanges.pairing import Exchanges
@@ -591,6 +600,8 @@ class Dissector:
             return
         connection.given += 1
         self.exchange_count += 1
+        if exchange.status & SUSPECT or exchange.outcome == UNANSWERED:
+            withhold(exchange)
         if self._holds_back:
             self._unwritten.append(exchange)
         else:
@@ -714,6 +725,8 @@ class Dissector:
         request = self._body(exchange, False)
         if request is not None:
             response = self._body(exchange, True)
+            if doubt_of(exchange):
+                request, response = blanked(request), blanked(response)
             name = exchange.group_protocol[1]
             before: i64 = self.member_rows.text_size
             for event in memberships(int(exchange.api_key), request, response, name):
@@ -776,12 +789,14 @@ class Dissector:
                     dialect, key, frame.data, is_response, request, self.decoded_limit,
                     self.unpacking,
                 )  # fmt: skip
-            return full_body(
+            body = full_body(
                 key, version, frame.data, is_response, request, names, exchange.group_protocol,
                 self.decoded_limit, self.unpacking,
             )  # fmt: skip
         except DecodeError:
             return None
+        shown: Body = guarded(body, doubt_of(exchange))
+        return shown
 
     def _batches(self, exchange: Exchange, partition: Partition, budget: Budget) -> None:
         batches = partition.batches

@@ -24,6 +24,7 @@ from kdissect.exchanges.exchange import (
     API_VERSIONS,
     DAMAGED,
     LEFTOVER,
+    MISFIT,
     NO_PROTOCOL,
     REQUEST_FAILED,
     RESPONSE_FAILED,
@@ -125,6 +126,8 @@ class BodyReader:
             if exchange.group_protocol == NO_PROTOCOL:
                 frame.connection.touched |= SHARED_PAST
         elif exchange.api_key == API_VERSIONS and sink.software_name:
+            if exchange.status & MISFIT:
+                return  # it may be another request, and that a part of it
             state.software_name = sink.software_name
             state.software_version = sink.software_version
         elif exchange.api_key == API_SASL_HANDSHAKE:

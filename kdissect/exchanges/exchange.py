@@ -40,6 +40,11 @@ NO_REQUEST: Final = 32  # an orphan response says neither its API nor its versio
 LEFTOVER: Final = 64  # all fields of a body are there, and bytes behind them
 UNSEEN: Final = 128  # nothing of the direction that carries responses was captured
 CLOCK_SET: Final = 256  # the capture's clock was set meanwhile: no duration is known
+# A body of those does not end where its layout does, or is not all there.
+MISFIT: Final = REQUEST_FAILED | RESPONSE_FAILED | LEFTOVER
+INCOMPLETE: Final = DAMAGED | NO_REQUEST
+# Of exchanges with none of these and an answer both sides fit, see `doubts`.
+SUSPECT: Final = MISFIT | INCOMPLETE | UNKNOWN_API | UNKNOWN_VERSION
 # From this bit on: the number in VARIANTS, counted from 1, of the layout that a body is in.
 VARIANT_SHIFT: Final = 9
 # The first release of every layout that was changed under the same version later, and names of

@@ -205,10 +205,14 @@ class ConnectionState:
 
 def note_spoken(state: ConnectionState, key: i64) -> None:
     """The connection has certainly spoken this API."""
+    # Compiled, a constant on the left is shifted in 32 bits: so it is a variable.
+    bit: i64 = 1
     if 0 <= key < BITS_EACH:
-        state.spoken_low |= i64(1) << key
+        bit <<= key
+        state.spoken_low |= bit
     elif BITS_EACH <= key < 2 * BITS_EACH:
-        state.spoken_high |= i64(1) << (key - BITS_EACH)
+        bit <<= key - BITS_EACH
+        state.spoken_high |= bit
 
 
 def has_spoken(state: ConnectionState, key: i64) -> bool:

@@ -12,6 +12,7 @@ Mechanisms whose tokens are opaque (GSSAPI and others) went well when the broker
 
 import base64
 import json
+import re
 from typing import Final
 
 from mypy_extensions import i64
@@ -21,6 +22,7 @@ FAILED: Final = "failed"
 NONE: Final = "none"
 GSSAPI: Final = "GSSAPI"
 GSSAPI_TAG: Final = b"\x60"  # ASN.1 application 0: how a GSSAPI client's first token begins
+MECHANISM: Final = re.compile(r"[A-Z0-9_-]{1,20}")  # RFC 4422, 3.1
 MAX_CLAIMS_SIZE: Final = 16_384  # bytes of a JSON web token that are looked into
 
 
@@ -53,12 +55,13 @@ class Login:
 
         Gives what is wrong with the choice, "" when nothing is.
         """
-        self.mechanism = mechanism
+        # What is no name of a mechanism may be a part of another message.
+        self.mechanism = mechanism if MECHANISM.fullmatch(mechanism) else ""
         self.in_tokens = is_raw
         self.is_open = True
         self.saw_token = False
-        if self.proven_mechanism and mechanism != self.proven_mechanism:
-            return f"mechanism {mechanism} after {self.proven_mechanism}"
+        if self.proven_mechanism and self.mechanism != self.proven_mechanism:
+            return f"mechanism {self.mechanism or '?'} after {self.proven_mechanism}"
         return ""
 
     def send_raw(self, token: bytes) -> None:
