@@ -1,5 +1,6 @@
 """Packets → rows: joins the stages over one capture; compiled, so it knows rows but no Arrow."""
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from mypy_extensions import i64
@@ -13,7 +14,7 @@ from kdissect.exchanges.naming import NameWait
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.exchanges.sniffing import Sniffer
 from kdissect.exchanges.until_now import note_tls, until_now
-from kdissect.frames import GIVES_FRAME, WANTS_CUTTING, Frames
+from kdissect.frames import GIVES_FRAME, WANTS_CUTTING, Frame, Frames
 from kdissect.limits import Limits
 from kdissect.messages.batches import Batch
 from kdissect.messages.full_bodies import body_json, full_body, topic_names
@@ -60,6 +61,11 @@ from kdissect.tls.stage import Tls
 TEXT_LIMIT: Final = 32 << 20
 NO_RECORDS: Final = RecordScan()  # of a batch that nobody reads; nothing is added to it
 TOO_MANY: Final = "too many records and headers in one message"
+# After so much work the owner may look at what else there is: a tenth of a second. In steps of
+# `searching`; a byte of a frame is about one.
+PULSE_STEPS: Final = 1 << 24
+FRAME_STEPS: Final = 256
+RECORD_STEPS: Final = 64
 
 # How much is made, see `Dissector.set_detail`; each is without what those before it are without.
 ALL: Final = 0
@@ -121,6 +127,10 @@ class Dissector:
         self.exchanges_done: list[Exchange] = []
         self.waiting = NameWait(exchanges.names, limits.name_wait_bytes)
         self.waits = waits
+        # Asked now and then inside long work: whether to go on.
+        self.pulse: Callable[[], bool] | None = None
+        self._worked: i64 = 0
+        self._pulse_due: i64 = PULSE_STEPS
         # Of a piece of a capture that is not its first, see `edges`.
         self.edges: Edges | None = None
         # Kind → how many; and the first one, for callers that are strict.
@@ -169,16 +179,23 @@ class Dissector:
         self.body_rows = BodyRows()
         self.problem_rows = ProblemRows()
 
-    def feed(self, packets: list[Packet]) -> None:
-        """Take packets in the order of the capture."""
+    def feed(self, packets: list[Packet]) -> int:
+        """Take packets in the order of the capture.
+
+        Gives how many were taken: all, unless `pulse` has said not to go on.
+        """
         if self.edges is not None:
             self._feed_at_edge(packets, self.edges)
-            return
+            return len(packets)
         decoder = self.decoder
         streams = self.streams
         captured: i64 = 0
+        taken: i64 = 0
         try:
             for packet in packets:
+                if self.pulse is not None and not self._goes_on():
+                    break
+                taken += 1
                 captured += packet.end - packet.start
                 segment = decoder.decode_next(packet)
                 if decoder.late:
@@ -194,8 +211,16 @@ class Dissector:
         finally:
             # Of packets that were begun: what an interruption leaves is still all accounted for.
             self.captured_bytes += captured
-        self.packets += len(packets)
+        self.packets += taken
         self._take_problems()
+        return taken
+
+    def _goes_on(self) -> bool:
+        """Let the owner look at what else there is, after much work: whether to go on."""
+        if self.pulse is None or self.frames.steps + self._worked < self._pulse_due:
+            return True
+        self._pulse_due = self.frames.steps + self._worked + PULSE_STEPS
+        return self.pulse()
 
     def _feed_at_edge(self, packets: list[Packet], edges: Edges) -> None:
         """The same for a piece of a capture."""
@@ -252,11 +277,17 @@ class Dissector:
         return self.connection_count - count
 
     def finish(self) -> None:
-        """The capture is over: end every connection that is still open."""
+        """The capture is over: end every connection that is still open.
+
+        Where `pulse` says not to go on, frames are not searched any more.
+        """
         self.decoder.finish()
         self._late()
-        for event in self.streams.finish():
-            self._event(event)
+        for opener in self.streams.openers():
+            for event in self.streams.finish_one(opener):
+                self._event(event)
+            if self.pulse is not None and not self._goes_on():
+                self.frames.searches = False
         for exchange in self.waiting.finish():
             self._named(exchange)
         self._given_up()
@@ -380,12 +411,15 @@ class Dissector:
             return
         step = self.frames.step(chunk)
         if step == GIVES_FRAME:
-            for exchange in self.exchanges.feed(self.frames.frame):
-                self._exchange(exchange)
+            self._frame(self.frames.frame)
         elif step == WANTS_CUTTING:
             for frame in self.frames.cut(chunk):
-                for exchange in self.exchanges.feed(frame):
-                    self._exchange(exchange)
+                self._frame(frame)
+
+    def _frame(self, frame: Frame) -> None:
+        self._worked += FRAME_STEPS + len(frame.data)
+        for exchange in self.exchanges.feed(frame):
+            self._exchange(exchange)
 
     def _event(self, event: Event) -> None:
         if event.connection.clear_directions >> event.direction & 1 and not isinstance(event, End):
@@ -401,11 +435,9 @@ class Dissector:
             if facts is not None:
                 note_tls(self.exchanges, self.exchanges.state_of(event.connection), facts)
             for frame in self.frames.settle(event):
-                for exchange in self.exchanges.feed(frame):
-                    self._exchange(exchange)
+                self._frame(frame)
         for frame in self.frames.feed(event):
-            for exchange in self.exchanges.feed(frame):
-                self._exchange(exchange)
+            self._frame(frame)
         if isinstance(event, End):
             left, state = self.exchanges.end(event.connection)
             for exchange in left:
@@ -606,6 +638,8 @@ class Dissector:
                 if self.verifies_crc:
                     crc_ok = 1 if crc_is_right(exchange, partition, batch, scan) else 0
                 self.batch_rows.add(exchange, partition, batch, crc_ok)
+            # A message is made whole, however long that takes.
+            self._goes_on()
 
     def _read(
         self, exchange: Exchange, partition: Partition, batch: Batch, budget: Budget
@@ -627,6 +661,7 @@ class Dissector:
         count = scan.packed_count
         if scan.records:
             count += self._add_records(partition, scan, budget)
+        self._worked += RECORD_STEPS * count
         rows.add_run(exchange, partition, count, aborted_or_null(batch))
         if scan.error is not None:
             text = f"{scan.lost_count} records lost: {scan.error}"

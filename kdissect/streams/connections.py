@@ -332,10 +332,14 @@ class Streams:
     def finish(self) -> list[Event]:
         """End all connections: the capture is over."""
         events: list[Event] = []
-        for receiver in list(self._receivers.values()):
-            if receiver.direction == OPENER:
-                self._end(receiver, CAPTURE_ENDED, None, events)
-        self._lingering.clear()
+        for opener in self.openers():
+            events += self.finish_one(opener)
+        return events
+
+    def finish_one(self, opener: Receiver) -> list[Event]:
+        """End one of them."""
+        events: list[Event] = []
+        self._end(opener, CAPTURE_ENDED, None, events)
         return events
 
     def feed_with_care(self, segment: Segment) -> list[Event]:
