@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from kdissect.packets.segment import Segment
-from kdissect.streams.connections import LINGER_NS, Streams, reverse_flow
+from kdissect.streams.connections import LINGER_NS, SWEPT_SHARE, Streams, reverse_flow
 from kdissect.streams.events import End, Event, Gap
 from tests.conversation import (
     BROKER_PORT,
@@ -311,3 +311,30 @@ def test_times_that_go_back_a_little_do_no_harm() -> None:
     reading = Reading(segments)
     assert reading.both() == (b"abc", b"def")
     assert reading.ends == [(1, "fin")]
+
+
+def test_a_clock_that_jumps_to_and_fro_does_not_make_all_connections_be_looked_at() -> None:
+    streams = Streams()
+    count = 1_000
+    segments = syns(3 * count)
+    swept = set()
+    for number, segment in enumerate(segments):
+        # Connections of one time, then in turn one of long ago and one of a little later.
+        is_early = number > count and number % 2
+        segment.time_ns = 1 if is_early else 100 * MINUTE + number
+        streams.feed(segment)
+        swept.add(streams.due[2])
+    # Looked at anew each time the clock came back, they would be 1 000 times.
+    assert 1 < len(swept) <= 2 + 2 * count * SWEPT_SHARE // count
+
+
+def test_connections_are_counted_those_of_a_socket_with_itself_too() -> None:
+    streams = Streams()
+    for number, segment in enumerate(syns(5), 1):
+        streams.feed(segment)
+        assert streams.connection_count == number == len(streams.connections)
+    own = make_flow(CLIENT, CLIENT, 7, 7)
+    streams.feed(Segment(9, 9, 0, 9, own, 1, 0, 2, 501, bytes(20), 20, 20, 0, 0, 9))
+    assert streams.connection_count == 6 == len(streams.connections)
+    streams.finish()
+    assert streams.connection_count == 0 == len(streams.connections)
