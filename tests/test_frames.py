@@ -504,7 +504,8 @@ def test_the_last_look_has_what_was_saved_up_and_a_little_more() -> None:
 def test_tiny_segments_count_with_what_they_cost() -> None:
     probe = BusyProbe()
     _, frames = searched(probe, *[b"x"] * (MAX_COST // EVENT_COST + 3_000))
-    assert max(probe.spans) < MAX_COST // EVENT_COST + 2
+    # Beyond it only as long as a look is put off.
+    assert max(probe.spans) < 1.1 * MAX_COST / EVENT_COST
 
 
 def test_where_nothing_is_searched_any_more_what_waits_is_skipped() -> None:
@@ -519,6 +520,6 @@ def test_where_nothing_is_searched_any_more_what_waits_is_skipped() -> None:
 def test_frames_are_found_again_any_number_of_times_in_one_segment() -> None:
     unit = marked(b"") * 16 + b"\xff"
     count = 5_000
-    done = cut(conversation().client(unit * count).start_late().split(1 << 20), MarkProbe())
+    done = Cut(bare(unit * count), Frames(MarkProbe()))
     assert len(done.frames) == 16 * count
-    assert done.kinds.count("bad-frame-size") == count
+    assert done.kinds.count("bad-frame-size") == count - 1
