@@ -75,13 +75,13 @@ class Frame:
     of the size field. Start is the packet that holds the first byte of the size field, end the one
     that holds the last byte of the body; `end_time_ns` is -1 when that packet was not captured.
     `index` counts the frames that start in the same packet from 0. `troubles_*` are the
-    connection's running count of troubles at start and end.
+    connection's running count of troubles at start and end, `steps_at_start` its `clock_steps`.
     """
 
     __slots__ = (
         "connection", "direction", "position", "size", "data", "missing", "start_time_ns",
         "start_packet", "start_ordinal", "start_capture", "index", "end_time_ns", "end_packet",
-        "troubles_at_start", "troubles_at_end",
+        "troubles_at_start", "troubles_at_end", "steps_at_start",
     )  # fmt: skip
 
     def __init__(
@@ -117,6 +117,7 @@ class Frame:
         self.end_packet = end_packet
         self.troubles_at_start = troubles_at_start
         self.troubles_at_end = troubles_at_end
+        self.steps_at_start: i64 = connection.clock_steps
 
 
 NOTHING: Final[list[Frame]] = []
@@ -134,7 +135,7 @@ class Cutting:
 
     __slots__ = (
         "connection", "direction", "state", "position", "size", "wanted", "parts", "held",
-        "is_holed", "time_ns", "packet", "ordinal", "capture", "index", "troubles",
+        "is_holed", "time_ns", "packet", "ordinal", "capture", "index", "troubles", "steps",
         "framed", "skipped", "waiting", "waited", "was_found", "lost", "failures",
         "frames_since_found",
     )  # fmt: skip
@@ -156,6 +157,7 @@ class Cutting:
         self.capture: i64 = 0
         self.index: i64 = -1
         self.troubles: i64 = 0
+        self.steps: i64 = 0
         self.framed: i64 = 0
         self.skipped: i64 = 0
         # What the probe wants to see more of, and its size as counted for all directions.
@@ -176,6 +178,7 @@ class Cutting:
         self.ordinal = chunk.ordinal
         self.capture = chunk.capture
         self.troubles = self.connection.troubles
+        self.steps = self.connection.clock_steps
 
     def whole(self, chunk: Chunk) -> Frame:
         """The frame that the chunk holds, which has nothing else in it."""
@@ -194,11 +197,13 @@ class Cutting:
 
     def frame(self, data: bytes, end_time_ns: i64, end_packet: i64) -> Frame:
         """The frame that was begun, with its body or what there is of it."""
-        return Frame(
+        frame = Frame(
             self.connection, self.direction, self.position, self.size, data,
             self.size - len(data), self.time_ns, self.packet, self.ordinal, self.capture,
             self.index, end_time_ns, end_packet, self.troubles, self.connection.troubles,
         )  # fmt: skip
+        frame.steps_at_start = self.steps
+        return frame
 
 
 class Frames:

@@ -4,10 +4,10 @@ Bytes wait in `Waiting`, holes among them, until a `Probe` says where in the `Wi
 frame starts: guess, confirm, trust. What a probe has seen and refused is let go at once; what it
 wants to see more of waits, WINDOW bytes at most.
 
-A search is bounded by the bytes that come, whatever they are. Work is counted in steps (`Window.work`):
-looking at a byte is one, judging a guess some more. One look at a window may take STEPS_EACH steps
-for each of its bytes. Each new byte gives a direction CREDIT_EACH steps for all its looks; without
-credit the next look waits for more bytes, or the end.
+A search is bounded by the bytes that come, whatever they are. Work is counted in steps
+(`Window.work`): looking at a byte is one, judging a guess some more. One look at a window
+may take STEPS_EACH steps for each of its bytes. Each new byte gives a direction CREDIT_EACH steps
+for all its looks; without credit the next look waits for more bytes, or the end.
 """
 
 from typing import Final
@@ -37,8 +37,8 @@ EVENT_STEPS: Final = 4
 STEPS_EACH: Final = 256
 FIRST_STEPS: Final = 1 << 18
 # Steps that a new byte pays for. At the beginning, and after each loss, there are as many as some
-# hundred looks at growing windows of small segments take. The most that is saved up is what one full
-# window pays for.
+# hundred looks at growing windows of small segments take. The most that is saved up is what one
+# full window pays for.
 CREDIT_EACH: Final = 128
 FIRST_CREDIT: Final = 1 << 18
 MAX_CREDIT: Final = CREDIT_EACH * WINDOW

@@ -503,7 +503,7 @@ def test_the_last_look_has_what_was_saved_up_and_a_little_more() -> None:
 
 def test_tiny_segments_count_with_what_they_cost() -> None:
     probe = BusyProbe()
-    _, frames = searched(probe, *[b"x"] * (MAX_COST // EVENT_COST + 3_000))
+    searched(probe, *[b"x"] * (MAX_COST // EVENT_COST + 3_000))
     # Beyond it only as long as a look is put off.
     assert max(probe.spans) < 1.1 * MAX_COST / EVENT_COST
 

@@ -1,4 +1,4 @@
-"""Requests that wait, by the thousand: found by id, by layout and by time as a look at each finds."""
+"""Requests that wait, by the thousand: found by id, layout and time as a look at each finds."""
 
 import random
 from typing import Any

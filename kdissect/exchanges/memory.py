@@ -8,7 +8,7 @@ from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from kdissect.errors import Problem
-from kdissect.exchanges.exchange import Exchange
+from kdissect.exchanges.exchange import CLOCK_SET, Exchange
 from kdissect.exchanges.sasl import Login
 from kdissect.frames import Frame
 from kdissect.protocol.readers import NULL
@@ -142,7 +142,8 @@ class ConnectionState:
     `is_unproved` while frames are cut from the stream's first byte on and none of them must be
     Kafka. `refused` client frames could not be requests, `refusal` tells of the first.
     `proxied_ip` and `proxied_port` are the client's that a proxy told of. `repeats_ids`: a request
-    had the correlation id of the one before it.
+    had the correlation id of the one before it. `vendor` is whose the broker is, by its last answer
+    to ApiVersions on this connection (see `apis.VENDORS`); -1 when there was none.
     """
 
     __slots__ = (
@@ -152,7 +153,7 @@ class ConnectionState:
         "unheld", "last_correlation_id", "last_client_id", "client_id_bytes", "last_request_ns",
         "old", "spoken_low", "spoken_high", "has_overflowed", "has_let_go", "dialect", "is_told",
         "is_unproved", "refused", "refusal", "has_proxy_header", "proxied_ip", "proxied_port",
-        "repeats_ids", "by_id",
+        "repeats_ids", "by_id", "vendor", "last_response_steps",
     )  # fmt: skip
 
     def __init__(self, connection: Connection) -> None:
@@ -164,6 +165,7 @@ class ConnectionState:
         self.pending_head: i64 = 0
         self.by_id: dict[int, list[int]] | None = None
         self.last_response_end: i64 = NULL
+        self.last_response_steps: i64 = 0  # of the clock, when that was
         self.exchange_count: i64 = 0
         self.login = Login()
         self.software_name = ""
@@ -187,6 +189,7 @@ class ConnectionState:
         self.has_overflowed: bool = False
         self.has_let_go: bool = False
         self.repeats_ids: bool = False
+        self.vendor: i64 = -1
         self.old: OldConversation | None = None
         self.dialect: i64 = -1
         self.is_told: bool = False
@@ -225,11 +228,19 @@ def new_exchange(state: ConnectionState, frame: Frame) -> Exchange:
         frame.start_capture,
     )
     exchange.troubles_at_start = frame.troubles_at_start
+    exchange.steps_at_start = frame.steps_at_start
+    if frame.steps_at_start != frame.connection.clock_steps:
+        exchange.status |= CLOCK_SET
     return exchange
 
 
 def place_response(exchange: Exchange, frame: Frame) -> None:
     """Fill in when and where the response was."""
+    if (
+        frame.steps_at_start != exchange.steps_at_start
+        or frame.connection.clock_steps != frame.steps_at_start
+    ):
+        exchange.status |= CLOCK_SET
     exchange.response_start = frame.start_time_ns
     exchange.response_end = frame.end_time_ns if frame.end_time_ns >= 0 else NULL
     exchange.response_size = frame.size

@@ -44,6 +44,7 @@ from kdissect.messages.old_protocols import (
     PROTOCOLS,
     TRUNK_2012,
     OldApi,
+    old_api,
 )
 from kdissect.messages.old_recognition import is_request_07
 from kdissect.protocol.readers import NULL
@@ -77,6 +78,7 @@ class OldConversation:
         # With how many requests each of them was compared.
         self._tries = [0] * len(self._early)
         self._last_end: int = NULL
+        self._last_steps: int = 0  # of the clock, when that was
         self._gaps = 0
         state.early = []
         state.protocol = CONNECTION_PROTOCOLS[protocol]
@@ -96,8 +98,8 @@ class OldConversation:
         """The client's frame: the exchanges that it completes."""
         data = frame.data
         key = int.from_bytes(data[:2], "big", signed=True)
-        api = OLD_APIS[self.protocol].get(key)
-        if len(data) < 2 or (api is None and self.protocol == KAFKA_07):
+        api = old_api(self.protocol, key)
+        if len(data) < 2 or api is None:
             text = f"a frame of {len(data)} bytes that is no {self._name} request"
             self._problem(frame, "bad-request-header", text)
             return _NOTHING
@@ -109,9 +111,7 @@ class OldConversation:
         exchange.request_packet = frame.start_packet
         if self._keeps_frames:
             exchange.request_frame = frame
-        if api is None:
-            # The drafts of 2012 have one header for all requests.
-            api = OldApi(key, f"api-{key}", OLD_APIS[self.protocol][PRODUCE].request[:4], ())
+        if key not in OLD_APIS[self.protocol]:
             exchange.status |= UNKNOWN_API
         facts = OldFacts(self._sink)
         self.problems += take_request(api, exchange, facts, frame)
@@ -172,11 +172,14 @@ class OldConversation:
     def _answer(self, asked: Asked, frame: Frame) -> None:
         exchange = asked.exchange
         exchange.outcome = ANSWERED
-        exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, self._last_end)
+        self._place(exchange, frame)
+        steps = frame.connection.clock_steps
+        previous_end = self._last_end if self._last_steps == steps else NULL
+        exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, previous_end)
         exchange.wait_ns = 0 if exchange.queue_ns != NULL else NULL
         if frame.end_time_ns >= 0:
             self._last_end = frame.end_time_ns
-        self._place(exchange, frame)
+            self._last_steps = steps
         if asked.api.response:
             self.problems += take_response(asked.api, exchange, asked.facts, frame)
 

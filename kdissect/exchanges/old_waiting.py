@@ -79,7 +79,7 @@ class OldWaiting:
         return index >= 0 and self._asked[index].exchange.request_start <= time_ns
 
     def newest(self, time_ns: int) -> list[tuple[int, Asked]]:
-        """The newest request of each API sent before this time, with its place; the newest first."""
+        """The newest request of each API before this time, with its place; the newest first."""
         found = []
         for key, indices in self._by_api.items():
             at = bisect_right(self._times[key], time_ns) - 1

@@ -53,6 +53,7 @@ from kdissect.exchanges.sides import DEFAULT_PORTS, decide_sides
 from kdissect.exchanges.timing import queue_ns
 from kdissect.exchanges.weighing import REFUSED_LIMIT, is_answered, is_proof
 from kdissect.frames import Frame
+from kdissect.limits import DECODED_BYTES
 from kdissect.messages.headers import (
     FIXED_HEADER_SIZE,
     is_plausible_request,
@@ -73,9 +74,9 @@ BITS: Final = (1 << VARIANT_SHIFT) - 1
 # Where ids count up, a request may be captured so long after its response.
 LATE_NS: Final = 1_000_000_000
 
-# Requests of one id that a response is compared with, behind a hole: a controller of 0.8 sends a few
-# of a round, and a client that gives one id to all has as many as it lets wait. Requests that an
-# early response is compared with: each time all of it is read.
+# Requests of one id that a response is compared with, behind a hole: a controller of 0.8 sends a
+# few of a round, and a client that gives one id to all has as many as it lets wait. Requests that
+# an early response is compared with: each time all of it is read.
 MAX_SHARED: Final = 256
 MAX_TRIES: Final = 16
 TELLING_SIZE: Final = 24  # of a response that fits one API: fewer bytes may fit by chance
@@ -109,6 +110,7 @@ class Exchanges:
         dialect: i64 = AUTO,
         rules: DecodeAs | None = None,
         holding: Holding | None = None,
+        decoded_bytes: i64 = DECODED_BYTES,
     ) -> None:
         self.ports = ports
         self.brokers = brokers
@@ -120,7 +122,7 @@ class Exchanges:
         self.holding = holding if holding is not None else Holding()
         self.holding.keeps_records = keeps_records
         self.names: dict[bytes, str] = {CLUSTER_METADATA_ID: CLUSTER_METADATA}
-        self.bodies = BodyReader(self.names, keeps_batches, keeps_records)
+        self.bodies = BodyReader(self.names, keeps_batches, keeps_records, decoded_bytes)
         self.fitting = Fitting(self.bodies.plans)
         self.states: dict[int, ConnectionState] = {}
         # States that are found without looking up their connection.
@@ -495,8 +497,11 @@ class Exchanges:
                 self._problem(frame, "bad-response-header", f"a response of {len(data)} bytes")
             return _NOTHING
         previous_end = state.last_response_end
+        if state.last_response_steps != connection.clock_steps:
+            previous_end = NULL
         if frame.end_time_ns >= 0:
             state.last_response_end = frame.end_time_ns
+            state.last_response_steps = connection.clock_steps
         if at >= 0:
             return self._pair(state, at, frame, previous_end)
         if state.protocol and state.protocol != "kafka":
@@ -636,8 +641,8 @@ class Exchanges:
     ) -> None:
         """Fill in what the response says."""
         exchange.outcome = ANSWERED
-        exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, previous_end)
         self._set_response(exchange, frame)
+        exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, previous_end)
         self.bodies.read_answer(state, exchange, frame)
 
     def _problem(self, frame: Frame, kind: str, text: str, exchange_id: i64 = -1) -> None:

@@ -224,9 +224,9 @@ class Judge:
         before = fitting.steps
         fit = fitting.request_in(window.data, at + 4, stop, size)
         window.work += fitting.steps - before
-        if fit != NOT and not self.is_known_side:
-            if fitting.may_be_response(window.data[at + 4 : min(at + 8, stop)]):
-                fit = NOT
+        may_be_either = fit != NOT and not self.is_known_side
+        if may_be_either and fitting.may_be_response(window.data[at + 4 : min(at + 8, stop)]):
+            fit = NOT
         self._fits[at] = fit
         return fit
 

@@ -26,12 +26,14 @@ from kdissect.wire.wire import Counts, Wire
 TICK_NS: Final = 1_000_000_000
 # So long nobody looks whether it is to end: a tenth of a second.
 WAIT_S: Final = 0.1
-# Hostile packets make some 30 times their size of rows: 256 of them, of 64 KiB, 500 MB at worst, of
-# 1500 bytes 12 MB; a wire may give thousands at a time.
+# A wire may give thousands at a time; rows are handed on behind so many.
 FED_AT_ONCE: Final = 256
 # And no more than so many bytes of them: between two such parts it looks whether it is to end, and
 # tells that it lives. Inside a part the dissector asks for that after much work.
 FED_BYTES: Final = 1 << 20
+# Listeners that count keep some 100 bytes of a row until the next tick: of more rows than these
+# they are told before it is due.
+ROWS_OF_TICK: Final = 500_000
 # So long it goes on at most, when it is to stop, with what it has read and what waits in the wire's
 # buffer. Then connections end without a search for more frames in what waits of them.
 REST_NS: Final = 1_000_000_000
@@ -65,6 +67,7 @@ class Watcher:
 
     `options` are those of a run of `pipeline`, of which `tables` is what listeners want. `clock`
     gives ns that only ever grow. `shedder` lets less be made when there is too much to do.
+    `keylogs` are those of the options where they were opened before, with more privileges.
     """
 
     def __init__(
@@ -74,16 +77,18 @@ class Watcher:
         options: Options | None = None,
         clock: Clock = time.monotonic_ns,
         shedder: Shedder | None = None,
+        keylogs: GrowingKeyLogs | None = None,
     ) -> None:
         self.wire = wire
         self.listeners = list(listeners)
         wanted = frozenset[str]().union(*(listener.tables for listener in listeners))
         self.options = replace(options or Options(), tables=[t for t in TABLES if t in wanted])
-        self.dissector = make_dissector(self.options, collects=False, keeps_frames=False)
+        self.keylogs = keylogs or GrowingKeyLogs(self.options.keylog)
+        self.keylogs.begin()
+        keys = self.keylogs.keys
+        self.dissector = make_dissector(self.options, collects=False, keeps_frames=False, keys=keys)
         self.names = self.dissector.exchanges.names
-        keys = self.dissector.tls.keys
         keys.read_more = lambda: add_secrets(keys, wire.find_secrets())
-        self.keylogs = GrowingKeyLogs(self.options.keylog, keys)
         # No row waits for its topic's name: who writes rows later knows more names then.
         self.builders = {
             name: BatchBuilder(TABLES[name], wire.names, self.names, held_limit=0)
@@ -99,6 +104,7 @@ class Watcher:
         self._came_at = clock()
         self._is_ticking = False
         self._tick_ns = self._known_ns = self._packet_ns
+        self._rows_since_tick = 0
         self._begun: list[Listener] = []
         self._alive_ns = self._came_at
         # When there is no more time to go on.
@@ -173,7 +179,7 @@ class Watcher:
         while at < len(packets):
             part = first_part(packets, at)
             part = part[: count_until(part, 0, self._tick_ns) + 1]
-            taken = self.dissector.feed(part)
+            taken = self._dissect(part)
             at += taken
             if taken:
                 self._set_time(part[taken - 1].time_ns)
@@ -204,6 +210,21 @@ class Watcher:
             self._until_ns = self.clock() + REST_NS
         return self.clock() >= self._until_ns
 
+    def _dissect(self, packets: list[Packet]) -> int:
+        """Dissect packets; where they make very many rows, hand these on meanwhile.
+
+        Gives how many were taken: all, unless it is to stop and there is no more time.
+        """
+        at = self.dissector.feed_from(packets, 0)
+        while at < len(packets) or self.dissector.is_behind:
+            self._hand_on(1)
+            if self._rows_since_tick > ROWS_OF_TICK:
+                self._tell_listeners()
+            if not self._pulse():
+                packets = packets[:at]
+            at = self.dissector.feed_from(packets, at)
+        return at
+
     def finish(self) -> None:
         """End all connections, and hand on what is left.
 
@@ -211,7 +232,11 @@ class Watcher:
         """
         failures: list[BaseException] = []
         self._take_problems()
-        self.dissector.finish()
+        self.dissector.finish_from()
+        while self.dissector.is_behind:
+            with _collected(failures):
+                self._hand_on(1)
+            self.dissector.finish_from()
         with _collected(failures):
             self._hand_on(1)
         standing = self.standing()
@@ -261,11 +286,18 @@ class Watcher:
         self._tick_ns = now + TICK_NS
         self._take_problems()
         # Where nothing comes, silent connections end all the same.
-        self.dissector.advance(now)
+        self.dissector.advance(self.clock() - self._came_at)
+        self._dissect([])
         standing = self.standing()
         self.shedder.judge(standing, self.clock(), self.dissector)
+        self._dissect([])
         self._hand_on(1)
-        standing = standing._replace(level=self.shedder.level)
+        self._tell_listeners(standing._replace(level=self.shedder.level))
+
+    def _tell_listeners(self, standing: Standing | None = None) -> None:
+        """Let listeners count what they were given."""
+        self._rows_since_tick = 0
+        standing = standing or self.standing()
         for listener in self.listeners:
             listener.tick(standing)
 
@@ -298,6 +330,7 @@ class Watcher:
             return
         for name in self.dissector.full_tables(1):
             batch = self.builders[name].batch(self.dissector.take_rows(name))
+            self._rows_since_tick += batch.num_rows
             for listener in self.listeners:
                 if name in listener.tables:
                     listener.take(name, batch)

@@ -4,9 +4,10 @@
     fragments      [first, more]   [more]       [last]        in any order, each perhaps twice
 
 Cases of a fragment, in the order of the code: contradiction / of a packet that is done / too many
-overlaps / new bytes / overlap / limit reached. Of overlapping bytes the first copy stays, and a `Problem` tells when the
-other differs. A packet is given up when its fragments do not come within WAIT_NS or the limits are
-reached; what it has from its start on without a hole is given all the same.
+overlaps / new bytes / overlap / limit reached. Of overlapping bytes the first copy stays, and a
+`Problem` tells when the other differs. A packet is given up when its fragments do not come within
+WAIT_NS or the limits are reached; what it has from its start on without a hole is given all the
+same.
 """
 
 from typing import Final
@@ -217,7 +218,7 @@ class Fragments:
     def _insert(
         self, whole: Whole, index: i64, start: i64, end: i64, data: bytes, packet: Packet
     ) -> None:
-        """Keep the bytes that are new, in order of their places; ``pieces[index:]`` end behind it."""
+        """Keep the bytes that are new, in order of places; ``pieces[index:]`` end behind it."""
         pieces = whole.pieces
         at = start
         differs = False

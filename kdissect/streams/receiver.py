@@ -115,6 +115,7 @@ class Receiver:
             or (self.next_sequence < 0 and self.peer.syn_sequence >= 0)
             or self.announces_zero
             or self.stray is not None
+            or len(self.connection.closed_by) > 0
         )
 
     def is_far(self, segment: Segment) -> bool:
@@ -196,6 +197,7 @@ class Receiver:
         captured = segment.end - segment.start
         if position == self.next_position and self.held.is_empty:
             # in order
+            self.latest_window = segment.window
             self.time_from(segment)
             self._give(segment, position, position, events)
             self._note_window_probe(segment, position)
@@ -247,6 +249,14 @@ class Receiver:
         if round_trip >= 0 and (smallest < 0 or round_trip < smallest):
             self.connection.min_rtt_ns[side] = round_trip
             self.connection.refresh_rtt()
+
+    def forget_times(self, now: i64) -> None:
+        """The clock was set: nothing is timed that began before, and what waits does so anew."""
+        self.timed_position = -1
+        self.syn_ns = -1
+        self.hole_ns = now
+        self.acknowledged.forget_times(now)
+        self.symptoms.forget_times()
 
     def note_fin(self, position: i64) -> None:
         """The stream ends at `position`; the first FIN counts."""

@@ -25,9 +25,7 @@ GROWTH = 2.5
 
 def dissect(hostile: Hostile, capture: bytes) -> Run:
     """All tables of a capture; every byte is accounted for."""
-    run = Run(
-        io.BytesIO(capture), Options(tables=list(TABLES), jobs=1, protocol=hostile.protocol)
-    )
+    run = Run(io.BytesIO(capture), Options(tables=list(TABLES), jobs=1, protocol=hostile.protocol))
     for _ in run:
         pass
     balance = run.balance

@@ -108,7 +108,7 @@ def huge_counts(source: random.Random, wire: Wire) -> None:
 
 
 def many_names(source: random.Random, wire: Wire) -> None:
-    """Metadata with as many topics as fit, of short names or none, all different or all the same."""
+    """Metadata with as many topics as fit, of short names or none, all different or the same."""
     talk = Talk(wire, opened=True)
     same = source.random() < 0.5
     number = 0

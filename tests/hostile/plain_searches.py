@@ -58,6 +58,8 @@ def find_request(fitting: Fitting, state: ConnectionState, window: Window) -> An
         while not is_likely and (match := HEADER.search(window.data, at, last)) is not None:
             at = match.start()
             answer = judge_request(fitting, state, window, at)
+            if number_at(window, at) < SMALLEST_REQUEST:
+                answer = NOT_HERE  # also where no more than the header is seen
             if answer >= 0:
                 return answer, 0, 0
             if answer == WAIT and waiting is None:

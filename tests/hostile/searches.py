@@ -120,9 +120,11 @@ def long_bodies(source: random.Random, wire: Wire) -> None:
 
 def nested_strings(source: random.Random, wire: Wire) -> None:
     """Two-byte lengths that lead far: what is read of each guess is long."""
-    unit = struct.pack(">ihhih", 0x20000, 3, source.choice((0, 1)), 7, 0) + struct.pack(
-        ">i", 0x7FFF
-    ) + b"\0\2ab" * source.choice((1, 5, 20))
+    unit = (
+        struct.pack(">ihhih", 0x20000, 3, source.choice((0, 1)), 7, 0)
+        + struct.pack(">i", 0x7FFF)
+        + b"\0\2ab" * source.choice((1, 5, 20))
+    )
     repeat(Talk(wire, port_of(source)), True, unit, segment_size(source))
 
 

@@ -2,6 +2,7 @@
 
 import os
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -26,10 +27,9 @@ def peak_of(name: str, seed: int, size: int) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_memory_of_a_hostile_capture_is_bounded_by_its_bytes(name: str) -> None:
-    print(f"KDISSECT_SEED={SEED}")
     dissect(HOSTILE[name], HOSTILE[name].capture(SEED, SIZE))
     peaks = [peak_of(name, SEED, SIZE << n) for n in range(3)]
     for number, found in enumerate(peaks):
         assert found < BASE + EACH * (SIZE << number), f"{name}, seed {SEED}: {peaks}"
-    for one, two in zip(peaks, peaks[1:], strict=False):
+    for one, two in pairwise(peaks):
         assert two < GROWTH * max(one, MIB), f"{name}, seed {SEED}: {peaks}"

@@ -51,7 +51,7 @@ def window_of(source: random.Random, data: bytes) -> Window:
     size = source.choice((1, 14, 60, 700))
     places = [*range(0, len(data), size), len(data)]
     for first, last in pairwise(places):
-        if source.random() < 0.1 and 0 < first and last < len(data):
+        if source.random() < 0.1 and first > 0 and last < len(data):
             window.holes.append((first, last))
             continue
         if source.random() < 0.7:

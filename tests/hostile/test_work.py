@@ -2,6 +2,7 @@
 
 import os
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -27,7 +28,6 @@ def counted(name: str, seed: int, size: int) -> int:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_twice_a_hostile_capture_takes_no_more_than_twice_the_work(name: str) -> None:
-    print(f"KDISSECT_SEED={SEED}")
     one = counted(name, SEED, SMALL)
     two = counted(name, SEED, 2 * SMALL)
     assert two < GROWTH * max(one, BASE), f"{name}, seed {SEED}: {one} lines, then {two}"
@@ -38,5 +38,5 @@ def test_twice_a_hostile_capture_takes_no_more_than_twice_the_work(name: str) ->
 def test_work_grows_with_the_bytes_at_every_doubling(name: str) -> None:
     for seed in range(SEED, SEED + 3):
         counts = [counted(name, seed, SMALL << n) for n in range(2, 5)]
-        for one, two in zip(counts, counts[1:], strict=False):
+        for one, two in pairwise(counts):
             assert two < GROWTH * max(one, BASE), f"{name}, seed {seed}: {counts} lines"
