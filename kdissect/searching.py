@@ -34,12 +34,13 @@ JOINED_EACH: Final = 16
 EVENT_STEPS: Final = 4
 # Steps of one look, for each byte of the window: searching takes 1, judging chains of the smallest
 # frames 50 to 150. And some for small windows: trying all layouts on a few responses.
-STEPS_EACH: Final = 256
+STEPS_EACH: Final = 160
 FIRST_STEPS: Final = 1 << 18
-# Steps that a new byte pays for. At the beginning, and after each loss, there are as many as some
-# hundred looks at growing windows of small segments take. The most that is saved up is what one
-# full window pays for.
-CREDIT_EACH: Final = 128
+# Steps that a new byte pays for: as many as a look may take, so that looks at all that waits come
+# at most when it has doubled, and all of them together take no more than twice the last one. At the
+# beginning, and after each loss, there are as many as some hundred looks at growing windows of
+# small segments take. The most that is saved up is what one full window pays for.
+CREDIT_EACH: Final = STEPS_EACH
 FIRST_CREDIT: Final = 1 << 18
 MAX_CREDIT: Final = CREDIT_EACH * WINDOW
 # Of the last look, beside what is saved up.

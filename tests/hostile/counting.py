@@ -1,19 +1,23 @@
 """Counts work and memory: what a busy machine cannot blur.
 
 `lines` counts the lines of Python that run, so loops inside C (a list that is searched, bytes that
-are copied) do not show: `tools.work_per_byte` counts those, by valgrind.
+are copied) do not show: `tests.hostile.instructions` counts those, by valgrind.
 """
 
 import io
 import sys
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any
+from unittest import mock
 
 import kdissect
 from kdissect.pipeline import Options, Run
+from kdissect import searching
+from kdissect.streams import copies
 from kdissect.tables.schemas import TABLES
 from tests.hostile.catalogue import Hostile
 
@@ -21,6 +25,24 @@ PACKAGE = Path(kdissect.__path__[0])
 IS_COMPILED = bool(list(PACKAGE.parent.glob("*__mypyc*.so")))
 # A doubled input may take so much more: twice, and what comes in steps.
 GROWTH = 2.5
+
+
+# Loops and credits that a constant bounds, and the constant that a quick test has instead: what
+# grows only until such a bound is reached grows no more in a capture of a few kilobytes.
+SMALL_BOUNDS = (
+    (copies, "RECENT_SEGMENTS", 64),
+    (searching, "FIRST_CREDIT", 1 << 13),
+    (searching, "FIRST_STEPS", 1 << 13),
+)
+
+
+@contextmanager
+def small_bounds() -> Iterator[None]:
+    """Let bounds that hold for any capture be reached early; only for modules that are plain."""
+    with ExitStack() as stack:
+        for module, name, value in SMALL_BOUNDS:
+            stack.enter_context(mock.patch.object(module, name, value))
+        yield
 
 
 def dissect(hostile: Hostile, capture: bytes) -> Run:
