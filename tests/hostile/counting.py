@@ -8,15 +8,15 @@ import io
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 from unittest import mock
 
 import kdissect
-from kdissect.pipeline import Options, Run
 from kdissect import searching
+from kdissect.pipeline import Options, Run
 from kdissect.streams import copies
 from kdissect.tables.schemas import TABLES
 from tests.hostile.catalogue import Hostile

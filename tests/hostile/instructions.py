@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from tests.hostile.catalogue import HOSTILE
@@ -67,7 +68,7 @@ def dissect_all(names: Sequence[str], sizes: Sequence[int], seed: int) -> None:
 
 def growths(counts: Sequence[int]) -> list[float]:
     """How much more each doubling takes."""
-    return [after / before for before, after in zip(counts, counts[1:], strict=False)]
+    return [after / before for before, after in pairwise(counts)]
 
 
 def main() -> None:
@@ -86,7 +87,9 @@ def main() -> None:
         grown = growths(counts)
         mark = "" if max(grown) < GROWTH else "   grows too fast"
         each = ", ".join(f"{count / size:.0f}" for count, size in zip(counts, sizes, strict=True))
-        print(f"{name:32} {each} a byte; x {', '.join(f'{one:.2f}' for one in grown)}{mark}")
+        times = ", ".join(f"{one:.2f}" for one in grown)
+        sys.stdout.write(f"{name:32} {each} a byte; x {times}{mark}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -162,14 +162,16 @@ def hostile_behind_an_exchange(name: str, size: int) -> bytes:
     return wire.file()
 
 
-def put_until_broken(pipe: int, data: bytes, reached: threading.Event) -> None:
+def put_in(pipe: int, data: bytes, reached: threading.Event, is_over: threading.Event) -> None:
     """Write to a program until it ends; `reached` is set when it has read TAKEN bytes at least."""
     with contextlib.suppress(BrokenPipeError), os.fdopen(pipe, "wb", buffering=0) as file:
         at = 0
         while at < len(data):
-            at += file.write(data[at : at + PIPE_BUF])
+            at += file.write(data[at : at + PIPE_BUF]) or 0
             if at - PIPE_SIZE >= TAKEN:
                 reached.set()
+        # More may come, as far as the program can know.
+        is_over.wait(PATIENCE_S)
     reached.set()
 
 
@@ -179,12 +181,12 @@ def test_sigterm_ends_a_live_capture_of_hostile_bytes(name: str, tmp_path: Path)
     out = tmp_path / "out"
     command = [sys.executable, "-m", "kdissect", "live", "-", "-o", str(out)]
     data = hostile_behind_an_exchange(name, 8 << 20)
-    reached = threading.Event()
+    reached, is_over = threading.Event(), threading.Event()
     read_end, write_end = os.pipe()
     assert fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, PIPE_SIZE) == PIPE_SIZE
     with subprocess.Popen(command, stdin=read_end, stderr=subprocess.PIPE, text=True) as live:
         os.close(read_end)
-        writer = threading.Thread(target=put_until_broken, args=(write_end, data, reached))
+        writer = threading.Thread(target=put_in, args=(write_end, data, reached, is_over))
         writer.start()
         try:
             assert reached.wait(PATIENCE_S)
@@ -193,11 +195,10 @@ def test_sigterm_ends_a_live_capture_of_hostile_bytes(name: str, tmp_path: Path)
         finally:
             live.kill()
             live.wait()
+            is_over.set()
             writer.join(PATIENCE_S)
     assert live.returncode == 0, said
-    # It was in the middle, and what it had decoded until then is there.
-    packets = PcapScanner().feed(data)
-    assert f"{len(packets)} packets" not in said
+    # What it had decoded until then is there.
     rows = dataset(sorted(out.rglob("exchanges.parquet"))).to_table().to_pylist()
     honest = [row for row in rows if row["client_id"] == "honest"]
     assert [(row["api"], row["outcome"]) for row in honest] == [("ApiVersions", "answered")]
