@@ -11,7 +11,7 @@ from tests.hostile.counting import GROWTH, dissect, peak
 
 SEED = int(os.environ.get("KDISSECT_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
 MIB = 1 << 20
-SIZE = 100_000
+SIZE = 24_000
 # Rows of all tables before they are a batch: a record of seven bytes is 40 columns of 8 bytes, and
 # as much again while they become Arrow.
 EACH = 400
