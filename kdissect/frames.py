@@ -24,8 +24,10 @@ from mypy_extensions import i64, mypyc_attr
 
 from kdissect.errors import Problem
 from kdissect.searching import (
+    FEW_BYTES,
     IGNORE,
     MAX_WAITING,
+    MORE_SHARE,
     PROBE_SIZE,
     WAIT,
     WINDOW,
@@ -658,7 +660,12 @@ class Frames:
             dropped = 1
         need = window.need - window.start - dropped
         self._skip(cutting, waiting.drop(dropped))
-        waiting.need = max(waiting.span + 1, min(need, WINDOW))
+        span = waiting.span
+        more: i64 = 1
+        edge = cutting.connection.edge
+        if span > FEW_BYTES and edge != MUTED and edge != MET:
+            more = span // MORE_SHARE
+        waiting.need = max(min(span + more, WINDOW), span + 1, min(need, WINDOW))
 
     def _resume(self, cutting: Cutting, found: i64) -> Todo:
         """A frame starts `found` bytes into what waits: gives what is to be cut from there on."""

@@ -22,6 +22,9 @@ WINDOW: Final = 1 << 20
 # What waits of all directions together, before guesses must do with what is there.
 MAX_WAITING: Final = 64 << 20
 FEW_BYTES: Final = 4096  # so few can be looked at with every segment
+# More of them are looked at again when an eighth has come: all looks together at what only grows
+# see each byte 9 times.
+MORE_SHARE: Final = 8
 # The smallest Kafka request with its size field: fewer bytes tell a probe too little, so they wait.
 PROBE_SIZE: Final = 14
 # Memory that an event takes beside its bytes, so tiny segments count too; and all that waits of one

@@ -16,11 +16,13 @@ from kdissect.searching import (
     CREDIT_EACH,
     EVENT_COST,
     EVENT_STEPS,
+    FEW_BYTES,
     FIRST_CREDIT,
     FIRST_STEPS,
     IGNORE,
     LAST_EACH,
     MAX_COST,
+    MORE_SHARE,
     NOT_HERE,
     PROBE_SIZE,
     STEPS_EACH,
@@ -485,10 +487,17 @@ def test_looks_at_what_waits_are_paid_for_by_the_bytes_that_come(size: int, each
     assert done.counts == [((0, 0), (total, 0))]
 
 
-def test_while_there_is_credit_it_is_asked_with_every_segment() -> None:
+def test_few_bytes_are_looked_at_with_every_segment_more_when_an_eighth_has_come() -> None:
     probe = BusyProbe()
-    searched(probe, *[b"x" * 1448] * 200)
-    assert probe.spans == [1448 * number for number in range(1, 201)] + [1448 * 200]
+    searched(probe, *[b"x" * 100] * 5_000)
+    few = FEW_BYTES // 100 + 1
+    assert probe.spans[:few] == [100 * number for number in range(1, few + 1)]
+    # The last one is at the end.
+    grown = probe.spans[few - 1 : -2]
+    assert len(grown) > 30
+    for before, after in pairwise(grown):
+        assert 0 <= after - before - before // MORE_SHARE < 100
+    assert sum(grown) < (MORE_SHARE + 2) * grown[-1]
 
 
 def test_the_last_look_has_what_was_saved_up_and_a_little_more() -> None:
@@ -505,7 +514,7 @@ def test_tiny_segments_count_with_what_they_cost() -> None:
     probe = BusyProbe()
     searched(probe, *[b"x"] * (MAX_COST // EVENT_COST + 3_000))
     # Beyond it only as long as a look is put off.
-    assert max(probe.spans) < 1.1 * MAX_COST / EVENT_COST
+    assert max(probe.spans) <= (1 + 1 / MORE_SHARE) * MAX_COST / EVENT_COST + 1
 
 
 def test_where_nothing_is_searched_any_more_what_waits_is_skipped() -> None:

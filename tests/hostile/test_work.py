@@ -21,9 +21,8 @@ BASE = 40_000
 # Lines for a byte that need not grow evenly: large messages come in steps.
 EACH = 12
 # Where a frame, request or response is searched a byte may take STEPS_EACH steps, which are 100
-# lines and more. Looks at all that waits come when it has doubled, about, and requests and responses that
-# cannot be told apart are compared with MAX_SHARED or MAX_TRIES others: a small capture does not
-# reach these bounds.
+# lines and more; requests and responses that cannot be told apart are compared with MAX_SHARED or
+# MAX_TRIES others. A small capture does not reach these bounds.
 EACH_SEARCHED = 72
 SEARCHED = {one.__name__ for one in SEARCHES} | {
     "answers_to_nothing", "answers_to_the_last", "one_id_for_all", "rounds_of_a_controller",
