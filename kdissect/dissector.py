@@ -11,7 +11,7 @@ waits is written first when it goes on, so rows come in the same order with paus
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from mypy_extensions import i64
@@ -34,7 +34,7 @@ from kdissect.exchanges.naming import NameWait, held_size
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.exchanges.sniffing import Sniffer
 from kdissect.exchanges.until_now import note_tls, until_now
-from kdissect.frames import GIVES_FRAME, WANTS_CUTTING, Frames
+from kdissect.frames import GIVES_FRAME, WANTS_CUTTING, Frame, Frames
 from kdissect.limits import Limits
 from kdissect.messages.allowances import LEFT_OUT
 from kdissect.messages.batches import Batch
@@ -97,6 +97,11 @@ LARGE_RECORD_COUNT: Final = 65_536
 DONE: Final = object()
 NO_RECORDS: Final = RecordScan()  # of a batch that nobody reads; nothing is added to it
 TOO_MANY: Final = "too many records and headers in one message"
+# After so much work the owner may look at what else there is: a tenth of a second. In steps of
+# `searching`; a byte of a frame is about one.
+PULSE_STEPS: Final = 1 << 24
+FRAME_STEPS: Final = 256
+RECORD_STEPS: Final = 64
 
 # How much is made, see `Dissector.set_detail`; each is without what those before it are without.
 ALL: Final = 0
@@ -175,6 +180,12 @@ class Dissector:
         self.exchanges_done: list[Exchange] = []
         self.waiting = NameWait(exchanges.names, limits.name_wait_bytes)
         self.waits = waits
+        # Called after every PULSE_STEPS of work. Once it returns False it `is_ended`: no packet is
+        # taken and no frame is searched any more; what was begun is finished.
+        self.pulse: Callable[[], bool] | None = None
+        self.is_ended: bool = False
+        self._worked: i64 = 0
+        self._pulse_due: i64 = PULSE_STEPS
         # Of a piece of a capture that is not its first, see `edges`.
         self.edges: Edges | None = None
         # Kind → how many; and the first one, for callers that are strict.
@@ -221,19 +232,23 @@ class Dissector:
         self.body_rows = BodyRows()
         self.problem_rows = ProblemRows()
 
-    def feed(self, packets: list[Packet]) -> None:
-        """Take packets in the order of the capture, all of them, however many rows that makes."""
+    def feed(self, packets: list[Packet]) -> int:
+        """Take packets in the order of the capture, however many rows that makes.
+
+        Returns how many were taken: all of them, unless `pulse` ended it.
+        """
         if self.edges is not None:
             self._feed_at_edge(packets, self.edges)
-            return
+            return len(packets)
         self.pauses = False
-        self._feed_from(packets, 0)
+        return self._feed_from(packets, 0)
 
     def feed_from(self, packets: list[Packet], at: i64) -> i64:
         """Take packets from `at` on until rows are to be taken; the place of the next one.
 
         To be called again, after rows or exchanges were taken, as long as there are packets or
-        `is_behind`. Not for a piece of a capture.
+        `is_behind`. Not for a piece of a capture. Once `pulse` has returned False no packet is
+        taken any more.
         """
         self.pauses = True
         return self._feed_from(packets, at)
@@ -253,6 +268,10 @@ class Dissector:
         first = at
         try:
             while at < count and not self._holds_back:
+                if self.pulse is not None:
+                    self._look()
+                    if self.is_ended:
+                        break
                 packet = packets[at]
                 at += 1
                 captured += packet.end - packet.start
@@ -276,6 +295,15 @@ class Dissector:
         self._take_problems()
         return at
 
+    def _look(self) -> None:
+        """Call `pulse` when enough work was done since it was called last."""
+        done = self.frames.steps + self._worked
+        if self.pulse is not None and not self.is_ended and done >= self._pulse_due:
+            self._pulse_due = done + PULSE_STEPS
+            self.is_ended = not self.pulse()
+            if self.is_ended:
+                self.frames.searches = False
+
     def _take_events(self, events: list[Event]) -> None:
         """Take events in their order; where the stages pause, the others wait."""
         for event in events:
@@ -283,6 +311,7 @@ class Dissector:
                 self._events.append(event)
             else:
                 self._event(event)
+                self._look()
 
     def _go_on(self) -> None:
         """Do what waits, as far as rows need not be taken again before."""
@@ -300,6 +329,7 @@ class Dissector:
                 self._holds_back = False
                 return
             self._holds_back = True
+            self._look()
 
     def _step(self) -> None:
         """Go on with the records of one exchange."""
@@ -527,12 +557,15 @@ class Dissector:
             return
         step = self.frames.step(chunk)
         if step == GIVES_FRAME:
-            for exchange in self.exchanges.feed(self.frames.frame):
-                self._exchange(exchange)
+            self._frame(self.frames.frame)
         elif step == WANTS_CUTTING:
             for frame in self.frames.cut(chunk):
-                for exchange in self.exchanges.feed(frame):
-                    self._exchange(exchange)
+                self._frame(frame)
+
+    def _frame(self, frame: Frame) -> None:
+        self._worked += FRAME_STEPS + len(frame.data)
+        for exchange in self.exchanges.feed(frame):
+            self._exchange(exchange)
 
     def _event(self, event: Event) -> None:
         if event.connection.clear_directions >> event.direction & 1 and not isinstance(event, End):
@@ -548,11 +581,9 @@ class Dissector:
             if facts is not None:
                 note_tls(self.exchanges, self.exchanges.state_of(event.connection), facts)
             for frame in self.frames.settle(event):
-                for exchange in self.exchanges.feed(frame):
-                    self._exchange(exchange)
+                self._frame(frame)
         for frame in self.frames.feed(event):
-            for exchange in self.exchanges.feed(frame):
-                self._exchange(exchange)
+            self._frame(frame)
         if isinstance(event, End):
             left, state = self.exchanges.end(event.connection)
             for exchange in left:
@@ -829,6 +860,7 @@ class Dissector:
             self._note_made(BATCH_BYTES)
             if self.has_shed:
                 self.unmade.batches -= 1
+        self._look()
 
     def _large(self, exchange: Exchange, partitions: Partitions, budget: Budget) -> Iterator[None]:
         """The rows of the batches of an exchange, some records at a time."""
@@ -887,6 +919,7 @@ class Dissector:
         count = scan.packed_count
         if scan.records:
             count += self._add_records(partition, scan, budget)
+        self._worked += RECORD_STEPS * count
         self.record_rows.add_run(exchange, partition, count, aborted_or_null(batch))
         self._note_made(RECORD_BYTES * count)
 

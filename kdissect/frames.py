@@ -24,8 +24,10 @@ from mypy_extensions import i64, mypyc_attr
 
 from kdissect.errors import Problem
 from kdissect.searching import (
+    FEW_BYTES,
     IGNORE,
     MAX_WAITING,
+    MORE_SHARE,
     PROBE_SIZE,
     WAIT,
     WINDOW,
@@ -216,6 +218,7 @@ class Frames:
     __slots__ = (
         "problems", "_probe", "_max_frame_size", "_max_held", "_held", "_waiting", "_max_waiting",
         "_from_opener", "_from_accepter", "_counts", "_told", "_nobody", "_places", "frame",
+        "steps", "searches",
     )  # fmt: skip
 
     def __init__(
@@ -226,6 +229,9 @@ class Frames:
         max_waiting: i64 = MAX_WAITING,
     ) -> None:
         self.problems: list[Problem] = []
+        # Work of all searches so far, see `searching`. Without `searches`, what waits is let go.
+        self.steps: i64 = 0
+        self.searches: bool = True
         self._probe = probe
         self._max_frame_size = max_frame_size
         self._max_held = max_held
@@ -306,9 +312,10 @@ class Frames:
             cutting = table.get(end.connection)
             if cutting is None or cutting.state != SEARCHING or cutting.waiting.span == 0:
                 continue
-            if first < 0:
+            if first < 0 and self.searches:
                 window = cutting.waiting.window(False, True)
                 found = self._probe.find_start(end.connection, cutting.direction, window)
+                self.steps += cutting.waiting.pay_for(window)
                 if found < 0:
                     continue
                 first = cutting.direction
@@ -605,13 +612,16 @@ class Frames:
         found_ones: Todo = []
         while waiting.span > 0 and (is_last or waiting.span >= waiting.need):
             self._count_waiting(cutting)
+            if not self.searches:
+                self._skip(cutting, waiting.drop(waiting.span))
+                break
             if waiting.credit < 0 and not is_last:
                 self._skip(cutting, waiting.put_off())
                 break
             is_short = not waiting.is_full and self._waiting >= self._max_waiting
             window = waiting.window(waiting.is_full or is_short, is_last)
             found = self._probe.find_start(cutting.connection, cutting.direction, window)
-            waiting.pay_for(window)
+            self.steps += waiting.pay_for(window)
             if window.preface > 0:
                 cutting.framed += window.preface
                 cutting.skipped -= window.preface
@@ -650,7 +660,12 @@ class Frames:
             dropped = 1
         need = window.need - window.start - dropped
         self._skip(cutting, waiting.drop(dropped))
-        waiting.need = max(waiting.span + 1, min(need, WINDOW))
+        span = waiting.span
+        more: i64 = 1
+        edge = cutting.connection.edge
+        if span > FEW_BYTES and edge != MUTED and edge != MET:
+            more = span // MORE_SHARE
+        waiting.need = max(min(span + more, WINDOW), span + 1, min(need, WINDOW))
 
     def _resume(self, cutting: Cutting, found: i64) -> Todo:
         """A frame starts `found` bytes into what waits: gives what is to be cut from there on."""
