@@ -20,10 +20,10 @@ FIRST = 3_000  # to read the layouts that it needs
 BASE = 40_000
 # Lines for a byte that need not grow evenly: large messages come in steps.
 EACH = 12
-# Where a frame, request or response is searched a byte may take STEPS_EACH steps, which are 100
-# lines and more; requests and responses that cannot be told apart are compared with MAX_SHARED or
-# MAX_TRIES others. A small capture does not reach these bounds.
-EACH_SEARCHED = 72
+# Where a frame, request or response is searched a byte may take STEPS_EACH steps, of two lines and
+# more; requests and responses that cannot be told apart are compared with MAX_SHARED or MAX_TRIES
+# others. Not every small capture reaches these bounds: below them nothing is asked of its growth.
+EACH_SEARCHED = 160
 SEARCHED = {one.__name__ for one in SEARCHES} | {
     "answers_to_nothing", "answers_to_the_last", "one_id_for_all", "rounds_of_a_controller",
     "many_answers_before", "undecided",
