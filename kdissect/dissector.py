@@ -7,7 +7,14 @@ from mypy_extensions import i64
 from kdissect.capture.packet import Packet
 from kdissect.edges import Edges, Ended
 from kdissect.errors import CorruptRecords, DecodeError, Problem
-from kdissect.exchanges.exchange import ANSWERED, API_HEARTBEAT, ORPHAN, Exchange, is_group_api
+from kdissect.exchanges.exchange import (
+    ANSWERED,
+    API_HEARTBEAT,
+    ORPHAN,
+    UNANSWERED,
+    Exchange,
+    is_group_api,
+)
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.exchanges.naming import NameWait
 from kdissect.exchanges.pairing import Exchanges
@@ -549,7 +556,8 @@ class Dissector:
         if request is not None:
             response = self._body(exchange, True)
             name = exchange.group_protocol[1]
-            for event in memberships(int(exchange.api_key), request, response, name):
+            is_known = response is not None or exchange.outcome == UNANSWERED
+            for event in memberships(int(exchange.api_key), request, response, name, is_known):
                 self.member_rows.add(exchange, event)
 
     def _bodies(self, exchange: Exchange) -> None:

@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from kdissect.exchanges.memory import ConnectionState
+from kdissect.exchanges.timing import UNKNOWN_END
 from kdissect.frames import AT_SIZE, IN_BODY, Cutting
 from kdissect.messages.partitions import NO_ID, Partition, Partitions
 from kdissect.protocol.readers import NULL
@@ -110,7 +111,7 @@ def cutting_state(cutting: Cutting | None) -> tuple[Any, ...] | None:
             blake2b(b"".join(cutting.parts)).digest(), int(cutting.time_ns), int(cutting.packet),
             int(cutting.index), cutting.connection.troubles - cutting.troubles,
         )  # fmt: skip
-    return int(cutting.state), place, int(cutting.ordinal)
+    return int(cutting.state), place, int(cutting.ordinal), cutting.is_behind_loss
 
 
 def conversation_state(state: ConnectionState) -> tuple[Any, ...] | None:
@@ -130,7 +131,7 @@ def conversation_state(state: ConnectionState) -> tuple[Any, ...] | None:
     troubles = state.connection.troubles
     pending = state.pending[state.pending_head :]
     last_end = int(state.last_response_end)
-    if pending and last_end <= pending[0].request_end:
+    if pending and UNKNOWN_END != last_end <= pending[0].request_end:
         # The first request that waits has not been behind another: see `queue_ns`.
         last_end = NULL
     return (
@@ -142,6 +143,7 @@ def conversation_state(state: ConnectionState) -> tuple[Any, ...] | None:
         state.has_overflowed,
         state.has_let_go,
         state.repeats_ids,
+        state.misses_answers,
         int(state.dialect),
         state.is_told,
         int(state.refused),

@@ -62,7 +62,7 @@ BLANKS: Final[list[tuple[type, Callable[[], Any]]]] = [
     (EarlyResponse, lambda: EarlyResponse(0, NO_FRAME, 0)),
     (Login, Login),
     (Exchange, lambda: Exchange(NO_CONNECTION, 0, 0, 0)),
-    (Asks, lambda: Asks([], [], False, 0)),
+    (Asks, lambda: Asks([], [], 0, 0)),
     (Partition, lambda: Partition("", b"", 0)),
     (ErrorFact, lambda: ErrorFact("", 0)),
     (Batch, lambda: Batch(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),

@@ -27,6 +27,10 @@ MIN_DROPPED: Final = 64  # requests that wait no longer, before the list of them
 # the capture that is looked at, see `fetches`.
 ASK: Final[i64] = -(1 << 62) + 1
 PAST: Final = None
+# In place of a high watermark or a topic: what is not here may have been said where the capture has
+# holes, see `fetches`.
+UNSTATED: Final[i64] = -(1 << 62) + 2
+LOST: Final = False
 # A row of `TopicPositions`: the number of a partition, and behind it
 POSITION_WIDTH: Final = 3
 AT_OFFSET: Final = 1
@@ -39,7 +43,7 @@ class TopicPositions:
     """Where a fetch session stands in the partitions of a topic: rows of `WIDTH` in `cells`.
 
     A row is a partition's number, its offset, NULL when no request named it yet, and how far the
-    broker said the log goes, NULL or ASK. They are in the order in which they were named first,
+    broker said the log goes, NULL, ASK or UNSTATED. They are in the order in which they were named first,
     which is nearly always the order in which they are asked for again.
     """
 
@@ -88,6 +92,14 @@ class TopicPositions:
         made.is_ascending = self.is_ascending
         return made
 
+    def forget_marks(self) -> None:
+        """How far the logs go is not known any more."""
+        cells = self.cells
+        at: i64 = AT_MARK
+        while at < len(cells):
+            cells[at] = UNSTATED
+            at += POSITION_WIDTH
+
     @property
     def packed(self) -> bytes:
         """The cells, 8 bytes each in the byte order of the machine."""
@@ -102,7 +114,7 @@ def unpacked_positions(cells: bytes) -> TopicPositions:
     return made
 
 
-# By topic (name or id); that of PAST is empty.
+# By topic (name or id); those of PAST and LOST are empty.
 Positions = dict[object, TopicPositions]
 
 
@@ -143,7 +155,7 @@ class ConnectionState:
         "unheld", "last_correlation_id", "last_client_id", "client_id_bytes", "last_request_ns",
         "old", "spoken_low", "spoken_high", "has_overflowed", "has_let_go", "dialect", "is_told",
         "is_unproved", "refused", "refusal", "has_proxy_header", "proxied_ip", "proxied_port",
-        "repeats_ids",
+        "repeats_ids", "misses_answers",
     )  # fmt: skip
 
     def __init__(self, connection: Connection) -> None:
@@ -177,6 +189,8 @@ class ConnectionState:
         self.has_overflowed: bool = False
         self.has_let_go: bool = False
         self.repeats_ids: bool = False
+        # Responses may have been missed since the last one that answered a request.
+        self.misses_answers: bool = False
         self.old: OldConversation | None = None
         self.dialect: i64 = -1
         self.is_told: bool = False

@@ -1,14 +1,19 @@
 """The parts of an exchange's latency (see the columns of the `exchanges` table)."""
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from kdissect.exchanges.exchange import Exchange
 from kdissect.protocol.readers import NULL
 
+# In place of the end of the previous answer, when that was not captured; NULL: there was none.
+UNKNOWN_END: Final[i64] = -1
+
 
 def queue_ns(exchange: Exchange, response_start: i64, previous_end: i64) -> i64:
     """Part of the latency spent behind earlier requests: within 0 and the latency; NULL unknown."""
-    if exchange.request_end == NULL:
+    if exchange.request_end == NULL or previous_end == UNKNOWN_END:
         return NULL
     latency = response_start - exchange.request_end
     if previous_end == NULL or latency <= 0:

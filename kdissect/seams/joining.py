@@ -117,6 +117,7 @@ class Joined:
     def _take_state(self, state: ConnectionState) -> None:
         known = self.state
         state.exchange_count += self.at.exchanges - self.head.at.exchanges
+        known.login.is_past = known.login.is_past or state.login.is_past
         state.login = known.login
         state.software_name = state.software_name or known.software_name
         state.software_version = state.software_version or known.software_version
