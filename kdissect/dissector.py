@@ -582,10 +582,13 @@ class Dissector:
         self._problem(exchange, "unexpected-null", text, time, packet, 0)
 
     def _body(self, exchange: Exchange, is_response: bool) -> Body | None:
-        """A body in full; None when there is none, or none that can be decoded (a problem says)."""
+        """A body in full; None when there is none, or none that can be decoded (a problem says).
+
+        One with a hole is none of them.
+        """
         asked = exchange.request_frame
         frame = exchange.response_frame if is_response else asked
-        if frame is None or not frame.data:
+        if frame is None or not frame.data or frame.missing:
             return None
         key, version = int(exchange.api_key), int(exchange.api_version)
         request = b"" if asked is None else asked.data

@@ -111,6 +111,7 @@ def remember_positions(
     state: ConnectionState, exchange: Exchange, sink: FactSink, sessions: FetchSessions
 ) -> None:
     """Keep the fetch offsets a Fetch request names; epoch 0 or -1 names them all anew (KIP-227)."""
+    state.newest_fetch = exchange.exchange_id
     if sink.session_epoch == NULL or sink.session_epoch <= 0:
         if sink.session_id > 0:
             sessions.close(state, sink.session_id)
@@ -237,7 +238,9 @@ def settle_fetch(
     was_there: i64 = WAS_NOT_THERE
     partitions = exchange.partitions
     if partitions is not None and answered > 0:
-        was_there, asks = settle_rows(state, partitions, answered)
+        # Behind a later request the session stands somewhere else.
+        is_overtaken = state.newest_fetch != exchange.exchange_id
+        was_there, asks = settle_rows(state, partitions, answered, is_overtaken)
         if asks is not None:
             asks.was_there = was_there
             asks.record_bytes = sink.record_bytes
@@ -246,9 +249,12 @@ def settle_fetch(
 
 
 def settle_rows(
-    state: ConnectionState, partitions: Partitions, count: i64
+    state: ConnectionState, partitions: Partitions, count: i64, is_overtaken: bool
 ) -> tuple[i64, Asks | None]:
-    """Fill in offsets; whether data was there, and which rows only the past can tell of."""
+    """Fill in offsets; whether data was there, and which rows only the past can tell of.
+
+    When a later request came first, the offsets that it was asked for are not known.
+    """
     was_there: i64 = WAS_NOT_THERE
     asks: Asks | None = None
     unknown = unknown_mark(state.positions)
@@ -269,15 +275,20 @@ def settle_rows(
             # No request named it; how far its log goes is worth remembering.
             place = known.add(partition, NULL, unknown)
         mark = known.cells[place + AT_MARK]
+        is_lost = unknown == UNSTATED
         if cells[at + AT_FETCH_OFFSET] == NULL:
-            cells[at + AT_FETCH_OFFSET] = known.cells[place + AT_OFFSET]
+            offset = known.cells[place + AT_OFFSET]
+            if is_overtaken:
+                is_lost = is_lost or offset != NULL
+            else:
+                cells[at + AT_FETCH_OFFSET] = offset
         if mark == ASK or (is_past_unknown and cells[at + AT_FETCH_OFFSET] == NULL):
             if asks is None:
                 asks = Asks([], [], WAS_NOT_THERE, 0)
             asks.rows.append(at // WIDTH)
             asks.stated.append(mark)
         else:
-            was_there = max(was_there, was_waiting(cells, at, mark, unknown == UNSTATED))
+            was_there = max(was_there, was_waiting(cells, at, mark, is_lost))
         if cells[at + AT_HIGH_WATERMARK] != NULL:
             known.cells[place + AT_MARK] = cells[at + AT_HIGH_WATERMARK]
         guess = place + POSITION_WIDTH
@@ -288,7 +299,7 @@ def settle_rows(
 def was_waiting(cells: vec[i64], at: i64, seen: i64, is_lost: bool) -> i64:
     """Whether a partition's records had been there already; `seen`: how far the log went.
 
-    `is_lost`: an offset that is not known was in a request that was missed.
+    `is_lost`: an offset that is not known was in a request that was missed, or overtaken.
     """
     offset = cells[at + AT_FETCH_OFFSET]
     if cells[at + AT_RECORD_BYTES] <= 0:

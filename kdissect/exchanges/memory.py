@@ -155,7 +155,7 @@ class ConnectionState:
         "unheld", "last_correlation_id", "last_client_id", "client_id_bytes", "last_request_ns",
         "old", "spoken_low", "spoken_high", "has_overflowed", "has_let_go", "dialect", "is_told",
         "is_unproved", "refused", "refusal", "has_proxy_header", "proxied_ip", "proxied_port",
-        "repeats_ids", "misses_answers",
+        "repeats_ids", "misses_answers", "newest_fetch",
     )  # fmt: skip
 
     def __init__(self, connection: Connection) -> None:
@@ -170,6 +170,8 @@ class ConnectionState:
         self.login = Login()
         self.software_name = ""
         self.software_version = ""
+        # The newest Fetch request, by its exchange.
+        self.newest_fetch: i64 = -1
         # Fetch offsets, for sessions that leave them out; `session_id` is 0 while there is none.
         self.positions: Positions = {} if connection.edge == INSIDE else {PAST: TopicPositions()}
         self.session_id: i64 = 0

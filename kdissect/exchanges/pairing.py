@@ -157,10 +157,9 @@ class Exchanges:
         if state.old is not None:
             left += state.old.end()
             self._take_problems(state.old)
-        if not state.protocol and state.has_proxy_header:
-            state.protocol = "proxy"
-        if not state.protocol:
-            state.protocol = protocol_without_kafka(connection)
+        if state.protocol in ("", "other"):
+            known = "proxy" if state.has_proxy_header else state.protocol
+            state.protocol = protocol_without_kafka(connection, known)
         end_login(state)
         return left, state
 
@@ -406,8 +405,8 @@ class Exchanges:
         data = frame.data
         if state.login.in_tokens:
             state.login.send_raw(data, frame.missing == 0)
-        elif frame.missing and len(data) < FIXED_HEADER_SIZE:
-            # Too little was captured of it to say that it is none.
+        elif frame.missing:
+            # Too little may have been captured of it to say that it is none.
             self.bodies.miss_requests(state)
         elif not state.protocol and data[:1] == GSSAPI_TAG:
             # 0.9 clients start GSSAPI without a handshake.
@@ -652,13 +651,18 @@ class Exchanges:
         self.bodies.problems.append(frame_problem(frame, kind, text, exchange_id))
 
 
-def protocol_without_kafka(connection: Connection) -> str:
-    """What a connection speaks of which nothing was understood; "" when too much is missing."""
+def protocol_without_kafka(connection: Connection, known: str) -> str:
+    """What a connection speaks of which nothing was understood; "" when too much is missing.
+
+    `known` is what its bytes show it to be, other or proxy, else "".
+    """
     one, other = connection.counts
     missing = one.missing_bytes + other.missing_bytes
     if one.wire_bytes + other.wire_bytes + missing == 0:
         return "none"
-    return "other" if missing == 0 and connection.syn_seen else ""
+    if missing > 0:
+        return ""
+    return known or ("other" if connection.syn_seen else "")
 
 
 def end_login(state: ConnectionState) -> None:

@@ -22,10 +22,9 @@ def until_now(
         copy_told(known, told)
     if facts is not None:
         note_tls(exchanges, told, facts)
-    if not told.protocol and told.has_proxy_header:
-        told.protocol = "proxy"
-    if not told.protocol:
-        told.protocol = protocol_without_kafka(connection)
+    if told.protocol in ("", "other"):
+        seen = "proxy" if told.has_proxy_header else told.protocol
+        told.protocol = protocol_without_kafka(connection, seen)
     told.login.end(False, not told.misses_answers, told.protocol == KAFKA_PROTOCOL)
     return told
 

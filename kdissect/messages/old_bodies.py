@@ -36,10 +36,11 @@ SMALLEST: Final = 2  # bytes of the smallest element of any array
 
 
 class SetSpan(NamedTuple):
-    """Where in a frame a message set lies."""
+    """Where in a frame a message set lies; `ends_frame`: it ends where the frame does."""
 
     start: int
     end: int
+    ends_frame: bool = False
 
 
 class OldRead(NamedTuple):
@@ -170,7 +171,8 @@ def _read_field(field: Field, data: bytes, offset: int, into: Body, is_last: boo
         return _read_array(field, data, offset, into, is_last)
     if field.type == MESSAGE_SET:
         end = _end_of_set(field, data, offset, into, is_last)
-        into[field.name] = SetSpan(offset, end)
+        ends_frame = field.size == TO_THE_END or (not field.size and is_last)
+        into[field.name] = SetSpan(offset, end, ends_frame)
         return end
     into[field.name], offset = READERS[field.type](data, offset)
     return offset

@@ -111,7 +111,7 @@ def _is_none_yet(told: Any, true: Any, pair: Pair) -> bool:
 
 
 def _is_fewer(told: Any, true: Any, pair: Pair) -> bool:
-    return bool(told <= true)
+    return true is None or bool(told <= true)
 
 
 def _is_silent(told: Any, true: Any, pair: Pair) -> bool:
@@ -143,7 +143,7 @@ def _is_read_as(told: Any, true: Any, pair: Pair) -> bool:
 
 def is_guess_of(told: Any, true: Any) -> bool:
     """Whether all of a body is as in the whole capture, but for what says that it is a guess."""
-    if isinstance(told, dict) and "read_as" in told:
+    if isinstance(told, dict) and ("read_as" in told or "undecoded" in told):
         return True
     if isinstance(told, dict) and isinstance(true, dict) and told.keys() == true.keys():
         return all(is_guess_of(value, true[name]) for name, value in told.items())
@@ -210,6 +210,9 @@ RELATIONS: Final[dict[tuple[str, str], Relation]] = {
     ("connections", "sasl_outcome"): Relation(
         "none: no SASL was seen until the capture ended", _is_none_yet
     ),
+    ("connections", "tls_undecrypted"): Relation(
+        "says what this capture lacks to decrypt the connection", _any
+    ),
     ("connections", "protocol"): Relation("none: there is no payload", _is_silent),
     **{
         ("connections", name): Relation(
@@ -223,7 +226,8 @@ RELATIONS: Final[dict[tuple[str, str], Relation]] = {
     ),
     **{
         ("bodies", side): Relation(
-            "says as what an assignment is read when the group's protocol is not known",
+            "says as what an assignment is read when the group's protocol is not known, and what "
+            "could not be read",
             _is_read_as,
         )
         for side in ("request", "response")
@@ -299,7 +303,7 @@ Place = tuple[Any, Any, Any]
 
 def place_in(table: str, row: Row) -> Place:
     """The topic, by id and name, and partition of a row; the same for all where order decides."""
-    if table in ("partitions", "batches", "records"):
+    if table in ("partitions", "batches", "records", "errors"):
         return row["topic_id"], row["topic"], row["partition"]
     return None, None, None
 
