@@ -61,7 +61,7 @@ def acks(
         answer_p99_ns=whole(rows.answer_ns.quantile(0.99)),
         given_up=rows.is_given_up.sum().coalesce(0),
         records=rows.record_count.sum(),
-        failed=(rows.error_count > 0).sum().coalesce(0),
+        failed=(rows.error_code != 0).sum().coalesce(0),
         unanswered=(rows.outcome == "unanswered").sum().coalesce(0),
     )
     groups = [ibis.asc(name) for name in by]

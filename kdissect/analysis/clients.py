@@ -129,7 +129,7 @@ def amounts(rows: "ir.Table") -> "dict[str, ir.Value]":
     answered = rows.response_size.notnull()
     return {
         "exchanges": rows.count(),
-        "failed": (rows.error_count > 0).sum().coalesce(0),
+        "failed": (rows.error_code != 0).sum().coalesce(0),
         "unanswered": (rows.outcome == "unanswered").sum().coalesce(0),
         "request_bytes": (rows.request_size + SIZE_FIELD).sum().coalesce(0),
         "response_bytes": answered.ifelse(rows.response_size + SIZE_FIELD, 0).sum(),

@@ -86,7 +86,7 @@ class ExchangeColumns:
         self.work = integers(batch, "work_ns", -1)
         self.request = integers(batch, "request_size", 0)
         self.response = integers(batch, "response_size", 0)
-        self.failed = integers(batch, "error_count", 0) > 0
+        self.failed = integers(batch, "error_code", 0) != 0
         self.version = integers(batch, "api_version", -1)
         self.unanswered = texts(batch, "outcome") == "unanswered"
 

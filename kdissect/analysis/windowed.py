@@ -83,7 +83,7 @@ def counts(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
         spoken=rows.api + " " + rows.api_version.cast("string").coalesce(NO_VERSION),
         problem=ibis.cases(
             (rows.outcome == "unanswered", "unanswered"),
-            ((rows.outcome == "answered") & (rows.error_count > 0), rows.error),
+            ((rows.outcome == "answered") & (rows.error_code != 0), rows.error),
             else_=None,
         ),
     )

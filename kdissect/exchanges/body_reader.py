@@ -189,7 +189,7 @@ class BodyReader:
             if key == API_JOIN_GROUP and sink.protocol_name:
                 exchange.group_protocol = (exchange.group_protocol[0], sink.protocol_name)
                 self.groups.learn(exchange.group_id, exchange.group_protocol)
-        if exchange.wait_ns == NULL and exchange.queue_ns != NULL:
+        if exchange.wait_ns == NULL and exchange.request_end != NULL:
             exchange.wait_ns = 0
 
     def forget_answer(self, exchange: Exchange) -> None:
@@ -209,7 +209,8 @@ class BodyReader:
 
     def _forget_epochs(self, exchange: Exchange, answered: i64) -> None:
         """Forget the leader epochs that the response would say, of partitions behind those that
-        it answered: those of the request are what the client believes."""
+        it answered: those of the request are what the client believes.
+        """
         partitions = exchange.partitions
         if partitions is None:
             return

@@ -22,13 +22,13 @@ API_HEARTBEAT: Final = 12
 API_SHARE_FETCH: Final = 78
 GROUP_HEARTBEATS: Final = (68, 76, 88)  # consumer, share and streams groups
 
-# Outcomes. PENDING also of an exchange that is over, when the capture does not tell its outcome.
+# Outcomes. PENDING is also that of an exchange which is over when the capture does not tell it.
 PENDING: Final = 0
 ANSWERED: Final = 1
 UNANSWERED: Final = 2
 NO_RESPONSE_EXPECTED: Final = 3
 ORPHAN: Final = 4
-OUTCOMES: Final = ("pending", "answered", "unanswered", "no_response_expected", "orphan")
+OUTCOMES: Final = ("unknown", "answered", "unanswered", "no_response_expected", "orphan")
 
 # Decode status: what of the exchange is not decoded, as bits; 0 is all decoded.
 REQUEST_FAILED: Final = 1

@@ -43,8 +43,8 @@ class TopicPositions:
     """Where a fetch session stands in the partitions of a topic: rows of `WIDTH` in `cells`.
 
     A row is a partition's number, its offset, NULL when no request named it yet, and how far the
-    broker said the log goes, NULL, ASK or UNSTATED. They are in the order in which they were named first,
-    which is nearly always the order in which they are asked for again.
+    broker said the log goes, NULL, ASK or UNSTATED. They are in the order in which they were named
+    first, which is nearly always the order in which they are asked for again.
     """
 
     __slots__ = ("cells", "places", "is_ascending")
@@ -219,6 +219,13 @@ def has_spoken(state: ConnectionState, key: i64) -> bool:
     if 0 <= key < BITS_EACH:
         return state.spoken_low >> key & 1 == 1
     return BITS_EACH <= key < 2 * BITS_EACH and state.spoken_high >> (key - BITS_EACH) & 1 == 1
+
+
+def may_see_answers(state: ConnectionState) -> bool:
+    """Whether the capture holds what the broker sends, or the start of that, which was nothing."""
+    direction = 1 - state.request_direction
+    counts = state.connection.counts[direction]
+    return counts.wire_bytes > 0 or state.connection.start_seen[direction]
 
 
 def new_exchange(state: ConnectionState, frame: Frame) -> Exchange:

@@ -22,6 +22,7 @@ from kdissect.exchanges.holding import Holding
 from kdissect.exchanges.memory import (
     ConnectionState,
     frame_problem,
+    may_see_answers,
     new_exchange,
     place_response,
 )
@@ -189,7 +190,7 @@ class OldConversation:
         exchange = asked.exchange
         exchange.outcome = ANSWERED
         exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, self._last_end)
-        exchange.wait_ns = 0 if exchange.queue_ns != NULL else NULL
+        exchange.wait_ns = 0 if exchange.request_end != NULL else NULL
         self._last_end = frame.end_time_ns if frame.end_time_ns >= 0 else UNKNOWN_END
         self._place(exchange, frame)
         if asked.api.response:
@@ -260,11 +261,10 @@ class OldConversation:
         exchange = asked.exchange
         state = self._state
         exchange.note_troubles(state.connection.troubles)
-        is_unseen = state.connection.counts[1 - state.request_direction].packets == 0
         if exchange.api_key == PRODUCE and exchange.acks == 0:
             # Of the drafts no text says whether acks 0 is answered, so it may be.
             exchange.outcome = NO_RESPONSE_EXPECTED
-        elif state.misses_answers or is_unseen:
+        elif state.misses_answers or not may_see_answers(state):
             exchange.topic_count = NULL
         elif not (exchange.api_key == PRODUCE and exchange.acks == NULL):
             exchange.outcome = UNANSWERED

@@ -39,6 +39,7 @@ from kdissect.exchanges.memory import (
     EarlyResponse,
     drop_pending,
     frame_problem,
+    may_see_answers,
     new_exchange,
     note_spoken,
     place_response,
@@ -612,10 +613,9 @@ class Exchanges:
 
     def _set_unanswered(self, state: ConnectionState, exchange: Exchange) -> None:
         """No answer came; whether there was one is not known where answers may be missing."""
-        is_unseen = state.connection.counts[1 - state.request_direction].packets == 0
-        if is_unseen:
+        if state.connection.counts[1 - state.request_direction].packets == 0:
             exchange.status |= UNSEEN
-        if is_unseen or state.misses_answers:
+        if state.misses_answers or not may_see_answers(state):
             self.bodies.forget_answer(exchange)
         elif exchange.api_key != API_PRODUCE or exchange.acks != NULL:
             # A request whose acks were not captured may ask for no response.

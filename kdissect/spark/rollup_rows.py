@@ -73,7 +73,7 @@ def rollup_schema(level: str) -> "pa.Schema":
 def rolled_clients(exchanges: str) -> "pa.Table":
     """The rollup of a Parquet file of exchanges by client."""
     source = f"""
-        SELECT *, error_count > 0 AS is_failed, record_count AS records_here,
+        SELECT *, error_code <> 0 AS is_failed, record_count AS records_here,
             record_bytes AS bytes_here
         FROM read_parquet({quoted(exchanges)})
         """  # noqa: S608  # quoted

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from pathlib import Path
 
 from kdissect.capture.files import open_captures
 from kdissect.capture.packet import Packet
 from tests.exchange_builders import Found, Row
-from tests.recovery.columns import DETAILS, Pair, Wrong, wrong_connection, wrong_in, wrong_problems
+from tests.recovery.columns import Wrong, brief, wrong_connection, wrong_in, wrong_problems
+from tests.recovery.relations import DETAILS, Pair
 from tests.recovery.talks import CAPTURES, dissect
 
 EVERY = tuple(sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.rglob("*.pcapng")))
@@ -49,8 +49,8 @@ def wrong_in_capture(found: Found, truth: Found) -> Iterator[Wrong]:
     for row in found.rows:
         is_orphan = row["outcome"] == "orphan"
         true = by_response.get(answer_of(row)) if is_orphan else known.get(row["exchange_id"])
-        if true is None:
-            yield Wrong("exchanges", "(row)", row["exchange_id"], None, f"packet {row}")
+        if true is None or known.pop(true["exchange_id"], None) is None:
+            yield Wrong("exchanges", "(row)", row["exchange_id"], None, brief(row))
             continue
         yield from wrong_in(
             Pair(

@@ -16,6 +16,7 @@ from tests.recovery.talks import (
     packets_of,
     talks_in,
 )
+from tests.recovery.wholes import wrong_values
 
 QUICK = (
     "basics-4.0.1.pcapng",
@@ -97,5 +98,9 @@ def make_talk(source: random.Random, captures: Sequence[str]) -> Talk:
 
 
 def judged(case: Case) -> Verdict:
-    """What kdissect finds in a case, judged."""
-    return judge(case, dissect(packets_of(case.wires, case.broker_port)))
+    """What kdissect finds in a case, judged: by the bytes, and every value by the whole capture."""
+    found = dissect(packets_of(case.wires, case.broker_port))
+    verdict = judge(case, found)
+    for number, wrong in wrong_values(case, found):
+        verdict.add("made up", number, str(wrong))
+    return verdict

@@ -9,7 +9,8 @@ found. Of a connection whose requests neither have a client id nor show themselv
 it could be anything. The verdict has a finding for
 
 - phantom: an exchange that is not there, twice there, or made of two that are;
-- wrong: a value that the surviving bytes do not say;
+- wrong: a value that the surviving bytes do not say (`columns` asks it of every column, by what
+  the whole capture has there);
 - unexplained: a request with known start and surviving header that is not found, a response with
   known start and surviving header that does not answer its request;
 - balance: captured bytes that are neither framed, skipped nor duplicate, or holes not counted.

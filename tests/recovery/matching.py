@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from kdissect.exchanges.exchange import Exchange
 from kdissect.frames import Frame
 from tests.exchange_builders import Found, Row
+from tests.recovery.relations import DETAILS
 from tests.recovery.seen import Case
-from tests.recovery.talks import BROKER, CLIENT, DETAILS, TrueExchange, TrueFrame
+from tests.recovery.talks import BROKER, CLIENT, TrueExchange, TrueFrame
 
 
 @dataclass

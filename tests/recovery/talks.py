@@ -28,7 +28,6 @@ BROKER_PORT = 9092
 FIRST_PORT = 40_000  # of the clients
 LARGEST_SEGMENT = 65_000  # an IPv4 packet holds 65 535 bytes
 TABLES = ("partitions", "batches", "records", "errors")
-DETAILS = (*TABLES, "members", "bodies")
 
 CLIENT, BROKER = 0, 1  # sides; a direction is named after the side that sends
 

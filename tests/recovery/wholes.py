@@ -3,19 +3,12 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kdissect.packets.segment import FIN
 from tests.exchange_builders import Found, Row
-from tests.recovery.columns import (
-    DETAILS,
-    Pair,
-    Wrong,
-    wrong_connection,
-    wrong_in,
-    wrong_problems,
-)
+from tests.recovery.columns import Wrong, wrong_connection, wrong_in, wrong_problems
 from tests.recovery.matching import Match, match
+from tests.recovery.relations import DETAILS, Pair
 from tests.recovery.seen import Case, Seen, seen_of
-from tests.recovery.talks import BROKER, CLIENT, FIRST_PORT, Wire, dissect, packets_of
+from tests.recovery.talks import BROKER, FIRST_PORT, Wire, dissect, packets_of
 
 
 def wrong_values(case: Case, found: Found) -> Iterator[tuple[int, Wrong]]:
