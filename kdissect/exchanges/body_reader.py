@@ -112,7 +112,7 @@ class BodyReader:
         exchange.replica_id = sink.replica_id
         exchange.rack_id = sink.rack_id
         if sink.has_rare:
-            exchange.producing = producing_of(sink, exchange.api_key)
+            exchange.producing = producing_of(sink)
         if sink.has_records and not is_cut:
             exchange.record_count = sink.record_count
             exchange.record_bytes = sink.record_bytes
@@ -165,7 +165,7 @@ class BodyReader:
         answered = settle_answer(exchange, sink, is_whole)
         if frame.missing > 0 and frame.is_cut:
             forget_counts(exchange)
-            self._forget_epochs(exchange, answered)
+            self._forget_answered(exchange, answered)
         if state.login.is_open:
             settle_login(state.login, exchange, sink, is_whole)
         if key == CREATE_ACLS and sink.errors and exchange.request_frame is not None:
@@ -195,7 +195,7 @@ class BodyReader:
     def forget_answer(self, exchange: Exchange) -> None:
         """The response to a request may have been missed: what it would say is not known."""
         exchange.topic_count = NULL
-        self._forget_epochs(exchange, 0)
+        self._forget_answered(exchange, 0)
 
     def miss_requests(self, state: ConnectionState) -> None:
         """Requests of the connection may have been missed."""
@@ -207,10 +207,14 @@ class BodyReader:
         forget_marks(state)
         state.misses_answers = True
 
-    def _forget_epochs(self, exchange: Exchange, answered: i64) -> None:
-        """Forget the leader epochs that the response would say, of partitions behind those that
-        it answered: those of the request are what the client believes.
+    def _forget_answered(self, exchange: Exchange, answered: i64) -> None:
+        """Forget what the response would say better than the request, which is what the client
+        believes: the producer, and leader epochs of partitions behind those that are answered.
         """
+        producing = exchange.producing
+        if exchange.api_key == API_INIT_PRODUCER_ID and producing is not None:
+            producing.producer_id = NULL
+            producing.producer_epoch = NULL
         partitions = exchange.partitions
         if partitions is None:
             return
@@ -354,15 +358,10 @@ def body_name(exchange: Exchange, failed: i64) -> str:
     return f"{api_name(exchange.api_key)} {side} v{exchange.api_version}"
 
 
-def producing_of(sink: FactSink, key: i64) -> Producing | None:
-    """What a request says of its producer; None when it is about something else.
-
-    The id that InitProducerId is about is the one in its response.
-    """
+def producing_of(sink: FactSink) -> Producing | None:
+    """What a request says of its producer; None when it is about something else."""
     if sink.producer_id == NULL and sink.transaction_timeout_ms == NULL:
         return None
-    if key == API_INIT_PRODUCER_ID:
-        return Producing(NULL, NULL, sink.transaction_timeout_ms, NULL)
     return Producing(
         sink.producer_id, sink.producer_epoch, sink.transaction_timeout_ms, sink.committed
     )

@@ -225,7 +225,8 @@ def may_see_answers(state: ConnectionState) -> bool:
     """Whether the capture holds what the broker sends, or the start of that, which was nothing."""
     direction = 1 - state.request_direction
     counts = state.connection.counts[direction]
-    return counts.wire_bytes > 0 or state.connection.start_seen[direction]
+    is_start_seen = state.connection.start_seen[direction]
+    return counts.wire_bytes > 0 or (counts.packets > 0 and is_start_seen)
 
 
 def new_exchange(state: ConnectionState, frame: Frame) -> Exchange:
