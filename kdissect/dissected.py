@@ -1,6 +1,7 @@
 """Exchanges with everything in them: columns as attributes, bodies and records when asked for."""
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
@@ -8,12 +9,16 @@ import pyarrow as pa
 from kdissect.capture.files import Source, open_captures
 from kdissect.choosing import chosen_rows
 from kdissect.exchanges.exchange import Exchange
+from kdissect.limits import DECODED_BYTES
 from kdissect.messages.facts import ErrorFact
 from kdissect.messages.full_bodies import full_body, topic_names
 from kdissect.messages.old_bodies import full_old_body
 from kdissect.messages.partitions import Partition
 from kdissect.messages.redaction import has_secrets
+from kdissect.messages.unpacking import Unpacking
 from kdissect.pipeline import Balance, Options, feed_all, make_balance, make_dissector
+from kdissect.protocol.readers import Allowance
+from kdissect.sql.conditions import check_condition
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.rows import ExchangeRows, address_text
 from kdissect.tables.schemas import EXCHANGES, TIME
@@ -31,12 +36,18 @@ class DissectedExchange:
     """
 
     def __init__(
-        self, columns: dict[str, Any], exchange: Exchange, names: dict[bytes, str]
+        self,
+        columns: dict[str, Any],
+        exchange: Exchange,
+        names: dict[bytes, str],
+        limit: int = DECODED_BYTES,
+        unpacking: Unpacking | None = None,
     ) -> None:
         self._names = names
+        self._limit = limit
+        self._unpacking = unpacking
         self.columns = columns | _endpoints(exchange)
         self._packed = exchange.partitions
-        self.partitions: list[Partition] = self._packed.rows() if self._packed else []
         self.errors: list[ErrorFact] = exchange.errors or []
         self._protocol = exchange.group_protocol
         self.dialect = int(exchange.dialect)
@@ -52,6 +63,11 @@ class DissectedExchange:
         if self.api_version is None:
             return f"<{self.api} {self.outcome}>"
         return f"<{self.api} v{self.api_version} {self.outcome}, id {self.correlation_id}>"
+
+    @cached_property
+    def partitions(self) -> list[Partition]:
+        """What it says of each topic-partition, made when it is asked for first."""
+        return self._packed.rows() if self._packed else []
 
     @property
     def request(self) -> dict[str, Any] | None:
@@ -69,7 +85,8 @@ class DissectedExchange:
         None too for a response without request that may be of several versions.
 
         Credentials are redacted; `records` fields are lists of batches with their records. Topics
-        have the names learnt until now. Raises DecodeError.
+        have the names learnt until now. Of more than the limit `decoded_bytes` the rest is not
+        there, and counted in ``left_out``. Raises DecodeError.
         """
         data = self.raw_frame(side)
         if not data or self.api_key is None:
@@ -77,13 +94,21 @@ class DissectedExchange:
         request = self.raw_frame("request")
         is_response = side == "response"
         if self.dialect:
-            return full_old_body(self.dialect, self.api_key, data, is_response, request)
+            return full_old_body(
+                self.dialect, self.api_key, data, is_response, request, self._limit,
+                self._unpacking,
+            )  # fmt: skip
         if self.api_version is None:
             return None
         names = topic_names(self._packed, self._names)
         return full_body(
-            self.api_key, self.api_version, data, is_response, request, names, self._protocol
-        )
+            self.api_key, self.api_version, data, is_response, request, names, self._protocol,
+            self._limit, self._unpacking,
+        )  # fmt: skip
+
+    def shown(self) -> Allowance:
+        """What the bytes of a body may take as JSON, see `messages.full_bodies.jsonable`."""
+        return Allowance(self._limit)
 
     def frame_bytes(self, side: str) -> bytes:
         """The frame of `side` without its size field, header included; b"" when there is none.
@@ -130,6 +155,8 @@ class Dissection:
         keeps_records: bool = False,
         **options: Any,
     ) -> None:
+        if where:
+            check_condition(where, "--where")
         self._where = where
         self._options = Options(**options, tables=())
         self._dissector = make_dissector(
@@ -152,6 +179,11 @@ class Dissection:
         """What became of the bytes read so far."""
         return make_balance(self._dissector)
 
+    @property
+    def unpacking(self) -> Unpacking:
+        """What records may unpack to."""
+        return self._dissector.unpacking
+
     def _chosen(self, exchanges: list[Exchange]) -> Iterator[DissectedExchange]:
         if not exchanges:
             return
@@ -164,8 +196,9 @@ class Dissection:
             batch = batch.take(chosen)
             exchanges = [exchanges[row] for row in chosen.to_pylist()]
         names = self._dissector.exchanges.names
+        limit = self._options.limits.decoded_bytes
         for columns, exchange in zip(_with_plain_times(batch).to_pylist(), exchanges, strict=True):
-            yield DissectedExchange(columns, exchange, names)
+            yield DissectedExchange(columns, exchange, names, limit, self.unpacking)
 
 
 def _with_plain_times(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -1,12 +1,24 @@
-"""Packets → rows: joins the stages over one capture; compiled, so it knows rows but no Arrow."""
+"""Packets → rows: joins the stages over one capture; compiled, so it knows rows but no Arrow.
 
+A few bytes can become many rows, so with `feed_from` the stages pause where rows are to be taken:
+
+    packets ──▶ events ──▶ frames ──▶ exchanges ──▶ rows
+            1          2                       3
+
+1: between two packets. 2: the events that a segment gives wait in `_events`. 3: the exchanges that
+one event completes wait in `_unwritten`, and the records of one that has many in `_steps`. What
+waits is written first when it goes on, so rows come in the same order with pauses and without.
+"""
+
+from collections import deque
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from mypy_extensions import i64
 
 from kdissect.capture.packet import Packet
 from kdissect.edges import Edges, Ended
-from kdissect.errors import CorruptRecords, DecodeError, Problem
+from kdissect.errors import CorruptRecords, DecodeError, DecompressionLimit, Problem
 from kdissect.exchanges.exchange import (
     ANSWERED,
     API_HEARTBEAT,
@@ -16,13 +28,15 @@ from kdissect.exchanges.exchange import (
     is_group_api,
 )
 from kdissect.exchanges.memory import ConnectionState
-from kdissect.exchanges.naming import NameWait
+from kdissect.exchanges.naming import NameWait, held_size
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.exchanges.sniffing import Sniffer
 from kdissect.exchanges.until_now import note_tls, until_now
 from kdissect.frames import GIVES_FRAME, WANTS_CUTTING, Frames
 from kdissect.limits import Limits
+from kdissect.messages.allowances import LEFT_OUT
 from kdissect.messages.batches import Batch
+from kdissect.messages.facts import ROW_BYTES
 from kdissect.messages.full_bodies import body_json, full_body, topic_names
 from kdissect.messages.internal_topics import is_opened
 from kdissect.messages.layout_choice import UNEXPECTED_NULLS, Body
@@ -30,20 +44,21 @@ from kdissect.messages.memberships import memberships
 from kdissect.messages.message_sets import check_read_set_crc, read_set_within
 from kdissect.messages.metadata_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
 from kdissect.messages.old_bodies import full_old_body
-from kdissect.messages.partitions import Partition
+from kdissect.messages.partitions import Partition, Partitions
+from kdissect.messages.record_slices import read_set_slices, read_slices
 from kdissect.messages.records import (
     Budget,
     RecordScan,
     check_read_crc,
     has_inner_crc,
-    make_budget,
     pack_within,
     read_within,
 )
+from kdissect.messages.unpacking import Unpacking
 from kdissect.packets.decoder import PacketDecoder
 from kdissect.packets.fragments import Fragments
 from kdissect.packets.segment import Segment, copied
-from kdissect.protocol.readers import NULL
+from kdissect.protocol.readers import NULL, Allowance
 from kdissect.streams.connections import GIVES_CHUNK, WANTS_CARE, Streams
 from kdissect.streams.events import INSIDE, JOINED, MET, Chunk, Connection, End, Event
 from kdissect.tables.body_rows import BodyRows, MemberRows
@@ -65,6 +80,19 @@ from kdissect.tls.stage import Tls
 
 # Characters of long texts in the rows of a table before they become a batch.
 TEXT_LIMIT: Final = 32 << 20
+# Bytes of rows of all tables, about, at which the stages pause. As they become columns there are
+# four copies of them.
+ROWS_LIMIT: Final = 16 << 20
+EXCHANGE_BYTES: Final = 328  # its row of 41 integers
+ERROR_BYTES: Final = 280  # an error and its row
+RECORD_BYTES: Final = 32  # of a row without payload
+BATCH_BYTES: Final = 200
+MEMBER_BYTES: Final = 500  # an event with its row
+PROBLEM_BYTES: Final = 500  # a problem with its text, and its row
+# An exchange with more records than this on the wire, or records in it, is written in steps.
+LARGE_RECORD_BYTES: Final = 256 << 10
+LARGE_RECORD_COUNT: Final = 65_536
+DONE: Final = object()
 NO_RECORDS: Final = RecordScan()  # of a batch that nobody reads; nothing is added to it
 TOO_MANY: Final = "too many records and headers in one message"
 
@@ -124,7 +152,24 @@ class Dissector:
         self.has_payload = has_payload
         self.verifies_crc = verifies_crc
         self.collects = collects
-        self.unpacked_limit: i64 = limits.unpacked_bytes
+        self.unpacking = Unpacking(
+            limits.unpacked_bytes, limits.unpacked_ratio, limits.unpacked_ratio_in_all
+        )
+        self.decoded_limit: i64 = limits.decoded_bytes
+        # Rows are to be taken before more is done, where `pauses` says so.
+        self.is_full: bool = False
+        self.pauses: bool = False
+        # Bytes of rows made since some were taken, and how many are too many.
+        self._made: i64 = 0
+        self.rows_limit: i64 = ROWS_LIMIT
+        # What waits, see the top of the module; `_holds_back` when there may be any.
+        self._holds_back: bool = False
+        self._events: deque[Event] = deque()
+        self._unwritten: deque[Exchange] = deque()
+        self._unshown: deque[Exchange] = deque()
+        self._steps: Iterator[None] | None = None
+        self._is_ending: bool = False
+        self._is_over: bool = False
         self.exchanges_done: list[Exchange] = []
         self.waiting = NameWait(exchanges.names, limits.name_wait_bytes)
         self.waits = waits
@@ -133,8 +178,6 @@ class Dissector:
         # Kind → how many; and the first one, for callers that are strict.
         self.problem_counts: dict[str, int] = {}
         self.first_problem: Problem | None = None
-        # The latest time of a packet of a piece.
-        self.latest_ns: i64 = -1
         self.packets: i64 = 0
         self.captured_bytes: i64 = 0
         self.payload_bytes: i64 = 0
@@ -177,15 +220,39 @@ class Dissector:
         self.problem_rows = ProblemRows()
 
     def feed(self, packets: list[Packet]) -> None:
-        """Take packets in the order of the capture."""
+        """Take packets in the order of the capture, all of them, however many rows that makes."""
         if self.edges is not None:
             self._feed_at_edge(packets, self.edges)
             return
+        self.pauses = False
+        self._feed_from(packets, 0)
+
+    def feed_from(self, packets: list[Packet], at: i64) -> i64:
+        """Take packets from `at` on until rows are to be taken; the place of the next one.
+
+        To be called again, after rows or exchanges were taken, as long as there are packets or
+        `is_behind`. Not for a piece of a capture.
+        """
+        self.pauses = True
+        return self._feed_from(packets, at)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether something of packets that were fed waits until rows are taken."""
+        return self._holds_back or (self._is_ending and not self._is_over)
+
+    def _feed_from(self, packets: list[Packet], at: i64) -> i64:
+        if self._holds_back:
+            self._go_on()
         decoder = self.decoder
         streams = self.streams
         captured: i64 = 0
+        count: i64 = len(packets)
+        first = at
         try:
-            for packet in packets:
+            while at < count and not self._holds_back:
+                packet = packets[at]
+                at += 1
                 captured += packet.end - packet.start
                 segment = decoder.decode_next(packet)
                 if decoder.late:
@@ -196,13 +263,53 @@ class Dissector:
                 if step == GIVES_CHUNK:
                     self._chunk(streams.chunk)
                 elif step == WANTS_CARE:
-                    for event in streams.feed_with_care(copied(segment)):
-                        self._event(event)
+                    if streams.odd is not None:
+                        self._take_events(streams.take_odd(segment.time_ns))
+                    self._take_events(streams.feed_with_care(copied(segment)))
         finally:
             # Of packets that were begun: what an interruption leaves is still all accounted for.
             self.captured_bytes += captured
-        self.packets += len(packets)
+            self.unpacking.captured = self.captured_bytes
+        self.packets += at - first
         self._take_problems()
+        return at
+
+    def _take_events(self, events: list[Event]) -> None:
+        """Take events in their order; where the stages pause, the others wait."""
+        for event in events:
+            if self._holds_back:
+                self._events.append(event)
+            else:
+                self._event(event)
+
+    def _go_on(self) -> None:
+        """Do what waits, as far as rows need not be taken again before."""
+        while not self.is_full:
+            if self._steps is not None:
+                self._step()
+            elif self._unwritten:
+                self._write(self._unwritten.popleft())
+            elif self._unshown:
+                self._show(self._unshown.popleft())
+            elif self._events:
+                self._holds_back = False
+                self._event(self._events.popleft())
+            else:
+                self._holds_back = False
+                return
+            self._holds_back = True
+
+    def _step(self) -> None:
+        """Go on with the records of one exchange."""
+        if self._steps is not None and next(self._steps, DONE) is DONE:
+            self._steps = None
+
+    def _note_made(self, size: i64) -> None:
+        """Count bytes of rows, and pause when they are many."""
+        self._made += size
+        if self._made > self.rows_limit and self.pauses:
+            self.is_full = True
+            self._holds_back = True
 
     def _feed_at_edge(self, packets: list[Packet], edges: Edges) -> None:
         """The same for a piece of a capture."""
@@ -210,7 +317,6 @@ class Dissector:
         streams = self.streams
         for packet in packets:
             self.captured_bytes += packet.end - packet.start
-            self.latest_ns = max(self.latest_ns, packet.time_ns)
             segment = decoder.decode_next(packet)
             if segment is None:
                 continue
@@ -230,6 +336,7 @@ class Dissector:
                 edges.join(head)
         # Fragments make pieces inseparable: nobody takes what is late.
         decoder.late = []
+        self.unpacking.captured = self.captured_bytes
         self.packets += len(packets)
         self._take_problems()
 
@@ -244,36 +351,59 @@ class Dissector:
         for named in self.waiting.feed(exchange):
             self._named(named)
 
-    def advance(self, now: i64) -> None:
-        """Time has come to `now` without segments."""
-        for event in self.streams.advance(now):
-            self._event(event)
+    def advance(self, passed_ns: i64) -> None:
+        """So much time has passed since the latest segment."""
+        self._take_events(self.streams.advance(passed_ns))
+        self._take_problems()
+
+    def begin_replay(self, first_ns: i64) -> None:
+        """What is replayed is of a piece whose first segment has that time, see `Streams`."""
+        self._take_events(self.streams.begin_replay(first_ns))
+
+    def end_replay(self, now_ns: i64) -> None:
+        """The piece's clock stands there at its end."""
+        self._take_events(self.streams.end_replay(now_ns))
         self._take_problems()
 
     def end_silent(self, since: i64, most: i64) -> int:
         """End at most `most` connections silent since that time; how many there were."""
         count = self.connection_count
-        for event in self.streams.end_silent(since, most):
-            self._event(event)
+        self._take_events(self.streams.end_silent(since, most))
         self._take_problems()
         return self.connection_count - count
 
     def finish(self) -> None:
         """The capture is over: end every connection that is still open."""
-        self.decoder.finish()
-        self._late()
-        for event in self.streams.finish():
-            self._event(event)
-        for exchange in self.waiting.finish():
-            self._named(exchange)
-        self._given_up()
+        self.pauses = False
+        self.is_full = False
+        self._finish()
+
+    def finish_from(self) -> None:
+        """The same until rows are to be taken: to be called again as long as it `is_behind`."""
+        self.pauses = True
+        self._finish()
+
+    def _finish(self) -> None:
+        if not self._is_ending:
+            self._is_ending = True
+            self.decoder.finish()
+            self._late()
+            self._take_events(self.streams.finish())
+        if self._holds_back:
+            self._go_on()
+        if not self._holds_back:
+            for exchange in self.waiting.finish():
+                self._named(exchange)
+        if not self._holds_back and not self._is_over:
+            self._is_over = True
+            self._given_up()
         self._take_problems()
 
     def _late(self) -> None:
         """Segments that the decoder gives before the one just decoded."""
         late, self.decoder.late = self.decoder.late, []
         for segment in late:
-            for event in self.streams.feed(segment):
+            for event in self.streams.feed_late(segment):
                 self._event(event)
 
     def open_connection_rows(self) -> ConnectionRows:
@@ -324,12 +454,17 @@ class Dissector:
             self.problem_counts[problem.kind] = self.problem_counts.get(problem.kind, 0) + 1
             if self.makes_problems:
                 self.problem_rows.add(problem)
+                self._note_made(PROBLEM_BYTES)
 
     def full_tables(self, row_limit: i64) -> list[str]:
         """Names of the tables with at least `row_limit` rows waiting (and at least one).
 
-        Those with long texts are full earlier.
+        Those with long texts are full earlier. Who asks takes them: for a `row_limit` of 1 that is
+        all there are, so that it can go on.
         """
+        if row_limit <= 1:
+            self._made = 0
+            self.is_full = False
         full: list[str] = []
         for name, rows in self._tables().items():
             is_full = rows.count >= row_limit or rows.text_size >= TEXT_LIMIT
@@ -339,6 +474,7 @@ class Dissector:
 
     def take_rows(self, table: str) -> Rows:
         """The waiting rows of a table; later rows go to new ones."""
+        self._made = 0
         rows = self._tables()[table]
         if table == "connections":
             self.connection_rows = ConnectionRows()
@@ -364,6 +500,8 @@ class Dissector:
         """The exchanges completed since the last call, when the dissector collects them."""
         done = self.exchanges_done
         self.exchanges_done = []
+        self._made = 0
+        self.is_full = False
         return done
 
     def _tables(self) -> dict[str, Rows]:
@@ -460,6 +598,14 @@ class Dissector:
             return
         connection.given += 1
         self.exchange_count += 1
+        if self._holds_back:
+            self._unwritten.append(exchange)
+        else:
+            self._write(exchange)
+
+    def _write(self, exchange: Exchange) -> None:
+        """The rows of an exchange that counts."""
+        self._note_made(size_of_rows(exchange))
         if self.has_shed:
             self._exchange_in_part(exchange)
             return
@@ -484,7 +630,6 @@ class Dissector:
         elif "bodies" in self.tables:
             self._leave_out_bodies(exchange)
         self.add_rows(exchange)
-        batches: i64 = self.batch_rows.count
         self._detail(exchange)
         partitions = exchange.partitions
         if partitions is None:
@@ -494,7 +639,8 @@ class Dissector:
         if "records" in self.tables:
             self.unmade.add_records(partitions, self.makes_records)
         if "batches" in self.tables:
-            self.unmade.add_batches(partitions, self.batch_rows.count - batches)
+            # Those that are made, now or later, are taken from it.
+            self.unmade.add_batches(partitions)
 
     def _leave_out_bodies(self, exchange: Exchange) -> None:
         if exchange.api_key != NULL:
@@ -527,14 +673,34 @@ class Dissector:
         if partitions is None:
             return
         if (self.makes_batches or self.makes_records) and partitions.held is not None:
-            budget = make_budget(max(exchange.record_bytes, 0), self.unpacked_limit)
+            budget = self.unpacking.budget(max(exchange.record_bytes, 0))
+            if self.makes_records and is_large(exchange):
+                self._begin_steps(exchange, partitions, budget)
+                return
             for index in sorted(partitions.held):
                 self._batches(exchange, partitions.row(index), budget)
+            self.unpacking.settle(budget)
+
+    def _begin_steps(self, exchange: Exchange, partitions: Partitions, budget: Budget) -> None:
+        """Write batches and records of an exchange that has many, as far as there is room."""
+        self._steps = self._large(exchange, partitions, budget)
+        while self._steps is not None and not self.is_full:
+            self._step()
+        if self._steps is not None:
+            self._holds_back = True
 
     def _named(self, exchange: Exchange) -> None:
         """An exchange whose topics have all the names that they will have."""
+        if self._holds_back:
+            self._unshown.append(exchange)
+        else:
+            self._show(exchange)
+
+    def _show(self, exchange: Exchange) -> None:
+        """Give an exchange to those who want all of it."""
         if self.collects:
             self.exchanges_done.append(exchange)
+            self._note_made(held_size(exchange))
         if self.has_shed and lacks_frame(exchange):
             self._leave_out_bodies(exchange)
         elif self.makes_bodies and exchange.api_key != NULL:
@@ -557,16 +723,40 @@ class Dissector:
             response = self._body(exchange, True)
             name = exchange.group_protocol[1]
             is_known = response is not None or exchange.outcome == UNANSWERED
+            before: i64 = self.member_rows.text_size
             for event in memberships(int(exchange.api_key), request, response, name, is_known):
                 self.member_rows.add(exchange, event)
+                self._note_made(MEMBER_BYTES)
+            self._note_made(self.member_rows.text_size - before)
+            if not self.makes_bodies:
+                for side, body in (("request", request), ("response", response)):
+                    count = left_out_of(body)
+                    if count > 0:
+                        text = f"{count} values of the {side} not among the members"
+                        self._body_problem(exchange, side, "decoded-limit", text)
 
     def _bodies(self, exchange: Exchange) -> None:
-        request = self._body(exchange, False)
-        response = self._body(exchange, True)
-        self._nulls(exchange, "request", request)
-        self._nulls(exchange, "response", response)
-        shown = body_json(request, self.has_payload), body_json(response, self.has_payload)
+        shown = self._body_text(exchange, "request"), self._body_text(exchange, "response")
         self.body_rows.add(exchange, shown[0], shown[1])
+        self._note_made(len(shown[0]) + len(shown[1]))
+
+    def _body_text(self, exchange: Exchange, side: str) -> str:
+        """A body as JSON; problems say what is odd about it."""
+        body = self._body(exchange, side == "response")
+        self._nulls(exchange, side, body)
+        allowance = Allowance(self.decoded_limit)
+        text = body_json(body, self.has_payload, allowance)
+        count = int(allowance.left_out) + left_out_of(body)
+        if count > 0:
+            self._body_problem(exchange, side, "decoded-limit", f"{count} values not in the {side}")
+        return text
+
+    def _body_problem(self, exchange: Exchange, side: str, kind: str, text: str) -> None:
+        """A problem with the request or the response of an exchange."""
+        is_answer = side == "response"
+        time = exchange.response_start if is_answer else exchange.request_start
+        packet = exchange.response_packet if is_answer else exchange.request_packet
+        self._problem(exchange, kind, text, time, packet, 0)
 
     def _nulls(self, exchange: Exchange, side: str, body: Body | None) -> None:
         """A problem for what only the full decode sees: nulls where the layout has none."""
@@ -575,11 +765,8 @@ class Dissector:
         places = body[UNEXPECTED_NULLS]
         first = f"{places[0]['path']}, byte {places[0]['offset']}"
         more = f", and {len(places) - 1} more" if len(places) > 1 else ""
-        is_answer = side == "response"
-        time = exchange.response_start if is_answer else exchange.request_start
-        packet = exchange.response_packet if is_answer else exchange.request_packet
         text = f"null in the {side} at {first}{more}"
-        self._problem(exchange, "unexpected-null", text, time, packet, 0)
+        self._body_problem(exchange, side, "unexpected-null", text)
 
     def _body(self, exchange: Exchange, is_response: bool) -> Body | None:
         """A body in full; None when there is none, or none that can be decoded (a problem says).
@@ -595,10 +782,15 @@ class Dissector:
         names = topic_names(exchange.partitions, self.exchanges.names)
         try:
             if exchange.dialect:
-                return full_old_body(int(exchange.dialect), key, frame.data, is_response, request)
+                dialect = int(exchange.dialect)
+                return full_old_body(
+                    dialect, key, frame.data, is_response, request, self.decoded_limit,
+                    self.unpacking,
+                )  # fmt: skip
             return full_body(
-                key, version, frame.data, is_response, request, names, exchange.group_protocol
-            )
+                key, version, frame.data, is_response, request, names, exchange.group_protocol,
+                self.decoded_limit, self.unpacking,
+            )  # fmt: skip
         except DecodeError:
             return None
 
@@ -612,37 +804,87 @@ class Dissector:
                 scan = self._records(exchange, partition, batch, budget)
             elif self.verifies_crc and has_inner_crc(batch):
                 scan = self._read(exchange, partition, batch, budget)
-            if self.makes_batches:
-                crc_ok: i64 = NULL
-                if self.verifies_crc:
-                    crc_ok = 1 if crc_is_right(exchange, partition, batch, scan) else 0
-                self.batch_rows.add(exchange, partition, batch, crc_ok)
+            self._batch_row(exchange, partition, batch, scan, budget)
+
+    def _batch_row(
+        self,
+        exchange: Exchange,
+        partition: Partition,
+        batch: Batch,
+        scan: RecordScan,
+        budget: Budget,
+    ) -> None:
+        """The row of a batch, and what `scan` of its records told."""
+        if scan.error is not None and self.makes_records:
+            self._lost(exchange, partition, scan, budget)
+        if self.makes_batches:
+            crc_ok: i64 = NULL
+            if self.verifies_crc:
+                crc_ok = 1 if crc_is_right(exchange, partition, batch, scan) else 0
+            self.batch_rows.add(exchange, partition, batch, crc_ok)
+            self._note_made(BATCH_BYTES)
+            if self.has_shed:
+                self.unmade.batches -= 1
+
+    def _large(self, exchange: Exchange, partitions: Partitions, budget: Budget) -> Iterator[None]:
+        """The rows of the batches of an exchange, some records at a time."""
+        held = partitions.held
+        if held is None:
+            return
+        for index in sorted(held):
+            partition = partitions.row(index)
+            for batch in partition.batches or ():
+                told = RecordScan()
+                for scan in self._slices(exchange, partition, batch, budget):
+                    self._add_run(exchange, partition, batch, scan, budget)
+                    note_told(told, scan, batch)
+                    if self.is_full:
+                        yield
+                self._batch_row(exchange, partition, batch, told, budget)
+                self.unpacking.settle(budget)
+                if self.is_full:
+                    yield
+
+    def _slices(
+        self, exchange: Exchange, partition: Partition, batch: Batch, budget: Budget
+    ) -> Iterator[RecordScan]:
+        if exchange.dialect:
+            return read_set_slices(partition.records, batch, budget, self.unpacking.limit)
+        return read_slices(partition.records, batch, budget, self.unpacking.limit)
 
     def _read(
         self, exchange: Exchange, partition: Partition, batch: Batch, budget: Budget
     ) -> RecordScan:
         if exchange.dialect:
-            return read_set_within(partition.records, batch, budget, self.unpacked_limit)
-        return read_within(partition.records, batch, budget, self.unpacked_limit)
+            return read_set_within(partition.records, batch, budget, self.unpacking.limit)
+        return read_within(partition.records, batch, budget, self.unpacking.limit)
 
     def _records(
         self, exchange: Exchange, partition: Partition, batch: Batch, budget: Budget
     ) -> RecordScan:
         """The rows of the records of a batch."""
-        rows = self.record_rows
         if self.has_payload or exchange.dialect:
             scan = self._read(exchange, partition, batch, budget)
         else:
-            limit = self.unpacked_limit
-            scan = pack_within(partition.records, batch, budget, rows.columns, limit)
+            columns, limit = self.record_rows.columns, self.unpacking.limit
+            scan = pack_within(partition.records, batch, budget, columns, limit)
+        self._add_run(exchange, partition, batch, scan, budget)
+        return scan
+
+    def _add_run(
+        self,
+        exchange: Exchange,
+        partition: Partition,
+        batch: Batch,
+        scan: RecordScan,
+        budget: Budget,
+    ) -> None:
+        """The rows of records of one batch."""
         count = scan.packed_count
         if scan.records:
             count += self._add_records(partition, scan, budget)
-        rows.add_run(exchange, partition, count, aborted_or_null(batch))
-        if scan.error is not None:
-            text = f"{scan.lost_count} records lost: {scan.error}"
-            self._corrupt(exchange, partition, text)
-        return scan
+        self.record_rows.add_run(exchange, partition, count, aborted_or_null(batch))
+        self._note_made(RECORD_BYTES * count)
 
     def _add_records(self, partition: Partition, scan: RecordScan, budget: Budget) -> i64:
         """Add the records that were read one by one; gives their number."""
@@ -656,15 +898,25 @@ class Dissector:
                 break
             rows.add(record)
             if self.has_payload:
+                before = rows.text_size
                 rows.add_payload(record, is_secret)
+                self._note_made(rows.text_size - before)
             count += 1
         return count
 
-    def _corrupt(self, exchange: Exchange, partition: Partition, text: str) -> None:
+    def _lost(
+        self, exchange: Exchange, partition: Partition, scan: RecordScan, budget: Budget
+    ) -> None:
+        """A problem for records of a batch that could not be read."""
+        text = f"partition {partition.partition}: {scan.lost_count} records lost: {scan.error}"
+        kind = "corrupt-records"
+        if budget.is_of_all and isinstance(scan.error, DecompressionLimit):
+            kind = "unpacked-limit"
+            text += f", what is left of {self.unpacking.ratio_in_all} times the captured bytes"
         self._problem(
             exchange,
-            "corrupt-records",
-            f"partition {partition.partition}: {text}",
+            kind,
+            text,
             exchange.request_start,
             exchange.request_packet,
             partition.record_bytes,
@@ -707,6 +959,42 @@ class Dissector:
         found = self.exchanges.take_problems()
         if found:
             self.add_problems(found)
+
+
+def size_of_rows(exchange: Exchange) -> i64:
+    """Bytes of the rows of an exchange and what it says of partitions and errors, about."""
+    size: i64 = EXCHANGE_BYTES
+    partitions = exchange.partitions
+    if partitions is not None:
+        size += partitions.count * ROW_BYTES + partitions.spent
+    if exchange.errors is not None:
+        size += len(exchange.errors) * ERROR_BYTES
+    return size
+
+
+def is_large(exchange: Exchange) -> bool:
+    """Whether the records of an exchange may be very many."""
+    if exchange.record_bytes > LARGE_RECORD_BYTES:
+        return True
+    return exchange.record_count > LARGE_RECORD_COUNT
+
+
+def left_out_of(body: Body | None) -> int:
+    """How many values of a body had no room."""
+    if body is None or LEFT_OUT not in body:
+        return 0
+    count: int = body[LEFT_OUT]["count"]
+    return count
+
+
+def note_told(told: RecordScan, scan: RecordScan, batch: Batch) -> None:
+    """Take what is told of the batch when all of its slices were read."""
+    told.lost_count += scan.lost_count
+    if told.error is None:
+        told.error = scan.error
+    if has_inner_crc(batch):
+        # Those inside a wrapper come in one slice, and are few enough.
+        told.records = scan.records
 
 
 def lacks_frame(exchange: Exchange) -> bool:

@@ -8,6 +8,14 @@ from kdissect.errors import KdissectError
 MIB: Final = 1 << 20
 # socket.request.max.bytes is 100 MiB; a response may hold as much and a header.
 LARGEST_FRAME: Final = 100 * MIB + (64 << 10)
+# Rows of 279 620 partitions (120 bytes each): a cluster that ZooKeeper coordinated had 200 000 in
+# all. As rows, columns and an answer merged with its request they are there 6 times at worst.
+DECODED_BYTES: Final = 32 * MIB
+# DEFLATE packs 1032 to 1 at best, LZ4 255 and Snappy 21; zstd 32 768.
+UNPACKED_RATIO: Final = 1000
+# Of a whole capture with its packets' headers: text packs 10 to 1, repeated text 50. A megabyte of
+# capture can ask for 100 MB, a quarter of a second.
+UNPACKED_RATIO_IN_ALL: Final = 100
 
 
 class Limits(NamedTuple):
@@ -34,6 +42,9 @@ class Limits(NamedTuple):
     tls_bytes: int = MIB
     tls_bytes_in_all: int = 64 * MIB
     pending_bytes_in_all: int = 128 * MIB
+    decoded_bytes: int = DECODED_BYTES
+    unpacked_ratio: int = UNPACKED_RATIO
+    unpacked_ratio_in_all: int = UNPACKED_RATIO_IN_ALL
 
 
 LIMIT_MEANINGS: Final = {
@@ -68,6 +79,12 @@ LIMIT_MEANINGS: Final = {
     "(tls-held-limit)",
     "pending_bytes_in_all": "requests without an answer of all connections; the oldest are let go "
     "(pending-limit)",
+    "decoded_bytes": "what one message becomes: its rows, texts and fields; those beyond are only "
+    "counted (decoded-limit)",
+    "unpacked_ratio": "records of one message may unpack to so many times their size, and 16 MiB; "
+    "those beyond are not read (corrupt-records)",
+    "unpacked_ratio_in_all": "records of all messages may unpack to so many times the captured "
+    "bytes, and 1 GiB; those beyond are not read (unpacked-limit)",
 }
 
 UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from kdissect.exchanges.fetches import SESSION_LIMIT, FetchSessions, remember_rows
 from kdissect.exchanges.memory import (
-    LOST,
     AT_OFFSET,
+    LOST,
     POSITION_WIDTH,
     ConnectionState,
     Positions,

@@ -9,7 +9,6 @@ import pytest
 from kdissect.dissector import Dissector
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.limits import Limits
-from kdissect.messages import full_bodies
 from kdissect.messages.full_bodies import full_body
 from kdissect.messages.records import (
     SHOWN_LIMIT,
@@ -141,13 +140,22 @@ def test_headers_count_like_records() -> None:
     assert (batch["lost_count"], batch["error"]) == told
 
 
-def test_the_limit_of_a_body_is_that_of_all_its_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(full_bodies, "shown_budget", lambda _: Budget(LIMIT, 3))
+def test_the_limit_of_a_body_is_that_of_all_its_partitions() -> None:
     log = make_batch([make_record(b"k", b"v")] * 2)
     data = [{"index": index, "records": log} for index in range(2)]
     frame = request("Produce", 7, 1, topic_data=[{"name": "t", "partition_data": data}])[4:]
-    partitions = full_body(0, 7, frame, False)["topic_data"][0]["partition_data"]
-    assert [len(part["records"][0]["records"]) for part in partitions] == [2, 1]
+    shown = [counts(frame, limit) for limit in range(1_300, 10_000, 50)]
+    assert [1] in shown
+    assert [2, 1] in shown
+    assert shown[-1] == [2, 2]
+    assert shown == sorted(shown)
+
+
+def counts(frame: bytes, limit: int) -> list[int]:
+    """How many records are shown of each batch."""
+    (topic,) = full_body(0, 7, frame, False, limit=limit)["topic_data"]
+    batches = [batch for part in topic["partition_data"] for batch in part["records"]]
+    return [len(batch["records"]) for batch in batches if "records" in batch]
 
 
 # Snapshots of the metadata log (FetchSnapshot, facts 6 and 10)

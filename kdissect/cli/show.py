@@ -64,8 +64,10 @@ def command(
                 line = json.dumps(exchange_json(exchange, payload), ensure_ascii=False)
                 sys.stdout.write(f"{line}\n")
             else:
-                separator = "\n" if shown_count else ""
-                sys.stdout.write(separator + "\n".join(exchange_lines(exchange, payload)) + "\n")
+                sys.stdout.write("\n" if shown_count else "")
+                # Not all in one text: a large message has many.
+                for line in exchange_lines(exchange, payload):
+                    sys.stdout.write(f"{line}\n")
             shown_count += 1
     if not shown_count and limit != 0:
         explain_empty("no exchanges to show", asdict(dissection.balance), where)

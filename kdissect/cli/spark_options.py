@@ -1,8 +1,10 @@
 """The options of the commands on Spark: where it is, and what the dataset is made of."""
 
+import logging
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 PIECE_SIZE: Final = "256M"
 BAR: Final = "spark.ui.showConsoleProgress"
+ONE_SIGNAL_SECONDS: Final = 1.0  # two that come sooner are one
 
 F = Callable[..., Any]
 
@@ -64,13 +67,22 @@ def byte_count(_: click.Context, __: click.Parameter, text: str) -> int:
 
 @contextmanager
 def until_signal() -> Iterator[Callable[[], bool]]:
-    """Gives what tells whether SIGINT or SIGTERM has come; the second one interrupts."""
+    """Gives what tells whether SIGINT or SIGTERM has come; the second one interrupts.
+
+    Who signals a process and its group, as `timeout` does, means one signal.
+    """
     is_over = threading.Event()
+    first = 0.0
 
     def end(*_: object) -> None:
-        if is_over.is_set():
+        nonlocal first
+        if not is_over.is_set():
+            first = time.monotonic()
+            is_over.set()
+        elif time.monotonic() - first >= ONE_SIGNAL_SECONDS:
+            # Py4J logs a stack trace for each call that is interrupted, and each after it.
+            logging.disable()
             raise KeyboardInterrupt
-        is_over.set()
 
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

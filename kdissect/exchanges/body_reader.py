@@ -51,8 +51,9 @@ from kdissect.exchanges.long_polls import settle_share_fetch
 from kdissect.exchanges.memory import ConnectionState, frame_problem, note_spoken
 from kdissect.exchanges.merging import merge_partitions
 from kdissect.exchanges.sasl import OK, Login
-from kdissect.exchanges.timing import service_ns
+from kdissect.exchanges.timing import own_wait_ns, service_ns
 from kdissect.frames import Frame
+from kdissect.limits import DECODED_BYTES
 from kdissect.messages.facts import LEADER_EPOCH, FactSink
 from kdissect.messages.headers import (
     RequestHeader,
@@ -60,12 +61,13 @@ from kdissect.messages.headers import (
     response_layout_version,
 )
 from kdissect.messages.interner import Interner
+from kdissect.messages.offered_keys import keys_above
 from kdissect.messages.partitions import AT_LEADER_EPOCH, WIDTH
 from kdissect.messages.roles import fact_plans
-from kdissect.protocol.apis import api_name, is_known
+from kdissect.protocol.apis import api_name, is_known, vendor_of
 from kdissect.protocol.plans import Plan, Plans
 from kdissect.protocol.readers import NULL
-from kdissect.streams.events import MET, MUTED, OWN_PAST, SHARED_PAST
+from kdissect.streams.events import INSIDE, MET, MUTED, OWN_PAST, SHARED_PAST
 
 BITS: Final = (1 << VARIANT_SHIFT) - 1
 TELLING_SIZE: Final = 24  # of a response that fits one API: fewer bytes may fit by chance
@@ -78,12 +80,18 @@ class BodyReader:
     `names` are the topics' names by id: they grow with every body that holds both.
     """
 
-    def __init__(self, names: dict[bytes, str], keeps_batches: bool, keeps_records: bool) -> None:
+    def __init__(
+        self,
+        names: dict[bytes, str],
+        keeps_batches: bool,
+        keeps_records: bool,
+        decoded_bytes: i64 = DECODED_BYTES,
+    ) -> None:
         self.problems: list[Problem] = []
         self.interner = Interner()
         self.groups = GroupProtocols()
         self.sessions = FetchSessions()
-        self.sink = FactSink(self.interner, names)
+        self.sink = FactSink(self.interner, names, decoded_bytes)
         # Other sinks meet few bodies of many layouts, most of which do not fit.
         self.sink.takes_short_ways = True
         self.sink.keeps_batches = keeps_batches
@@ -100,9 +108,13 @@ class BodyReader:
         if plan is None:
             known = is_known(exchange.api_key)
             exchange.status |= UNKNOWN_VERSION if known else UNKNOWN_API
+            if not known:
+                note_vendor(state, exchange)
             return
         is_whole = self._run(plan, exchange, frame, header.body_offset, REQUEST_FAILED)
         is_cut = frame.missing > 0 and frame.is_cut
+        if sink.has_unkept or self.interner.cut_count > 0:
+            self._tell_unkept(exchange, frame, REQUEST_FAILED)
         exchange.acks = sink.acks
         exchange.group_id = sink.group
         exchange.transactional_id = sink.transactional_id
@@ -163,6 +175,8 @@ class BodyReader:
         is_whole = self._run(plan, exchange, frame, -1, RESPONSE_FAILED)
         sink.wants_newest = False
         answered = settle_answer(exchange, sink, is_whole)
+        if sink.has_unkept or self.interner.cut_count > 0:
+            self._tell_unkept(exchange, frame, RESPONSE_FAILED)
         if frame.missing > 0 and frame.is_cut:
             forget_counts(exchange)
             self._forget_answered(exchange, answered)
@@ -170,7 +184,9 @@ class BodyReader:
             settle_login(state.login, exchange, sink, is_whole)
         if key == CREATE_ACLS and sink.errors and exchange.request_frame is not None:
             asked = exchange.request_frame.data
-            name_resources(exchange.api_version, asked, frame.data, sink.errors)
+            name_resources(exchange.api_version, asked, frame.data, sink.errors, sink.limit)
+        if key == API_VERSIONS and exchange.error_code == 0 and not frame.missing:
+            learn_vendor(state, frame.data, version)
         if key == API_FETCH:
             if is_whole:
                 settle_fetch(state, exchange, answered, sink, self.sessions)
@@ -189,8 +205,8 @@ class BodyReader:
             if key == API_JOIN_GROUP and sink.protocol_name:
                 exchange.group_protocol = (exchange.group_protocol[0], sink.protocol_name)
                 self.groups.learn(exchange.group_id, exchange.group_protocol)
-        if exchange.wait_ns == NULL and exchange.request_end != NULL:
-            exchange.wait_ns = 0
+        if exchange.wait_ns == NULL:
+            exchange.wait_ns = own_wait_ns(exchange)
 
     def forget_answer(self, exchange: Exchange) -> None:
         """The response to a request may have been missed: what it would say is not known."""
@@ -348,6 +364,21 @@ class BodyReader:
         side = "request" if failed == REQUEST_FAILED else "response"
         self._problem(frame, f"{kind}-{side}", text, exchange.exchange_id)
 
+    def _tell_unkept(self, exchange: Exchange, frame: Frame, side: i64) -> None:
+        """A problem for what a body says that had no room, or was cut."""
+        sink = self.sink
+        counts = (
+            (sink.unkept_rows, "partitions without row"),
+            (sink.unkept_errors, "errors without row"),
+            (sink.unkept_batches, "batches without row"),
+            (self.interner.cut_count, "texts cut"),
+        )
+        self.interner.cut_count = 0
+        told = [f"{count} {what}" for count, what in counts if count > 0]
+        if told:
+            text = f"{body_name(exchange, side)}: {', '.join(told)}"
+            self._problem(frame, "decoded-limit", text, exchange.exchange_id)
+
     def _problem(self, frame: Frame, kind: str, text: str, exchange_id: i64) -> None:
         self.problems.append(frame_problem(frame, kind, text, exchange_id))
 
@@ -356,6 +387,21 @@ def body_name(exchange: Exchange, failed: i64) -> str:
     """What a problem's text calls a body, like ``Fetch response v12``."""
     side = "request" if failed == REQUEST_FAILED else "response"
     return f"{api_name(exchange.api_key)} {side} v{exchange.api_version}"
+
+
+def note_vendor(state: ConnectionState, exchange: Exchange) -> None:
+    """Say whose API a request is of whose key Apache Kafka does not have."""
+    exchange.vendor = max(state.vendor, 0)
+    if state.vendor < 0 and state.connection.edge != INSIDE:
+        # The broker may have said it before the piece.
+        state.connection.touched |= OWN_PAST
+
+
+def learn_vendor(state: ConnectionState, data: bytes, version: i64) -> None:
+    """Whose the broker is, by the keys that its ApiVersions response offers."""
+    keys = keys_above(data, response_body_offset(API_VERSIONS, version, data), version)
+    if keys is not None:
+        state.vendor = vendor_of(keys) if keys else 0
 
 
 def producing_of(sink: FactSink) -> Producing | None:
@@ -383,7 +429,13 @@ def settle_answer(exchange: Exchange, sink: FactSink, is_whole: bool) -> i64:
     if answered is None:
         return 0
     count = answered.count
-    exchange.partitions = merge_partitions(exchange.partitions, answered)
+    asked = exchange.partitions
+    merged = merge_partitions(asked, answered, sink.max_rows)
+    exchange.partitions = merged
+    if merged.unkept > 0 and sink.unkept_rows == 0 and (asked is None or asked.unkept == 0):
+        # Each side had room, both together do not.
+        sink.has_unkept = True
+        sink.unkept_rows = merged.unkept
     return count
 
 

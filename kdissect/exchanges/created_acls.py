@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from kdissect.errors import DecodeError
+from kdissect.messages.allowances import spending
 from kdissect.messages.bodies import decode_frame
 from kdissect.messages.facts import ACL_RESOURCES, ErrorFact
 
@@ -11,12 +12,17 @@ CREATE_ACLS: Final = 30
 
 
 def name_resources(
-    version: int, request: bytes, response: bytes, errors: Sequence[ErrorFact]
+    version: int, request: bytes, response: bytes, errors: Sequence[ErrorFact], limit: int
 ) -> None:
-    """Fill in the resource of each error: that of the creation in the place of its result."""
+    """Fill in the resource of each error: that of the creation in the place of its result.
+
+    Those beyond what fits into `limit` bytes have none.
+    """
     try:
-        asked = decode_frame(CREATE_ACLS, version, request, False)
-        answered = decode_frame(CREATE_ACLS, version, response, True)
+        with spending(limit // 2):
+            asked = decode_frame(CREATE_ACLS, version, request, False)
+        with spending(limit // 2):
+            answered = decode_frame(CREATE_ACLS, version, response, True)
     except DecodeError:
         return
     pairs = zip(asked["creations"], answered["results"], strict=False)

@@ -12,6 +12,7 @@ positions have the key LOST then, high watermarks that may have been stated befo
 what depends on them is not told. Full fetch requests name all positions anew.
 """
 
+from itertools import islice
 from typing import Final
 
 from librt.vecs import vec
@@ -52,6 +53,7 @@ from kdissect.streams.events import INSIDE, MET, MUTED, OPENER, SHARED_PAST
 # A broker keeps 1 000 (max.incremental.fetch.session.cache.slots); each holds the partitions that
 # its requests named.
 SESSION_LIMIT: Final = 5_000
+FORGOTTEN_SHARE: Final = 16  # one in so many goes at once: a dict is slow to find its first key
 NOWHERE: Final = TopicPositions()  # of a topic that is not known; nothing is added to it
 
 
@@ -89,7 +91,9 @@ class FetchSessions:
         """A session, by broker and number, stands at these positions."""
         self.by_number[session] = positions
         if len(self.by_number) > self.limit:
-            del self.by_number[next(iter(self.by_number))]
+            count = max(1, self.limit // FORGOTTEN_SHARE)
+            for oldest in list(islice(self.by_number, count)):
+                del self.by_number[oldest]
 
     def close(self, state: ConnectionState, number: i64) -> None:
         """The client ends a session, whether or not it begins another."""

@@ -17,9 +17,9 @@ from kdissect.limits import Limits
 FRAME_COST: Final = 256  # bytes a frame takes beside its body, so tiny ones count too
 # Undecided bodies of one connection: a stranger does not take all that there is for all.
 UNDECIDED_BYTES: Final = 1 << 20
-# Bytes that a request takes, and what it says of each partition, beside frame and records, about.
+# Bytes that a request takes, and its row of each partition, beside frame and records, about.
 REQUEST_COST: Final = 1024
-PARTITION_COST: Final = 512
+PARTITION_COST: Final = 128
 LET_GO_SHARE: Final = 16  # one in so many goes when there are too many: sorting is paid by many
 
 
@@ -70,7 +70,7 @@ class Holding:
     def _request_cost(self, exchange: Exchange) -> i64:
         cost: i64 = REQUEST_COST
         if exchange.partitions is not None:
-            cost += exchange.partitions.count * PARTITION_COST
+            cost += exchange.partitions.count * PARTITION_COST + exchange.partitions.spent
         if exchange.request_frame is not None:
             cost += len(exchange.request_frame.data)
         if self.keeps_records and exchange.record_bytes > 0:

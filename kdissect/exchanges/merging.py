@@ -16,23 +16,36 @@ from kdissect.messages.partitions import (
     AT_RECORD_COUNT,
     NO_ID,
     WIDTH,
-    Partition,
     Partitions,
 )
 from kdissect.protocol.readers import NULL
 
 NO_PARTITION: Final = 1 << 32  # in place of a number that a row does not have
 PARTITION_BITS: Final = 33
+ANY_NUMBER: Final = 1 << 62
 
 
-def merge_partitions(asked: Partitions | None, answered: Partitions) -> Partitions:
+def merge_partitions(
+    asked: Partitions | None, answered: Partitions, most: i64 = ANY_NUMBER
+) -> Partitions:
     """One row per topic-partition from what the request and the response say of it.
 
-    Those of the response come first, in its order; what it does not answer follows. `answered` is
-    what they are put into.
+    Those of the response come first, in its order; what it does not answer follows, up to `most`
+    rows. `answered` is what they are put into.
     """
     if asked is None:
         return answered
+    if asked.unkept == 0 and answered.unkept == 0:
+        return merge_rows(asked, answered, most)
+    # Which of the partitions without a row both sides name is not known.
+    named = max(asked.count + asked.unkept, answered.count + answered.unkept)
+    merged = merge_rows(asked, answered, most if answered.unkept == 0 else answered.count)
+    merged.unkept = max(named - merged.count, 0)
+    return merged
+
+
+def merge_rows(asked: Partitions, answered: Partitions, most: i64) -> Partitions:
+    """As `merge_partitions`; rows beyond `most` are added to `unkept`."""
     ours = answered.cells
     theirs = asked.cells
     count = answered.count
@@ -45,12 +58,12 @@ def merge_partitions(asked: Partitions | None, answered: Partitions) -> Partitio
         # Nearly always they come in the order they were asked for.
         at = index * WIDTH
         if index == asked.count or theirs[at + AT_PARTITION] != ours[at + AT_PARTITION]:
-            return merge_unordered(asked, answered, index)
+            return merge_unordered(asked, answered, index, most)
         if theirs[at] != one or ours[at] != other:
             one = theirs[at]
             other = ours[at]
             if not are_same(asked, one, answered, other):
-                return merge_unordered(asked, answered, index)
+                return merge_unordered(asked, answered, index, most)
             gives_id = answered.topic_ids[other] == NO_ID and asked.topic_ids[one] != NO_ID
         absorb_numbers(ours, at, theirs, at)
         if ours[at + AT_RECORD_BYTES] == NULL:
@@ -59,9 +72,17 @@ def merge_partitions(asked: Partitions | None, answered: Partitions) -> Partitio
             ours[at] = answered.topic_index(answered.topics[other], asked.topic_ids[one])
         index += 1
     while index < asked.count:
-        answered.add(asked, index)
+        add_within(answered, asked, index, most)
         index += 1
     return answered
+
+
+def add_within(answered: Partitions, asked: Partitions, row: i64, most: i64) -> None:
+    """Add a row of the request unless there are `most` already."""
+    if answered.count < most:
+        answered.add(asked, row)
+    else:
+        answered.unkept += 1
 
 
 def are_same(asked: Partitions, one: i64, answered: Partitions, other: i64) -> bool:
@@ -78,15 +99,8 @@ def is_same_topic(one: str, one_id: bytes, other: str, other_id: bytes) -> bool:
     return one == other
 
 
-def is_same_partition(one: Partition, other: Partition) -> bool:
-    """Whether two rows are of the same topic-partition."""
-    if one.partition != other.partition:
-        return False
-    return is_same_topic(one.topic, one.topic_id, other.topic, other.topic_id)
-
-
-def merge_unordered(asked: Partitions, answered: Partitions, matched: i64) -> Partitions:
-    """As `merge_partitions`; the first `matched` of both are merged already."""
+def merge_unordered(asked: Partitions, answered: Partitions, matched: i64, most: i64) -> Partitions:
+    """As `merge_rows`; the first `matched` of both are merged already."""
     numbers: dict[object, int] = {}
     waiting: dict[int, list[int]] = {}
     index = matched
@@ -122,7 +136,7 @@ def merge_unordered(asked: Partitions, answered: Partitions, matched: i64) -> Pa
         index += 1
     for left in waiting.values():
         for row in left:
-            answered.add(asked, row)
+            add_within(answered, asked, row, most)
     return answered
 
 

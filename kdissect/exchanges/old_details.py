@@ -24,11 +24,12 @@ from kdissect.messages.partitions import partitions_of
 from kdissect.protocol.readers import NULL
 
 MS: Final = 1_000_000
+UNKEPT_BATCHES: Final = "batches without row"
 
 
 def take_request(api: OldApi, exchange: Exchange, facts: OldFacts, frame: Frame) -> list[Problem]:
     """Fill in what the request says; gives what is wrong with it."""
-    read = read_old(api.request, frame.data)
+    read = read_old(api.request, frame.data, int(facts.sink.limit))
     facts.missing = frame.missing
     facts.read_request(read, frame.data)
     exchange.api_version = read.body.get("version_id", NULL)
@@ -50,7 +51,7 @@ def take_request(api: OldApi, exchange: Exchange, facts: OldFacts, frame: Frame)
 
 def take_response(api: OldApi, exchange: Exchange, facts: OldFacts, frame: Frame) -> list[Problem]:
     """Fill in what the response says; `facts` are those of the request. Gives what is wrong."""
-    read = read_old(api.response, frame.data)
+    read = read_old(api.response, frame.data, int(facts.sink.limit))
     facts.missing = frame.missing
     facts.corrupt_records = ""
     facts.read_response(exchange.dialect, read, frame.data)
@@ -98,6 +99,11 @@ def check_side(
         exchange.status |= LEFTOVER
         text = f"{name}: {left} bytes left over at byte {read.end} of {len(frame.data)}"
         told.append((f"leftover-{side}", text))
+    if read.left_out or facts.unkept_batches:
+        counts = ((read.left_out, "elements left out"), (facts.unkept_batches, UNKEPT_BATCHES))
+        texts = ", ".join(f"{count} {what}" for count, what in counts if count)
+        told.append(("decoded-limit", f"{name}: {texts}"))
+        facts.unkept_batches = 0
     if facts.corrupt_records:
         told.append(("corrupt-records", f"{name}: {facts.corrupt_records}"))
     return [frame_problem(frame, kind, text, exchange.exchange_id) for kind, text in told]

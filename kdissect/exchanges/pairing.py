@@ -38,20 +38,23 @@ from kdissect.exchanges.memory import (
     ConnectionState,
     EarlyResponse,
     drop_pending,
+    find_pending,
     frame_problem,
     may_see_answers,
     new_exchange,
+    note_pending,
     note_spoken,
     place_response,
     position_in_pending,
 )
 from kdissect.exchanges.old_conversations import OldConversation, fits_request, make_conversation
 from kdissect.exchanges.sasl import GSSAPI, GSSAPI_TAG, is_token, may_be_token
-from kdissect.exchanges.shared_ids import has_shared_id, may_answer
+from kdissect.exchanges.shared_ids import Answer, has_shared_id, may_answer
 from kdissect.exchanges.sides import DEFAULT_PORTS, decide_sides
 from kdissect.exchanges.timing import UNKNOWN_END, queue_ns
 from kdissect.exchanges.weighing import REFUSED_LIMIT, is_answered, is_proof
 from kdissect.frames import Frame
+from kdissect.limits import DECODED_BYTES
 from kdissect.messages.headers import (
     FIXED_HEADER_SIZE,
     NO_BODY,
@@ -73,6 +76,11 @@ BITS: Final = (1 << VARIANT_SHIFT) - 1
 # Where ids count up, a request may be captured so long after its response.
 LATE_NS: Final = 1_000_000_000
 
+# Requests of one id that a response is compared with, behind a hole: a controller of 0.8 sends a
+# few of a round, and a client that gives one id to all has as many as it lets wait. Requests that
+# an early response is compared with: each time all of it is read.
+MAX_SHARED: Final = 256
+MAX_TRIES: Final = 16
 TELLING_SIZE: Final = 24  # of a response that fits one API: fewer bytes may fit by chance
 ILLEGAL_SASL_STATE: Final = 34
 # Kafka of any release: 0.7 where the bytes say so, the drafts of 2012 never.
@@ -104,6 +112,7 @@ class Exchanges:
         dialect: i64 = AUTO,
         rules: DecodeAs | None = None,
         holding: Holding | None = None,
+        decoded_bytes: i64 = DECODED_BYTES,
     ) -> None:
         self.ports = ports
         self.brokers = brokers
@@ -115,7 +124,7 @@ class Exchanges:
         self.holding = holding if holding is not None else Holding()
         self.holding.keeps_records = keeps_records
         self.names: dict[bytes, str] = {CLUSTER_METADATA_ID: CLUSTER_METADATA}
-        self.bodies = BodyReader(self.names, keeps_batches, keeps_records)
+        self.bodies = BodyReader(self.names, keeps_batches, keeps_records, decoded_bytes)
         self.fitting = Fitting(self.bodies.plans)
         self.states: dict[int, ConnectionState] = {}
         # States that are found without looking up their connection.
@@ -392,6 +401,8 @@ class Exchanges:
             exchange.note_troubles(frame.troubles_at_end)
             return [exchange]
         state.pending.append(exchange)
+        if state.by_id is not None:
+            note_pending(state, len(state.pending) - 1)
         is_full = self.holding.add_request(exchange)
         done = self._meet_early(state, exchange) if state.early else _NOTHING
         if exchange.correlation_id == state.last_correlation_id:
@@ -500,7 +511,10 @@ class Exchanges:
             state.last_response_end = UNKNOWN_END
             return _NOTHING
         previous_end = UNKNOWN_END if frame.is_behind_loss else state.last_response_end
+        if previous_end != UNKNOWN_END and state.last_response_steps != connection.clock_steps:
+            previous_end = NULL
         state.last_response_end = frame.end_time_ns if frame.end_time_ns >= 0 else UNKNOWN_END
+        state.last_response_steps = connection.clock_steps
         if at >= 0:
             return self._pair(state, at, frame, previous_end)
         if state.protocol and state.protocol != "kafka":
@@ -520,12 +534,13 @@ class Exchanges:
         state.connection.touched |= OWN_PAST
         if state.connection.counts[frame.direction].gaps == 0:
             return at
-        while at < len(pending):
-            exchange = pending[at]
-            is_meant = exchange.correlation_id == correlation_id
-            if is_meant and may_answer(self.fitting, exchange, frame):
+        answer = Answer(self.fitting, frame)
+        for _ in range(MAX_SHARED):
+            if answer.may_be_to(pending[at]):
                 return at
-            at += 1
+            at = find_pending(state, correlation_id, at + 1)
+            if at < 0:
+                break
         state.misses_answers = True
         return -1
 
@@ -597,7 +612,8 @@ class Exchanges:
             elif (
                 not is_met
                 and early.correlation_id == exchange.correlation_id
-                and may_answer(self.fitting, exchange, early.frame)
+                and early.tries < MAX_TRIES
+                and self._may_answer(exchange, early)
             ):
                 is_met = True
                 at = len(state.pending) - 1
@@ -610,6 +626,11 @@ class Exchanges:
             self.holding.remove(early.frame)
         state.early = left
         return done
+
+    def _may_answer(self, exchange: Exchange, early: EarlyResponse) -> bool:
+        """Whether an early response is to the newest request, whose id it has."""
+        early.tries += 1
+        return may_answer(self.fitting, exchange, early.frame)
 
     def _set_unanswered(self, state: ConnectionState, exchange: Exchange) -> None:
         """No answer came; whether there was one is not known where answers may be missing."""
@@ -643,8 +664,8 @@ class Exchanges:
     ) -> None:
         """Fill in what the response says."""
         exchange.outcome = ANSWERED
-        exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, previous_end)
         self._set_response(exchange, frame)
+        exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, previous_end)
         self.bodies.read_answer(state, exchange, frame)
 
     def _problem(self, frame: Frame, kind: str, text: str, exchange_id: i64 = -1) -> None:

@@ -4,7 +4,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from kdissect.exchanges.exchange import Exchange
+from kdissect.exchanges.exchange import CLOCK_SET, Exchange
 from kdissect.protocol.readers import NULL
 
 # In place of the end of the previous answer, when that was not captured; NULL: there was none.
@@ -12,16 +12,30 @@ UNKNOWN_END: Final[i64] = -1
 
 
 def queue_ns(exchange: Exchange, response_start: i64, previous_end: i64) -> i64:
-    """Part of the latency spent behind earlier requests: within 0 and the latency; NULL unknown."""
+    """Part of the latency spent behind earlier requests: within 0 and the latency; NULL unknown.
+
+    Unknown too where packets are not in order of time, or the clock was set meanwhile.
+    """
     if exchange.request_end == NULL or previous_end == UNKNOWN_END:
         return NULL
+    if exchange.status & CLOCK_SET:
+        return NULL
     latency = response_start - exchange.request_end
-    if previous_end == NULL or latency <= 0:
+    if latency < 0:
+        return NULL
+    if previous_end == NULL:
         return 0
     behind = previous_end - exchange.request_end
     if behind <= 0:
         return 0
     return behind if behind < latency else latency
+
+
+def own_wait_ns(exchange: Exchange) -> i64:
+    """Wait of a request that asks for none: 0; NULL where its latency is not known."""
+    if exchange.request_end == NULL or exchange.status & CLOCK_SET:
+        return NULL
+    return 0 if exchange.response_start >= exchange.request_end else NULL
 
 
 def service_ns(exchange: Exchange) -> i64:

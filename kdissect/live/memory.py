@@ -13,7 +13,8 @@ MIB: Final = 1 << 20
 
 # Python, Arrow and the packages of a screen and of metrics.
 PROCESS_BYTES: Final = 160 * MIB
-# Rows before they are handed on, their dictionaries, and files that are being written.
+# Rows before they are handed on (`dissector.ROWS_LIMIT`), as they are packed, taken, turned into
+# columns and as Arrow has them.
 ROWS_BYTES: Final = 64 * MIB
 # A connection with its receivers, and a fetch session of some partitions.
 CONNECTION_BYTES: Final = 4096
@@ -21,6 +22,11 @@ CONNECTION_BYTES: Final = 4096
 CONSTANT_BYTES: Final = 32 * MIB
 # A message that is cut out of its stream, and what it unpacks to: for a moment there are two.
 COPIES: Final = 2
+# What a message becomes: of request and answer, merged, as rows, as columns; or as values, as those
+# that JSON knows, as text, and as a column.
+DECODED_COPIES: Final = 6
+# Files may hold an eighth of all there is on its way to the disk.
+FILES_SHARE: Final = 8
 
 # With less, not even small requests would fit beside each other.
 LEAST_SCALE: Final = 1 / 32
@@ -35,19 +41,23 @@ BYTES_IN_ALL: Final = (
     "pending_bytes_in_all",
 )
 # Bounds of one connection or message, which are not larger than those of all.
-BYTES_EACH: Final = ("reassembly_bytes", "unpacked_bytes", "tls_bytes")
+BYTES_EACH: Final = ("reassembly_bytes", "unpacked_bytes", "tls_bytes", "decoded_bytes")
 
 
-def limits_for(max_memory: int, ring_bytes: int = 0, limits: Limits | None = None) -> Limits:
+def limits_for(
+    max_memory: int, ring_bytes: int = 0, limits: Limits | None = None, files_bytes: int = 0
+) -> Limits:
     """Limits with which a process keeps below `max_memory` bytes, whatever comes from the wire.
 
-    `ring_bytes` are those of the wire's buffer. All bounds of `limits` shrink by one scale, and
-    none grows. Raises KdissectError where the process itself does not fit.
+    `ring_bytes` are those of the wire's buffer, `files_bytes` what waits for the disk. All bounds
+    of `limits` shrink by one scale, and none grows. Raises KdissectError where the process itself
+    does not fit.
     """
     limits = limits or Limits()
-    scale = (max_memory - fixed_bytes(ring_bytes)) / scaled_bytes(limits)
+    fixed = fixed_bytes(ring_bytes, files_bytes)
+    scale = (max_memory - fixed) / scaled_bytes(limits)
     if scale < LEAST_SCALE:
-        least = fixed_bytes(ring_bytes) + int(scaled_bytes(limits) * LEAST_SCALE) + MIB
+        least = fixed + int(scaled_bytes(limits) * LEAST_SCALE) + MIB
         raise KdissectError(
             f"{max_memory // MIB} MiB of memory are too few: the process and its buffer of "
             f"{ring_bytes // MIB} MiB need {least // MIB} MiB at least"
@@ -57,15 +67,23 @@ def limits_for(max_memory: int, ring_bytes: int = 0, limits: Limits | None = Non
     return limits._replace(**found)
 
 
-def fixed_bytes(ring_bytes: int) -> int:
+def fixed_bytes(ring_bytes: int, files_bytes: int = 0) -> int:
     """What a process takes whatever the limits are."""
-    return PROCESS_BYTES + ROWS_BYTES + CONSTANT_BYTES + ring_bytes
+    return PROCESS_BYTES + ROWS_BYTES + CONSTANT_BYTES + ring_bytes + files_bytes
+
+
+def files_bytes_for(max_memory: int) -> int:
+    """What files may hold of so much memory, see `RotatedTables`."""
+    return max_memory // FILES_SHARE
 
 
 def scaled_bytes(limits: Limits) -> int:
     """What the wire can make a process hold with these limits, besides."""
     in_all = sum(int(getattr(limits, name)) for name in BYTES_IN_ALL)
-    return in_all + COPIES * limits.unpacked_bytes + limits.connections * CONNECTION_BYTES
+    # A frame that is whole is joined of what was held of it.
+    one = limits.frame_bytes_in_all + COPIES * limits.unpacked_bytes
+    one += DECODED_COPIES * limits.decoded_bytes
+    return in_all + one + limits.connections * CONNECTION_BYTES
 
 
 def give_back() -> None:

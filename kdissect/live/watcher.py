@@ -26,9 +26,11 @@ from kdissect.wire.wire import Counts, Wire
 TICK_NS: Final = 1_000_000_000
 # So long nobody looks whether it is to end: a tenth of a second.
 WAIT_S: Final = 0.1
-# Hostile packets make some 30 times their size of rows: 256 of them, of 64 KiB, 500 MB at worst, of
-# 1500 bytes 12 MB; a wire may give thousands at a time.
+# A wire may give thousands at a time; rows are handed on behind so many.
 FED_AT_ONCE: Final = 256
+# Listeners that count keep some 100 bytes of a row until the next tick: of more rows than these
+# they are told before it is due.
+ROWS_OF_TICK: Final = 500_000
 # So long it goes on at most, when it is to stop, with what waits in the wire's buffer.
 REST_NS: Final = 1_000_000_000
 Clock = Callable[[], int]
@@ -61,6 +63,7 @@ class Watcher:
 
     `options` are those of a run of `pipeline`, of which `tables` is what listeners want. `clock`
     gives ns that only ever grow. `shedder` lets less be made when there is too much to do.
+    `keylogs` are those of the options where they were opened before, with more privileges.
     """
 
     def __init__(
@@ -70,16 +73,18 @@ class Watcher:
         options: Options | None = None,
         clock: Clock = time.monotonic_ns,
         shedder: Shedder | None = None,
+        keylogs: GrowingKeyLogs | None = None,
     ) -> None:
         self.wire = wire
         self.listeners = list(listeners)
         wanted = frozenset[str]().union(*(listener.tables for listener in listeners))
         self.options = replace(options or Options(), tables=[t for t in TABLES if t in wanted])
-        self.dissector = make_dissector(self.options, collects=False, keeps_frames=False)
+        self.keylogs = keylogs or GrowingKeyLogs(self.options.keylog)
+        self.keylogs.begin()
+        keys = self.keylogs.keys
+        self.dissector = make_dissector(self.options, collects=False, keeps_frames=False, keys=keys)
         self.names = self.dissector.exchanges.names
-        keys = self.dissector.tls.keys
         keys.read_more = lambda: add_secrets(keys, wire.find_secrets())
-        self.keylogs = GrowingKeyLogs(self.options.keylog, keys)
         # No row waits for its topic's name: who writes rows later knows more names then.
         self.builders = {
             name: BatchBuilder(TABLES[name], wire.names, self.names, held_limit=0)
@@ -93,6 +98,7 @@ class Watcher:
         self._came_at = clock()
         self._is_ticking = False
         self._tick_ns = self._known_ns = self._packet_ns
+        self._rows_since_tick = 0
         self._begun: list[Listener] = []
         self._stopping = Flag()
         self._reopening = Flag()
@@ -165,11 +171,20 @@ class Watcher:
             until = count_until(packets, at, self._tick_ns) + 1
             part = packets[at : min(until, at + FED_AT_ONCE)]
             at += len(part)
-            self.dissector.feed(part)
+            self._dissect(part)
             self._set_time(part[-1].time_ns)
             self._hand_on(self.options.batch_rows)
             if self.now_ns >= self._tick_ns and at < len(packets):
                 self._tick()
+
+    def _dissect(self, packets: list[Packet]) -> None:
+        """Dissect packets; where they make very many rows, hand these on meanwhile."""
+        at = self.dissector.feed_from(packets, 0)
+        while at < len(packets) or self.dissector.is_behind:
+            self._hand_on(1)
+            if self._rows_since_tick > ROWS_OF_TICK:
+                self._tell_listeners()
+            at = self.dissector.feed_from(packets, at)
 
     def finish(self) -> None:
         """End all connections, and hand on what is left.
@@ -178,7 +193,11 @@ class Watcher:
         """
         failures: list[BaseException] = []
         self._take_problems()
-        self.dissector.finish()
+        self.dissector.finish_from()
+        while self.dissector.is_behind:
+            with _collected(failures):
+                self._hand_on(1)
+            self.dissector.finish_from()
         with _collected(failures):
             self._hand_on(1)
         standing = self.standing()
@@ -204,7 +223,7 @@ class Watcher:
             make_balance(self.dissector),
             self.wire.counts(),
             self.wire.backlog(),
-            len(self.dissector.streams.connections),
+            self.dissector.streams.connection_count,
             level=self.shedder.level,
             shed=self.shedder.shed(self.dissector),
             memory=memory_bytes(),
@@ -228,11 +247,18 @@ class Watcher:
         self._tick_ns = now + TICK_NS
         self._take_problems()
         # Where nothing comes, silent connections end all the same.
-        self.dissector.advance(now)
+        self.dissector.advance(self.clock() - self._came_at)
+        self._dissect([])
         standing = self.standing()
         self.shedder.judge(standing, self.clock(), self.dissector)
+        self._dissect([])
         self._hand_on(1)
-        standing = standing._replace(level=self.shedder.level)
+        self._tell_listeners(standing._replace(level=self.shedder.level))
+
+    def _tell_listeners(self, standing: Standing | None = None) -> None:
+        """Let listeners count what they were given."""
+        self._rows_since_tick = 0
+        standing = standing or self.standing()
         for listener in self.listeners:
             listener.tick(standing)
 
@@ -261,6 +287,7 @@ class Watcher:
             return
         for name in self.dissector.full_tables(1):
             batch = self.builders[name].batch(self.dissector.take_rows(name))
+            self._rows_since_tick += batch.num_rows
             for listener in self.listeners:
                 if name in listener.tables:
                     listener.take(name, batch)

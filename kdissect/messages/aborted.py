@@ -13,6 +13,8 @@ from kdissect.messages.batches import Batch
 from kdissect.messages.records import read_records
 
 ABORT: Final = 0  # index in CONTROL_TYPES
+# Brokers write markers of 16 bytes, one a batch, never packed.
+MARKER_LIMIT: Final = 4096
 
 
 def mark_aborted(
@@ -44,5 +46,5 @@ def mark_aborted(
 
 def is_abort_marker(data: bytes, batch: Batch) -> bool:
     """Whether a control batch ends a transaction without its records."""
-    records = read_records(data, batch).records
+    records = read_records(data, batch, MARKER_LIMIT, 1).records
     return len(records) > 0 and records[0].control_type() == ABORT

@@ -73,11 +73,20 @@ class BatchCounts:
         self.codec = codec
         return True
 
-    def take(self, batches: list[Batch]) -> None:
-        """The counts of batches that were scanned."""
-        self.batches = len(batches)
+    def clear(self) -> None:
+        """Count from none again."""
+        self.batches = 0
         self.records = 0
+        self.codec = NULL
+
+    def add(self, batches: list[Batch]) -> None:
+        """Add batches that were scanned."""
+        codec = codec_of(batches)
+        if self.batches > 0 and batches and codec != self.codec:
+            codec = MIXED_CODEC
+        if batches:
+            self.codec = codec
+        self.batches += len(batches)
         for batch in batches:
             if batch.record_count > 0:
                 self.records += batch.record_count
-        self.codec = codec_of(batches)

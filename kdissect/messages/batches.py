@@ -9,6 +9,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from kdissect.errors import CorruptRecords
 from kdissect.messages.varints import read_varint
+from kdissect.protocol.readers import NULL
 
 CODEC_MASK: Final = 0x07
 TIMESTAMP_TYPE_MASK: Final = 0x08
@@ -120,16 +121,18 @@ class BatchScan:
 
     Their sizes + `corrupt_size` + `partial_size` = the bytes scanned. `partial_size`: an entry cut
     off at the end, as brokers do at a fetch's byte limit; no error. `corrupt_size`: entries that
-    do not hold together, of which `error` is the first.
+    do not hold together, of which `error` is the first. `next_start` is where the first batch
+    begins of those that were too many, and so not scanned; NULL when all were.
     """
 
-    __slots__ = ("batches", "partial_size", "corrupt_size", "error")
+    __slots__ = ("batches", "partial_size", "corrupt_size", "error", "next_start")
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self.partial_size: i64 = 0
         self.corrupt_size: i64 = 0
         self.error: CorruptRecords | None = None
+        self.next_start: i64 = NULL
 
 
 @mypyc_attr(acyclic=True)
@@ -232,14 +235,17 @@ class RecordScan:
 class Budget:
     """What may still be made of the records in one message, so that no message can ask for more.
 
-    `size` bytes may be unpacked, `count` records and headers may become values.
+    `size` bytes may be unpacked, `count` records and headers may become values. `is_of_all`: the
+    size is what is left of that of all messages; `given` is what it was when it was counted last.
     """
 
-    __slots__ = ("size", "count")
+    __slots__ = ("size", "count", "is_of_all", "given")
 
     def __init__(self, size: i64, count: i64) -> None:
         self.size = size
         self.count = count
+        self.is_of_all: bool = False
+        self.given = size
 
     def take(self, count: i64) -> bool:
         """Spend `count` records and headers; False when there are not as many left."""

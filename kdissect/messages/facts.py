@@ -9,16 +9,18 @@ Longer than other modules: the numbers of all roles stand beside the one class t
 
 from typing import Final
 
-from librt.vecs import vec
+from librt.vecs import append, extend, vec
 from mypy_extensions import i64, mypyc_attr
 
 from kdissect.errors import DecodeError
+from kdissect.limits import DECODED_BYTES
 from kdissect.messages.aborted import mark_aborted
 from kdissect.messages.batch_counts import BatchCounts
-from kdissect.messages.interner import Interner
+from kdissect.messages.interner import LONGEST_TEXT, Interner
 from kdissect.messages.metadata_topics import (
     CLUSTER_METADATA,
     CLUSTER_METADATA_ID,
+    LONGEST_NAME,
     learn_topics,
     remember_name,
 )
@@ -42,10 +44,10 @@ from kdissect.messages.partitions import (
     HeldBatches,
     Partitions,
 )
-from kdissect.messages.records import Batch, scan_batches
+from kdissect.messages.records import BatchScan, scan_batches
 from kdissect.protocol.enums import enum_words
 from kdissect.protocol.plans import Plan
-from kdissect.protocol.readers import NULL, Shape, Sink
+from kdissect.protocol.readers import NULL, Shape, Sink, text_bytes
 
 # Roles: what a field means to the tables. The number is the index into Shape.slots.
 ERROR: Final = 0
@@ -98,6 +100,17 @@ ROLE_COUNT: Final = 46
 
 FIRST_ROWS: Final = 64  # room for as many partitions before the first growth
 KEPT_ROWS: Final = 65_536  # room for more is given back after the body: 7.5 MiB
+ROW_BYTES: Final = WIDTH * 8
+
+# Bytes of memory that objects of a body take, about; of text see `interner.text_bytes`.
+TOPIC_BYTES: Final = 64  # places in two lists, and an id
+ERROR_BYTES: Final = 192  # an ErrorFact with its integers, and its row of 11
+HELD_BYTES: Final = 256  # a HeldBatches with its list, and its place in a dict
+BATCH_BYTES: Final = 256  # a Batch of 20 integers
+ABORTED_BYTES: Final = 160  # two integers in two lists, and as a pair that is sorted
+BATCHES_AT_ONCE: Final = 10_000  # of which the objects are only there to be counted
+# Parts of the name that a quota is for: user, client id, address.
+ENTITY_LIMIT: Final = 16
 
 # Nothing is added to these.
 NO_TOPICS: Final[list[str]] = []
@@ -152,13 +165,24 @@ class SingleTopic:
 class FactSink(Sink):
     """Collects the facts of one body at a time; call `begin` before each.
 
-    `names` maps topic ids to names and grows with every body that holds both.
+    `names` maps topic ids to names and grows with every body that holds both. Partitions take
+    `limit` bytes of memory at most, and all else as many; what is beyond is counted only.
     """
 
-    def __init__(self, interner: Interner, names: dict[bytes, str]) -> None:
+    def __init__(
+        self, interner: Interner, names: dict[bytes, str], limit: i64 = DECODED_BYTES
+    ) -> None:
         super().__init__()
         self.interner = interner
         self.names = names
+        self.limit = limit
+        self.max_rows: i64 = limit // ROW_BYTES
+        # Bytes that may still be taken beside the partitions, and what had no room.
+        self.room: i64 = limit
+        self.has_unkept: bool = False
+        self.unkept_rows: i64 = 0
+        self.unkept_errors: i64 = 0
+        self.unkept_batches: i64 = 0
         self.keeps_batches: bool = True
         self.keeps_records: bool = False
         self.wants_newest: bool = False
@@ -172,6 +196,9 @@ class FactSink(Sink):
         self.single_topics: dict[object, SingleTopic] = {}
         self.held: dict[int, HeldBatches] | None = None
         self.errors: list[ErrorFact] = []
+        # Those of the last error, whose memory is counted.
+        self.charged_topic: str = ""
+        self.charged_group: str = ""
         self.record_errors: list[ErrorFact] = []
         self.entities: list[str] = []
         self.aborted_producers: list[int] = []
@@ -199,6 +226,12 @@ class FactSink(Sink):
     def begin(self) -> None:
         """Forget the facts of the body before."""
         self.row_count = 0
+        if self.has_unkept:
+            self.has_unkept = False
+            self.unkept_rows = 0
+            self.unkept_errors = 0
+            self.unkept_batches = 0
+        self.room = self.limit
         if len(self.cells) > KEPT_ROWS * WIDTH:
             self.cells = vec[i64]([NULL] * (FIRST_ROWS * WIDTH))
         self.topics = NO_TOPICS
@@ -246,7 +279,7 @@ class FactSink(Sink):
     def take_partitions(self) -> Partitions | None:
         """The partitions of the body, which are the caller's now; None when it names none."""
         count = self.row_count
-        if count == 0:
+        if count == 0 and self.unkept_rows == 0:
             return None
         taken = Partitions(
             self.topics,
@@ -256,6 +289,8 @@ class FactSink(Sink):
             self.held,
             self.owns_topics,
         )
+        taken.unkept = self.unkept_rows
+        taken.spent = self.limit - self.room
         self.row_count = 0
         self.topics = NO_TOPICS
         self.topic_ids = NO_TOPIC_IDS
@@ -309,11 +344,13 @@ class FactSink(Sink):
         elif kind & HAS_RECORD_ERROR:
             self._record_error_row(shape, data)
         elif kind & HAS_ENTITY:
-            name = self._text(shape, data, RESOURCE) or "<default>"
-            self.entities.append(f"{self._text(shape, data, ENTITY_TYPE)} {name}")
+            if len(self.entities) < ENTITY_LIMIT:
+                name = self._text(shape, data, RESOURCE) or "<default>"
+                self.entities.append(f"{self._text(shape, data, ENTITY_TYPE)} {name}")
         elif kind & HAS_ABORTED:
-            self.aborted_producers.append(self._value(shape, ABORTED_PRODUCER))
-            self.aborted_offsets.append(self._value(shape, ABORTED_FIRST_OFFSET))
+            if self._has_room(ABORTED_BYTES):
+                self.aborted_producers.append(self._value(shape, ABORTED_PRODUCER))
+                self.aborted_offsets.append(self._value(shape, ABORTED_FIRST_OFFSET))
         elif kind & HAS_GROUP and not self.group:
             self.group = self._text(shape, data, GROUP)
         elif kind & HAS_REPLICA:
@@ -332,7 +369,19 @@ class FactSink(Sink):
         if span == NULL:
             return ""
         start = span >> 32
-        return self.interner.text(data[start : start + (span & 0xFFFFFFFF)])
+        size = span & 0xFFFFFFFF
+        if size > LONGEST_TEXT:
+            # One byte more says that there are more.
+            size = LONGEST_TEXT + 1
+        return self.interner.text(data[start : start + size])
+
+    def _has_room(self, size: i64) -> bool:
+        """Take `size` bytes of memory; False, and nothing taken, when they are too many."""
+        if size > self.room:
+            self.has_unkept = True
+            return False
+        self.room -= size
+        return True
 
     def set_topic(self, data: bytes, span: i64, id_span: i64) -> None:
         """Make a topic the current one, and learn its name when id and name are there."""
@@ -391,10 +440,11 @@ class FactSink(Sink):
     ) -> None:
         """One more partition of the current topic; NULL for what is not said of it."""
         at = self.row_count * WIDTH
-        if at + WIDTH > len(self.cells):
-            self.cells = twice_as_many(self.cells)
-        if self.topic_index < 0:
-            self._add_topic()
+        needs_room = self.topic_index < 0 or at + WIDTH > len(self.cells)
+        if needs_room and not self._make_row():
+            self.has_unkept = True
+            self.unkept_rows += 1
+            return
         cells = self.cells
         cells[at] = self.topic_index
         cells[at + AT_PARTITION] = partition
@@ -413,9 +463,22 @@ class FactSink(Sink):
         cells[at + AT_PREFERRED_READ_REPLICA] = preferred_read_replica
         self.row_count += 1
 
+    def _make_row(self) -> bool:
+        """Make room for one more row, and for its topic; False when there is none for another."""
+        if self.unkept_rows > 0 or self.row_count >= self.max_rows:
+            self.topic_index = -1
+            return False
+        if (self.row_count + 1) * WIDTH > len(self.cells):
+            self.cells = more_cells(self.cells, self.max_rows * WIDTH)
+        if self.topic_index < 0:
+            if not self._has_room(TOPIC_BYTES + text_bytes(self.topic)):
+                return False
+            self._add_topic()
+        return True
+
     def _add_topic(self) -> None:
         """Put the current topic beside the rows; most bodies have one topic, of few that are."""
-        if self.topics is NO_TOPICS:
+        if self.topics is NO_TOPICS and len(self.topic) <= LONGEST_NAME:
             self._add_single_topic()
             return
         if not self.owns_topics:
@@ -447,51 +510,78 @@ class FactSink(Sink):
         aborted transactions the response says that they touch, NULL when it does not.
         """
         self.has_records = True
-        at = (self.row_count - 1) * WIDTH
         if span != NULL:
             size = span & 0xFFFFFFFF
-            self.cells[at + AT_RECORD_BYTES] = size
             self.record_bytes += size
+            if self.unkept_rows == 0:
+                self.cells[(self.row_count - 1) * WIDTH + AT_RECORD_BYTES] = size
             if position <= 0:
                 self._records(data, span >> 32, size, aborted_count)
         if self.aborted_producers:
+            self.room += ABORTED_BYTES * len(self.aborted_producers)
             self.aborted_producers = []
             self.aborted_offsets = []
 
     def _records(self, data: bytes, start: i64, size: i64, aborted_count: i64) -> None:
         """Walk the batch headers of the last partition's records field and count what they say."""
+        counts = self.counts
+        if self.wants_newest or self.keeps_batches or self.is_log:
+            self._walk(data, start, start + size, aborted_count)
+        elif not counts.count(data, start, start + size):
+            self._walk(data, start, start + size, NULL)
+        self.record_count += counts.records
+        if self.unkept_rows > 0:
+            return
         at = (self.row_count - 1) * WIDTH
         cells = self.cells
-        counts = self.counts
-        if self.wants_newest:
-            for batch in scan_batches(data, start, start + size).batches:
-                self.newest_ms = max(self.newest_ms, batch.max_time_ms)
-        if self.keeps_batches or self.is_log or not counts.count(data, start, start + size):
-            batches = self._batches(data, start, size, aborted_count)
-            counts.take(batches)
-            if self.is_log:
-                learn_topics(data, batches, self.names)
         cells[at + AT_RECORD_COUNT] = counts.records
         cells[at + AT_BATCH_COUNT] = counts.batches
         cells[at + AT_CODEC] = counts.codec
-        self.record_count += counts.records
 
-    def _batches(self, data: bytes, start: i64, size: i64, aborted_count: i64) -> list[Batch]:
-        """The batches of the last partition, where they are asked for or something is odd."""
-        scan = scan_batches(data, start, start + size)
-        row = self.row_count - 1
-        if scan.error is not None and not self.corrupt_records:
-            partition = self.cells[row * WIDTH + AT_PARTITION]
-            self.corrupt_records = f"partition {partition}: {scan.error}"
+    def _walk(self, data: bytes, start: i64, end: i64, aborted_count: i64) -> None:
+        """Look at each batch, where batches are asked for or something is odd; some at a time."""
+        counts = self.counts
+        counts.clear()
         if self.keeps_batches:
-            if self.held is None:
-                self.held = {}
-            self.held[row] = HeldBatches(
-                scan.batches, data if self.keeps_records and size > 0 else b""
-            )
-            if aborted_count != NULL:
-                mark_aborted(data, scan.batches, self.aborted_producers, self.aborted_offsets)
-        return scan.batches
+            start = self._keep_batches(data, start, end, aborted_count)
+        while start != NULL:
+            scan = scan_batches(data, start, end, BATCHES_AT_ONCE)
+            self._note_batches(data, scan)
+            start = scan.next_start
+            if self.keeps_batches:
+                self.has_unkept = True
+                self.unkept_batches += len(scan.batches)
+
+    def _keep_batches(self, data: bytes, start: i64, end: i64, aborted_count: i64) -> i64:
+        """Hold as many batches as there is room for; where the next begins, NULL for none."""
+        if self.unkept_rows > 0 or not self._has_room(HELD_BYTES):
+            return start
+        scan = scan_batches(data, start, end, self.room // BATCH_BYTES)
+        self._note_batches(data, scan)
+        self.room -= BATCH_BYTES * len(scan.batches)
+        if self.held is None:
+            self.held = {}
+        records = data if self.keeps_records and end > start else b""
+        self.held[self.row_count - 1] = HeldBatches(scan.batches, records)
+        # Of transactions that were not kept nothing can be said.
+        if aborted_count == len(self.aborted_producers):
+            mark_aborted(data, scan.batches, self.aborted_producers, self.aborted_offsets)
+        return scan.next_start
+
+    def _note_batches(self, data: bytes, scan: BatchScan) -> None:
+        """Count batches, and take what else they say."""
+        self.counts.add(scan.batches)
+        if scan.error is not None and not self.corrupt_records:
+            where = "a partition"
+            if self.unkept_rows == 0:
+                number = self.cells[(self.row_count - 1) * WIDTH + AT_PARTITION]
+                where = f"partition {number}"
+            self.corrupt_records = f"{where}: {scan.error}"
+        if self.wants_newest:
+            for batch in scan.batches:
+                self.newest_ms = max(self.newest_ms, batch.max_time_ms)
+        if self.is_log:
+            learn_topics(data, scan.batches, self.names)
 
     def _error_row(
         self, shape: Shape, data: bytes, role: i64, message_role: i64, kind: i64
@@ -502,6 +592,15 @@ class FactSink(Sink):
                 self.top_error = 0
             if self.record_errors and role == ERROR:
                 self.record_errors = []
+            return
+        self.error_count += 1
+        if kind & BODY:
+            self.top_error = code
+        elif self.first_error == NULL:
+            self.first_error = code
+        if not self._has_room(ERROR_BYTES):
+            self.unkept_errors += 1 + len(self.record_errors)
+            self.record_errors = []
             return
         field = shape.names[role]
         fact = ErrorFact(f"{shape.path}.{field}" if shape.path else field, code)
@@ -520,13 +619,25 @@ class FactSink(Sink):
         elif not fact.resource:
             fact.resource = self._text(shape, data, TRANSACTIONAL_ID) or ", ".join(self.entities)
         self.errors.append(fact)
-        self.error_count += 1
+        self._charge_texts(fact)
         if self.record_errors and role == ERROR:
             self._take_record_errors(fact)
-        if kind & BODY:
-            self.top_error = code
-        elif self.first_error == NULL:
-            self.first_error = code
+
+    def _charge_texts(self, fact: ErrorFact) -> None:
+        """Take the memory of an error's texts, beyond the limit if need be: the next has none.
+
+        Errors that follow each other nearly always share topic and group.
+        """
+        if fact.message:
+            self.room -= text_bytes(fact.message)
+        if fact.resource:
+            self.room -= text_bytes(fact.resource)
+        if fact.topic is not self.charged_topic:
+            self.charged_topic = fact.topic
+            self.room -= text_bytes(fact.topic)
+        if fact.group is not self.charged_group:
+            self.charged_group = fact.group
+            self.room -= text_bytes(fact.group)
 
     def _set_config_resource(self, fact: ErrorFact, kind: i64) -> None:
         """Say of which kind the resource is that a config belongs to."""
@@ -543,10 +654,14 @@ class FactSink(Sink):
 
     def _record_error_row(self, shape: Shape, data: bytes) -> None:
         """Keep what is said of one record until the partition's code is known (KIP-467)."""
+        if not self._has_room(ERROR_BYTES):
+            self.unkept_errors += 1
+            return
         fact = ErrorFact(f"{shape.path}.{shape.names[BATCH_INDEX_MESSAGE]}", 0)
         fact.message = self._text(shape, data, BATCH_INDEX_MESSAGE)
         fact.resource = f"record {self._value(shape, BATCH_INDEX)}"
         self.record_errors.append(fact)
+        self._charge_texts(fact)
 
     def _take_record_errors(self, partition: ErrorFact) -> None:
         """The records that a partition's error concerns: rows of their own with its code."""
@@ -606,12 +721,10 @@ class FactSink(Sink):
             self.auth_bytes = data[start : start + (span & 0xFFFFFFFF)]
 
 
-def twice_as_many(cells: vec[i64]) -> vec[i64]:
-    """The cells, and as many that are NULL behind them."""
-    count: i64 = len(cells)
-    made = vec[i64]([NULL] * (count * 2))
-    at: i64 = 0
-    while at < count:
-        made[at] = cells[at]
-        at += 1
+def more_cells(cells: vec[i64], most: i64) -> vec[i64]:
+    """The cells and as many that are NULL behind them, but no more than `most` in all."""
+    size: i64 = min(len(cells) * 2, most)
+    made = extend(vec[i64](capacity=size), cells)
+    while len(made) < size:
+        made = append(made, NULL)
     return made

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
+from kdissect.messages.allowances import LEFT_OUT, note_of, spending
 from kdissect.messages.bodies import decode_frame
 from kdissect.messages.embedded import ENVELOPE, NO_PROTOCOL, GroupProtocol
 from kdissect.messages.enum_names import with_names
@@ -16,13 +17,16 @@ from kdissect.messages.internal_topics import (
 )
 from kdissect.messages.layout_choice import LAYOUT, REQUEST, RESPONSE, Body
 from kdissect.messages.partitions import Partitions
-from kdissect.messages.records import Budget, decode_records, shown_budget
+from kdissect.messages.records import Budget, decode_records
+from kdissect.messages.unpacking import Unpacking
 from kdissect.protocol.apis import find_api
 from kdissect.protocol.primitives import read_uuid
+from kdissect.protocol.readers import NO_LIMIT, Allowance
 
 UUID_SIZE: Final = 16
 RECORDS_FIELDS: Final = ("records", "unaligned_records")
 RECORD_FIELDS: Final = frozenset({"offset", "time_ms", "key", "value", "headers"})
+CONTROLS: Final = bytes(range(32))
 HIDDEN: Final = ("key", "value", "headers")  # of a record, unless payload is asked for
 
 
@@ -34,19 +38,41 @@ def full_body(
     request: bytes = b"",
     names: Mapping[str, str] | None = None,
     protocol: GroupProtocol = NO_PROTOCOL,
+    limit: int = NO_LIMIT,
+    unpacking: Unpacking | None = None,
 ) -> Body:
     """As `decode_frame`, with records fields as lists of batches with their records.
 
     `names` are topics' names by id. Records of Kafka's own topics have their keys and values
     opened. Small numbers that mean something have their names beside them, see `with_names`.
+    Values take about `limit` bytes of memory; ``left_out`` says how many elements are not there for
+    that, and where the first of them was. `unpacking` says to what records may unpack.
     """
-    body = decode_frame(key, version, data, is_response, request, protocol, keeps_records=True)
+    with spending(limit) as allowance:
+        body = decode_frame(key, version, data, is_response, request, protocol, keeps_records=True)
+        body = _opened(key, body, is_response, names or {}, len(data), unpacking or Unpacking())
+    if allowance.left_out:
+        return {**body, **note_of(int(allowance.left_out), allowance.path)}
+    return body
+
+
+def _opened(
+    key: int,
+    body: Body,
+    is_response: bool,
+    names: Mapping[str, str],
+    size: int,
+    unpacking: Unpacking,
+) -> Body:
+    """A body with names for its numbers, and its records opened."""
     side = RESPONSE if is_response else REQUEST
     body = with_names(find_api(key).name, side, body)
     if key == ENVELOPE:
         field = "response_data" if is_response else "request_data"
         body[field] = _with_inner_names(body[field], side)
-    opened: Body = _Opener(names or {}, shown_budget(len(data))).opened("", body, None)
+    budget = unpacking.shown_budget(size)
+    opened: Body = _Opener(names, budget, unpacking.limit).opened("", body, None)
+    unpacking.settle(budget)
     return opened
 
 
@@ -63,11 +89,11 @@ def topic_names(partitions: Partitions | None, learnt: Mapping[bytes, str]) -> d
     return names
 
 
-def body_json(body: Body | None, has_payload: bool) -> str:
+def body_json(body: Body | None, has_payload: bool, allowance: Allowance | None = None) -> str:
     """A body as `full_body` gives it as JSON; "" for None."""
     if body is None:
         return ""
-    return json.dumps(jsonable(shaped(body, has_payload)), ensure_ascii=False)
+    return json.dumps(jsonable(shaped(body, has_payload), allowance), ensure_ascii=False)
 
 
 def shaped(value: Any, has_payload: bool) -> Any:
@@ -81,15 +107,27 @@ def shaped(value: Any, has_payload: bool) -> Any:
     return {name: shaped(field, has_payload) for name, field in value.items()}
 
 
-def jsonable(value: Any) -> Any:
-    """A body as values that JSON knows; bytes see `json_bytes`."""
+def jsonable(value: Any, allowance: Allowance | None = None) -> Any:
+    """A body as values that JSON knows; bytes see `json_bytes`.
+
+    Those that would take more characters than the allowance has left are ``{"left_out": size}``.
+    """
     if isinstance(value, dict):
-        return {str(name): jsonable(field) for name, field in value.items()}
+        return {str(name): jsonable(field, allowance) for name, field in value.items()}
     if isinstance(value, list | tuple):
-        return [jsonable(item) for item in value]
+        return [jsonable(item, allowance) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    return json_bytes(value) if isinstance(value, bytes) else value
+    if not isinstance(value, bytes):
+        return value
+    if allowance is not None:
+        # Of a control character JSON makes six; of four bytes base64 makes six at most.
+        cost = len(value) + 5 * (len(value) - len(value.translate(None, CONTROLS)))
+        if cost > allowance.left:
+            allowance.leave_out(1, "")
+            return {LEFT_OUT: len(value)}
+        allowance.left -= cost
+    return json_bytes(value)
 
 
 def json_bytes(value: bytes) -> str | dict[str, str]:
@@ -103,9 +141,10 @@ def json_bytes(value: bytes) -> str | dict[str, str]:
 class _Opener:
     """Replaces the records fields of one body by their batches, within the body's budget."""
 
-    def __init__(self, names: Mapping[str, str], budget: Budget) -> None:
+    def __init__(self, names: Mapping[str, str], budget: Budget, limit: int) -> None:
         self.names = names
         self.budget = budget
+        self.limit = limit
 
     def opened(self, name: str, value: Any, topic: str | None) -> Any:
         """The field `name` with every records field in it decoded; `topic` is whose it is."""
@@ -119,7 +158,7 @@ class _Opener:
             return [self.opened(name, item, topic) for item in value]
         if name not in RECORDS_FIELDS or not isinstance(value, bytes):
             return value
-        batches = decode_records(value, budget=self.budget)
+        batches = decode_records(value, self.limit, self.budget)
         return [_with_opened(batch, topic) for batch in batches]
 
 

@@ -11,6 +11,7 @@ import json
 from typing import Any, Final
 
 from kdissect.errors import DecodeError, InvalidValue, UnknownApi
+from kdissect.messages.allowances import charge, current, note_of
 from kdissect.messages.layout_choice import Body, body_readers, decode_message, noted
 from kdissect.messages.streams_assignment import decode_streams_assignment
 from kdissect.protocol.primitives import read_int16, read_int32
@@ -23,6 +24,8 @@ ASSIGNMENT: Final = "Assignment"
 NEWEST_CONSUMER: Final = 3  # a newer one adds fields at its end
 STREAMS: Final = "stream"
 # Older requests and responses do not carry the type; these names belong to one.
+# '{"":1},' becomes a dict in a list, of 190 bytes; and as much as a list of numbers, written again.
+JSON_RATIO: Final = 48
 CONNECT_PROTOCOLS: Final = frozenset({"default", "compatible", "sessioned"})
 
 
@@ -68,17 +71,21 @@ def decode_consumer(data: bytes, part: str, name: str | None) -> Body:
     layouts = body_readers("messages/embedded", f"ConsumerProtocol{part}", "layout", known)
     reader = layouts[0].reader
     values: Body = {"version": int(version)}
+    allowance = current()
+    before = allowance.left_out
     for field_name, field in zip(reader.names, reader.fields, strict=True):
         # Some clients leave off what stands behind the topics.
         if offset == len(data) and len(values) > 1:
             break
         try:
-            values[field_name], offset = field.read(data, offset)
+            values[field_name], offset = field.read_within(data, offset, allowance)
         except DecodeError as error:
             error.within(field_name)
             raise
     if offset < len(data):
         values["trailing_size"] = len(data) - int(offset)
+    if allowance.left_out > before:
+        values |= note_of(int(allowance.left_out - before), "")
     values = noted(layouts[0], values, data, 2)
     if values.get("user_data"):
         values["user_data"] = opened_user_data(values["user_data"], part, name)
@@ -112,6 +119,7 @@ def decode_user_data(data: bytes, part: str, name: str | None) -> Body:
 
 def decode_json(data: bytes) -> Any:
     """JSON of a schema registry; raises InvalidValue."""
+    charge(data, JSON_RATIO)
     try:
         value = json.loads(data)
         # An escape may stand for half a character, which no output could write.

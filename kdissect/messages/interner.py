@@ -4,32 +4,43 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from kdissect.protocol.readers import text_bytes
+
 # Places for those seen last: a power of 2. They are told apart by their sizes and a few bytes.
 RECENT: Final = 256
 RECENT_SIZE: Final = 64  # bytes; longer ones are no names
+# Characters of a text in a table. Kafka reads no string of more than 32 767 bytes, and the longest
+# that it writes, error messages, have some hundreds.
+LONGEST_TEXT: Final = 4096
+ELLIPSIS: Final = "…"
 
 
 class Interner:
     """Gives equal texts from the wire as one `str`; forgets all when `limit` texts are known.
 
-    Or when they are of `size_limit` bytes. Forgetting costs sharing, never correctness, so hostile
-    captures cannot make it grow.
+    Or when they take `size_limit` bytes of memory. Forgetting costs sharing, never correctness, so
+    hostile captures cannot make it grow.
     """
 
-    __slots__ = ("texts", "limit", "size", "size_limit", "raws", "raw_texts", "ids")
+    __slots__ = ("texts", "limit", "size", "size_limit", "cut_count", "raws", "raw_texts", "ids")
 
     def __init__(self, limit: i64 = 100_000, size_limit: i64 = 16 << 20) -> None:
         self.texts: dict[bytes, str] = {}
         self.limit = limit
         self.size: i64 = 0
         self.size_limit = size_limit
+        # Texts cut since the owner set it to 0.
+        self.cut_count: i64 = 0
         # Where a text is looked for first, and of what bytes it is.
         self.raws: list[bytes] = [b""] * RECENT
         self.raw_texts: list[str] = [""] * RECENT
         self.ids: list[bytes] = [b""] * RECENT
 
     def text(self, raw: bytes) -> str:
-        """`raw` as text; invalid UTF-8 is written with backslash escapes."""
+        """`raw` as text; invalid UTF-8 is written with backslash escapes.
+
+        What is longer than LONGEST_TEXT is cut, and ends with an ellipsis.
+        """
         size: i64 = len(raw)
         if size == 0:
             return ""
@@ -46,11 +57,16 @@ class Interner:
         known = self.texts.get(raw)
         if known is not None:
             return known
-        self.size += len(raw)
+        if len(raw) > LONGEST_TEXT:
+            self.cut_count += 1
+            text = raw[:LONGEST_TEXT].decode("utf-8", "backslashreplace")
+            return text[:LONGEST_TEXT] + ELLIPSIS
+        text = raw.decode("utf-8", "backslashreplace")
+        size = len(raw) + text_bytes(text)
+        self.size += size
         if len(self.texts) >= self.limit or self.size > self.size_limit:
             self.texts = {}
-            self.size = len(raw)
-        text = raw.decode("utf-8", "backslashreplace")
+            self.size = size
         self.texts[raw] = text
         return text
 

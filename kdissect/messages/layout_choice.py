@@ -13,9 +13,11 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from kdissect.errors import DecodeError, InvalidValue, UnknownApi
+from kdissect.messages.allowances import current, note_of, spending, taken_back
 from kdissect.protocol.apis import find_api
 from kdissect.protocol.layouts import build_reader
 from kdissect.protocol.notation import load_file
+from kdissect.protocol.readers import Reader
 from kdissect.protocol.specs import Definition, MessageSpec
 from kdissect.protocol.structures import StructReader
 from kdissect.protocol.unexpected_nulls import Required, null_places, required_of
@@ -54,8 +56,7 @@ def decode_loosely(
     try:
         return read_first(layouts, data, offset)
     except DecodeError:
-        body, end = layouts[0].reader.read(data, offset)
-        assert isinstance(body, dict)  # noqa: S101 - what a StructReader gives
+        body, end = read_values(layouts[0].reader, data, offset)
         return {**noted(layouts[0], body, data, offset), "trailing_size": len(data) - end}
 
 
@@ -92,7 +93,8 @@ def read_first(layouts: tuple[Layout, ...], data: bytes, offset: int) -> Body:
     first_error: DecodeError | None = None
     for layout in layouts:
         try:
-            return noted(layout, read_whole(layout.reader, data, offset), data, offset)
+            with taken_back():
+                return noted(layout, read_whole(layout.reader, data, offset), data, offset)
         except DecodeError as error:
             first_error = first_error or error
     assert first_error is not None  # noqa: S101 - there is a reader
@@ -101,9 +103,12 @@ def read_first(layouts: tuple[Layout, ...], data: bytes, offset: int) -> Body:
 
 def _without_odd_nulls(layouts: tuple[Layout, ...], data: bytes, offset: int) -> tuple[Layout, ...]:
     """Those of the layouts that fit without a null that they do not have; all if none does."""
+    limit = int(current().left)
     for layout in layouts:
         try:
-            values = read_whole(layout.reader, data, offset)
+            # Read only to be looked at.
+            with spending(limit):
+                values = read_whole(layout.reader, data, offset)
         except DecodeError:
             continue
         if not layout.required.has_null(values):
@@ -127,12 +132,26 @@ def noted(layout: Layout, values: Body, data: bytes, offset: int) -> Body:
 
 def read_whole(reader: StructReader, data: bytes, offset: int) -> Body:
     """The values from `offset` to the last byte of `data`; raises DecodeError."""
-    values, end = reader.read(data, offset)
+    values, end = read_values(reader, data, offset)
     if end != len(data):
         left = len(data) - end
         raise InvalidValue(f"{left} bytes left over", offset=end, data=data, length=left)
-    assert isinstance(values, dict)  # noqa: S101 - what a StructReader gives
     return values
+
+
+def read_values(reader: Reader, data: bytes, offset: int) -> tuple[Body, int]:
+    """The values of a struct at `offset`, and the offset behind it.
+
+    ``left_out``, in front, says how many elements had no room, and where the first of them is.
+    """
+    allowance = current()
+    before = allowance.left_out
+    values, end = reader.read_within(data, offset, allowance)
+    assert isinstance(values, dict)  # noqa: S101 - what a StructReader gives
+    count = int(allowance.left_out - before)
+    if count:
+        values = {**note_of(count, "" if before else allowance.path), **values}
+    return values, int(end)
 
 
 @cache

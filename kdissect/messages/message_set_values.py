@@ -1,33 +1,38 @@
 """Message sets of Kafka 0.7 as plain values, for `show`."""
 
-from kdissect.errors import CorruptRecords
+from kdissect.messages.allowances import current
 from kdissect.messages.batches import Batch, Budget
 from kdissect.messages.compression import CODECS
 from kdissect.messages.message_sets import check_read_set_crc, read_set_within, scan_set
-from kdissect.messages.records import SHOWN_LIMIT, decode_record, passed_over, shown_budget
+from kdissect.messages.records import (
+    SHOWN_BATCH_BYTES,
+    SHOWN_RECORD_BYTES,
+    passed_over,
+    shown_budget,
+    shown_records,
+)
 
 
 def decode_set(
     data: bytes, position: int = 0, budget: Budget | None = None
 ) -> list[dict[str, object]]:
     """A whole message set as plain values, for `show`; see `records.decode_records`."""
-    scan = scan_set(data, 0, len(data), position)
     if budget is None:
         budget = shown_budget(len(data))
+    allowance = current()
+    scan = scan_set(data, 0, len(data), position, max(allowance.left // SHOWN_BATCH_BYTES, 0))
+    allowance.left -= SHOWN_BATCH_BYTES * len(scan.batches)
     decoded = [decode_batch(data, batch, budget) for batch in scan.batches]
-    return decoded + passed_over(scan)
+    return decoded + passed_over(scan, len(data))
 
 
 def decode_batch(data: bytes, batch: Batch, budget: Budget) -> dict[str, object]:
     """The fields and the messages of one run or wrapper."""
-    scan = read_set_within(data, batch, budget)
-    records: list[dict[str, object]] = []
-    for record in scan.records:
-        if not budget.take(1):
-            text = f"more than {SHOWN_LIMIT} messages in one frame"
-            scan.fail(CorruptRecords(text), len(scan.records) - len(records))
-            break
-        records.append(decode_record(record, is_control=False))
+    most = max(current().left // SHOWN_RECORD_BYTES, 0)
+    own = Budget(budget.size, min(budget.count, most))
+    scan = read_set_within(data, batch, own)
+    budget.size = own.size
+    records = shown_records(batch, scan, budget)
     decoded: dict[str, object] = {
         "magic": batch.magic,
         "codec": CODECS[batch.codec],

@@ -27,6 +27,7 @@ MAGIC_1_HEADER: Final = 6  # and attributes
 CODEC_MASK: Final = 3
 LAST_CODEC: Final = 2
 POSITION_MAX: Final = 0x7FFF_FFFF_0000_0000  # any int32 can be added without wrapping
+ANY_NUMBER: Final = 1 << 62
 # Wrappers in wrappers: no writer makes one, the readers of 0.7 follow them. Each is a level of
 # recursion, and all of them together may unpack to the limit once.
 NESTING_LIMIT: Final = 8
@@ -38,9 +39,10 @@ DAMAGED_LIMIT: Final = 1_000
 RECORD_LIMIT: Final = 4_000_000
 
 
-def scan_set(data: bytes, start: i64, end: i64, position: i64) -> BatchScan:
+def scan_set(data: bytes, start: i64, end: i64, position: i64, most: i64 = ANY_NUMBER) -> BatchScan:
     """The runs and wrappers of the set ``data[start:end]``, which starts at `position` of the log.
 
+    Only the first `most` of them, see `BatchScan.next_start`.
     A batch's `base_offset` is the position of its first byte, its `last_offset` that behind its
     last, where a consumer goes on. Positions count from 0 where `position` can be none.
     """
@@ -59,6 +61,11 @@ def scan_set(data: bytes, start: i64, end: i64, position: i64) -> BatchScan:
         problem = scan_message(data, at, after, position + at - start, scan.batches)
         if problem:
             note_corrupt(scan, data, at, after - at, problem)
+        elif len(scan.batches) > most:
+            # Only now it is known that the run before goes no further.
+            del scan.batches[-1]
+            scan.next_start = at
+            return scan
         at = after
     scan.partial_size = end - at
     return scan

@@ -8,7 +8,8 @@ from typing import Final
 
 from kdissect.errors import DecodeError
 from kdissect.messages.batches import Batch
-from kdissect.messages.records import make_budget, read_within
+from kdissect.messages.record_slices import read_slices
+from kdissect.messages.records import make_budget
 from kdissect.protocol.primitives import read_compact_string, read_string
 
 CLUSTER_METADATA: Final = "__cluster_metadata"
@@ -34,8 +35,9 @@ def learn_topics(data: bytes, batches: list[Batch], names: dict[bytes, str]) -> 
     for batch in batches:
         if batch.is_control:
             continue
-        for record in read_within(data, batch, budget, budget.size).records:
-            learn_topic(record.value() or b"", names)
+        for scan in read_slices(data, batch, budget, budget.size):
+            for record in scan.records:
+                learn_topic(record.value() or b"", names)
 
 
 def learn_topic(value: bytes, names: dict[bytes, str]) -> None:

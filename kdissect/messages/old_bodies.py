@@ -4,7 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from kdissect.errors import DecodeError, InvalidValue, Truncated
+from kdissect.limits import DECODED_BYTES
+from kdissect.messages.allowances import note_of, spending
 from kdissect.messages.batches import Budget
+from kdissect.messages.interner import LONGEST_TEXT
 from kdissect.messages.layout_choice import REQUEST, RESPONSE, Body
 from kdissect.messages.message_set_values import decode_set
 from kdissect.messages.message_sets import set_end
@@ -15,7 +18,7 @@ from kdissect.messages.old_protocols import (
     find_old_api,
     find_protocol,
 )
-from kdissect.messages.records import shown_budget
+from kdissect.messages.unpacking import Unpacking
 from kdissect.protocol.primitives import (
     read_int8,
     read_int16,
@@ -24,6 +27,7 @@ from kdissect.protocol.primitives import (
     read_string,
     truncated,
 )
+from kdissect.protocol.readers import NO_LIMIT, VALUE_BYTES, Allowance
 
 READERS: Final[dict[str, Callable[[bytes, int], tuple[Any, int]]]] = {
     "int8": read_int8,
@@ -33,6 +37,10 @@ READERS: Final[dict[str, Callable[[bytes, int], tuple[Any, int]]]] = {
     "string": read_string,
 }
 SMALLEST: Final = 2  # bytes of the smallest element of any array
+# Bytes of memory, about: of an element with its fields, of the row that the tables make of it, and
+# of a byte of its text.
+STRUCT_BYTES: Final = 768
+TEXT_RATIO: Final = 4
 
 
 class SetSpan(NamedTuple):
@@ -44,11 +52,15 @@ class SetSpan(NamedTuple):
 
 
 class OldRead(NamedTuple):
-    """What was read of a frame: all of it up to `end`, or what stood before the `error`."""
+    """What was read of a frame: all of it up to `end`, or what stood before the `error`.
+
+    `left_out` elements of arrays had no room.
+    """
 
     body: Body
     end: int
     error: DecodeError | None
+    left_out: int = 0
 
 
 def decode_old(protocol: str, api: str | int, direction: str, data: bytes) -> Body:
@@ -64,7 +76,7 @@ def decode_old(protocol: str, api: str | int, direction: str, data: bytes) -> Bo
     fields = known.request if direction == REQUEST else known.response
     if not fields:
         raise InvalidValue(f"{known.name} has no response in {protocol}", offset=0, data=data)
-    read = read_old(fields, data)
+    read = read_old(fields, data, NO_LIMIT)
     if read.error is not None:
         raise read.error
     check_end(read, data)
@@ -73,13 +85,15 @@ def decode_old(protocol: str, api: str | int, direction: str, data: bytes) -> Bo
     return {name: with_bytes(value, data) for name, value in read.body.items()}
 
 
-def read_old(fields: Sequence[Field], data: bytes) -> OldRead:
-    """The fields of a frame from its first byte on; never raises."""
+def read_old(fields: Sequence[Field], data: bytes, limit: int = DECODED_BYTES) -> OldRead:
+    """The fields of a frame from its first byte on, in about `limit` bytes; never raises."""
+    reader = _OldReader(data, limit)
     body: Body = {}
     try:
-        return OldRead(body, _read_struct(fields, data, 0, body, True), None)
+        end = reader.struct(fields, 0, body, True)
+        return OldRead(body, end, None, int(reader.allowance.left_out))
     except DecodeError as error:
-        return OldRead(body, len(data), error)
+        return OldRead(body, len(data), error, int(reader.allowance.left_out))
 
 
 def check_end(read: OldRead, data: bytes) -> None:
@@ -90,19 +104,33 @@ def check_end(read: OldRead, data: bytes) -> None:
 
 
 def full_old_body(
-    protocol: int, key: int, data: bytes, is_response: bool, request: bytes = b""
+    protocol: int,
+    key: int,
+    data: bytes,
+    is_response: bool,
+    request: bytes = b"",
+    limit: int = NO_LIMIT,
+    unpacking: Unpacking | None = None,
 ) -> Body:
     """The body of a frame in full: message sets as lists of batches with their records.
 
     Positions in a response count from the offsets that its `request` asks for. Bytes behind the
-    last field are counted in ``trailing_size``. Raises DecodeError.
+    last field are counted in ``trailing_size``; `limit` and `unpacking` see `full_bodies`. Raises
+    DecodeError.
     """
+    unpacking = unpacking or Unpacking()
     api = find_old_api(protocol, key)
-    read = read_old(api.response if is_response else api.request, data)
+    read = read_old(api.response if is_response else api.request, data, limit)
     if read.error is not None:
         raise read.error
-    positions = asked_positions(read_old(api.request, request).body) if is_response else []
-    body: Body = _with_sets(read.body, data, positions, shown_budget(len(data)))
+    positions = asked_positions(read_old(api.request, request, limit).body) if is_response else []
+    budget = unpacking.shown_budget(len(data))
+    with spending(limit) as allowance:
+        body: Body = _with_sets(read.body, data, positions, budget)
+    unpacking.settle(budget)
+    left_out = read.left_out + int(allowance.left_out)
+    if left_out:
+        body |= note_of(left_out, "")
     if read.end < len(data):
         body["trailing_size"] = len(data) - read.end
     return body
@@ -151,50 +179,71 @@ def _with_sets(value: Any, data: bytes, positions: list[int], budget: Budget) ->
     return value
 
 
-def _read_struct(
-    fields: Sequence[Field], data: bytes, offset: int, into: Body, is_last: bool
-) -> int:
-    """Read the fields into `into`, which keeps them when a later one fails; gives the next offset.
+class _OldReader:
+    """Reads the fields of one frame; every method gives the next offset."""
 
-    `is_last`: nothing comes behind these fields.
-    """
-    for field in fields:
-        try:
-            offset = _read_field(field, data, offset, into, is_last and field is fields[-1])
-        except DecodeError as error:
-            raise error.within(field.name) from None
-    return offset
+    def __init__(self, data: bytes, limit: int) -> None:
+        self.data = data
+        self.allowance = Allowance(min(limit, NO_LIMIT))
 
+    def struct(self, fields: Sequence[Field], offset: int, into: Body, is_last: bool) -> int:
+        """Read the fields into `into`, which keeps them when a later one fails.
 
-def _read_field(field: Field, data: bytes, offset: int, into: Body, is_last: bool) -> int:
-    if field.count_type:
-        return _read_array(field, data, offset, into, is_last)
-    if field.type == MESSAGE_SET:
-        end = _end_of_set(field, data, offset, into, is_last)
-        ends_frame = field.size == TO_THE_END or (not field.size and is_last)
-        into[field.name] = SetSpan(offset, end, ends_frame)
-        return end
-    into[field.name], offset = READERS[field.type](data, offset)
-    return offset
+        `is_last`: nothing comes behind these fields.
+        """
+        for field in fields:
+            try:
+                offset = self.field(field, offset, into, is_last and field is fields[-1])
+            except DecodeError as error:
+                raise error.within(field.name) from None
+        return offset
 
+    def field(self, field: Field, offset: int, into: Body, is_last: bool) -> int:
+        if field.count_type:
+            return self.array(field, offset, into, is_last)
+        if field.type == MESSAGE_SET:
+            end = _end_of_set(field, self.data, offset, into, is_last)
+            ends_frame = field.size == TO_THE_END or (not field.size and is_last)
+            into[field.name] = SetSpan(offset, end, ends_frame)
+            return end
+        into[field.name], offset = READERS[field.type](self.data, offset)
+        return offset
 
-def _read_array(field: Field, data: bytes, offset: int, into: Body, is_last: bool) -> int:
-    count, offset = _read_count(field, data, offset)
-    items: list[Any] = []
-    into[field.name] = items
-    while len(items) < count if count >= 0 else offset < len(data):
-        try:
-            if field.fields:
-                item: Body = {}
-                items.append(item)
-                is_end = is_last and len(items) == count
-                offset = _read_struct(field.fields, data, offset, item, is_end)
-            else:
-                value, offset = READERS[field.type](data, offset)
+    def array(self, field: Field, offset: int, into: Body, is_last: bool) -> int:
+        data = self.data
+        count, offset = _read_count(field, data, offset)
+        items: list[Any] = []
+        into[field.name] = items
+        number = 0
+        while number < count if count >= 0 else offset < len(data):
+            is_end = is_last and number + 1 == count
+            try:
+                offset = self.element(field, offset, items, number, is_end)
+            except DecodeError as error:
+                raise error.within(f"[{number}]") from None
+            number += 1
+        return offset
+
+    def element(
+        self, field: Field, offset: int, items: list[Any], number: int, is_end: bool
+    ) -> int:
+        """Read an element and, when there is room for it, put it among the items."""
+        has_room = self.allowance.left > 0
+        if not has_room:
+            self.allowance.leave_out(1, f"[{number}]")
+        if not field.fields:
+            value, offset = READERS[field.type](self.data, offset)
+            self.allowance.left -= VALUE_BYTES
+            if has_room:
                 items.append(value)
-        except DecodeError as error:
-            raise error.within(f"[{len(items) - bool(field.fields)}]") from None
-    return offset
+            return offset
+        item: Body = {}
+        if has_room:
+            items.append(item)
+        before = offset
+        offset = self.struct(field.fields, offset, item, is_end)
+        self.allowance.left -= STRUCT_BYTES + TEXT_RATIO * min(offset - before, LONGEST_TEXT)
+        return offset
 
 
 def _read_count(field: Field, data: bytes, offset: int) -> tuple[int, int]:

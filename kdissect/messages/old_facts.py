@@ -2,12 +2,14 @@
 
 from typing import Any, Final
 
-from kdissect.messages.facts import ErrorFact, FactSink
+from kdissect.messages.batch_counts import BatchCounts
+from kdissect.messages.batches import Batch
+from kdissect.messages.facts import BATCH_BYTES, BATCHES_AT_ONCE, ErrorFact, FactSink
 from kdissect.messages.layout_choice import Body
 from kdissect.messages.message_sets import scan_set
 from kdissect.messages.old_bodies import OldRead, SetSpan
 from kdissect.messages.old_protocols import MESSAGE_SET, PROPOSAL
-from kdissect.messages.partitions import NO_ID, Partition, codec_of
+from kdissect.messages.partitions import NO_ID, Partition
 from kdissect.protocol.readers import NULL
 
 NO_ERROR_HERE: Final = -1  # in the errors of a proposed produce response
@@ -33,6 +35,9 @@ class OldFacts:
         self.error_code: int = NULL
         self.corrupt_records = ""
         self.missing = 0
+        # Bytes that batches may still take; and how many had no room.
+        self.room = int(sink.limit)
+        self.unkept_batches = 0
 
     def read_request(self, read: OldRead, data: bytes) -> None:
         """Take what a request says, or as much of it as could be read."""
@@ -135,16 +140,28 @@ class OldFacts:
             return
         if position is None:
             position = row.fetch_offset
-        scan = scan_set(data, span.start, span.end, position)
-        if scan.error is not None and not self.corrupt_records:
-            self.corrupt_records = f"partition {row.partition}: {scan.error}"
-        row.record_count = sum(max(batch.record_count, 0) for batch in scan.batches)
+        counts = BatchCounts()
+        kept: list[Batch] = []
+        start = span.start
+        while start != NULL:
+            most = max(self.room // BATCH_BYTES, 0) if start == span.start else BATCHES_AT_ONCE
+            scan = scan_set(data, start, span.end, max(position, 0) + start - span.start, most)
+            counts.add(scan.batches)
+            if scan.error is not None and not self.corrupt_records:
+                self.corrupt_records = f"partition {row.partition}: {scan.error}"
+            if start == span.start:
+                kept = scan.batches
+                self.room -= BATCH_BYTES * len(kept)
+            else:
+                self.unkept_batches += len(scan.batches)
+            start = int(scan.next_start)
+        row.record_count = int(counts.records)
         row.record_bytes = span.end - span.start
-        row.batch_count = len(scan.batches)
-        row.codec = codec_of(scan.batches)
+        row.batch_count = int(counts.batches)
+        row.codec = int(counts.codec)
         self.record_count = max(self.record_count, 0) + row.record_count
         self.record_bytes = max(self.record_bytes, 0) + row.record_bytes
         if self.sink.keeps_batches:
-            row.batches = scan.batches
+            row.batches = kept
         if self.sink.keeps_records and row.record_bytes:
             row.records = data

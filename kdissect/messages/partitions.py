@@ -89,10 +89,13 @@ class Partitions:
 
     A topic has its name, "" when it is not known, at the index at which `topic_ids` has its id;
     only those that own these two lists change them. `held` are batches by row, where they were
-    asked for.
+    asked for. `unkept` more partitions are named, which have no row for want of memory. `spent`
+    bytes, about, are of topics and batches.
     """
 
-    __slots__ = ("topics", "topic_ids", "cells", "count", "held", "owns_topics")
+    __slots__ = (
+        "topics", "topic_ids", "cells", "count", "held", "owns_topics", "unkept", "spent", "_named",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -109,6 +112,9 @@ class Partitions:
         self.count = count
         self.held = held
         self.owns_topics = owns_topics
+        self._named: frozenset[tuple[str, int]] | None = None
+        self.unkept: i64 = 0
+        self.spent: i64 = 0
 
     def row(self, index: i64) -> Partition:
         """One of them as an object of its own."""
@@ -138,6 +144,17 @@ class Partitions:
     def rows(self) -> list[Partition]:
         """All of them as objects, in order."""
         return [self.row(index) for index in range(self.count)]
+
+    def named(self) -> frozenset[tuple[str, int]]:
+        """Topic and partition of each row, as they are at the first call."""
+        known = self._named
+        if known is None:
+            known = frozenset(
+                (self.topics[self.cells[at]], int(self.cells[at + AT_PARTITION]))
+                for at in range(0, self.count * WIDTH, WIDTH)
+            )
+            self._named = known
+        return known
 
     @property
     def packed(self) -> bytes:
@@ -186,10 +203,13 @@ def unpacked(
     topic_ids: list[bytes],
     cells: bytes,
     held: dict[int, HeldBatches] | None,
+    unkept: int = 0,
 ) -> Partitions:
     """Partitions out of what `Partitions.packed` gave."""
     integers = vec[i64](memoryview(cells).cast("q").tolist())
-    return Partitions(topics, topic_ids, integers, len(integers) // WIDTH, held)
+    made = Partitions(topics, topic_ids, integers, len(integers) // WIDTH, held)
+    made.unkept = unkept
+    return made
 
 
 def partitions_of(rows: list[Partition]) -> Partitions:

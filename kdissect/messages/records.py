@@ -22,6 +22,8 @@ from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from kdissect.errors import CorruptRecords, DecompressionLimit
+from kdissect.limits import UNPACKED_RATIO
+from kdissect.messages.allowances import current
 from kdissect.messages.batches import (
     CODEC_MASK,
     CONTROL_TYPES,
@@ -44,6 +46,7 @@ from kdissect.messages.legacy_records import (
 from kdissect.messages.record_columns import RecordColumns, pack_records
 from kdissect.messages.record_headers import check_size, skip_headers
 from kdissect.messages.varints import read_varint, read_varlong
+from kdissect.protocol.readers import NULL
 
 __all__ = [
     "Batch",
@@ -86,16 +89,25 @@ RECORD_LIMIT: Final = 4_000_000
 # No codec packs better: a zstd block of 4 bytes stands for 128 KiB.
 PACKED_RATIO: Final = 32_768
 
-# Of one message. Text packs to a tenth, a broker's answer holds 50 MiB (fetch.max.bytes) of it.
-UNPACKED_RATIO: Final = 16
-# As values for `show` a record takes 600 bytes and a header 150.
-SHOWN_LIMIT: Final = 500_000
+# Of one message beyond the limit of one batch. Text packs to a tenth, a broker's answer holds
+# 50 MiB (fetch.max.bytes) of it.
+LARGE_RATIO: Final = 16
+# Of any message: producers send batches of 1 MiB at most by default, which may pack to nothing.
+UNPACKED_FLOOR: Final = 16 << 20
+ANY_NUMBER: Final = 1 << 62
+
+# Bytes of memory, about, as values for `show`.
+SHOWN_BATCH_BYTES: Final = 2_048
+SHOWN_RECORD_BYTES: Final = 300
+SHOWN_HEADER_BYTES: Final = 150
+SHOWN_LIMIT: Final = 500_000  # records and headers
 
 
-def scan_batches(data: bytes, start: i64, end: i64) -> BatchScan:
+def scan_batches(data: bytes, start: i64, end: i64, most: i64 = ANY_NUMBER) -> BatchScan:
     """The entries of the records field ``data[start:end]``, nothing decompressed.
 
-    The scan stops where an entry's size makes no sense, and at an entry that is cut off.
+    The scan stops where an entry's size makes no sense, and at an entry that is cut off; or behind
+    `most` batches, see `BatchScan.next_start`.
     """
     scan = BatchScan()
     position = start
@@ -116,6 +128,11 @@ def scan_batches(data: bytes, start: i64, end: i64) -> BatchScan:
             problem = f"unknown magic {magic}"
         if problem:
             note_corrupt(scan, data, position, size, problem)
+        elif len(scan.batches) > most:
+            # Only now it is known that the run before goes no further.
+            del scan.batches[-1]
+            scan.next_start = position
+            return scan
         position += size
     scan.partial_size = end - position
     return scan
@@ -201,9 +218,16 @@ def check_read_crc(data: bytes, batch: Batch, scan: RecordScan) -> bool:
     return check_crc(data, batch)
 
 
-def make_budget(record_bytes: i64, limit: i64 = DECOMPRESSED_LIMIT) -> Budget:
+def make_budget(
+    record_bytes: i64, limit: i64 = DECOMPRESSED_LIMIT, ratio: i64 = UNPACKED_RATIO
+) -> Budget:
     """What the records of a message may become that has `record_bytes` of them on the wire."""
-    return Budget(limit + record_bytes * UNPACKED_RATIO, RECORD_LIMIT + record_bytes)
+    return Budget(unpacked_size(record_bytes, limit, ratio), RECORD_LIMIT + record_bytes)
+
+
+def unpacked_size(size: i64, limit: i64, ratio: i64) -> i64:
+    """To how many bytes the records of a message of `size` bytes may unpack, see `unpacking`."""
+    return min(limit + size * LARGE_RATIO, UNPACKED_FLOOR + size * ratio)
 
 
 def read_within(
@@ -297,9 +321,26 @@ def walk_records(
     payload: bytes, start: i64, end: i64, batch: Batch, record_limit: i64, scan: RecordScan
 ) -> None:
     """The records of ``payload[start:end]``, as many as the batch declares."""
+    position = step_records(payload, start, end, batch, min(batch.record_count, record_limit), scan)
+    if batch.record_count > record_limit:
+        raise CorruptRecords(f"batch of more than {record_limit} records")
+    check_records_end(payload, position, end, batch)
+
+
+def check_records_end(payload: bytes, position: i64, end: i64, batch: Batch) -> None:
+    """CorruptRecords when bytes are left behind the records of a batch."""
+    if position != end:
+        left = f"{end - position} bytes after {batch.record_count} records"
+        raise CorruptRecords(left, offset=position, data=payload)
+
+
+def step_records(
+    payload: bytes, start: i64, end: i64, batch: Batch, count: i64, scan: RecordScan
+) -> i64:
+    """Add `count` records from `start` on; gives the position behind them."""
     position = start
     records = scan.records
-    for _ in range(min(batch.record_count, record_limit)):
+    for _ in range(count):
         size, first = read_varint(payload, position, end)
         if size < 0 or size > end - first:
             raise CorruptRecords(
@@ -312,11 +353,7 @@ def walk_records(
             scan.fail(error, 1)
             if scan.lost_count >= DAMAGED_RECORD_LIMIT:
                 raise CorruptRecords(f"{DAMAGED_RECORD_LIMIT} damaged records") from error
-    if batch.record_count > record_limit:
-        raise CorruptRecords(f"batch of more than {record_limit} records")
-    if position != end:
-        left = f"{end - position} bytes after {batch.record_count} records"
-        raise CorruptRecords(left, offset=position, data=payload)
+    return position
 
 
 def read_record(payload: bytes, start: i64, end: i64, batch: Batch) -> Record:
@@ -351,9 +388,9 @@ def find_time(batch: Batch, time_delta: i64) -> i64:
     return base + time_delta
 
 
-def shown_budget(size: i64, limit: i64 = DECOMPRESSED_LIMIT) -> Budget:
+def shown_budget(size: i64, limit: i64 = DECOMPRESSED_LIMIT, ratio: i64 = UNPACKED_RATIO) -> Budget:
     """What the records of a message of `size` bytes may become in `show`."""
-    return Budget(limit + size * UNPACKED_RATIO, SHOWN_LIMIT)
+    return Budget(unpacked_size(size, limit, ratio), SHOWN_LIMIT)
 
 
 def decode_records(
@@ -361,19 +398,25 @@ def decode_records(
 ) -> list[dict[str, object]]:
     """A whole records field as plain values, for `show`.
 
-    A batch is a dict of its header's fields and "records"; of what is cut off or corrupt, one
-    dict of its size and error at the end. `budget` is what is left for the whole message.
+    A batch is a dict of its header's fields and "records"; of what is cut off, corrupt or too much
+    for the allowance, one dict of its size and error at the end. `budget` is what is left for the
+    whole message.
     """
-    scan = scan_batches(data, 0, len(data))
     if budget is None:
         budget = shown_budget(len(data), limit)
+    allowance = current()
+    scan = scan_batches(data, 0, len(data), max(allowance.left // SHOWN_BATCH_BYTES, 0))
+    allowance.left -= SHOWN_BATCH_BYTES * len(scan.batches)
     decoded = [decode_batch(data, batch, limit, budget) for batch in scan.batches]
-    return decoded + passed_over(scan)
+    return decoded + passed_over(scan, len(data))
 
 
-def passed_over(scan: BatchScan) -> list[dict[str, object]]:
-    """What a scan passed over, as one more value behind those of the batches; none if nothing."""
+def passed_over(scan: BatchScan, size: i64) -> list[dict[str, object]]:
+    """What a scan of `size` bytes passed over, as one more value behind those of the batches."""
     rest: dict[str, object] = {}
+    if scan.next_start != NULL:
+        rest["left_out_size"] = int(size - scan.next_start)
+        current().leave_out(1, "")
     if scan.partial_size:
         rest["partial_size"] = int(scan.partial_size)
     if scan.error is not None:
@@ -384,7 +427,7 @@ def passed_over(scan: BatchScan) -> list[dict[str, object]]:
 
 def decode_batch(data: bytes, batch: Batch, limit: i64, budget: Budget) -> dict[str, object]:
     """The header's fields and the records of one batch."""
-    scan = read_within(data, batch, budget, limit)
+    scan = read_shown(data, batch, budget, limit)
     decoded: dict[str, object] = {
         "magic": batch.magic,
         "codec": CODECS[batch.codec] if batch.codec < len(CODECS) else batch.codec,
@@ -409,18 +452,43 @@ def decode_batch(data: bytes, batch: Batch, limit: i64, budget: Budget) -> dict[
         decoded["is_transactional"] = batch.is_transactional
         decoded["is_control"] = batch.is_control
         decoded["has_delete_horizon"] = batch.has_delete_horizon
-    records: list[dict[str, object]] = []
-    for record in scan.records:
-        if not budget.take(1 + record.header_count):
-            text = f"more than {SHOWN_LIMIT} records and headers in one message"
-            scan.fail(CorruptRecords(text), len(scan.records) - len(records))
-            break
-        records.append(decode_record(record, batch.is_control))
-    decoded["records"] = records
+    decoded["records"] = shown_records(batch, scan, budget)
     if scan.error is not None:
         decoded["lost_count"] = scan.lost_count
         decoded["error"] = str(scan.error)
     return decoded
+
+
+def read_shown(data: bytes, batch: Batch, budget: Budget, limit: i64) -> RecordScan:
+    """As `read_within`, but no more records than the allowance has room for."""
+    most = min(budget.count, max(current().left // SHOWN_RECORD_BYTES, 0))
+    own = Budget(budget.size, most)
+    scan = read_within(data, batch, own, limit)
+    budget.size = own.size
+    return scan
+
+
+def shown_records(batch: Batch, scan: RecordScan, budget: Budget) -> list[dict[str, object]]:
+    """The records of a scan as values, as far as budget and allowance go."""
+    allowance = current()
+    records: list[dict[str, object]] = []
+    for record in scan.records:
+        cost = SHOWN_RECORD_BYTES + SHOWN_HEADER_BYTES * record.header_count
+        if batch.codec != 0:
+            # What is not packed has its bytes in the message.
+            cost += record.end - record.start
+        text = ""
+        if not budget.take(1 + record.header_count):
+            text = f"more than {SHOWN_LIMIT} records and headers in one message"
+        elif cost > allowance.left:
+            text = "more than the limit on what a message may become"
+        if text:
+            allowance.leave_out(len(scan.records) - len(records), "")
+            scan.fail(CorruptRecords(text), len(scan.records) - len(records))
+            break
+        allowance.left -= cost
+        records.append(decode_record(record, batch.is_control))
+    return records
 
 
 def decode_record(record: Record, is_control: bool) -> dict[str, object]:

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kdissect.errors import InvalidValue
+from kdissect.messages.allowances import charge
 from kdissect.messages.layout_choice import Body
 from kdissect.protocol.primitives import (
     check_offset,
@@ -28,11 +29,14 @@ from kdissect.protocol.primitives import (
 from kdissect.protocol.structures import read_count
 
 NEWEST: Final = 11
+# A partition of a host, 8 bytes, becomes a task and a partition: two dicts of two integers each.
+RATIO: Final = 64
 Read = Callable[[bytes, int], tuple[Any, int]]
 
 
 def decode_streams_assignment(data: bytes) -> Body:
     """The whole of `data`; raises DecodeError."""
+    charge(data, RATIO)
     version, offset = read_int32(data, 0)
     if not 1 <= version <= NEWEST:
         raise InvalidValue(f"AssignmentInfo version {version}", offset=0, data=data, length=4)

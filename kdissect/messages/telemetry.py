@@ -8,23 +8,28 @@ from functools import cache
 from typing import Any, Final
 
 from kdissect.errors import InvalidValue
+from kdissect.extras import missing_extra
+from kdissect.messages.allowances import charge
 from kdissect.messages.compression import decompress
 from kdissect.messages.layout_choice import Body
 from kdissect.messages.metric_names import metric_names
 
 # Twice what a broker takes packed by default (telemetry.max.bytes, 1 MiB). A client's hundred
-# metrics are 10 KB. Two bytes may become an empty struct, which takes 64: 64 MiB at the most.
+# metrics are 10 KB.
 UNPACKED_LIMIT: Final = 2 << 20
-INSTALL: Final = 'pip install "kdissect[telemetry]" shows values'
+# Two bytes may become an empty struct, which takes 64, and a dict of 72 in a list.
+RATIO: Final = 72
 
 
 def decode_metrics(data: bytes, codec: int) -> Body:
     """The metrics of a push, packed with `codec`; raises DecodeError."""
     unpacked = decompress(codec, data, UNPACKED_LIMIT)
+    charge(unpacked, RATIO)
     sizes = {"size": len(data), "unpacked_size": len(unpacked)}
     definition = metrics_definition()
     if definition is None:
-        return {**sizes, "metric_names": metric_names(unpacked), "values": INSTALL}
+        names = metric_names(unpacked)
+        return {**sizes, "metric_names": names, "values": missing_extra("values", "telemetry")}
     from google.protobuf.message import DecodeError as ProtobufError
 
     try:

@@ -1,10 +1,11 @@
 """Readers of values: a tree of them is one layout (see `layouts`), built once and kept.
 
     read(data, offset)           → value, next offset     every field, as plain Python values
+    read_within(data, offset, allowance)                  the same, until the allowance is spent
     skip(data, offset)           → next offset            bounds checked, nothing built
     project(data, offset, sink)  → next offset            only fields somebody asked for
 
-All three end at the same offset; `skip` and `project` do not look into tags nobody asked for, so
+All end at the same offset; `skip` and `project` do not look into tags nobody asked for, so
 they may pass what `read` refuses. Offsets count from the start of `data`, whose end is the end of
 the message. Errors get their path while they unwind. Arrays and structs are in `structures`.
 """
@@ -39,6 +40,11 @@ NULL: Final[i64] = -(1 << 62)
 FAILED: Final[i64] = -1  # what a decode gives for a body that it leaves to the tree
 VARIABLE: Final = -1  # fixed_size of what has none
 FIRST_SLOTS: Final = 64
+NO_LIMIT: Final[i64] = 1 << 62
+# Bytes of memory, about: of an integer, None or empty bytes and its place in a list; of an empty
+# str with its bytes and their places in a dict.
+VALUE_BYTES: Final = 40
+TEXT_BYTES: Final = 96
 
 
 class Shape:
@@ -87,6 +93,43 @@ class Sink:
         """The struct of `shape` has been read; its values are in the slots. Ignored here."""
 
 
+@mypyc_attr(acyclic=True)
+class Allowance:
+    """Bytes of memory that the values of a message may still take.
+
+    What was begun is read to its end, so they may be a little more. Elements of arrays, and tags,
+    that had no room are counted in `left_out`; `path` is the first one's.
+    """
+
+    __slots__ = ("left", "left_out", "path")
+
+    def __init__(self, left: i64 = NO_LIMIT) -> None:
+        self.left = left
+        self.left_out: i64 = 0
+        self.path = ""
+
+    def leave_out(self, count: i64, step: str) -> None:
+        """Count elements that are passed over; `step` is the last one of the first one's path."""
+        if self.left_out == 0:
+            self.path = step
+        self.left_out += count
+
+    def within(self, step: str) -> None:
+        """Put `step` in front of the path: a struct or array in which the first one is."""
+        joint = "" if self.path.startswith("[") else "."
+        self.path = f"{step}{joint}{self.path}"
+
+
+def text_bytes(text: str) -> i64:
+    r"""Bytes of memory that a text takes at most.
+
+    >>> text_bytes("abcd"), text_bytes("ab\U0001f600")
+    (100, 108)
+    """
+    size: i64 = len(text)
+    return TEXT_BYTES + (size if text.isascii() else 4 * size)
+
+
 class Reader:
     """Reads one type. `min_size` bytes at least, always `fixed_size` unless that is VARIABLE.
 
@@ -100,6 +143,11 @@ class Reader:
     def read(self, data: bytes, offset: i64) -> tuple[object, i64]:
         """The value at `offset` and the offset behind it."""
         return None, offset
+
+    def read_within(self, data: bytes, offset: i64, allowance: Allowance) -> tuple[object, i64]:
+        """As `read`; what the value takes is taken from the allowance."""
+        allowance.left -= VALUE_BYTES
+        return self.read(data, offset)
 
     def skip(self, data: bytes, offset: i64) -> i64:
         """The offset behind the value at `offset`."""
@@ -170,6 +218,11 @@ class StringReader(Reader):
     def read(self, data: bytes, offset: i64) -> tuple[object, i64]:
         return read_string(data, offset)
 
+    def read_within(self, data: bytes, offset: i64, allowance: Allowance) -> tuple[object, i64]:
+        text, end = read_string(data, offset)
+        allowance.left -= VALUE_BYTES if text is None else text_bytes(text)
+        return text, end
+
     def skip(self, data: bytes, offset: i64) -> i64:
         length, start = read_length16(data, offset)
         return start + length if length > 0 else start
@@ -195,6 +248,11 @@ class CompactReader(Reader):
 class CompactStringReader(CompactReader):
     def read(self, data: bytes, offset: i64) -> tuple[object, i64]:
         return read_compact_string(data, offset)
+
+    def read_within(self, data: bytes, offset: i64, allowance: Allowance) -> tuple[object, i64]:
+        text, end = read_compact_string(data, offset)
+        allowance.left -= VALUE_BYTES if text is None else text_bytes(text)
+        return text, end
 
 
 class CompactBytesReader(CompactReader):

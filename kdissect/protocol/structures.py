@@ -5,11 +5,19 @@ tags     = varint count, count * { varint tag, varint size, size bytes }
 array    = int32 count, element*      compact: varint count + 1        -1 or 0: null
 """
 
+import sys
+from typing import Final
+
 from mypy_extensions import i64
 
 from kdissect.errors import DecodeError, InvalidValue, Truncated
 from kdissect.protocol.primitives import read_int8, read_int32, read_unsigned_varint, truncated
-from kdissect.protocol.readers import VARIABLE, FixedReader, Reader
+from kdissect.protocol.readers import VALUE_BYTES, VARIABLE, Allowance, FixedReader, Reader
+
+# Bytes of memory, about.
+COLLECTED_BYTES: Final = 16  # before each dict and list, for the collector of cycles
+LIST_BYTES: Final = 120  # of an empty one that has room for its first 8
+TAG_BYTES: Final = 192  # of an unknown tag: its number, empty bytes, and a place in a dict
 
 
 def read_count(data: bytes, offset: i64, is_compact: bool, min_size: i64) -> tuple[i64, i64]:
@@ -47,16 +55,33 @@ class ArrayReader(Reader):
         self.is_compact = is_compact
 
     def read(self, data: bytes, offset: i64) -> tuple[object, i64]:
+        return self.read_within(data, offset, Allowance())
+
+    def read_within(self, data: bytes, offset: i64, allowance: Allowance) -> tuple[object, i64]:
         count, offset = read_count(data, offset, self.is_compact, self.element.min_size)
         if count < 0:
+            allowance.left -= VALUE_BYTES
             return None, offset
+        allowance.left -= LIST_BYTES
         element = self.element
         values: list[object] = []
         index: i64 = 0
         try:
-            while index < count:
-                value, offset = element.read(data, offset)
+            while index < count and allowance.left >= 0:
+                before = allowance.left_out
+                value, offset = element.read_within(data, offset, allowance)
                 values.append(value)
+                if before == 0 and allowance.left_out > 0:
+                    allowance.within(f"[{index}]")
+                index += 1
+            if index < count:
+                allowance.leave_out(count - index, f"[{index}]")
+                if element.fixed_size >= 0:
+                    offset += (count - index) * element.fixed_size
+                    index = count
+            # The others must be sound all the same.
+            while index < count:
+                offset = element.skip(data, offset)
                 index += 1
         except DecodeError as error:
             error.within(f"[{index}]")
@@ -167,46 +192,75 @@ class StructReader(Reader):
         self.is_flexible = is_flexible
         self.tag_names = tag_names
         self.tag_fields = tag_fields
+        self.size_of_dict: i64 = sys.getsizeof(dict.fromkeys(names)) + COLLECTED_BYTES
         # What `skip` walks: runs of fixed fields merged. The name of a run is in the run.
         self.step_names, self.steps = merge_runs(names, fields)
 
     def read(self, data: bytes, offset: i64) -> tuple[object, i64]:
+        return self.read_within(data, offset, Allowance())
+
+    def read_within(self, data: bytes, offset: i64, allowance: Allowance) -> tuple[object, i64]:
+        allowance.left -= self.size_of_dict
         values: dict[str, object] = {}
         index = 0
         try:
             for field in self.fields:
-                value, offset = field.read(data, offset)
+                before = allowance.left_out
+                value, offset = field.read_within(data, offset, allowance)
                 values[self.names[index]] = value
+                if before == 0 and allowance.left_out > 0:
+                    allowance.within(self.names[index])
                 index += 1
         except DecodeError as error:
             error.within(self.names[index])
             raise
         if self.is_flexible:
-            offset = self._read_tags(data, offset, values)
+            offset = self._read_tags(data, offset, values, allowance)
         return values, offset
 
-    def _read_tags(self, data: bytes, offset: i64, values: dict[str, object]) -> i64:
+    def _read_tags(
+        self, data: bytes, offset: i64, values: dict[str, object], allowance: Allowance
+    ) -> i64:
         count, offset = read_unsigned_varint(data, offset)
         unknown: dict[int, bytes] = {}
         while count > 0:
             tag, offset, end = read_tag(data, offset)
             field = self.tag_fields.get(tag)
-            if field is None:
-                unknown[tag] = data[offset:end]
+            if field is not None:
+                self._read_tag_field(field, tag, data, offset, end, values, allowance)
+            elif allowance.left < 0:
+                allowance.leave_out(1, f"unknown_tags[{tag}]")
             else:
-                name = self.tag_names[tag]
-                try:
-                    value, offset = field.read(data, offset)
-                    check_tag_end(data, tag, offset, end)
-                except DecodeError as error:
-                    error.within(name)
-                    raise
-                values[name] = value
+                allowance.left -= TAG_BYTES
+                unknown[tag] = data[offset:end]
             offset = end
             count -= 1
         if unknown:
             values["unknown_tags"] = unknown
         return offset
+
+    def _read_tag_field(
+        self,
+        field: Reader,
+        tag: i64,
+        data: bytes,
+        offset: i64,
+        end: i64,
+        values: dict[str, object],
+        allowance: Allowance,
+    ) -> None:
+        """Read a field that a tag holds, up to `end`."""
+        name = self.tag_names[tag]
+        before = allowance.left_out
+        try:
+            value, offset = field.read_within(data, offset, allowance)
+            check_tag_end(data, tag, offset, end)
+        except DecodeError as error:
+            error.within(name)
+            raise
+        values[name] = value
+        if before == 0 and allowance.left_out > 0:
+            allowance.within(name)
 
     def skip(self, data: bytes, offset: i64) -> i64:
         index = 0
@@ -263,10 +317,13 @@ class NullableStructReader(Reader):
         self.is_tagged = is_tagged
 
     def read(self, data: bytes, offset: i64) -> tuple[object, i64]:
+        return self.read_within(data, offset, Allowance())
+
+    def read_within(self, data: bytes, offset: i64, allowance: Allowance) -> tuple[object, i64]:
         is_null, offset = is_null_struct(data, offset, self.is_tagged)
         if is_null:
             return None, offset
-        return self.struct.read(data, offset)
+        return self.struct.read_within(data, offset, allowance)
 
     def skip(self, data: bytes, offset: i64) -> i64:
         is_null, offset = is_null_struct(data, offset, self.is_tagged)

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from kdissect.messages.batches import Budget
+from kdissect.messages.batches import Budget, Record
 from kdissect.messages.partitions import Partition
-from kdissect.messages.records import read_within
+from kdissect.messages.record_slices import read_slices
 
 HEADER: Final = b"traceparent"
 # A later version may have more behind a further dash; ff is no version.
@@ -58,13 +58,17 @@ def contexts_of(
                 continue
             if batch.codec == 0 and HEADER not in partition.records[batch.start : batch.end]:
                 continue
-            for record in read_within(partition.records, batch, budget, limit).records:
-                context = context_of(record.headers()) if record.header_count else None
-                if context is not None:
+            for scan in read_slices(partition.records, batch, budget, limit):
+                for context in filter(None, map(context_in, scan.records)):
                     found[context] = None
                     if len(found) == MAXIMUM_CONTEXTS:
                         return tuple(found)
     return tuple(found)
+
+
+def context_in(record: Record) -> TraceContext | None:
+    """The context that a record says."""
+    return context_of(record.headers()) if record.header_count else None
 
 
 def context_of(headers: Iterable[tuple[bytes, bytes | None]]) -> TraceContext | None:

@@ -6,8 +6,6 @@ from typing import Any, Final
 
 from kdissect.capture.files import Source
 from kdissect.dissected import DissectedExchange, Dissection
-from kdissect.limits import Limits
-from kdissect.messages.records import make_budget
 from kdissect.pipeline import Balance
 from kdissect.spans.contexts import TraceContext, contexts_of
 from kdissect.spans.describing import describe
@@ -34,7 +32,6 @@ class Spans:
     ) -> None:
         self.count = 0
         self._maker = SpanMaker(has_parts)
-        self._limits: Limits = options.get("limits") or Limits()
         self._has_links = has_links
         self._dissection = Dissection(source, where, keeps_records=has_links, **options)
 
@@ -50,8 +47,11 @@ class Spans:
     def _contexts(self, exchange: DissectedExchange) -> tuple[TraceContext, ...]:
         if not self._has_links or exchange.dialect or not exchange.record_bytes:
             return ()
-        limit = self._limits.unpacked_bytes
-        return contexts_of(exchange.partitions, make_budget(exchange.record_bytes, limit), limit)
+        unpacking = self._dissection.unpacking
+        budget = unpacking.budget(exchange.record_bytes)
+        found = contexts_of(exchange.partitions, budget, int(unpacking.limit))
+        unpacking.settle(budget)
+        return found
 
 
 def send_spans(spans: Spans, target: Target) -> None:

@@ -32,14 +32,13 @@ class Unmade:
                 self.records += max(0, cells[at + AT_RECORD_COUNT])
             index += 1
 
-    def add_batches(self, partitions: Partitions, made: i64) -> None:
-        """The batches of an exchange but the `made` ones."""
+    def add_batches(self, partitions: Partitions) -> None:
+        """The batches of an exchange, of which none is made yet."""
         cells = partitions.cells
         index: i64 = 0
         while index < partitions.count:
             self.batches += max(0, cells[index * WIDTH + AT_BATCH_COUNT])
             index += 1
-        self.batches -= made
 
     def counts(self) -> dict[str, int]:
         """All of them, by name."""

@@ -235,7 +235,7 @@ def test_connections_that_still_speak_do_not_end_for_want_of_memory() -> None:
 
 
 def test_limits_fit_into_the_memory_that_there_may_be() -> None:
-    for size in (320, 512, 1024):
+    for size in (352, 512, 1024):
         limits = limits_for(size * MIB, 32 * MIB)
         assert fixed_bytes(32 * MIB) + scaled_bytes(limits) <= size * MIB
         assert fixed_bytes(32 * MIB) + scaled_bytes(limits) > (size - 1) * MIB

@@ -103,7 +103,7 @@ def check(data: bytes, start: int, end: int) -> bool:
     """Whether a field is counted; then the counts are those of its batches."""
     counts, scanned = BatchCounts(), BatchCounts()
     scan = scan_batches(data, start, end)
-    scanned.take(scan.batches)
+    scanned.add(scan.batches)
     if not counts.count(data, start, end):
         return False
     assert scan.error is None

@@ -1,6 +1,7 @@
 import json
 import re
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -62,6 +63,34 @@ def test_a_stream_that_is_asked_to_end_ends_behind_its_batch(
         assert process.stderr is not None
         assert re.fullmatch(r"batch 0: 3 new captures, .*\n", process.stderr.read())
     assert dataset_rows(dataset) == library_rows(paths, tables=SOME)
+
+
+ENDED_AT_ONCE = """
+import subprocess
+import sys
+from pathlib import Path
+from kdissect.spark import streaming
+from kdissect.spark.sessions import session
+
+ring, dataset, checkpoint = sys.argv[1:]
+streaming.LOOK_S = 0.01
+planned = Path(checkpoint, "offsets", "0")
+with session("local[1]") as spark:
+    streaming.stream(
+        spark, [ring], dataset, checkpoint, quiet_s=1.0, interval_s=1.0, is_over=planned.exists
+    )
+"""
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_stream_that_is_ended_while_its_first_batch_is_planned_prints_no_stack_trace(
+    tmp_path: Path,
+) -> None:
+    rotate("groups-4.3.1.pcapng", tmp_path / "ring", 3, seed=27)
+    places = [str(tmp_path / name) for name in ("ring", "dataset", "checkpoint")]
+    words = [sys.executable, "-c", ENDED_AT_ONCE, *places]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=200, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_captures_that_are_not_there_are_an_error(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from kdissect.errors import OutputError, Problem
+from kdissect.errors import DatasetError, OutputError, Problem
 from kdissect.live.files.budget import Budget
 from kdissect.live.files.disk_trouble import DiskTrouble
 from kdissect.live.files.publishing import Publisher, Sealed
@@ -44,7 +44,8 @@ class RotatedTables(Listener):
     A rotation ends at multiples of `every_s` by the packets' clock, when its rows take about `size`
     bytes, and with `reopen`. The newest `keep` rotations stay, and `disk` bytes of them. Rows are
     on disk after `flush_s`, by the same clock; a kill loses those that came since. With `is_secret`
-    nobody else may read the files. `notice` is told, line by line, what somebody should read.
+    nobody else may read the files. `memory` bytes at most, about, are held on their way to the
+    disk. `notice` is told, line by line, what somebody should read.
     Raises OutputError where nothing can be written.
     """
 
@@ -59,6 +60,7 @@ class RotatedTables(Listener):
         disk: int | None = None,
         flush_s: float = 5.0,
         is_secret: bool = False,
+        memory: int | None = None,
         notice: Notice | None = None,
     ) -> None:
         self.directory = directory
@@ -72,7 +74,10 @@ class RotatedTables(Listener):
         self.budget = Budget(directory, keep, disk)
         self.topics = TopicNames(directory, is_secret)
         self.publisher = Publisher(self.trouble, self.budget.apply)
-        self.writer = SpoolWriter(self.trouble, self._give, self._keep_names)
+        # A half waits for spools; of a row group there are three copies while it is written.
+        held = None if memory is None else memory // 2
+        self.group_size = None if memory is None else memory // 8
+        self.writer = SpoolWriter(self.trouble, self._give, self._keep_names, held)
         self.current: OpenRotation | None = None
         self.number = 0  # of rotations that were begun
         self.rows = 0  # that were taken
@@ -206,7 +211,8 @@ class RotatedTables(Listener):
         """What the one thread has written is for the other."""
         tables = sorted(self.tables)
         names, balance = rotation.names, rotation.balance
-        self.publisher.add(Sealed(rotation.directory, tables, names, balance, self.is_secret))
+        sealed = Sealed(rotation.directory, tables, names, balance, self.is_secret)
+        self.publisher.add(sealed._replace(group_size=self.group_size))
 
     def _keep_names(self) -> None:
         self.topics.keep(self.watcher.names)
@@ -215,6 +221,9 @@ class RotatedTables(Listener):
         try:
             for left in left_runs(self.directory):
                 self._recover(left)
+        except DatasetError:
+            self.run.close()
+            raise
         except OSError as error:
             self.run.close()
             text = f"cannot put in order what is left in {self.directory}: {error}"
@@ -229,7 +238,8 @@ class RotatedTables(Listener):
             names = self.watcher.names
             # What was for its owner alone stays so.
             is_secret = self.is_secret or not spools.stat().st_mode & OTHERS
-            self.publisher.queue.append(Sealed(spools, tables, names, None, is_secret, done))
+            sealed = Sealed(spools, tables, names, None, is_secret, done, self.group_size)
+            self.publisher.queue.append(sealed)
         text = f"{left.path}: its process was killed; what it had flushed is taken up"
         self.trouble.add(Problem("tables", "recovered-run", text))
 

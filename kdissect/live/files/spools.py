@@ -8,15 +8,18 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from kdissect.confined import PUBLIC, SECRET
 from kdissect.live.files.disk_trouble import DiskTrouble
 from kdissect.live.files.disk_worker import LOOK_S, DiskWorker
 from kdissect.tables.rotations import OPEN, OPEN_CONNECTIONS, SPOOL
-from kdissect.tables.spool import PUBLIC, SECRET, Spool, spooled, sync, write_whole
+from kdissect.tables.spool import Spool, spooled, sync, write_whole
 
 # What may wait in memory for a disk, all together: 400 000 exchanges with what belongs to them.
 HELD_BYTES: Final = 256 << 20
 # So much of one rotation does not wait for the time of the next flush.
 FLUSH_BYTES: Final = 32 << 20
+# So much of a rotation is written at once: it is there three times meanwhile.
+WRITE_BYTES: Final = 8 << 20
 # All tables of a capture take so much less space in spools than in memory: 3 times for exchanges,
 # 7 for partitions, measured on 63 000 exchanges in batches of a second.
 COMPRESSES: Final = 5
@@ -106,7 +109,8 @@ class OpenRotation:
 class SpoolWriter(DiskWorker):
     """Spools what open rotations were given; gives away those that are sealed and written.
 
-    `after` is called when something was written.
+    `after` is called when something was written. `held_bytes`, HELD_BYTES when None, may wait in
+    memory.
     """
 
     def __init__(
@@ -114,8 +118,10 @@ class SpoolWriter(DiskWorker):
         trouble: DiskTrouble,
         give: Callable[[OpenRotation], None],
         after: Callable[[], None],
+        held_bytes: int | None = None,
     ) -> None:
         super().__init__("spools", trouble)
+        self.held_bytes = held_bytes
         self.rotations: list[OpenRotation] = []
         self._give = give
         self._after = after
@@ -148,7 +154,7 @@ class SpoolWriter(DiskWorker):
 
     def has_room(self) -> bool:
         """Whether more rows can wait."""
-        return self.held < HELD_BYTES
+        return self.held < (HELD_BYTES if self.held_bytes is None else self.held_bytes)
 
     def has_work(self) -> bool:
         """Whether rows are only in memory, or something sealed is still here."""
@@ -181,6 +187,8 @@ class SpoolWriter(DiskWorker):
     def _spool(self, rotation: OpenRotation) -> None:
         while rotation.waiting:
             size = rotation.spool()
+            if rotation.unwritten > WRITE_BYTES:
+                rotation.write()
             with self._room:
                 self._waiting_size -= size
                 self._room.notify_all()

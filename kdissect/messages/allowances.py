@@ -1,0 +1,67 @@
+"""What the values of one message may take in memory, for all decoders of a full body.
+
+A body is decoded by many: its layout, those of what is embedded in it, those of records. They share
+the allowance that is open in their thread; where none is, nothing is limited.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from kdissect.errors import InvalidValue
+from kdissect.protocol.readers import NO_LIMIT, Allowance
+
+LEFT_OUT: Final = "left_out"
+
+
+class _Open(threading.local):
+    allowance: Allowance | None = None
+
+
+_open = _Open()
+
+
+@contextmanager
+def spending(limit: int) -> Iterator[Allowance]:
+    """Open an allowance of `limit` bytes for what is decoded in this thread; one at a time."""
+    before = _open.allowance
+    allowance = _open.allowance = Allowance(min(limit, NO_LIMIT))
+    try:
+        yield allowance
+    finally:
+        _open.allowance = before
+
+
+def current() -> Allowance:
+    """The allowance that is open, else one without limit."""
+    return _open.allowance or Allowance()
+
+
+@contextmanager
+def taken_back() -> Iterator[None]:
+    """Give back what is taken inside where a DecodeError, or anything else, is raised."""
+    allowance = current()
+    before = int(allowance.left), int(allowance.left_out), allowance.path
+    try:
+        yield
+    except BaseException:
+        allowance.left, allowance.left_out, allowance.path = before
+        raise
+
+
+def charge(data: bytes, ratio: int) -> None:
+    """Take what bytes may become that are decoded whole: `ratio` times their size.
+
+    Raises InvalidValue, and takes nothing, when there is not as much left.
+    """
+    allowance = current()
+    cost = len(data) * ratio
+    if cost > allowance.left:
+        raise InvalidValue(f"{len(data)} bytes that may become more than the limit", data=data)
+    allowance.left -= cost
+
+
+def note_of(count: int, path: str) -> dict[str, Any]:
+    """What a body says of elements that had no room; the path where it is known."""
+    return {LEFT_OUT: {"path": path, "count": count} if path else {"count": count}}

@@ -1,0 +1,59 @@
+"""What compressed records may unpack to: of one message, and of all messages of a capture.
+
+    one message    16 MiB + ratio * its records, and never more than 100 MiB + 16 * its records
+    all            1 GiB + ratio in all * captured bytes
+
+Both ratios and the 100 MiB are limits of the user. The 16 MiB are room for the largest batches that
+are usual (1 MiB) however well they pack, the 1 GiB for a capture that has little else.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from kdissect.limits import UNPACKED_RATIO, UNPACKED_RATIO_IN_ALL
+from kdissect.messages.batches import Budget
+from kdissect.messages.compression import DECOMPRESSED_LIMIT
+from kdissect.messages.records import make_budget, shown_budget
+
+FLOOR_IN_ALL: Final = 1 << 30
+
+
+class Unpacking:
+    """Gives each message its budget, and takes what it spent from what all may.
+
+    `captured` are the bytes captured so far, which the owner counts; `limit` those of one batch.
+    """
+
+    def __init__(
+        self,
+        limit: i64 = DECOMPRESSED_LIMIT,
+        ratio: i64 = UNPACKED_RATIO,
+        ratio_in_all: i64 = UNPACKED_RATIO_IN_ALL,
+    ) -> None:
+        self.limit = limit
+        self.ratio = ratio
+        self.ratio_in_all = ratio_in_all
+        self.captured: i64 = 0
+        self.unpacked: i64 = 0
+
+    def budget(self, record_bytes: i64) -> Budget:
+        """The budget of a message with so many bytes of records; to be settled."""
+        return self._given(make_budget(record_bytes, self.limit, self.ratio))
+
+    def shown_budget(self, size: i64) -> Budget:
+        """The same for a body of `size` bytes that is decoded in full."""
+        return self._given(shown_budget(size, self.limit, self.ratio))
+
+    def _given(self, budget: Budget) -> Budget:
+        left = FLOOR_IN_ALL + self.ratio_in_all * self.captured - self.unpacked
+        if budget.size > left:
+            budget.size = max(left, 0)
+            budget.is_of_all = True
+        budget.given = budget.size
+        return budget
+
+    def settle(self, budget: Budget) -> None:
+        """Count what a message has spent until now."""
+        self.unpacked += budget.given - max(budget.size, 0)
+        budget.given = max(budget.size, 0)
