@@ -205,8 +205,8 @@ class BodyReader:
             if key == API_JOIN_GROUP and sink.protocol_name:
                 exchange.group_protocol = (exchange.group_protocol[0], sink.protocol_name)
                 self.groups.learn(exchange.group_id, exchange.group_protocol)
-        if exchange.wait_ns == NULL:
-            exchange.wait_ns = own_wait_ns(exchange)
+            return
+        exchange.wait_ns = own_wait_ns(exchange)
 
     def forget_answer(self, exchange: Exchange) -> None:
         """The response to a request may have been missed: what it would say is not known."""

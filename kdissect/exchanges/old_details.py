@@ -117,5 +117,6 @@ def settle_fetch(exchange: Exchange) -> None:
         exchange.fetch_class = FETCH_DATA
     else:
         exchange.fetch_class = FETCH_EMPTY
-        if exchange.max_wait_ms > 0 and exchange.queue_ns != NULL:
-            exchange.wait_ns = min(service_ns(exchange), exchange.max_wait_ms * MS)
+        if exchange.max_wait_ms > 0:
+            service = service_ns(exchange)
+            exchange.wait_ns = NULL if service == NULL else min(service, exchange.max_wait_ms * MS)

@@ -245,7 +245,8 @@ def differences(
     row, true = match.row, match.true.row
     yield from compared(row, true, REQUEST_COLUMNS, may_be_null=not is_intact)
     yield from timed(match, "request", asked, match.true.request)
-    if row["outcome"] not in ("answered", true["outcome"], "unanswered"):
+    # Null: where responses may be missing, nothing says that there was none.
+    if row["outcome"] not in ("answered", true["outcome"], "unanswered", None):
         yield f"outcome {row['outcome']} was {true['outcome']}"
     if row["outcome"] == "answered":
         assert match.true.response is not None
