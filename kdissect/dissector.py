@@ -23,7 +23,6 @@ from kdissect.exchanges.exchange import (
     ANSWERED,
     API_HEARTBEAT,
     ORPHAN,
-    UNANSWERED,
     Exchange,
     is_group_api,
 )
@@ -722,7 +721,7 @@ class Dissector:
         if request is not None:
             response = self._body(exchange, True)
             name = exchange.group_protocol[1]
-            is_known = response is not None or exchange.outcome == UNANSWERED
+            is_known = response is not None
             before: i64 = self.member_rows.text_size
             for event in memberships(int(exchange.api_key), request, response, name, is_known):
                 self.member_rows.add(exchange, event)

@@ -133,10 +133,10 @@ def connection_facts(tables: Tables) -> "ir.Table":
     """
     known = tables["connections"]
     # What a snap length cut off has its header in front of it.
-    is_all_there = known.missing_bytes_to_broker <= known.cut_bytes_to_broker
+    is_lossy = known.missing_bytes_to_broker > known.cut_bytes_to_broker
     connections = known.select(
         "connection_id", "client_ip", "broker_ip", "broker_port",
-        syn_seen=known.syn_seen & is_all_there,
+        syn_seen=known.syn_seen & ~is_lossy.coalesce(False),
         says=known.client_software_name.notnull(),
     )  # fmt: skip
     exchanges = tables["all_exchanges"]

@@ -41,8 +41,11 @@ def wrong_at(name: str, size: int) -> Iterator[Wrong]:
     return wrong_in_capture(dissect(snapped(packets_in(name), size)), whole(name))
 
 
-def wrong_in_capture(found: Found, truth: Found) -> Iterator[Wrong]:
-    """What a capture tells that the whole, of which it has the same packets, does not."""
+def wrong_in_capture(found: Found, truth: Found, is_prefix: bool = False) -> Iterator[Wrong]:
+    """What a capture tells that the whole does not.
+
+    It has the same packets, less of each of them; with `is_prefix` only the first of them.
+    """
     known = {row["exchange_id"]: row for row in truth.rows}
     by_response = {answer_of(row): row for row in truth.rows}
     details, true_details = details_of(found), details_of(truth)
@@ -58,8 +61,8 @@ def wrong_in_capture(found: Found, truth: Found) -> Iterator[Wrong]:
                 true,
                 details.get(row["exchange_id"], {}),
                 true_details.get(true["exchange_id"], {}),
-                # A response that is cut off still has a packet.
-                may_be_unanswered=False,
+                # A response that is cut off still has a packet; behind a prefix it may come.
+                may_be_unanswered=is_prefix,
             )
         )
     connections = {row["connection_id"]: row for row in truth.tables["connections"]}

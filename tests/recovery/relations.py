@@ -5,6 +5,7 @@ Every other column must have the whole's value, or null: `holds`. So must a colu
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -76,11 +77,16 @@ def is_outcome(value: Value) -> bool:
     return is_alone and value.pair.may_be_unanswered
 
 
-def is_of_request(value: Value) -> bool:
-    """No more than there is, of an exchange without response in a capture that ends early."""
+def is_answered_later(value: Value) -> bool:
+    """The capture ends, as far as it shows, before the response."""
     row, true = value.pair.row, value.pair.true
     is_alone = row["outcome"] == "unanswered" and true["outcome"] == "answered"
-    return bool(is_alone and (value.true is None or value.told <= value.true))
+    return bool(is_alone and value.pair.may_be_unanswered)
+
+
+def is_of_request(value: Value) -> bool:
+    """No more than there is, of an exchange without response in a capture that ends early."""
+    return is_answered_later(value) and (value.true is None or bool(value.told <= value.true))
 
 
 def is_of_orphan(value: Value) -> bool:
@@ -103,9 +109,9 @@ def has_candidate(value: Value) -> bool:
 
 
 def is_status(value: Value) -> bool:
-    """Nothing more is wrong than that bytes are missing."""
+    """Nothing more is wrong than that bytes are missing; of a response not yet there, nothing."""
     more = set(value.told.split("+")) - {"ok"} - set(value.true.split("+"))
-    return more <= LOSS and bool(more)
+    return more <= LOSS and (bool(more) or is_answered_later(value))
 
 
 def is_none_yet(value: Value) -> bool:
@@ -142,11 +148,22 @@ def is_guess_of(told: Any, true: Any) -> bool:
     """Whether all of a body is as in the whole capture, but for what says that it is a guess."""
     if isinstance(told, dict) and ("read_as" in told or "undecoded" in told):
         return True
+    if is_raw(told, true):
+        return True
     if isinstance(told, dict) and isinstance(true, dict) and told.keys() == true.keys():
         return all(is_guess_of(value, true[name]) for name, value in told.items())
     if isinstance(told, list) and isinstance(true, list) and len(told) == len(true):
         return all(map(is_guess_of, told, true))
     return bool(told == true)
+
+
+def is_raw(told: Any, true: Any) -> bool:
+    """Whether these are the bytes of what the whole capture decodes, as many as it says."""
+    if not isinstance(true, dict) or "size" not in true:
+        return False
+    if isinstance(told, dict) and set(told) == {"base64"}:
+        return len(b64decode(told["base64"])) == true["size"]
+    return isinstance(told, str) and len(told.encode()) == true["size"]
 
 
 def each(table: str, relation: Relation, *names: str) -> dict[tuple[str, str], Relation]:
@@ -180,7 +197,10 @@ RELATIONS: Final[dict[tuple[str, str], Relation]] = {
         "nothing in the capture shows that there is a response",
         is_outcome,
     ),
-    ("exchanges", "decode_status"): Relation("says that bytes are missing", is_status),
+    ("exchanges", "decode_status"): Relation(
+        "says that bytes are missing, and nothing of a response behind the end of the capture",
+        is_status,
+    ),
     ("exchanges", "candidates"): Relation("what an orphan may be has what it is", has_candidate),
     ("exchanges", "certainty"): Relation("says how sure the API of an orphan is", is_of_orphan),
     ("members", "assignment"): Relation(
@@ -190,7 +210,8 @@ RELATIONS: Final[dict[tuple[str, str], Relation]] = {
         "bodies",
         Relation(
             "says as what an assignment is read when the group's protocol is not known, and what "
-            "could not be read",
+            "could not be read; shows the bytes of a record of an internal topic when no message "
+            "that was captured says the topic's name",
             is_read_as,
         ),
         "request",
