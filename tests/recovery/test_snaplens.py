@@ -1,6 +1,7 @@
 """Committed captures cut by a snaplen tell what they tell as a whole, or null, in every column.
 
-Captures and sizes are drawn anew in each run, and the seed is told; `make recovery` tries every size.
+Captures and sizes are drawn anew in each run, and the seed is told; `make recovery` tries every
+size.
 """
 
 import random
