@@ -19,7 +19,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py $(shell find kdissect -type f -not -path '*/__pycache__/*')
 
-.PHONY: help demo setup check test test-plain test-compiled wheels test-wheels fuzz properties recovery tshark bench bench-scaling bench-spark bench-live soak bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs notebooks clean
+.PHONY: help demo setup check test test-plain test-compiled wheels test-wheels sbom release-requirements fuzz properties recovery tshark bench bench-scaling bench-spark bench-live soak bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs notebooks clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -86,6 +86,12 @@ wheels: $(BIN)/python ## build dist/: sdist, plain wheel, a compiled wheel for e
 
 test-wheels: $(BIN)/python ## test each wheel of dist/ in a new environment of its Python
 	$(BIN)/python -m tools.test_wheels $(if $(PYTHONS),--pythons $(PYTHONS)) -- $(WHEEL_TESTS)
+
+sbom: $(VENV)/.developer ## list what a wheel of dist/ brings with it, as CycloneDX, beside it
+	$(BIN)/python -m tools.sbom $$(ls dist/kdissect-*.whl | head -n 1)
+
+release-requirements: $(VENV)/.developer ## pin what builds and checks a release, with hashes
+	cd release && $(CURDIR)/$(BIN)/python -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command "make release-requirements" -o requirements.txt requirements.in
 
 fuzz: $(VENV)/.developer ## run the coverage-guided fuzzers: make fuzz MINUTES=60
 	$(BIN)/pip install --disable-pip-version-check -q "atheris>=3"

@@ -61,6 +61,15 @@ HERE: Final = (
     (re.compile(r"/var/lib/kdissect\b"), "live"),
 )
 SPARK_NOTEBOOK: Final = "spark.ipynb"  # it needs two extras; tests/spark runs it
+MAKE_FRAME: Final = """
+import sys
+import kdissect
+try:
+    frame = kdissect.read(sys.argv[1]).to_pandas()
+except kdissect.KdissectError as error:
+    sys.exit(f"kdissect: {error}")
+print(len(frame))
+"""
 RUN_NOTEBOOKS: Final = """\
 import sys, tempfile, nbformat, nbclient
 for name in sys.argv[1:]:
@@ -103,6 +112,7 @@ class Stage:
             if path.name != SPARK_NOTEBOOK:
                 shutil.copy(path, self.files / "notebooks")
         (self.files / "run_notebooks.py").write_text(RUN_NOTEBOOKS)
+        (self.files / "frame.py").write_text(MAKE_FRAME)
         for tap in ("broker-1", "broker-2"):
             (self.files / "taps" / tap).mkdir(parents=True)
         shutil.copy(captures / "basics-4.3.1.pcapng", self.files / "taps/broker-1/ring.pcap")

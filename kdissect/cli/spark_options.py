@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
@@ -38,12 +38,46 @@ class Place:
     def session(self) -> "Iterator[SparkSession]":
         """The session that there is, else a new one, which is ended at the end."""
         is_there = imported().getActiveSession() is not None
-        spark = session(self.master, memory=self.memory, settings=self.settings)
-        try:
-            yield spark
-        finally:
-            if not is_there:
-                spark.stop()
+        with quiet_interrupts() as begin:
+            spark = session(self.master, memory=self.memory, settings=self.settings)
+            try:
+                begin()
+                yield spark
+            finally:
+                if not is_there:
+                    spark.stop()
+
+
+@contextmanager
+def quiet_interrupts() -> Iterator[Callable[[], None]]:
+    """SIGINT raises KeyboardInterrupt, and only once `begin`, which this gives, was called.
+
+    PySpark's own handler asks the JVM inside whatever call it interrupts, and Py4J logs a stack
+    trace for that and for each call after it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    before = signal.getsignal(signal.SIGINT)
+    # The JVM, which is started now, unblocks it for itself.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+    def begin() -> None:
+        signal.signal(signal.SIGINT, interrupt)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+    try:
+        yield begin
+    finally:
+        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        logging.disable(logging.NOTSET)
+
+
+def interrupt(*_: object) -> NoReturn:
+    """Raise KeyboardInterrupt, of which Py4J says nothing (a signal handler)."""
+    logging.disable()
+    raise KeyboardInterrupt
 
 
 def pairs(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
@@ -80,9 +114,7 @@ def until_signal() -> Iterator[Callable[[], bool]]:
             first = time.monotonic()
             is_over.set()
         elif time.monotonic() - first >= ONE_SIGNAL_SECONDS:
-            # Py4J logs a stack trace for each call that is interrupted, and each after it.
-            logging.disable()
-            raise KeyboardInterrupt
+            interrupt()
 
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -189,8 +189,8 @@ def test_a_disk_that_is_full_at_the_start_says_so(disk: Disk) -> None:
 
 
 def test_old_rotations_make_room(disk: Disk) -> None:
-    disk.resize("600k")
-    said = live(disk.path / "live", lambda: None, every_s=3, keep=1)
+    disk.resize("600k")  # all rotations take 1.2 MB; the disk keeps up to the last packet
+    said = live(disk.path / "live", lambda: None, at=1 << 20, every_s=3, keep=1)
     assert said == []
     assert len(rotations_in(only_run(disk.path / "live"))) == 1
 

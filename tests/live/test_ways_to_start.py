@@ -210,6 +210,8 @@ def replayed(place: Place, tables: Path, *words: str, **variables: str) -> dict[
     assert running.process.returncode == 0, error
     rows: dict[str, list[str]] = {}
     for path in tables.glob("*/*/*.parquet"):
+        if path.stem == "open_connections":
+            continue  # as of the moments at which tables were rotated, by the clock on the wall
         rows.setdefault(path.stem, []).extend(map(str, pq.read_table(path).to_pylist()))
     return {table: sorted(found) for table, found in rows.items()}
 

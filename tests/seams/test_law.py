@@ -105,7 +105,6 @@ def test_connections_that_cross_an_edge_are_joined() -> None:
     assert stitcher.replayed < segments / 4
 
 
-@pytest.mark.xfail(strict=True, reason="a window update at the join is seen by the piece only")
 def test_no_connection_that_crosses_an_edge_is_read_again() -> None:
     path = CAPTURES / MANY
     _, stitcher = together([str(path)], path.stat().st_size // 4)

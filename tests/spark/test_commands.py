@@ -1,4 +1,6 @@
+import contextlib
 import json
+import random
 import re
 import signal
 import subprocess
@@ -63,6 +65,26 @@ def test_a_stream_that_is_asked_to_end_ends_behind_its_batch(
         assert process.stderr is not None
         assert re.fullmatch(r"batch 0: 3 new captures, .*\n", process.stderr.read())
     assert dataset_rows(dataset) == library_rows(paths, tables=SOME)
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("command", ["stream", "dissect"])
+def test_an_interrupt_at_any_time_prints_no_stack_trace(command: str, tmp_path: Path) -> None:
+    """Ctrl-C while Spark starts, works or ends."""
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 3, seed=27)
+    for number, seconds in enumerate(random.uniform(1, 12) for _ in range(2)):
+        words = [sys.executable, "-m", "kdissect", "spark", command, str(Path(paths[0]).parent)]
+        words += ["-o", str(tmp_path / f"dataset-{number}"), "--master", "local[1]"]
+        if command == "stream":
+            words += ["--checkpoint", str(tmp_path / f"checkpoint-{number}")]
+        with started(words) as process:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(seconds)
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=120)
+        drawn = f"interrupted after {seconds:.3f} s: {said}"
+        assert "Traceback" not in said, drawn
+        assert process.returncode in (0, 130), drawn
 
 
 ENDED_AT_ONCE = """
