@@ -11,7 +11,7 @@ import pytest
 from tests.recovery.captures import EVERY, packets_in, whole, wrong_in_capture
 from tests.recovery.talks import dissect
 
-DRAWN = 8  # captures of a quick run
+DRAWN = 4  # captures of a quick run
 
 
 def wrong_in_prefix(name: str, source: random.Random) -> list[str]:

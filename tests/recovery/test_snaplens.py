@@ -23,7 +23,7 @@ WRONG_ONCE = (
 )
 
 
-DRAWN = 8  # captures of a quick run
+DRAWN = 4  # captures of a quick run
 
 
 def wrong_values(name: str, sizes: Iterable[int]) -> list[str]:
