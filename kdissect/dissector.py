@@ -24,6 +24,7 @@ from kdissect.exchanges.exchange import (
     ANSWERED,
     API_HEARTBEAT,
     ORPHAN,
+    PENDING,
     SUSPECT,
     UNANSWERED,
     Exchange,
@@ -631,7 +632,7 @@ class Dissector:
             return
         connection.given += 1
         self.exchange_count += 1
-        if exchange.status & SUSPECT or exchange.outcome == UNANSWERED:
+        if exchange.status & SUSPECT or exchange.outcome in (UNANSWERED, PENDING):
             withhold(exchange)
         if self._holds_back:
             self._unwritten.append(exchange)
@@ -759,8 +760,9 @@ class Dissector:
             if doubt_of(exchange):
                 request, response = blanked(request), blanked(response)
             name = exchange.group_protocol[1]
+            is_known = response is not None
             before: i64 = self.member_rows.text_size
-            for event in memberships(int(exchange.api_key), request, response, name):
+            for event in memberships(int(exchange.api_key), request, response, name, is_known):
                 self.member_rows.add(exchange, event)
                 self._note_made(MEMBER_BYTES)
             self._note_made(self.member_rows.text_size - before)
@@ -805,10 +807,13 @@ class Dissector:
         self._body_problem(exchange, side, "unexpected-null", text)
 
     def _body(self, exchange: Exchange, is_response: bool) -> Body | None:
-        """A body in full; None when there is none, or none that can be decoded (a problem says)."""
+        """A body in full; None when there is none, or none that can be decoded (a problem says).
+
+        One with a hole is none of them.
+        """
         asked = exchange.request_frame
         frame = exchange.response_frame if is_response else asked
-        if frame is None or not frame.data:
+        if frame is None or not frame.data or frame.missing:
             return None
         key, version = int(exchange.api_key), int(exchange.api_version)
         request = b"" if asked is None else asked.data

@@ -153,6 +153,13 @@ class Window:
             parts.append((at, self.end))
         return parts
 
+    def captured_before(self, index: i64) -> i64:
+        """How many of the bytes before `index` were captured."""
+        count: i64 = 0
+        for first, last in self.seen_parts():
+            count += max(0, min(i64(last), index) - i64(first))
+        return count
+
     def hold(self, at: i64) -> i64:
         """WAIT for something outside this direction; the more is held, the less often."""
         size = self.end - at

@@ -146,7 +146,7 @@ def _heading(exchange: "DissectedExchange") -> Iterator[str]:
 
 
 def _outcome(exchange: "DissectedExchange") -> str:
-    text = str(exchange.outcome).replace("_", " ")
+    text = (exchange.outcome or "outcome unknown").replace("_", " ")
     if exchange.latency_ns is not None:
         text += f" after {duration(exchange.latency_ns)}"
         parts = [

@@ -21,6 +21,7 @@ from kdissect.exchanges.exchange import (
     INCOMPLETE,
     LEFTOVER,
     MISFIT,
+    PENDING,
     REQUEST_FAILED,
     RESPONSE_FAILED,
     UNANSWERED,
@@ -47,7 +48,7 @@ def doubt_of(exchange: Exchange) -> int:
         return BELIEVED
     if misfit & REQUEST_FAILED or misfit == RESPONSE_FAILED | LEFTOVER:
         return HOPELESS
-    if misfit or status & INCOMPLETE or exchange.outcome == UNANSWERED:
+    if misfit or status & INCOMPLETE or exchange.outcome in (UNANSWERED, PENDING):
         return DOUBTFUL
     return BELIEVED
 
