@@ -10,6 +10,7 @@ import ipaddress
 from typing import Final
 
 from librt.strings import BytesWriter, write_i64_le
+from librt.vecs import vec
 from mypy_extensions import i64
 
 from kdissect.errors import Problem
@@ -34,6 +35,7 @@ CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", 
 TIMESTAMP_TYPES: Final = ("create", "append")
 # From so many partitions on it is faster to copy their cells through an object of bytes.
 MANY_ROWS: Final = 8
+COPIED_ROWS: Final = 16_384  # at once: 2 MB
 
 
 class Texts:
@@ -200,7 +202,10 @@ class PartitionRows(Rows):
                 start = at
         self.count += partitions.count
         if x.dialect == 0 and partitions.count >= MANY_ROWS:
-            self.cells.write(partitions.packed)
+            if partitions.count <= COPIED_ROWS:
+                self.cells.write(partitions.packed)
+            else:
+                self._write_some(cells)
             return
         b = self.cells
         at = 0
@@ -210,6 +215,14 @@ class PartitionRows(Rows):
             while at < end:
                 write_i64_le(b, code if at + WIDTH - end == AT_ERROR_CODE else cells[at])
                 at += 1
+
+    def _write_some(self, cells: vec[i64]) -> None:
+        """Copy very many rows, some at a time."""
+        size: i64 = COPIED_ROWS * WIDTH
+        at: i64 = 0
+        while at < len(cells):
+            self.cells.write(bytes(memoryview(cells[at : at + size])))
+            at += size
 
     def _add_run(self, x: Exchange, partitions: Partitions, topic: i64, count: i64) -> None:
         b = self.buffer
