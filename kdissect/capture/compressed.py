@@ -21,10 +21,12 @@ INPUT_SIZE: Final = 1 << 16
 # Uncompressed bytes asked for at a time: what is lost before the place where a file is damaged.
 OUTPUT_SIZE: Final = 1 << 16
 # zstandard gives all that its input makes, so its input is what bounds its output: a block of 128
-# KiB may be written in 4 bytes, 2 KiB make 64 MiB at worst.
-ZSTD_INPUT_SIZE: Final = 1 << 11
+# KiB may be written in 4 bytes, 256 make 8 MiB at worst. Fewer would take a fifth longer.
+ZSTD_INPUT_SIZE: Final = 1 << 8
 # Memory that a zstd frame may ask for: what `zstd --ultra --long=27` needs, and no more.
 ZSTD_WINDOW_SIZE: Final = 1 << 27
+# The same for xz, whose dictionary may be of 4 GiB: `xz -9` needs 65 MiB.
+XZ_MEMORY: Final = 1 << 27
 GZIP_WBITS: Final = 31  # 15 bits of window, plus 16 for a gzip header
 
 FAILURES: Final = (zlib.error, OSError, EOFError, lzma.LZMAError, zstandard.ZstdError, RuntimeError)
@@ -117,10 +119,14 @@ def find_decoder(first: bytes) -> Callable[[], Decoder] | None:
     if first.startswith(LZ4_MAGIC):
         return _make_lz4_decoder
     if first.startswith(XZ_MAGIC):
-        return lzma.LZMADecompressor
+        return _make_xz_decoder
     if first.startswith(BZIP2_MAGIC):
         return bz2.BZ2Decompressor
     return None
+
+
+def _make_xz_decoder() -> Decoder:
+    return lzma.LZMADecompressor(memlimit=XZ_MEMORY)
 
 
 def _make_lz4_decoder() -> Decoder:

@@ -39,7 +39,7 @@ from kdissect.exchanges.groups import GroupProtocols
 from kdissect.exchanges.long_polls import settle_share_fetch
 from kdissect.exchanges.memory import ConnectionState, frame_problem, note_spoken
 from kdissect.exchanges.merging import merge_partitions
-from kdissect.exchanges.sasl import OK, Login
+from kdissect.exchanges.sasl import LONGEST_KEPT, OK, Login
 from kdissect.exchanges.timing import service_ns
 from kdissect.frames import Frame
 from kdissect.limits import DECODED_BYTES
@@ -77,7 +77,7 @@ class BodyReader:
         self.problems: list[Problem] = []
         self.interner = Interner()
         self.groups = GroupProtocols()
-        self.sessions = FetchSessions()
+        self.sessions = FetchSessions(max_size=decoded_bytes)
         self.sink = FactSink(self.interner, names, decoded_bytes)
         # Other sinks meet few bodies of many layouts, most of which do not fit.
         self.sink.takes_short_ways = True
@@ -85,6 +85,8 @@ class BodyReader:
         self.sink.keeps_records = keeps_records
         self.plans: Plans = fact_plans()
         self.candidates = Candidates(self.plans)
+        # What orphans may take that come to light at once: hundreds may have waited.
+        self.guess_room: i64 = decoded_bytes
 
     def read_request(
         self, state: ConnectionState, exchange: Exchange, header: RequestHeader, frame: Frame
@@ -122,8 +124,8 @@ class BodyReader:
             if exchange.group_protocol == NO_PROTOCOL:
                 frame.connection.touched |= SHARED_PAST
         elif exchange.api_key == API_VERSIONS and sink.software_name:
-            state.software_name = sink.software_name
-            state.software_version = sink.software_version
+            state.software_name = sink.software_name[:LONGEST_KEPT]
+            state.software_version = sink.software_version[:LONGEST_KEPT]
         elif exchange.api_key == API_SASL_HANDSHAKE:
             frame.connection.touched |= OWN_PAST
             changed = state.login.begin(sink.mechanism, exchange.api_version == 0)
@@ -200,7 +202,16 @@ class BodyReader:
         sink.begin()
         with suppress(DecodeError):
             plan.run(data, response_body_offset(key, found[0].last, data), sink)
+            if sink.spent() > self.guess_room:
+                sink.let_go()
+            self.guess_room -= sink.spent()
             settle_answer(exchange, sink, True)
+            if sink.has_unkept or self.interner.cut_count > 0:
+                self._tell_unkept(exchange, frame, RESPONSE_FAILED)
+
+    def begin_guesses(self) -> None:
+        """Orphans follow that come to light at once."""
+        self.guess_room = self.sink.limit
 
     def _plan(self, key: i64, version: i64, is_response: bool) -> Plan | None:
         """The projected decode of a body; None when there is no layout for it."""
@@ -301,7 +312,8 @@ class BodyReader:
 def body_name(exchange: Exchange, failed: i64) -> str:
     """What a problem's text calls a body, like ``Fetch response v12``."""
     side = "request" if failed == REQUEST_FAILED else "response"
-    return f"{api_name(exchange.api_key)} {side} v{exchange.api_version}"
+    version = "" if exchange.api_version == NULL else f" v{exchange.api_version}"
+    return f"{api_name(exchange.api_key)} {side}{version}"
 
 
 def producing_of(sink: FactSink) -> Producing | None:

@@ -21,10 +21,12 @@ from kdissect.exchanges.memory import (
     AT_OFFSET,
     PAST,
     POSITION_WIDTH,
+    TOPIC_BYTES,
     ConnectionState,
     Positions,
     TopicPositions,
 )
+from kdissect.limits import DECODED_BYTES
 from kdissect.messages.facts import FactSink
 from kdissect.messages.partitions import (
     AT_FETCH_OFFSET,
@@ -41,15 +43,45 @@ from kdissect.streams.events import INSIDE, OPENER, SHARED_PAST
 # A broker keeps 1 000 (max.incremental.fetch.session.cache.slots); each holds the partitions that
 # its requests named.
 SESSION_LIMIT: Final = 5_000
+POSITION_BYTES: Final = 8 * POSITION_WIDTH
 NOWHERE: Final = TopicPositions()  # of a topic that is not known; nothing is added to it
 
 
 class FetchSessions:
-    """The sessions of all brokers; the oldest are forgotten when there are too many."""
+    """The sessions of all brokers; the oldest are forgotten when there are too many.
 
-    def __init__(self, limit: i64 = SESSION_LIMIT) -> None:
+    Positions of all connections may take `max_size` bytes; `size` are those that were added since
+    they were counted last.
+    """
+
+    def __init__(self, limit: i64 = SESSION_LIMIT, max_size: i64 = DECODED_BYTES) -> None:
         self.by_number: dict[tuple[bytes, int], Positions] = {}
         self.limit = limit
+        self.max_size = max_size
+        self.size: i64 = 0
+
+    def has_too_many(self) -> bool:
+        """Whether positions are to be counted, and perhaps forgotten."""
+        return self.size > self.max_size
+
+    def count(self, states: list[ConnectionState]) -> bool:
+        """Count the positions of all; where they are too many, forget them. Whether it did."""
+        known: dict[int, Positions] = {id(state.positions): state.positions for state in states}
+        for positions in self.by_number.values():
+            known[id(positions)] = positions
+        self.size = 0
+        for positions in known.values():
+            for topic in positions.values():
+                self.size += topic.size
+        # A quarter of it may be added before they are counted again.
+        if self.size <= self.max_size // 4 * 3:
+            return False
+        for state in states:
+            is_inside = state.connection.edge == INSIDE
+            state.positions = {} if is_inside else {PAST: TopicPositions()}
+        self.by_number = {}
+        self.size = 0
+        return True
 
     def go_on(self, state: ConnectionState, number: i64) -> None:
         """The connection uses a session that was made on another one, or before the capture."""
@@ -110,6 +142,8 @@ def remember_positions(
     partitions = exchange.partitions
     if partitions is not None:
         remember_rows(state, partitions, fresh)
+        # About, and too many: topics that are known already are not new.
+        sessions.size += partitions.count * POSITION_BYTES + len(partitions.topics) * TOPIC_BYTES
     state.positions = fresh
 
 

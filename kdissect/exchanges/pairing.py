@@ -45,7 +45,13 @@ from kdissect.exchanges.memory import (
     position_in_pending,
 )
 from kdissect.exchanges.old_conversations import OldConversation, fits_request, make_conversation
-from kdissect.exchanges.sasl import GSSAPI, GSSAPI_TAG, is_token, may_be_token
+from kdissect.exchanges.sasl import (
+    GSSAPI,
+    GSSAPI_TAG,
+    LONGEST_KEPT,
+    is_token,
+    may_be_token,
+)
 from kdissect.exchanges.shared_ids import has_shared_id, may_answer
 from kdissect.exchanges.sides import DEFAULT_PORTS, decide_sides
 from kdissect.exchanges.timing import queue_ns
@@ -138,6 +144,7 @@ class Exchanges:
         self.states.pop(connection.id, None)
         self._places[connection.id & (NUMBER_OF_PLACES - 1)] = None
         left = state.pending[state.pending_head :]
+        self.bodies.begin_guesses()
         for exchange in left:
             self._let_go(state, exchange)
             exchange.note_troubles(connection.troubles)
@@ -368,6 +375,9 @@ class Exchanges:
             else:
                 exchange.client_id = state.last_client_id
         state.last_client_id = exchange.client_id
+        if header.client_id_size > LONGEST_KEPT:
+            state.last_client_id = None
+            state.client_id_bytes = b""
         state.last_request_ns = frame.start_time_ns
         note_spoken(state, exchange.api_key)
         exchange.request_start = frame.start_time_ns
@@ -379,6 +389,8 @@ class Exchanges:
         if self.keeps_frames or self._needs_frame(key):
             exchange.request_frame = frame
         self.bodies.read_request(state, exchange, header, frame)
+        if self.bodies.sessions.has_too_many():
+            self._count_positions(frame)
         if exchange.acks == 0 and exchange.api_key == API_PRODUCE:
             exchange.outcome = NO_RESPONSE_EXPECTED
             exchange.note_troubles(frame.troubles_at_end)
@@ -392,6 +404,12 @@ class Exchanges:
         if len(state.pending) - state.pending_head > self.pending_limit:
             return [*done, self._overflow(state, frame)]
         return [*done, *self._make_room(frame)] if is_full else done
+
+    def _count_positions(self, frame: Frame) -> None:
+        """The positions of fetch sessions may take too much: all are forgotten then."""
+        if self.bodies.sessions.count(list(self.states.values())):
+            text = "positions of all fetch sessions are too many: they are forgotten"
+            self._problem(frame, "session-limit", text)
 
     def _unknown_request(self, state: ConnectionState, frame: Frame) -> None:
         """A frame of the client that is no request: a raw SASL token, or not Kafka at all."""
@@ -544,6 +562,7 @@ class Exchanges:
         holding = self.holding
         state.early.append(early)
         holding.add(early.frame)
+        self.bodies.begin_guesses()
         done: list[Exchange] = []
         while state.early and holding.has_too_many(len(state.early)):
             oldest = state.early.pop(0)
@@ -559,6 +578,7 @@ class Exchanges:
 
     def _meet_early(self, state: ConnectionState, exchange: Exchange) -> list[Exchange]:
         """The newest request may be the one of an early response, or show that it is an orphan."""
+        self.bodies.begin_guesses()
         done: list[Exchange] = []
         left: list[EarlyResponse] = []
         is_met = False

@@ -22,6 +22,11 @@ NONE: Final = "none"
 GSSAPI: Final = "GSSAPI"
 GSSAPI_TAG: Final = b"\x60"  # ASN.1 application 0: how a GSSAPI client's first token begins
 MAX_CLAIMS_SIZE: Final = 16_384  # bytes of a JSON web token that are looked into
+# Brokers take no larger ones (sasl.server.max.receive.size). One of separators would become a list
+# of 8 bytes for each.
+MAX_TOKEN_SIZE: Final = 524_288
+# Characters of names that a connection keeps: four of 1 KiB at most, of which there are 65 536.
+LONGEST_KEPT: Final = 256
 
 
 class Login:
@@ -53,7 +58,7 @@ class Login:
 
         Gives what is wrong with the choice, "" when nothing is.
         """
-        self.mechanism = mechanism
+        self.mechanism = mechanism[:LONGEST_KEPT]
         self.in_tokens = is_raw
         self.is_open = True
         self.saw_token = False
@@ -148,7 +153,9 @@ def is_token(data: bytes) -> bool:
 
 
 def user_of(mechanism: str, token: bytes) -> str:
-    """The user name in a client's token; "" where there is none in clear."""
+    """The user name in a client's token; "" where there is none in clear, or it is too large."""
+    if len(token) > MAX_TOKEN_SIZE:
+        return ""
     if mechanism == "PLAIN":
         parts = token.split(b"\0")
         return printable(parts[1]) if len(parts) == 3 else ""
@@ -183,5 +190,5 @@ def subject(pairs: bytes) -> str:
 
 
 def printable(name: bytes) -> str:
-    """A name as text, whatever its bytes are."""
-    return name.decode("utf-8", "backslashreplace")
+    """A name as text, whatever its bytes are; its beginning when it is long."""
+    return name[: 4 * LONGEST_KEPT].decode("utf-8", "backslashreplace")[:LONGEST_KEPT]

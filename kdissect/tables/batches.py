@@ -46,6 +46,8 @@ from kdissect.tables.schemas import Column, Table
 
 # About 150 bytes a row in Arrow: 75 MB at the most.
 DEFAULT_HELD_ROWS: Final = 500_000
+# And what they take with the texts of the batches that they were in.
+HELD_BYTES: Final = 96 << 20
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -112,8 +114,8 @@ class BatchBuilder:
     """Makes record batches of one table; `captures` and `names` are shared with the run.
 
     Rows whose topic id has no name yet are held back until the end, when it may have been learnt;
-    at most `held_limit` of them and one batch, what is beyond goes out with a null topic. So are
-    assignments with such an id in them.
+    at most `held_limit` of them, or HELD_BYTES, and one batch; what is beyond goes out with a null
+    topic. So are assignments with such an id in them.
     `columns` (all when None) says what is made, in that order.
     """
 
@@ -138,13 +140,14 @@ class BatchBuilder:
         self.position = {column.name: i for i, column in enumerate(table.stored)}
         self.held: list[pa.RecordBatch] = []
         self.held_rows = 0
+        self.held_size = 0
         self.held_limit = held_limit
         self.memory = Memory()
 
     def batch(self, rows: Rows) -> pa.RecordBatch:
         """One record batch of the rows in the buffer, without those held back."""
         made = columns_of(self, rows).record_batch()
-        if self.held_rows < self.held_limit:
+        if self.held_rows < self.held_limit and self.held_size < HELD_BYTES:
             if "topic" in self.wanted:
                 made = self._hold_nameless(made)
             elif "assignment" in self.wanted:
@@ -194,7 +197,7 @@ class BatchBuilder:
 
     def finish(self) -> list[pa.RecordBatch]:
         """The rows that were held back, with the names that were learnt since."""
-        held, self.held, self.held_rows = self.held, [], 0
+        held, self.held, self.held_rows, self.held_size = self.held, [], 0, 0
         names = {topic_id_text(raw): name for raw, name in self.names.items()}
         name = self._named if "topic" in self.wanted else self._named_assignments
         return [name(batch, names).select(self.wanted) for batch in held]
@@ -221,6 +224,7 @@ class BatchBuilder:
         held = batch.filter(mask(is_nameless))
         self.held.append(held)
         self.held_rows += held.num_rows
+        self.held_size += held.nbytes
         return batch.filter(mask(~is_nameless))
 
     def _named(self, batch: pa.RecordBatch, names: dict[str, str]) -> pa.RecordBatch:

@@ -35,16 +35,21 @@ CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", 
 TIMESTAMP_TYPES: Final = ("create", "append")
 # From so many partitions on it is faster to copy their cells through an object of bytes.
 MANY_ROWS: Final = 8
+HEADER_BYTES: Final = 150  # a record's header as a pair, about
 COPIED_ROWS: Final = 16_384  # at once: 2 MB
 
 
 class Texts:
-    """The dictionary of one text column of one batch: text → index, in order of appearance."""
+    """The dictionary of one text column of one batch: text → index, in order of appearance.
 
-    __slots__ = ("indices",)
+    `size` is the number of characters of all.
+    """
+
+    __slots__ = ("indices", "size")
 
     def __init__(self) -> None:
         self.indices: dict[str, int] = {}
+        self.size: i64 = 0
 
     def index(self, text: str) -> i64:
         """Index of `text`, added when new."""
@@ -53,6 +58,7 @@ class Texts:
             return known
         size = len(self.indices)
         self.indices[text] = size
+        self.size += len(text)
         return size
 
     def index_or_null(self, text: str) -> i64:
@@ -88,7 +94,7 @@ def topic_id_text(topic_id: bytes) -> str:
 class Rows:
     """The rows of one table since the last batch: a buffer, their number, and dictionaries.
 
-    `text_size` is about how many characters of long texts they hold.
+    `text_size` is about how many characters of long texts they hold beside their dictionaries.
     """
 
     def __init__(self) -> None:
@@ -105,6 +111,14 @@ class Rows:
             texts = Texts()
             self.texts[name] = texts
         return texts
+
+
+    def all_text_size(self) -> i64:
+        """About how many characters they hold in all."""
+        size = self.text_size
+        for texts in self.texts.values():
+            size += texts.size
+        return size
 
 
 class ExchangeRows(Rows):
@@ -325,7 +339,7 @@ class RecordRows(Rows):
         self.keys.append(record.key())
         self.values.append(record.value())
         self.headers.append(record.headers())
-        self.text_size += record.end - record.start
+        self.text_size += record.end - record.start + HEADER_BYTES * record.header_count
 
 
 class ErrorRows(Rows):
