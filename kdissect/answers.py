@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kdissect.analysis.asking import ask
-from kdissect.analysis.declared import TAP_COLUMNS, files_of
+from kdissect.analysis.declared import TAP_COLUMNS, askable, files_of
 from kdissect.analysis.dimensions import check_names, tables_for
 from kdissect.analysis.duckdb_tables import rows_having
 from kdissect.analysis.live_tables import asked_again, noticing
@@ -18,6 +18,7 @@ from kdissect.capture.files import Source
 from kdissect.engines import DUCKDB, SPARK, Notice, opened, session_for, takes_spark
 from kdissect.errors import KdissectError
 from kdissect.spark.places import stored_places
+from kdissect.sql.conditions import check_condition
 from kdissect.writing import write
 
 if TYPE_CHECKING:
@@ -45,8 +46,9 @@ class Answer:
 
     def to_pandas(self) -> "pd.DataFrame":
         """The rows as a pandas DataFrame."""
-        frame: pd.DataFrame = self.table.to_pandas()
-        return frame
+        from kdissect.tables.pandas_frames import pandas_frame
+
+        return pandas_frame(self.table)
 
 
 @asked_again
@@ -79,6 +81,8 @@ def analyse(
     question does not know.
     """
     engine = engine or (SPARK if session else DUCKDB)
+    if having is not None:
+        check_condition(having, "--having")
     if rollups:
         found = from_rollups(name, source, where, engine, session or master, notice, options)
         return answer_of(QUESTIONS[name], found, having, None)
@@ -90,6 +94,8 @@ def analyse(
     by = options.get("by", ())
     check_names(by, known["by"].choices if by else ())
     asked = {*question.tables, *tables_for(by)}
+    if where:
+        check_condition(where, "--where", askable(asked))
     with (
         places_of(source, files_of(asked), jobs, reading or {}) as (places, balance),
         noticing(places),

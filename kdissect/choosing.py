@@ -5,6 +5,8 @@ from typing import Final
 import pyarrow as pa
 
 from kdissect.errors import KdissectError
+from kdissect.sql.conditions import check_condition
+from kdissect.sql.connections import locked_connection
 
 ROW_NUMBER: Final = "kdissect_row_number"
 MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
@@ -18,18 +20,20 @@ def filtered(batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
 def chosen_rows(batch: pa.RecordBatch, where: str) -> pa.Array:
     """The numbers of the rows for which the SQL condition `where` (DuckDB's SQL) is true, in order.
 
-    Times compare in µs. Raises KdissectError with the database's own words for a wrong condition.
+    Times compare in µs. Raises KdissectError for what `check_condition` refuses, and with the
+    database's own words for a wrong condition.
     """
     import duckdb
 
+    check_condition(where, "--where")
     numbered = in_microseconds(pa.Table.from_batches([batch])).append_column(
         ROW_NUMBER, pa.array(range(batch.num_rows), pa.int64())
     )
     try:
-        with duckdb.connect() as connection:
-            connection.execute("SET TimeZone = 'UTC'")
-            rows = connection.from_arrow(numbered).filter(where).project(ROW_NUMBER)
-            kept = rows.to_arrow_table().column(0).combine_chunks()
+        with locked_connection() as connection:
+            connection.register("batch", numbered)
+            query = f"SELECT {ROW_NUMBER} FROM batch WHERE (\n{where}\n)"  # noqa: S608  # checked
+            kept = connection.sql(query).to_arrow_table().column(0).combine_chunks()
     except duckdb.Error as error:
         first_line = str(error).strip().splitlines()[0]
         raise KdissectError(f"--where {where!r}: {first_line}") from error

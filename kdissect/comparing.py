@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kdissect.analysis.compare import CHANGED, CHOICES, QUESTION, changes
-from kdissect.analysis.declared import files_of
+from kdissect.analysis.declared import askable, files_of
 from kdissect.analysis.dimensions import SECOND_NS, check_names, tables_for
 from kdissect.analysis.live_tables import asked_again, noticing
 from kdissect.analysis.moments import is_moment, is_range, moment_of, range_of
@@ -17,6 +17,7 @@ from kdissect.answers import Answer, check_taps, places_of
 from kdissect.capture.files import Source
 from kdissect.engines import DUCKDB, SPARK, Notice, opened, takes_spark
 from kdissect.errors import KdissectError
+from kdissect.sql.conditions import check_condition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,6 +99,9 @@ def compare(
         raise KdissectError("compare needs two sources, or one with at, before or after")
     by = options.get("by", ())
     names = tuple({*QUESTION.tables, *tables_for(by)})
+    if where:
+        # Alone, not only in the parentheses of `both`.
+        check_condition(where, "--where", askable(names))
     with ExitStack() as stack:
         places = [
             stack.enter_context(places_of(one, files_of(names), jobs, reading or {}))[0]

@@ -18,6 +18,7 @@ from kdissect.messages.redaction import has_secrets
 from kdissect.messages.unpacking import Unpacking
 from kdissect.pipeline import Balance, Options, feed_all, make_balance, make_dissector
 from kdissect.protocol.readers import Allowance
+from kdissect.sql.conditions import check_condition
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.rows import ExchangeRows, address_text
 from kdissect.tables.schemas import EXCHANGES, TIME
@@ -154,6 +155,8 @@ class Dissection:
         keeps_records: bool = False,
         **options: Any,
     ) -> None:
+        if where:
+            check_condition(where, "--where")
         self._where = where
         self._options = Options(**options, tables=())
         self._dissector = make_dissector(

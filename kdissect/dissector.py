@@ -171,8 +171,6 @@ class Dissector:
         # Kind → how many; and the first one, for callers that are strict.
         self.problem_counts: dict[str, int] = {}
         self.first_problem: Problem | None = None
-        # The latest time of a packet of a piece.
-        self.latest_ns: i64 = -1
         self.packets: i64 = 0
         self.captured_bytes: i64 = 0
         self.payload_bytes: i64 = 0
@@ -258,6 +256,8 @@ class Dissector:
                 if step == GIVES_CHUNK:
                     self._chunk(streams.chunk)
                 elif step == WANTS_CARE:
+                    if streams.odd is not None:
+                        self._take_events(streams.take_odd(segment.time_ns))
                     self._take_events(streams.feed_with_care(copied(segment)))
         finally:
             # Of packets that were begun: what an interruption leaves is still all accounted for.
@@ -310,7 +310,6 @@ class Dissector:
         streams = self.streams
         for packet in packets:
             self.captured_bytes += packet.end - packet.start
-            self.latest_ns = max(self.latest_ns, packet.time_ns)
             segment = decoder.decode_next(packet)
             if segment is None:
                 continue
@@ -345,9 +344,18 @@ class Dissector:
         for named in self.waiting.feed(exchange):
             self._named(named)
 
-    def advance(self, now: i64) -> None:
-        """Time has come to `now` without segments."""
-        self._take_events(self.streams.advance(now))
+    def advance(self, passed_ns: i64) -> None:
+        """So much time has passed since the latest segment."""
+        self._take_events(self.streams.advance(passed_ns))
+        self._take_problems()
+
+    def begin_replay(self, first_ns: i64) -> None:
+        """What is replayed is of a piece whose first segment has that time, see `Streams`."""
+        self._take_events(self.streams.begin_replay(first_ns))
+
+    def end_replay(self, now_ns: i64) -> None:
+        """The piece's clock stands there at its end."""
+        self._take_events(self.streams.end_replay(now_ns))
         self._take_problems()
 
     def end_silent(self, since: i64, most: i64) -> int:
@@ -388,7 +396,7 @@ class Dissector:
         """Segments that the decoder gives before the one just decoded."""
         late, self.decoder.late = self.decoder.late, []
         for segment in late:
-            for event in self.streams.feed(segment):
+            for event in self.streams.feed_late(segment):
                 self._event(event)
 
     def open_connection_rows(self) -> ConnectionRows:

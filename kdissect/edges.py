@@ -97,7 +97,7 @@ class Edges:
     __slots__ = (
         "streams", "frames", "exchanges", "tls", "is_first", "heads", "open", "count", "size",
         "muted", "born_flows", "born_ids", "ended", "deferred", "touched_ids", "locked_ids",
-        "inside_ended", "problem_counts", "of_packets",
+        "inside_ended", "problem_counts", "of_packets", "used_flows", "used_again",
     )  # fmt: skip
 
     def __init__(
@@ -133,6 +133,9 @@ class Edges:
         self.inside_ended: set[int] = set()
         # Those of the stages that know no connections, for the whole to tell.
         self.of_packets: list[Problem] = []
+        # Of the first piece: flows of all connections, and those that more than one had.
+        self.used_flows: set[bytes] = set()
+        self.used_again: set[bytes] = set()
         # By connection and kind.
         self.problem_counts: dict[tuple[int, str], int] = {}
         streams.notes_opened = True
@@ -231,6 +234,11 @@ class Edges:
 
     def _opened(self, connection: Connection, segment: Segment) -> None:
         if self.is_first:
+            if connection.flow in self.used_flows:
+                self.used_again.add(connection.flow)
+                self.used_again.add(reverse_flow(connection.flow))
+            self.used_flows.add(connection.flow)
+            self.used_flows.add(reverse_flow(connection.flow))
             return
         head = self.heads.get(connection.flow)
         if head is not None:

@@ -11,6 +11,8 @@ KdissectError
 │   ├── UnknownApi                no layout for this API key and version
 │   └── CorruptRecords            a record batch or message set that does not hold together
 │       └── DecompressionLimit    one that unpacks to more than the limit
+├── DatasetError                  files of a dataset or a directory of tables are not what they say
+├── EncodingError                 bytes of a state, a seam or an answer of a task are no such
 ├── OutputError                   the destination exists, is full, or is not writable
 ├── StoreError                    an object store or HDFS failed; it may not the next time
 └── SchemaError                   kdissect's own data files are wrong
@@ -116,6 +118,14 @@ class CorruptRecords(DecodeError):
 
 class DecompressionLimit(CorruptRecords):
     """Compressed records unpack to more than the limit; reading stopped there."""
+
+
+class DatasetError(KdissectError):
+    """A dataset or a directory of tables holds what kdissect does not write there."""
+
+
+class EncodingError(KdissectError):
+    """Bytes are no document of the declared kind: see `kdissect.encoding`."""
 
 
 class OutputError(KdissectError):

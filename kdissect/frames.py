@@ -75,13 +75,13 @@ class Frame:
     of the size field. Start is the packet that holds the first byte of the size field, end the one
     that holds the last byte of the body; `end_time_ns` is -1 when that packet was not captured.
     `index` counts the frames that start in the same packet from 0. `troubles_*` are the
-    connection's running count of troubles at start and end.
+    connection's running count of troubles at start and end, `steps_at_start` its `clock_steps`.
     """
 
     __slots__ = (
         "connection", "direction", "position", "size", "data", "missing", "start_time_ns",
         "start_packet", "start_ordinal", "start_capture", "index", "end_time_ns", "end_packet",
-        "troubles_at_start", "troubles_at_end",
+        "troubles_at_start", "troubles_at_end", "steps_at_start",
     )  # fmt: skip
 
     def __init__(
@@ -117,9 +117,12 @@ class Frame:
         self.end_packet = end_packet
         self.troubles_at_start = troubles_at_start
         self.troubles_at_end = troubles_at_end
+        self.steps_at_start: i64 = connection.clock_steps
 
 
 NOTHING: Final[list[Frame]] = []
+# Events that are to be taken from some index on, the last of the list first.
+Todo = list[tuple[Event, int]]
 
 
 @mypyc_attr(acyclic=True)
@@ -132,7 +135,7 @@ class Cutting:
 
     __slots__ = (
         "connection", "direction", "state", "position", "size", "wanted", "parts", "held",
-        "is_holed", "time_ns", "packet", "ordinal", "capture", "index", "troubles",
+        "is_holed", "time_ns", "packet", "ordinal", "capture", "index", "troubles", "steps",
         "framed", "skipped", "waiting", "waited", "was_found", "lost", "failures",
         "frames_since_found",
     )  # fmt: skip
@@ -154,6 +157,7 @@ class Cutting:
         self.capture: i64 = 0
         self.index: i64 = -1
         self.troubles: i64 = 0
+        self.steps: i64 = 0
         self.framed: i64 = 0
         self.skipped: i64 = 0
         # What the probe wants to see more of, and its size as counted for all directions.
@@ -174,6 +178,7 @@ class Cutting:
         self.ordinal = chunk.ordinal
         self.capture = chunk.capture
         self.troubles = self.connection.troubles
+        self.steps = self.connection.clock_steps
 
     def whole(self, chunk: Chunk) -> Frame:
         """The frame that the chunk holds, which has nothing else in it."""
@@ -192,11 +197,13 @@ class Cutting:
 
     def frame(self, data: bytes, end_time_ns: i64, end_packet: i64) -> Frame:
         """The frame that was begun, with its body or what there is of it."""
-        return Frame(
+        frame = Frame(
             self.connection, self.direction, self.position, self.size, data,
             self.size - len(data), self.time_ns, self.packet, self.ordinal, self.capture,
             self.index, end_time_ns, end_packet, self.troubles, self.connection.troubles,
         )  # fmt: skip
+        frame.steps_at_start = self.steps
+        return frame
 
 
 class Frames:
@@ -284,7 +291,7 @@ class Frames:
     def cut(self, chunk: Chunk) -> list[Frame]:
         """The frames that a chunk completes, in order, when `step` says so."""
         frames: list[Frame] = []
-        self._cut(self._cutting(chunk.connection, chunk.direction), chunk, chunk.start, frames)
+        self._cut(self._cutting(chunk.connection, chunk.direction), chunk, frames)
         return frames
 
     def settle(self, end: End) -> list[Frame]:
@@ -306,7 +313,7 @@ class Frames:
                     continue
                 first = cutting.direction
             if first == cutting.direction:
-                self._look(cutting, True, frames)
+                self._look_last(cutting, frames)
         return frames
 
     def take_counts(self, connection: Connection) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -381,8 +388,15 @@ class Frames:
         self._places[at] = self._nobody
         self._places[at + 1] = self._nobody
 
-    def _cut(self, cutting: Cutting, chunk: Chunk, at: i64, frames: list[Frame]) -> None:
-        """Take ``chunk.data[at : chunk.end]``."""
+    def _cut(self, cutting: Cutting, chunk: Chunk, frames: list[Frame]) -> None:
+        """Take a chunk that has just come."""
+        at = self._cut_known(cutting, chunk, chunk.start, frames)
+        if at < chunk.end:
+            cutting.waiting.pay_in(chunk.end - at)
+            self._search(cutting, [(chunk, at)], frames)
+
+    def _cut_known(self, cutting: Cutting, chunk: Chunk, at: i64, frames: list[Frame]) -> i64:
+        """Take ``chunk.data[at : chunk.end]`` up to where the next frame has to be searched."""
         end = chunk.end
         while at < end:
             state = cutting.state
@@ -391,11 +405,11 @@ class Frames:
             elif state == IN_BODY:
                 at = self._cut_body(cutting, chunk, at, frames)
             elif state == SEARCHING:
-                self._search(cutting, part_of(chunk, at), at > chunk.start, frames)
-                return
+                return at
             else:
                 cutting.skipped += end - at
-                return
+                return end
+        return end
 
     def _cut_sizes(self, cutting: Cutting, chunk: Chunk, at: i64, frames: list[Frame]) -> i64:
         """Frames that lie wholly in the chunk, and the start of the one that does not."""
@@ -500,26 +514,27 @@ class Frames:
     def _gap(self, cutting: Cutting, gap: Gap) -> list[Frame]:
         frames: list[Frame] = []
         if cutting.state == SEARCHING:
-            if gap.length < WINDOW and gap.is_exact:
-                cutting.waiting.add_gap(gap)
-                self._look(cutting, False, frames)
-                return frames
-            self._look(cutting, True, frames)
+            self._search(cutting, [(gap, 0)], frames)
+        else:
+            self._pass_gap(cutting, gap, frames)
+        return frames
+
+    def _pass_gap(self, cutting: Cutting, gap: Gap, frames: list[Frame]) -> None:
+        """A hole where it is known what is in it, or is not any more."""
         if cutting.state == IN_BODY:
             cutting.is_holed = True
             if gap.length < cutting.wanted and gap.is_exact:
                 cutting.wanted -= gap.length
-                return frames
+                return
             is_next_known = gap.length == cutting.wanted and gap.is_exact
             if gap.is_cut:
                 self._complete(cutting, gap.time_ns, gap.packet, frames)
             else:
                 self._complete(cutting, -1, -1, frames)
             if is_next_known:
-                return frames
+                return
         if cutting.state == AT_SIZE:
             self._lose(cutting)
-        return frames
 
     def _lose(self, cutting: Cutting) -> None:
         """The position of the next size field is not known any more."""
@@ -546,27 +561,57 @@ class Frames:
                 self._report("not-frames", text, chunk.end - at, chunk)
             cutting.state = IGNORED
 
-    def _search(self, cutting: Cutting, chunk: Chunk, is_cut: bool, frames: list[Frame]) -> None:
-        """Ask the probe about a chunk, together with what waits; `is_cut`: not all of a segment."""
+    def _search(self, cutting: Cutting, todo: Todo, frames: list[Frame]) -> None:
+        """Take events from some index on, the last of the list first, while frames are searched.
+
+        What is found among those that wait is cut at once, and perhaps searched again: they are put
+        back on the list then.
+        """
         waiting = cutting.waiting
-        waiting.add(chunk, is_cut)
-        if cutting.connection.edge == MUTED or cutting.connection.edge == MET:
-            # Each segment may be one that a frame starts with.
-            waiting.need = 0
-        self._look(cutting, False, frames)
+        while todo:
+            event, at = todo.pop()
+            if isinstance(event, Chunk):
+                at = self._cut_known(cutting, event, at, frames)
+                if at == event.end:
+                    continue
+                waiting.add(part_of(event, at), at > event.start)
+                if cutting.connection.edge == MUTED or cutting.connection.edge == MET:
+                    # Each segment may be one that a frame starts with.
+                    waiting.need = 0
+                todo += self._look(cutting, False)
+            elif isinstance(event, Gap):
+                if cutting.state != SEARCHING:
+                    self._pass_gap(cutting, event, frames)
+                elif gap_is_held(event):
+                    waiting.add_gap(event)
+                    todo += self._look(cutting, False)
+                elif waiting.span > 0:
+                    todo.append((event, 0))
+                    todo += self._look(cutting, True)
         if cutting.state == SEARCHING and waiting.events:
             waiting.own_last()
 
-    def _look(self, cutting: Cutting, is_last: bool, frames: list[Frame]) -> None:
-        """Ask about what waits as often as the answer moves something."""
+    def _look_last(self, cutting: Cutting, frames: list[Frame]) -> None:
+        """Nothing more comes: find what is found among what waits."""
+        while cutting.state == SEARCHING and cutting.waiting.span > 0:
+            self._search(cutting, self._look(cutting, True), frames)
+
+    def _look(self, cutting: Cutting, is_last: bool) -> Todo:
+        """Ask about what waits as often as the answer moves something.
+
+        Gives the events to be cut, when a frame is found, in reverse order.
+        """
         waiting = cutting.waiting
+        found_ones: Todo = []
         while waiting.span > 0 and (is_last or waiting.span >= waiting.need):
-            self._waiting += waiting.size - cutting.waited
-            cutting.waited = waiting.size
-            is_short = waiting.span < WINDOW and self._waiting >= self._max_waiting
-            is_full = waiting.span >= WINDOW or is_short
-            window = waiting.window(is_full, is_last)
+            self._count_waiting(cutting)
+            if waiting.credit < 0 and not is_last:
+                self._skip(cutting, waiting.put_off())
+                break
+            is_short = not waiting.is_full and self._waiting >= self._max_waiting
+            window = waiting.window(waiting.is_full or is_short, is_last)
             found = self._probe.find_start(cutting.connection, cutting.direction, window)
+            waiting.pay_for(window)
             if window.preface > 0:
                 cutting.framed += window.preface
                 cutting.skipped -= window.preface
@@ -574,22 +619,28 @@ class Frames:
             if is_short and found < 0 and found != IGNORE and not is_last:
                 self._report_search(cutting)
             if found >= 0:
-                self._resume(cutting, found - window.start, frames)
-            elif found == IGNORE:
+                found_ones = self._resume(cutting, found - window.start)
+                break
+            if found == IGNORE:
                 cutting.state = IGNORED
                 cutting.skipped += waiting.size
                 waiting.take()
-            elif found == WAIT and not is_last:
+                break
+            if found == WAIT and not is_last:
                 self._wait(cutting, window)
             else:
                 # The last bytes may be the first of a frame, unless nothing follows.
                 keep: i64 = 0 if is_last else PROBE_SIZE - 1
                 self._skip(cutting, waiting.drop(max(0, waiting.span - keep)))
                 waiting.need = max(PROBE_SIZE, waiting.span + 1)
-            if cutting.state != SEARCHING:
-                break
-        self._waiting += waiting.size - cutting.waited
-        cutting.waited = waiting.size
+        self._count_waiting(cutting)
+        return found_ones
+
+    def _count_waiting(self, cutting: Cutting) -> None:
+        """Count what waits of the direction among what waits of all."""
+        cost = cutting.waiting.cost
+        self._waiting += cost - cutting.waited
+        cutting.waited = cost
 
     def _wait(self, cutting: Cutting, window: Window) -> None:
         """Nothing starts before `window.at`; look again when there is more."""
@@ -601,32 +652,28 @@ class Frames:
         self._skip(cutting, waiting.drop(dropped))
         waiting.need = max(waiting.span + 1, min(need, WINDOW))
 
-    def _resume(self, cutting: Cutting, found: i64, frames: list[Frame]) -> None:
-        """A frame starts `found` bytes into what waits: cut from there on."""
+    def _resume(self, cutting: Cutting, found: i64) -> Todo:
+        """A frame starts `found` bytes into what waits: gives what is to be cut from there on."""
         events = cutting.waiting.take()
-        self._waiting -= cutting.waited
-        cutting.waited = 0
         cutting.state = AT_SIZE
         cutting.frames_since_found = 0
-        is_reported = False
+        todo: Todo = []
         for event in events:
-            if isinstance(event, Chunk):
+            if todo:
+                todo.append((event, event.start if isinstance(event, Chunk) else 0))
+            elif isinstance(event, Chunk):
                 length = event.end - event.start
                 if found >= length:
                     self._skip(cutting, length)
                     found -= length
                     continue
-                if not is_reported:
-                    self._skip(cutting, found)
-                    self._report_resync(cutting, event)
-                    is_reported = True
-                self._cut(cutting, event, event.start + found, frames)
-                found = 0
+                self._skip(cutting, found)
+                self._report_resync(cutting, event)
+                todo.append((event, event.start + found))
             elif isinstance(event, Gap):
-                if is_reported:
-                    frames += self._gap(cutting, event)
-                else:
-                    found = max(0, found - event.length)
+                found = max(0, found - event.length)
+        todo.reverse()
+        return todo
 
     def _skip(self, cutting: Cutting, size: i64) -> None:
         cutting.skipped += size
@@ -669,8 +716,7 @@ class Frames:
 
     def _finish(self, cutting: Cutting, end: End, frames: list[Frame]) -> None:
         """Nothing more comes in a direction."""
-        if cutting.state == SEARCHING:
-            self._look(cutting, True, frames)
+        self._look_last(cutting, frames)
         if cutting.state == IN_BODY:
             self._complete(cutting, -1, -1, frames)
         elif cutting.state == AT_SIZE:
@@ -686,3 +732,8 @@ class Frames:
             Problem("frames", kind, text, event.time_ns, event.packet, size,
                     event.connection.id, -1, event.capture)
         )  # fmt: skip
+
+
+def gap_is_held(gap: Gap) -> bool:
+    """Whether bytes on both sides of a hole are looked at together."""
+    return gap.length < WINDOW and gap.is_exact

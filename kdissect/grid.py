@@ -6,9 +6,11 @@ from typing import Final, NamedTuple
 from rich.cells import cell_len, set_cell_size
 
 from kdissect.escape import escaped
+from kdissect.human import TEXT_LENGTH, cut
 
 BETWEEN: Final = "  "
 SHORTEST_TEXT: Final = 14
+CELL_LENGTH: Final = TEXT_LENGTH  # wider than terminals are
 
 
 class Column(NamedTuple):
@@ -34,7 +36,7 @@ class Grid:
         """Add a row, a cell for each column."""
         if len(cells) != len(self.columns):
             raise ValueError(f"{len(cells)} cells for {len(self.columns)} columns")
-        self.rows.append([escaped(str(cell)) for cell in cells])
+        self.rows.append([escaped(cut(str(cell), CELL_LENGTH)) for cell in cells])
 
     def lines(self, page_width: int) -> Iterator[str]:
         """The header, a rule and the rows, none wider than `page_width` if it can be helped."""

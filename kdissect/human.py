@@ -1,6 +1,12 @@
 """Numbers as people read them; each fits ten columns."""
 
 from datetime import UTC, datetime
+from typing import Any
+
+# Characters of a name from the wire that a page, a sentence or a finding shows. Kafka's own names
+# (topics up to 249, most far shorter) are told apart by their beginnings as a rule.
+NAME_LENGTH = 120
+TEXT_LENGTH = 500  # and of a broker's message
 
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 _DURATION_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
@@ -13,6 +19,28 @@ def count(number: int) -> str:
     '1_234_567'
     """
     return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def cut(text: str, most: int = NAME_LENGTH) -> str:
+    """At most the first `most` characters of a text from the wire, and how many more there are.
+
+    >>> cut("orders"), cut("a" * 30_000, 3).replace(chr(0x202F), "_")
+    ('orders', 'aaa… (29_997 more characters)')
+    """
+    if len(text) <= most:
+        return text
+    return f"{text[:most]}… ({counted(len(text) - most, 'more character')})"
+
+
+def cut_all(value: Any, most: int = TEXT_LENGTH) -> Any:
+    """A value of dicts and lists with every text in it cut."""
+    if isinstance(value, str):
+        return cut(value, most)
+    if isinstance(value, dict):
+        return {cut_all(name, most): cut_all(one, most) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [cut_all(one, most) for one in value]
+    return value
 
 
 def counted(number: int, noun: str) -> str:

@@ -76,7 +76,7 @@ def receiver_state(receiver: Receiver) -> tuple[Any, ...] | None:
     """The reassembly of a direction; None while it waits for bytes."""
     here = receiver.next_position
     is_behind = receiver.acknowledged.position > here
-    if receiver.next_sequence < 0 or receiver.held.pieces or receiver.stray or is_behind:
+    if receiver.next_sequence < 0 or not receiver.held.is_empty or receiver.stray or is_behind:
         return None
     now = receiver.connection.last_time_ns
     symptoms = receiver.symptoms
@@ -109,6 +109,7 @@ def cutting_state(cutting: Cutting | None) -> tuple[Any, ...] | None:
             int(cutting.size), int(cutting.wanted), cutting.is_holed, int(cutting.held),
             blake2b(b"".join(cutting.parts)).digest(), int(cutting.time_ns), int(cutting.packet),
             int(cutting.index), cutting.connection.troubles - cutting.troubles,
+            cutting.connection.clock_steps - cutting.steps,
         )  # fmt: skip
     return int(cutting.state), place, int(cutting.ordinal)
 
@@ -130,8 +131,10 @@ def conversation_state(state: ConnectionState) -> tuple[Any, ...] | None:
     troubles = state.connection.troubles
     pending = state.pending[state.pending_head :]
     last_end = int(state.last_response_end)
-    if pending and last_end <= pending[0].request_end:
-        # The first request that waits has not been behind another: see `queue_ns`.
+    is_of_old = state.last_response_steps != state.connection.clock_steps
+    if is_of_old or (pending and last_end <= pending[0].request_end):
+        # The first request that waits has not been behind another, as far as is known: see
+        # `queue_ns`.
         last_end = NULL
     return (
         int(state.request_direction),
@@ -147,13 +150,14 @@ def conversation_state(state: ConnectionState) -> tuple[Any, ...] | None:
         int(state.refused),
         int(state.session_id),
         [pending_state(one, troubles) for one in pending],
+        [state.connection.clock_steps - one.steps_at_start for one in pending],
     )
 
 
 LEFT_OUT = frozenset(
     (
         "connection", "connection_id", "request_direction", "request_frame", "response_frame",
-        "troubles_at_start", "records",
+        "troubles_at_start", "steps_at_start", "records",
     )
 )  # fmt: skip
 # The rows get the name that is known in the end.

@@ -4,10 +4,9 @@
 """
 
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import pyarrow as pa
 
@@ -19,19 +18,12 @@ from kdissect.exchanges.decode_as import endpoint_bytes, parse_decode_as
 from kdissect.exchanges.holding import Holding
 from kdissect.exchanges.pairing import AUTO, Exchanges
 from kdissect.exchanges.sides import DEFAULT_PORTS
-from kdissect.limits import Limits
 from kdissect.messages.old_protocols import PROTOCOLS
+from kdissect.run_options import Options as Options
 from kdissect.tables.batches import BatchBuilder, arrow_schema
-from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
+from kdissect.tables.schemas import TABLES
 from kdissect.tls.keylog import KeyLog, read_keylog
-from kdissect.tls.package import MISSING, has_package
-
-Progress = Callable[[int, int | None], None]
-
-# Rows of one record batch: 32 768 rows of 31 packed integers are 8 MB before they become Arrow.
-BATCH_ROWS: Final = 32_768
-
-DEFAULT_LIMITS: Final = Limits()
+from kdissect.tls.package import has_package, missing_text
 
 
 class ProblemFound(KdissectError):
@@ -67,35 +59,6 @@ class Balance:
     packets_by_reason: Mapping[str, int]
     protocols: Mapping[str, int]
     problems: Mapping[str, int]
-
-
-@dataclass
-class Options:
-    """How to dissect; `limits` bound the memory that it takes.
-
-    `ports` are broker ports beside the known ones; `brokers` are ``address:port`` that are brokers
-    whatever else speaks for it. `decode_as` are ``port=protocol`` and ``address:port=protocol``:
-    they force a protocol (one of `PROTOCOLS`, "tls") or exclude what is there ("none").
-    `protocol` is what brokers and clients speak: "auto" for Kafka of any release, else one of
-    `PROTOCOLS` for every connection. `keylog` is a TLS key log (NSS format) or several, beside the
-    secrets in pcapng files. `jobs` processes share the work of `write` and `make_run` on files
-    of two million packets and more: 0 for as many as there are processors, from four million on.
-    """
-
-    ports: Sequence[int] = ()
-    brokers: Sequence[str] = ()
-    decode_as: Sequence[str] = ()
-    keylog: str | Path | Sequence[str | Path] = ()
-    tables: Sequence[str] = DEFAULT_TABLES
-    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    payload: bool = False
-    verify_crc: bool = False
-    strict: bool = False
-    protocol: str = "auto"
-    limits: Limits = DEFAULT_LIMITS
-    batch_rows: int = BATCH_ROWS
-    progress: Progress | None = None
-    jobs: int = 0
 
 
 class Run:
@@ -206,7 +169,7 @@ def make_keys(keylog: str | Path | Sequence[str | Path]) -> KeyLog:
     keys = KeyLog()
     for path in [keylog] if isinstance(keylog, str | Path) else keylog:
         if not has_package():
-            raise KdissectError(MISSING)
+            raise KdissectError(missing_text())
         read_keylog(path, keys)
     return keys
 
@@ -216,7 +179,7 @@ def add_secrets(keys: KeyLog, found: Sequence[Secrets]) -> None:
     for secrets in found:
         if secrets.kind == TLS_KEY_LOG:
             if not has_package():
-                text = "the capture has secrets of TLS sessions, but " + MISSING
+                text = f"the capture has secrets of TLS sessions; {missing_text()}"
                 keys.problems.append(Problem("tls", "tls-package-missing", text))
                 return
             keys.add(secrets.content, "Decryption Secrets block")
@@ -247,8 +210,12 @@ def make_dissector(
     keeps_frames: bool,
     waits: bool = True,
     keeps_records: bool = False,
+    keys: KeyLog | None = None,
 ) -> Dissector:
-    """All stages, set up for a run; `keeps_records`: batches come with the bytes they are in."""
+    """All stages, set up for a run; `keeps_records`: batches come with the bytes they are in.
+
+    With `keys`, the key logs of `options` are not read.
+    """
     tables = frozenset(options.tables)
     exchanges = Exchanges(
         ports=frozenset(DEFAULT_PORTS) | frozenset(options.ports),
@@ -264,11 +231,10 @@ def make_dissector(
         holding=Holding(options.limits),
         decoded_bytes=options.limits.decoded_bytes,
     )
-    keys = make_keys(options.keylog)
     return Dissector(
         exchanges,
         tables,
-        keys=keys,
+        keys=make_keys(options.keylog) if keys is None else keys,
         has_payload=options.payload,
         verifies_crc=options.verify_crc,
         collects=collects,

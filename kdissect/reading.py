@@ -13,6 +13,7 @@ from kdissect.seams.crew import Crew
 from kdissect.seams.runs import make_run
 from kdissect.spark.places import stored_places
 from kdissect.tables.batches import arrow_schema
+from kdissect.tables.pandas_frames import pandas_frame
 from kdissect.tables.schemas import TABLES
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Reading:
 
     def to_pandas(self) -> Any:
         """All rows as a pandas DataFrame: text as categories, times as UTC with nanoseconds."""
-        return self.to_arrow().to_pandas()
+        return pandas_frame(self.to_arrow())
 
     def _chosen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self.where:

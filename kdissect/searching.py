@@ -3,6 +3,11 @@
 Bytes wait in `Waiting`, holes among them, until a `Probe` says where in the `Window` over them a
 frame starts: guess, confirm, trust. What a probe has seen and refused is let go at once; what it
 wants to see more of waits, WINDOW bytes at most.
+
+A search is bounded by the bytes that come, whatever they are. Work is counted in steps
+(`Window.work`): looking at a byte is one, judging a guess some more. One look at a window
+may take STEPS_EACH steps for each of its bytes. Each new byte gives a direction CREDIT_EACH steps
+for all its looks; without credit the next look waits for more bytes, or the end.
 """
 
 from typing import Final
@@ -19,6 +24,24 @@ MAX_WAITING: Final = 64 << 20
 FEW_BYTES: Final = 4096  # so few can be looked at with every segment
 # The smallest Kafka request with its size field: fewer bytes tell a probe too little, so they wait.
 PROBE_SIZE: Final = 14
+# Memory that an event takes beside its bytes, so tiny segments count too; and all that waits of one
+# direction: 26 000 segments of a byte, where WINDOW in segments of 1448 bytes takes 1.1 MiB.
+EVENT_COST: Final = 160
+MAX_COST: Final = 4 * WINDOW
+
+# A step is about 16 instructions. Joining 16 bytes is one, an event in the window 4.
+JOINED_EACH: Final = 16
+EVENT_STEPS: Final = 4
+# Steps of one look: each byte of the window 64 times, and some for small windows. Searching it
+# takes 1 a byte, judging a chain of frames 4 a byte.
+STEPS_EACH: Final = 256
+FIRST_STEPS: Final = 1 << 18
+# Steps that a new byte pays for: as often may be looked. At the beginning, and after each loss, as
+# many as two hundred looks at growing windows of small segments take. The most that is saved up is
+# what one full window pays for.
+CREDIT_EACH: Final = 256
+FIRST_CREDIT: Final = 1 << 18
+MAX_CREDIT: Final = CREDIT_EACH * WINDOW
 
 IGNORE: Final = -2  # this direction holds no frames at all
 NOT_HERE: Final = -1  # no frame starts in these bytes
@@ -37,12 +60,13 @@ class Window:
 
     A probe that answers WAIT puts into `at` where the frame may start, and into `need` up to which
     index it wants to see before it is asked again. `preface` of the bytes that it passes over are
-    no loss: they belong to what comes before all frames, and count as framed.
+    no loss: they belong to what comes before all frames, and count as framed. It adds the steps it
+    takes to `work`, and stops when `is_spent`.
     """
 
     __slots__ = (
         "data", "start", "end", "starts", "ends", "holes", "times", "is_full", "is_last", "at",
-        "need", "preface", "position",
+        "need", "preface", "position", "work", "_start_set",
     )  # fmt: skip
 
     def __init__(self, data: bytes, start: i64, end: i64, is_full: bool, is_last: bool) -> None:
@@ -59,15 +83,33 @@ class Window:
         self.need: i64 = end
         self.preface: i64 = 0
         self.position: i64 = -1
+        self.work: i64 = 0
+        self._start_set: set[int] | None = None
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether all the steps were taken that one look may take."""
+        return self.work > FIRST_STEPS + STEPS_EACH * (self.end - self.start)
+
+    def is_start(self, index: i64) -> bool:
+        """Whether a captured segment starts at `index`."""
+        places = self._start_set
+        if places is None:
+            places = set(self.starts)
+            self._start_set = places
+        return index in places
 
     def time_at(self, index: i64) -> i64:
-        """When the byte at `index` was captured."""
-        found: i64 = 0
-        for first, time_ns in self.times:
-            if i64(first) > index:
-                break
-            found = time_ns
-        return found
+        """When the byte at `index` was captured; 0 for one before all that were."""
+        low: i64 = 0
+        high: i64 = len(self.times)
+        while low < high:
+            middle = (low + high) // 2
+            if i64(self.times[middle][0]) > index:
+                high = middle
+            else:
+                low = middle + 1
+        return self.times[low - 1][1] if low > 0 else 0
 
     def can_wait(self, at: i64) -> bool:
         """Whether more can be seen of a frame that may start at `at`."""
@@ -81,10 +123,16 @@ class Window:
 
     def seen_from(self, index: i64) -> i64:
         """Up to where bytes were captured without a hole from `index` on; `index` for none."""
-        for first, last in self.holes:
-            if index < i64(last):
-                return max(index, i64(first))
-        return self.end
+        holes = self.holes
+        low: i64 = 0
+        high: i64 = len(holes)
+        while low < high:
+            middle = (low + high) // 2
+            if index < i64(holes[middle][1]):
+                high = middle
+            else:
+                low = middle + 1
+        return max(index, i64(holes[low][0])) if low < len(holes) else self.end
 
     def seen_parts(self) -> list[tuple[int, int]]:
         """From where to where bytes were captured without a hole, in order."""
@@ -134,10 +182,10 @@ class Waiting:
     """Chunks and gaps in stream order; `span` is their length, `size` that of the chunks.
 
     `need` is the span at which the probe is asked again. `is_cut` says that the first chunk is not
-    all of its segment.
+    all of its segment. `credit` is how many steps may still be taken.
     """
 
-    __slots__ = ("events", "span", "size", "need", "is_cut")
+    __slots__ = ("events", "span", "size", "need", "is_cut", "credit")
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -145,6 +193,39 @@ class Waiting:
         self.size: i64 = 0
         self.need: i64 = PROBE_SIZE
         self.is_cut: bool = False
+        self.credit: i64 = FIRST_CREDIT
+
+    @property
+    def cost(self) -> i64:
+        """Memory that is taken, about."""
+        return self.size + EVENT_COST * len(self.events)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more is held."""
+        return self.span >= WINDOW or self.cost >= MAX_COST
+
+    def pay_in(self, length: i64) -> None:
+        """So many bytes have come."""
+        self.credit = min(MAX_CREDIT, self.credit + CREDIT_EACH * length)
+
+    def pay_for(self, window: Window) -> None:
+        """A look at what waits was taken."""
+        self.credit -= window.work + EVENT_STEPS * len(self.events)
+        if len(self.events) > 1:
+            self.credit -= self.span // JOINED_EACH
+
+    def put_off(self) -> i64:
+        """There is no credit for a look: wait for it; gives how many captured bytes are let go.
+
+        Of what is full half is, as if nothing had been found in it.
+        """
+        dropped: i64 = 0
+        if self.is_full:
+            dropped = self.drop(max(1, self.span // 2))
+        need = self.span + 1 - self.credit // CREDIT_EACH
+        self.need = max(self.span + 1, min(need, WINDOW))
+        return dropped
 
     def add(self, chunk: Chunk, is_cut: bool) -> None:
         """Hold one more chunk; `is_cut`: not all of its segment."""
@@ -205,13 +286,15 @@ class Waiting:
         """Let go of the first `length` bytes of the span; gives how many of them were captured."""
         dropped: i64 = 0
         self.span -= length
-        while self.events and length > 0:
-            first = self.events[0]
+        events = self.events
+        gone: i64 = 0
+        while gone < len(events) and length > 0:
+            first = events[gone]
             own: i64 = 0
             if isinstance(first, Chunk):
                 own = first.end - first.start
                 if length < own:
-                    self.events[0] = part_of(first, first.start + length)
+                    events[gone] = part_of(first, first.start + length)
                     self.is_cut = True
                     dropped += length
                     break
@@ -223,13 +306,16 @@ class Waiting:
                     self.span -= own - length
                     length = own
             length -= own
-            del self.events[0]
+            gone += 1
             self.is_cut = False
-        while self.events and isinstance(self.events[0], Gap):
-            gap = self.events[0]
-            if isinstance(gap, Gap):
-                self.span -= gap.length
-            del self.events[0]
+        while gone < len(events):
+            gap = events[gone]
+            if not isinstance(gap, Gap):
+                break
+            self.span -= gap.length
+            gone += 1
+        if gone > 0:
+            del events[:gone]
         self.size -= dropped
         return dropped
 
@@ -240,6 +326,7 @@ class Waiting:
         self.span = 0
         self.size = 0
         self.need = PROBE_SIZE
+        self.credit = FIRST_CREDIT
         return events
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from kdissect.capture.files import Source
+from kdissect.confined import PUBLIC, SECRET
 from kdissect.pipeline import Balance, Options
 from kdissect.seams.crew import Crew
 from kdissect.seams.runs import make_run
@@ -28,8 +29,9 @@ def write(
     OutputError and leaves nothing half-written.
     """
     chosen = DEFAULT_TABLES if tables is None else tuple(tables)
+    mode = SECRET if options.get("payload") else PUBLIC
     run = make_run(source, Options(tables=chosen, **options), crew)
-    with run, ParquetDirectory(Path(directory), run.schemas, force) as output:
+    with run, ParquetDirectory(Path(directory), run.schemas, force, mode) as output:
         for name, batch in run:
             output.write(name, batch)
     written = {name: (file.path, file.rows) for name, file in output.files.items()}

@@ -15,6 +15,7 @@ from tests.messages.record_builders import GZIP, make_batch, make_record
 from tests.packets.builders import make_ethernet, make_ipv4
 
 SECOND = 1_000_000_000
+MIB = 1 << 20
 ODD = b"\0\1\2"  # no body of anything
 
 
@@ -95,6 +96,26 @@ def produced_packed() -> bytes:
     topic = {"name": "orders", "partition_data": [{"index": 3, "records": log}]}
     talk = conversation().client(request("Produce", 7, 1, acks=1, topic_data=[topic]))
     return talk.broker(response("Produce", 7, 1)).pcap()
+
+
+def produced_zeros(size: int, times: int, plain: int = 0) -> bytes:
+    """Requests with one record of zeros each, behind one of `plain` bytes: gzip packs 1000 to 1."""
+    logs = [make_batch([make_record(None, bytes(plain))])]
+    logs += [make_batch([make_record(None, bytes(size))], codec=GZIP)] * times
+    talk = conversation()
+    for number, log in enumerate(logs):
+        topic = {"name": "orders", "partition_data": [{"index": 3, "records": log}]}
+        talk = talk.client(request("Produce", 7, number, acks=1, topic_data=[topic]))
+        talk = talk.broker(response("Produce", 7, number))
+    return talk.pcap()
+
+
+def many_partitions(count: int) -> bytes:
+    """A request that names many partitions of a topic."""
+    partitions = [{"partition_index": number} for number in range(count)]
+    topics = [{"name": "orders", "partitions": partitions}]
+    asks = request("OffsetCommit", 2, 1, group_id="workers", member_id="m", topics=topics)
+    return conversation().client(asks).broker(response("OffsetCommit", 2, 1)).pcap()
 
 
 def named_late() -> bytes:
@@ -228,5 +249,15 @@ CASES = {
     "pending_bytes_in_all": Case(
         slow_brokers(), 3000, (UNANSWERED + ANSWERED) * 2, UNANSWERED * 3 + ANSWERED + ORPHAN,
         ["pending-limit"] * 2,
+    ),
+    "decoded_bytes": Case(many_partitions(200), 4000, ANSWERED, ANSWERED, ["decoded-limit"] * 2),
+    # 16 MiB are always allowed, and 1 GiB of all messages; tables of batches and records unpack
+    # each for itself.
+    "unpacked_ratio": Case(
+        produced_zeros(17 * MIB, 1), 10, ANSWERED * 2, ANSWERED * 2, ["corrupt-records"]
+    ),
+    "unpacked_ratio_in_all": Case(
+        produced_zeros(17 * MIB, 32, 4 * MIB), 1, ANSWERED * 33, ANSWERED * 33,
+        ["unpacked-limit"] * 2,
     ),
 }  # fmt: skip

@@ -136,7 +136,7 @@ def test_what_waits_is_freed_when_its_turn_comes() -> None:
     held = []
     for packet in talk_of(*steps).packets():
         dissector.feed([packet])
-        held.append(len(dissector.waiting.queue))
+        held.append(len(dissector.waiting.waiting()))
     assert max(held) == 49
     assert (dissector.waiting.queue, dissector.waiting.size) == ([], 0)
     assert dissector.body_rows.count == 51

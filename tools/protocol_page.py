@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from kdissect.cli.protocol import first_release, header_versions
-from kdissect.protocol.apis import APIS, VENDOR_APIS, ApiKey
+from kdissect.protocol.apis import APIS, VENDOR_APIS, VENDORS, ApiKey
 from kdissect.protocol.specs import format_versions, message_name
 from tools.coverage_protocol import HEADERS, RECORDS, VARIANTS, Layout, Proof, proofs, summary
 
@@ -38,8 +38,16 @@ NOT_TOLD = """\
 ## What has a row but no layout
 
 Requests with other keys, or with versions above those here, keep their row, client id and sizes;
-`decode_status` is `unknown-api` or `unknown-version`, and nothing of the body is guessed. The
-keys that AutoMQ, a fork, adds have names:
+`decode_status` is `unknown-api` or `unknown-version`, and nothing of the body is guessed.
+
+Vendors' forks add keys of their own, and several use the same ones. Such a key has a vendor's
+name, like `AutoMQ-CreateStreams`, only where the broker is known to be that vendor's: by the keys
+that its last ApiVersions response **on the same connection**, before the request, offers. AutoMQ's
+offers all of 501 to 512; Inkless's offers, between 500 and 999, just 500 and 501, 501 and 502, or
+all three. Everywhere else, also where the capture begins behind that response, the name is
+`api-501`.
+`api_key` has the number in any case. The names:
+
 """
 
 
@@ -56,20 +64,24 @@ def protocol_page() -> str:
     for title, kind in (("Headers", HEADERS), ("Records and embedded messages", RECORDS)):
         lines += ["", f"## {title}", "", *message_lines(known, kind)]
     lines += ["", "## Variants", "", *variant_lines(known), "", NOT_TOLD]
-    names = [f"{key} {name.removeprefix('AutoMQ-')}" for key, name in VENDOR_APIS.items()]
-    return "\n".join([*lines, ", ".join(names) + ".", ""])
+    for vendor, apis in VENDOR_APIS.items():
+        names = ", ".join(f"{key} {name}" for key, name in apis.items())
+        lines.append(f"- {VENDORS[vendor]}: {names}.")
+    return "\n".join([*lines, ""])
 
 
 def api_lines(known: dict[Layout, Proof]) -> list[str]:
     """A row for each API."""
     lines = [
-        "`since`: the first release with the lowest and with the highest version. `headers`: "
+        "`since`: the first release with the lowest and with the highest version. `unstable`: "
+        "versions that brokers of these releases (`4.1+`: of all since) offer only with "
+        "`unstable.api.versions.enable`. `headers`: "
         "versions of the request's and of the response's. The last columns: versions read from "
         "captures.",
         "",
-        "| key | API | versions | since | flexible from | headers | kio | requests captured "
-        "| responses captured |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| key | API | versions | since | unstable | flexible from | headers | kio "
+        "| requests captured | responses captured |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for api in APIS.values():
         versions = range(api.lowest, api.highest + 1)
@@ -80,7 +92,8 @@ def api_lines(known: dict[Layout, Proof]) -> list[str]:
             for side in ("request", "response")
         ]
         since = f"{first_release(api, api.lowest)}, {first_release(api, api.highest)}"
-        cells = (api.key, api.name, f"{api.lowest}-{api.highest}", since, flexible,
+        unstable = api.definition().unstable_versions()
+        cells = (api.key, api.name, f"{api.lowest}-{api.highest}", since, unstable, flexible,
                  header_versions(api), version_text(kio), *captured)  # fmt: skip
         lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
     return lines
@@ -121,6 +134,17 @@ def variant_lines(known: dict[Layout, Proof]) -> list[str]:
             kio = "yes" if "kio" in proof.writers else ""
             captured = "yes" if proof.captures else ""
             lines.append(f"| {layout.name} | {layout.version} | {releases} | {kio} | {captured} |")
+    return [*lines, "", *foreign_lines()]
+
+
+def foreign_lines() -> list[str]:
+    """The layouts of no Kafka release."""
+    lines = ["Of no Kafka release, tried in the same way (tests write them, no vectors do):", ""]
+    for api in APIS.values():
+        for role, spec in api.definition().variants:
+            if spec.is_foreign:
+                name, versions = message_name(api.name, role), version_text(spec.versions)
+                lines.append(f"- {name} {versions}, `{spec.releases[0]}`")
     return lines
 
 

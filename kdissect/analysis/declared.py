@@ -61,6 +61,11 @@ def files_of(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in TABLES if name in wanted)
 
 
+def askable(names: Iterable[str]) -> list[str]:
+    """The tables that a condition may have subqueries of, where these tables are opened."""
+    return [f"{EVERY}{name}" for name in files_of([*names, "exchanges"])]
+
+
 def columns_of(table: Table) -> dict[str, str]:
     """Name → Ibis type of the columns, the numbers of nanoseconds among them."""
     columns = {column.name: IBIS_TYPES[column.type] for column in table.columns}

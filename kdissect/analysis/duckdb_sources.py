@@ -5,6 +5,7 @@ from typing import Final
 
 from kdissect.analysis.declared import tap_columns, times_of
 from kdissect.analysis.stored_tables import Place, numbered
+from kdissect.sql.files import NOT_PARTITIONED, parquet_files
 from kdissect.tables import schemas
 from kdissect.tables.ids import id_offsets
 from kdissect.tables.schemas import TABLES
@@ -33,12 +34,11 @@ def source_of(name: str, places: Sequence[Place]) -> str:
 
 def query_of(name: str, place: Place, tap: int) -> str:
     """The query for what a place has, its taps numbered from `tap`."""
-    files = ", ".join(quoted(path) for path in place.paths(name))
     if place.scan is not None:
         return f"SELECT {of_dataset(name, tap)} FROM {scanned(name, tap)}"  # noqa: S608  # ours
-    if place.is_dataset:
-        return f"SELECT {of_dataset(name, tap)} FROM read_parquet([{files}], {HIVE})"  # noqa: S608
-    return f"SELECT {of_directory(name, tap)} FROM read_parquet([{files}])"  # noqa: S608  # quoted
+    selected = of_dataset(name, tap) if place.is_dataset else of_directory(name, tap)
+    files = parquet_files(place.paths(name), HIVE if place.is_dataset else NOT_PARTITIONED)
+    return f"SELECT {selected} FROM {files}"  # noqa: S608  # quoted
 
 
 def scanned(name: str, tap: int) -> str:
@@ -81,8 +81,3 @@ def nothing(name: str) -> str:
     columns |= dict.fromkeys(tap_columns(name), "VARCHAR")
     told = ", ".join(f'NULL::{type_} AS "{column}"' for column, type_ in columns.items())
     return f"SELECT {told} WHERE false"  # declared
-
-
-def quoted(text: str) -> str:
-    """A text as SQL writes it."""
-    return "'" + text.replace("'", "''") + "'"

@@ -1,13 +1,17 @@
 """Parquet files of tables on DuckDB: the engine that needs no server."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import ExitStack
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.declared import EVERY, OF_EXCHANGES, declared_tables, stored
+from kdissect.analysis.declared import EVERY, OF_EXCHANGES, askable, declared_tables, stored
 from kdissect.analysis.duckdb_sources import scanned, source_of
 from kdissect.analysis.stored_tables import Place, numbered
 from kdissect.errors import KdissectError
+from kdissect.sql.conditions import check_condition
+from kdissect.sql.connections import locked_connection
+from kdissect.sql.files import PlainPaths
 from kdissect.tables.schemas import TABLES
 
 if TYPE_CHECKING:
@@ -32,32 +36,45 @@ class DuckTables:
         import duckdb
 
         self.tables = declared_tables()
-        self.connection = duckdb.connect()
-        try:
-            self.connection.execute("SET TimeZone = 'UTC'")
-            wanted = {stored(name) for name in names} | ({"exchanges"} if where else set())
-            ordered = sorted(wanted, key=list(TABLES).index)
-            for name in ordered:
-                self._add_all(name, places)
-            for name in ordered:
-                self._add(name, where)
-        except KdissectError:
-            self.connection.close()
-            raise
-        except duckdb.Error as error:
-            self.connection.close()
-            what = f"--where {where!r}" if where else "tables"
-            raise KdissectError(f"{what}: {str(error).strip().splitlines()[0]}") from error
+        self._what = f"--where {where!r}" if where else "tables"
+        wanted = {stored(name) for name in names} | ({"exchanges"} if where else set())
+        ordered = sorted(wanted, key=list(TABLES).index)
+        if where:
+            check_condition(where, "--where", askable(ordered))
+        with ExitStack() as opened:
+            self._paths = opened.enter_context(PlainPaths())
+            plain = [plain_place(place, ordered, self._paths) for place in places]
+            files = local_files(ordered, plain)
+            self.connection = opened.enter_context(locked_connection(files))
+            try:
+                for name in ordered:
+                    self._add_all(name, plain)
+                for name in ordered:
+                    self._add(name, where)
+            except duckdb.Error as error:
+                raise self._told(error) from error
+            self._opened = opened.pop_all()
 
     def __enter__(self) -> "DuckTables":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.connection.close()
+        self._opened.close()
 
     def rows(self, answer: "ir.Table") -> "pa.Table":
         """The rows of an expression over the tables."""
-        return self.connection.sql(sql_of(answer.op())).to_arrow_table()
+        import duckdb
+
+        try:
+            return self.connection.sql(sql_of(answer.op())).to_arrow_table()
+        except duckdb.Error as error:
+            # Of damaged files, and of a condition, which is only applied here.
+            raise self._told(error) from error
+
+    def _told(self, error: Exception) -> KdissectError:
+        """What DuckDB says, as an error that names what was asked."""
+        reason = self._paths.told((str(error).strip().splitlines() or [type(error).__name__])[0])
+        return KdissectError(f"{self._what}: {reason}")
 
     def _add_all(self, name: str, places: Sequence[Place]) -> None:
         for place, tap in numbered(places):
@@ -75,6 +92,36 @@ class DuckTables:
         self.connection.execute(f"CREATE VIEW {name} AS {source}")
 
 
+def plain_place(place: Place, names: Collection[str], paths: PlainPaths) -> Place:
+    """The place with the paths by which DuckDB opens the files of these tables.
+
+    The files are checked under their own paths.
+    """
+    if place.scan is not None:
+        return place
+    root = place.location if place.is_dataset else ""
+    there = [name for name in place.files if name in names]
+    files = {
+        name: [
+            file._replace(path=paths.of(path, root))
+            for path, file in zip(place.paths(name), place.files[name], strict=True)
+        ]
+        for name in there
+    }
+    return place._replace(files={**place.files, **files}, root="")
+
+
+def local_files(names: Iterable[str], places: Sequence[Place]) -> list[str]:
+    """The files of tables that DuckDB itself reads."""
+    return [
+        path
+        for name in names
+        for place in places
+        if place.scan is None
+        for path in place.paths(name)
+    ]
+
+
 def rows_having(table: "pa.Table", condition: str) -> "pa.Table":
     """The rows of an answer for which an SQL condition over its columns holds, in their order.
 
@@ -83,12 +130,12 @@ def rows_having(table: "pa.Table", condition: str) -> "pa.Table":
     import duckdb
     import pyarrow as pa
 
+    check_condition(condition, "--having")
     times = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
     changed = ", ".join(f'"{name}"::TIMESTAMPTZ AS "{name}"' for name in times)
     columns = f"* REPLACE ({changed})" if times else "*"
     rows = table.append_column(PLACE, pa.array(range(table.num_rows), pa.int64()))
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
+    with locked_connection() as connection:
         connection.register("answer", rows)
         chosen = f"SELECT {columns} FROM answer"  # noqa: S608  # columns are ours
         query = f'SELECT "{PLACE}" FROM ({chosen}) WHERE (\n{condition}\n) ORDER BY 1'  # noqa: S608

@@ -5,17 +5,20 @@ that are taken away while a question is asked make it be asked again.
 """
 
 import functools
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
 from kdissect.analysis.stored_tables import Place, StoredFile
+from kdissect.confined import Below
 from kdissect.errors import KdissectError
+from kdissect.strict_json import parsed
+from kdissect.tables.balances import checked_balance
 from kdissect.tables.rotations import (
     BALANCE,
     OPEN_CONNECTIONS,
+    check_links,
     number_of,
     rotations_in,
     runs_in,
@@ -23,6 +26,8 @@ from kdissect.tables.rotations import (
 from kdissect.tables.schemas import TABLES
 
 ATTEMPTS: Final = 3
+# A number takes 40 bytes with its name; there are some dozens of protocols, reasons and problems.
+BALANCE_BYTES: Final = 1 << 20
 
 Asked = ParamSpec("Asked")
 Found = TypeVar("Found")
@@ -39,24 +44,28 @@ def live_places(directory: Path) -> list[Place]:
     """
     directory = directory.absolute()
     if (directory / f"{OPEN_CONNECTIONS}.parquet").is_file():
-        return [place_of([directory])]
+        return [place_of([directory], directory)]
     if rotations := rotations_in(directory):
-        return [place_of(rotations)]
+        check_links(directory)
+        return [place_of(rotations, directory)]
     runs = runs_in(directory)
-    places = [place_of(found) for run in runs if (found := rotations_in(run))]
+    for one in (directory, *runs):
+        check_links(one)
+    places = [place_of(found, directory) for run in runs if (found := rotations_in(run))]
     if runs and not places:
         raise KdissectError(f"{directory}: nothing is rotated yet; ask again when a file is there")
     return places
 
 
-def place_of(rotations: Sequence[Path]) -> Place:
-    """Rotations of a run that follow each other."""
+def place_of(rotations: Sequence[Path], root: Path) -> Place:
+    """Rotations of a run that follow each other, in the directory that was asked for."""
     files = {name: files_of(rotations, name) for name in TABLES}
     last = stored(rotations[-1] / f"{OPEN_CONNECTIONS}.parquet")
     files["connections"] += [] if last is None else [last]
     there = {name: found for name, found in files.items() if found}
     name = rotations[0] if len(rotations) == 1 else rotations[0].parent
-    return Place(str(name), there, is_live=True, balances=balances_of(rotations))
+    balances = balances_of(rotations)
+    return Place(str(name), there, is_live=True, balances=balances, root=str(root))
 
 
 def files_of(rotations: Sequence[Path], table: str) -> list[StoredFile]:
@@ -68,7 +77,7 @@ def files_of(rotations: Sequence[Path], table: str) -> list[StoredFile]:
 def stored(path: Path) -> StoredFile | None:
     """A file, None where there is none."""
     with suppress(OSError):
-        return StoredFile(str(path), path.stat().st_size)
+        return StoredFile(str(path), path.lstat().st_size)
     return None
 
 
@@ -85,10 +94,16 @@ def balances_of(rotations: Sequence[Path]) -> list[Mapping[str, Any]]:
 
 
 def balance_at(rotation: Path) -> dict[str, Any] | None:
-    """What a rotation tells; None where its process was killed, or it is just taken away."""
-    with suppress(OSError, ValueError):
-        return dict(json.loads((rotation / BALANCE).read_bytes()))
-    return None
+    """What a rotation tells; None where its process was killed, or it is just taken away.
+
+    Raises DatasetError where it is no balance.
+    """
+    try:
+        with Below(rotation) as below:
+            content = below.read(BALANCE, BALANCE_BYTES)
+    except OSError:
+        return None
+    return checked_balance(parsed(content, str(rotation / BALANCE)))
 
 
 def less(balance: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:

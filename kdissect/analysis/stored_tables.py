@@ -5,20 +5,23 @@ and a tap, which its exchanges and connections tell as ``date`` and ``tap``.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kdissect.analysis.declared import files_of
-from kdissect.errors import KdissectError
+from kdissect.confined import MISSING, Below
+from kdissect.errors import DatasetError, KdissectError
 from kdissect.tables.ids import LARGEST_TAP
 from kdissect.tables.schemas import TABLES
 
 
 class StoredFile(NamedTuple):
-    """A Parquet file and its bytes."""
+    """A Parquet file and its bytes; `rows` is how many it has, -1 where nothing tells."""
 
     path: str
     size: int
+    rows: int = -1
 
 
 class Place(NamedTuple):
@@ -28,6 +31,8 @@ class Place(NamedTuple):
     are in it. Files of a dataset are in directories ``date=.../tap=...``.
     `scan` gives a table as a dataset of Arrow, where files are not of this machine. Files of a
     live capture may be taken away at any time; `balances` say what became of its bytes.
+    `root` is the directory that the files are in, "" where they are not of this machine: below it
+    no link is followed.
     """
 
     name: str
@@ -38,20 +43,49 @@ class Place(NamedTuple):
     scan: "Callable[[str], Any] | None" = None
     is_live: bool = False
     balances: Sequence[Mapping[str, Any]] = ()
+    root: str = ""
 
     def paths(self, table: str) -> list[str]:
-        """The files of a table; raises KdissectError where the dataset was made without it."""
+        """The files of a table; raises KdissectError where the dataset was made without it.
+
+        Raises DatasetError where one of them is a link, or no regular file.
+        """
         if table not in self.files:
             there = ", ".join(self.files)
             raise KdissectError(f"{self.name} has no table {table}; it was made with {there}")
-        return [file.path for file in self.files[table]]
+        paths = [file.path for file in self.files[table]]
+        if self.root and self.is_dataset:
+            check_listed(self.root, paths)
+        elif self.root:
+            check_files(self.root, paths)
+        return paths
+
+
+def check_files(root: str, paths: Iterable[str]) -> None:
+    """Raise DatasetError where one of the files below a directory is no regular file.
+
+    One that is not there is told by what reads it.
+    """
+    with suppress(FileNotFoundError), Below(root) as below:
+        for path in paths:
+            below.check(str(Path(path).relative_to(root)))
+
+
+def check_listed(root: str, paths: Iterable[str]) -> None:
+    """Raise DatasetError where a file that a manifest lists is not there, or no regular file."""
+    listed = {str(Path(path).relative_to(root)): path for path in paths}
+    with Below(root) as below:
+        sizes = below.sizes(listed)
+    for name, path in listed.items():
+        if sizes[name] == MISSING:
+            raise DatasetError(f"{path}: no such file")
 
 
 def directory_place(directory: Path) -> Place:
     """A directory that `kdissect dissect` wrote; which files are there is seen when one is read."""
     paths = {name: directory / f"{name}.parquet" for name in TABLES}
     files = {name: [StoredFile(str(path), _size_of(path))] for name, path in paths.items()}
-    return Place(str(directory), files)
+    return Place(str(directory), files, root=str(directory))
 
 
 def numbered(places: Sequence[Place]) -> Iterator[tuple[Place, int]]:

@@ -2,6 +2,8 @@
 
 Files are put in the order of their first packets. Those of a ring buffer follow each other; those
 that overlap in time are merged packet by packet, each file keeping the order it was written in.
+Where names tell in which order one tap wrote the files, they follow each other in that order,
+whatever the clock was set to meanwhile.
 """
 
 import glob
@@ -24,6 +26,7 @@ from kdissect.capture.opened import (
     empty_file,
 )
 from kdissect.capture.packet import Packet
+from kdissect.capture.rotation import certain_turns
 from kdissect.errors import CaptureError, Problem, TruncatedCapture, UnknownCaptureFormat
 
 __all__ = ["Capture", "Source", "open_captures"]
@@ -71,6 +74,8 @@ class Capture:
         # Files in a directory that are no captures.
         self.passed_over: list[str] = []
         self._files = files
+        # One tap wrote them, and their names say in which order.
+        self._is_in_turn = False
         try:
             self._open_files()
         except CaptureError:
@@ -87,6 +92,8 @@ class Capture:
         try:
             if len(self._files) == 1:
                 yield from self._iter_alone(self._files[0])
+            elif self._is_in_turn:
+                yield from self._iter_in_turn()
             else:
                 yield from self._iter_merged()
         finally:
@@ -148,6 +155,11 @@ class Capture:
         if not self._files:
             raise CaptureError("there is no capture with packets among the files")
         self._files.sort(key=lambda file: file.first_time_ns)
+        turns = certain_turns(file.name for file in self._files)
+        if turns is not None:
+            self._is_in_turn = True
+            order = {id(file): turn for file, turn in zip(self._files, turns, strict=True)}
+            self._files.sort(key=lambda file: order[id(file)])
         for capture, file in enumerate(self._files):
             file.capture = capture
         if len(self._files) == 1:
@@ -171,6 +183,15 @@ class Capture:
         while (batch := file.read()) is not None:
             self.problems += file.take_problems()
             if batch:
+                yield batch
+
+    def _iter_in_turn(self) -> Iterator[list[Packet]]:
+        ordinal = 1
+        for file in self._files:
+            file.start(file.capture)
+            for batch in self._iter_alone(file):
+                number_packets(batch, ordinal)
+                ordinal += len(batch)
                 yield batch
 
     def _iter_merged(self) -> Iterator[list[Packet]]:

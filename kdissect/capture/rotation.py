@@ -87,6 +87,28 @@ def turn_of(path: str) -> int:
     return _split_name(path)[1]
 
 
+def certain_turns(paths: Iterable[str]) -> list[int] | None:
+    """The place of each file in the order in which one tap wrote them; None: names do not tell.
+
+    Names are certain where numbers never begin again: those of dumpcap, and those of tcpdump -C
+    without -W, whose first file has none. Dates are only as good as the clock.
+
+    >>> certain_turns(["a_00002_20240131235959.pcap", "a_00001_20240131235959.pcap"])
+    [2, 1]
+    >>> certain_turns(["a.pcap2", "a.pcap", "a.pcap1"]), certain_turns(["a.pcap1", "a.pcap2"])
+    ([2, -1, 1], None)
+    """
+    names = list(paths)
+    found = [_split_name(name) for name in names]
+    turns = [turn for _, turn in found]
+    if len({name for name, _ in found}) != 1 or len(set(turns)) != len(turns):
+        return None
+    is_dumpcap = all(DUMPCAP.search(COMPRESSION.sub("", name)) for name in names)
+    is_dated = any(DATE.search(name) or EPOCH.search(name) for name in map(os.path.basename, names))
+    is_counted = -1 in turns and not is_dated
+    return turns if is_dumpcap or is_counted else None
+
+
 def _split_name(path: str) -> tuple[str, int]:
     """What all files of the tap have in common, and the number that tells this one; -1: none."""
     directory, name = os.path.split(path)

@@ -5,7 +5,7 @@ import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 
-import click
+from kdissect.extras import MissingExtra
 
 HOT_MODULE = "kdissect.frames"  # all are compiled or none
 
@@ -28,10 +28,10 @@ def version_text() -> str:
     return f"kdissect {number} ({kind}), Python {sys.version.split()[0]}"
 
 
-def require_extra(module: str, extra: str) -> None:
-    """End with one line that says what to install when `module` is not there."""
+def require_extra(feature: str, extra: str, module: str) -> None:
+    """End with one line that says what to install when `module` is missing."""
     if importlib.util.find_spec(module) is None:
-        raise click.ClickException(f'{module} is missing: pip install "kdissect[{extra}]"')
+        raise MissingExtra(feature, extra)
 
 
 def silence_stdout() -> None:

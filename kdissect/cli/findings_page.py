@@ -1,5 +1,6 @@
 """Findings as lines of the first page, and as JSON."""
 
+import shlex
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ def finding_lines(
     found: Sequence[Finding], left_out: int, files: Sequence[str], width: int
 ) -> list[str]:
     """Each finding folded to the width; below it when, where, and the command that shows more."""
-    file = escaped(files[0]) if len(files) == 1 else "FILE..."
+    file = argument(files[0]) if len(files) == 1 else "FILE..."
     lines = []
     for one in found:
         pieces = folded(escaped(one.text), width - INDENT)
@@ -27,6 +28,15 @@ def finding_lines(
         noun = "finding" if left_out == 1 else "findings"
         lines.append(f"{count(left_out)} more {noun}: --findings all")
     return lines
+
+
+def argument(file: str) -> str:
+    """A file as a shell takes it, to be copied into a command.
+
+    >>> argument("a[1].pcap"), argument("-a")
+    ("'a[1].pcap'", './-a')
+    """
+    return escaped(shlex.quote(f"./{file}" if file.startswith("-") else file))
 
 
 def _where(one: Finding, file: str) -> str:

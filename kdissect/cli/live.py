@@ -121,6 +121,7 @@ def command(
     payload: bool,
     rotation: Rotation,
     metrics: Address | None,
+    user: str | None,
     **rest: Any,
 ) -> int:
     """Capture on interfaces (-i), or read SOURCE: a pipe (`-`), a capture, or with --follow one
@@ -133,20 +134,26 @@ def command(
         of_files = {name: rest[name] for name in ("keep", "disk")}
         refuse({"payload": payload, "rotate": rotation != Rotation(), "tables": tables, **of_files})
     if metrics is not None:
-        require_extra("prometheus_client", "live")
+        require_extra("--metrics", "live", "prometheus_client")
     if not asked.sources and not asked.interfaces:
         from kdissect.cli.live_interfaces import show_interfaces
 
         show_interfaces()
         return FOUND
-    from kdissect.cli.live_run import Plan, run
-    from kdissect.pipeline import Options
+    from kdissect.cli.live_start import Needs, opened
+    from kdissect.run_options import Options
 
     chosen = DEFAULT_TABLES if tables is None else tables
     made = Options(tables=chosen, payload=payload, **settings)
     if rotation == Rotation():
         rotation = Rotation(every_s=60)
-    return run(Plan(asked=asked, options=made, rotation=rotation, metrics=metrics, **rest))
+    modules = ["kdissect.cli.live_run"]
+    modules += ["kdissect.live.counting.metrics"] if metrics is not None else []
+    needs = Needs(asked, made, tuple(modules), rest["directory"], metrics, user)
+    with opened(needs) as had:
+        from kdissect.cli.live_run import Plan, run
+
+        return run(Plan(asked=asked, options=made, rotation=rotation, **rest), had)
 
 
 def refuse(of_files: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from kdissect.cli.live_output import Output
 from kdissect.escape import escaped
 from kdissect.live.listener import Listener, Standing
 from kdissect.live.sources import Asked, told_filter
-from kdissect.pipeline import Options
+from kdissect.run_options import Options
 
 if TYPE_CHECKING:
     from kdissect.live.counting.snapshot import Snapshot

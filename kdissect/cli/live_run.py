@@ -1,32 +1,30 @@
-"""One run of ``kdissect live``: opens, gives up privileges, and watches until it is to end."""
+"""One run of ``kdissect live``, without privileges: watches until it is to end."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from pwd import struct_passwd
 from typing import TYPE_CHECKING, Any, Final
 
-from kdissect.cli.live_imports import import_rest
 from kdissect.cli.live_lines import Deadline, Lines, tell, tell_begin, tell_end
-from kdissect.cli.live_options import Address, Rotation
+from kdissect.cli.live_options import Rotation
 from kdissect.cli.live_signals import signals
+from kdissect.cli.live_start import Opened
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.reading import explain_empty
 from kdissect.limits import Limits
 from kdissect.live.listener import Listener
-from kdissect.live.privileges import check_directory, check_user, drop_privileges, give_directory
-from kdissect.live.service import Notifier, ServiceListener
-from kdissect.live.sources import Asked, open_source
+from kdissect.live.metrics_socket import Bound
+from kdissect.live.privileges import ThreadCheck
+from kdissect.live.service import ServiceListener
+from kdissect.live.sources import Asked
 from kdissect.live.watcher import Watcher
-from kdissect.pipeline import Options
+from kdissect.run_options import Options
 
 if TYPE_CHECKING:
     from kdissect.live.counting.metrics import MetricsListener
 
 NEVER: Final = Rotation()
-FIRST_FREE_PORT: Final = 1024  # those below are root's
 
 
 @dataclass(frozen=True)
@@ -40,9 +38,7 @@ class Plan:
     keep: int | None = None
     disk: int | None = None
     flush_s: float = 5.0
-    metrics: Address | None = None
     labels: int = 100
-    user: str | None = None
     max_cpu: float | None = None
     max_memory: int | None = None
     duration_s: float | None = None
@@ -58,39 +54,37 @@ class Plan:
 class Parts:
     """The listeners of a run."""
 
-    def __init__(self, plan: Plan, notifier: Notifier) -> None:
+    def __init__(self, plan: Plan, opened: Opened) -> None:
         self.listeners: list[Listener] = []
         self.files: Any = None
         self.metrics: Any = None
-        if notifier.is_heard:
-            self.listeners.append(ServiceListener(notifier))
+        if opened.notifier.is_heard:
+            self.listeners.append(ServiceListener(opened.notifier))
         if plan.directory is not None:
             self.files = make_files(plan, plan.directory)
             self.listeners.append(self.files)
-        if plan.metrics is not None:
+        if opened.bound is not None:
             self.metrics = make_metrics(plan.labels)
             self.listeners.append(self.metrics)
         if plan.has_lines:
             self.listeners += make_lines(plan)
         if plan.duration_s is not None:
             self.listeners.append(Deadline(plan.duration_s))
+        if opened.dropped is not None:
+            # The last to begin: all others have started their threads then.
+            self.listeners.append(ThreadCheck(opened.dropped))
 
 
-def run(plan: Plan) -> int:
+def run(plan: Plan, opened: Opened) -> int:
     """Watch until the source ends, or somebody says so; gives the exit code."""
     plan = replace(plan, options=limited(plan))
-    user = check_user(plan.user) if plan.user else None
-    notifier = Notifier()
-    with open_source(plan.asked, plan.options) as wire:
-        if plan.directory is not None:
-            give_directory(plan.directory, user, plan.options.payload)
-        parts = Parts(plan, notifier)
-        watcher = Watcher(wire, parts.listeners, plan.options, **shedding(plan))
-        with signals(watcher) as signalled, served(plan, parts, user):
-            tell_begin(plan.asked, plan.options)
-            watcher.run()
-        standing = watcher.standing()
-    notifier.close()
+    wire = opened.wire
+    parts = Parts(plan, opened)
+    watcher = Watcher(wire, parts.listeners, plan.options, keylogs=opened.keylogs, **shedding(plan))
+    with signals(watcher) as signalled, served(parts, opened.bound):
+        tell_begin(plan.asked, plan.options)
+        watcher.run()
+    standing = watcher.standing()
     tell_end(standing, wire.names, parts.files)
     if standing.balance.exchanges:
         return FOUND
@@ -128,22 +122,10 @@ def shedding(plan: Plan) -> dict[str, Any]:
 
 
 @contextmanager
-def served(plan: Plan, parts: Parts, user: struct_passwd | None) -> Iterator[None]:
-    """Give up privileges, and answer for metrics in here.
-
-    Threads start afterwards, as each has privileges of its own; but ports of root need root.
-    """
-    server: Any = None
-    import_rest(plan.options.tables)
+def served(parts: Parts, bound: Bound | None) -> Iterator[None]:
+    """Answer for metrics in here, where they were asked for."""
+    server = None if bound is None else start_server(parts.metrics, bound)
     try:
-        if plan.metrics is not None and plan.metrics.port < FIRST_FREE_PORT and os.geteuid() == 0:
-            server = start_server(parts.metrics, plan.metrics)
-        if user is not None or os.geteuid() != 0:
-            drop_privileges(user)
-        if plan.directory is not None:
-            check_directory(plan.directory)
-        if plan.metrics is not None and server is None:
-            server = start_server(parts.metrics, plan.metrics)
         yield
     finally:
         if server is not None:
@@ -176,11 +158,11 @@ def make_metrics(labels: int) -> "MetricsListener":
     return MetricsListener(labels=labels)
 
 
-def start_server(metrics: "MetricsListener", address: Address) -> Any:
+def start_server(metrics: "MetricsListener", bound: Bound) -> Any:
     """Answer those who ask for metrics; has `close`."""
-    from kdissect.live.counting.metrics import serve
+    from kdissect.live.counting.metrics import serve_at
 
-    return serve(metrics, address.host, address.port)
+    return serve_at(bound, metrics)
 
 
 def make_lines(plan: Plan) -> list[Listener]:

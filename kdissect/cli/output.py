@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 
 import click
 
+from kdissect.confined import PUBLIC, SECRET, replacing
 from kdissect.errors import OutputError
 from kdissect.escape import csv_safe, escaped
 
@@ -47,23 +48,24 @@ def chosen_format(asked: str | None, path: Path | None) -> str:
 
 
 @contextmanager
-def destination(path: Path | None, force: bool = False) -> Iterator[IO[bytes]]:
-    """Stdout, or a file that gets its name only when all is written."""
+def destination(
+    path: Path | None, force: bool = False, *, is_secret: bool = False
+) -> Iterator[IO[bytes]]:
+    """Stdout, or a file that gets its name only when all is written.
+
+    With `is_secret` only its owner may read it: it has packets, or keys and values of records.
+    """
     if path is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
     if path.exists() and not force:
         raise OutputError(f"{path} exists; --force overwrites it")
-    partial = path.with_name(f".{path.name}.partial")
     try:
-        with partial.open("wb") as file:
+        with replacing(path, SECRET if is_secret else PUBLIC) as file:
             yield file
-        partial.replace(path)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def make_writer(

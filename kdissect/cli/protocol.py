@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -47,7 +47,8 @@ def command(
 ) -> int:
     """Show what is understood: all APIs, one API, or the layout of one VERSION of it.
 
-    API is a name, a former name or a key.
+    API is a name, a former name or a key. Vendors use the same keys for different APIs: those have
+    a name in tables only where ApiVersions says whose the broker is.
     """
     if (format_ or path) and (api is not None or protocol != "kafka"):
         raise click.UsageError("--format and -o are for the list of all APIs")
@@ -64,9 +65,18 @@ def command(
             others = ", ".join(options.PROTOCOLS[2:])
             click.echo(f"before 0.8: kdissect protocol --protocol 0.7 ({others})", err=True)
         return FOUND
+    from kdissect.errors import UnknownApi
     from kdissect.protocol.apis import find_api
 
-    key = find_api(api)
+    try:
+        key = find_api(api)
+    except UnknownApi:
+        vendors = list(vendor_lines(api))
+        if not vendors:
+            raise
+        for line in vendors:
+            click.echo(line)
+        return FOUND
     lines = api_lines(key) if version is None else version_lines(key, version)
     for line in lines:
         click.echo(line)
@@ -74,28 +84,48 @@ def command(
 
 
 def print_coverage(format_: str, file: IO[bytes]) -> None:
-    """Print a row for each API."""
+    """Print a row for each API, and for each that a vendor adds."""
     import pyarrow as pa
 
     from kdissect.protocol.apis import APIS
 
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "key": api.key,
             "name": api.name,
+            "vendor": None,
             "versions": f"{api.lowest}-{api.highest}",
             "first_release": first_release(api, api.lowest),
             "newest_since": first_release(api, api.highest),
             "flexible_from": api.first_flexible if api.first_flexible >= 0 else None,
             "headers": header_versions(api),
+            "unstable": api.definition().unstable_versions() or None,
             "listeners": " ".join(api.listeners),
             "former_names": " ".join(api.former_names) or None,
         }
         for api in APIS.values()
     ]
+    for vendor, key, name in vendor_apis():
+        rows.append(dict.fromkeys(rows[0]) | {"key": key, "name": name, "vendor": vendor})
     writer = make_writer(format_, file)
     writer.write(pa.RecordBatch.from_pylist(rows))
     writer.close()
+
+
+def vendor_apis() -> Iterator[tuple[str, int, str]]:
+    """Vendor, key and name of the APIs that vendors add."""
+    from kdissect.protocol.apis import VENDOR_APIS, VENDORS, vendor_api_name
+
+    for vendor, apis in VENDOR_APIS.items():
+        for key in apis:
+            yield VENDORS[vendor], key, vendor_api_name(vendor, key)
+
+
+def vendor_lines(api: str) -> Iterator[str]:
+    """The APIs of vendors with this key, or this name."""
+    for vendor, key, name in vendor_apis():
+        if api == str(key) or api.lower() == name.lower():
+            yield f"{name} (API key {key} of {vendor}); no layout is known"
 
 
 def first_release(api: "ApiKey", version: int) -> str | None:
@@ -166,12 +196,16 @@ def api_lines(api: "ApiKey") -> Iterator[str]:
     yield f"listeners: {', '.join(api.listeners)}"
     for version, release in sorted(definition.releases.items()):
         until = f" to {release.last}" if release.last else ""
-        yield f"  version {version:<3} Kafka {release.first}{until}"
+        unstable = definition.unstable_in(version)
+        note = f"; unstable in {unstable}" if unstable else ""
+        yield f"  version {version:<3} Kafka {release.first}{until}{note}"
     for role, message in definition.layouts.items():
         yield from ("", role)
         yield from _field_lines(message.fields, message, definition, None, 1)
     for role, message in definition.variants:
-        in_releases = f" in Kafka {', '.join(message.releases)}" if message.releases else ""
+        in_releases = f" in Kafka {', '.join(message.releases)}"
+        if message.is_foreign:
+            in_releases = f" of no Kafka release: {message.releases[0]}"
         versions = format_versions(message.versions, api.highest)
         yield from ("", f"variant of {role} {versions}{in_releases}")
         yield from _field_lines(message.fields, message, definition, None, 1)
@@ -186,6 +220,9 @@ def version_lines(api: "ApiKey", version: int) -> Iterator[str]:
     definition = api.definition()
     flexible = "flexible" if is_flexible(api.key, version) else "not flexible"
     yield f"{api.name} (API key {api.key}) version {version}, {flexible}"
+    unstable = definition.unstable_in(version)
+    if unstable:
+        yield f"unstable in Kafka {unstable}: offered only with unstable.api.versions.enable"
     headers = {
         "request": request_header_version(api.key, version),
         "response": response_header_version(api.key, version),

@@ -104,9 +104,10 @@ def command(
             shown.clear()
             explain_empty("no exchanges for a slice", asdict(selection.balance), where)
             return NOTHING_FOUND
-        with destination(target, force) as file:
+        with destination(target, force, is_secret=True) as file:
             copy(selection, file, format_)
     packets = f"{count(selection.packets)} of {count(selection.balance.packets)} packets"
     exchanges = f"{count(selection.exchanges)} of {count(selection.balance.exchanges)} exchanges"
     click.echo(f"{packets}; {exchanges} were chosen", err=True)
+    click.echo("logins and payload are in the packets as captured: treat them so", err=True)
     return FOUND

@@ -40,7 +40,7 @@ JSON: Final = click.option(
 def command() -> None:
     """Dissect the captures of a whole cluster on Spark.
 
-    Needs PySpark and Java: pip install "kdissect[spark]", docs/spark.md.
+    Needs PySpark and Java, the extras "spark" and "java": docs/spark.md.
     """
 
 
@@ -145,8 +145,6 @@ def stream(
     it for a while (--quiet). Ctrl-C and SIGTERM end it after the batch that runs. Killed at any
     moment, it goes on where it was: nothing is lost, and nothing is there twice.
     """
-    from kdissect.spark import streaming
-
     failed: list[int] = []
 
     def on_batch(number: int, outcome: "Outcome") -> None:
@@ -154,6 +152,10 @@ def stream(
         failed.extend(number for _ in outcome.failed)
 
     with place.session() as spark, until_signal() as is_over:
+        from kdissect.spark import (
+            streaming,
+        )  # needs PySpark, which the session has shown to be there
+
         streaming.stream(
             spark,
             sources,

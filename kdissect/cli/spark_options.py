@@ -1,12 +1,14 @@
 """The options of the commands on Spark: where it is, and what the dataset is made of."""
 
+import logging
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 PIECE_SIZE: Final = "256M"
 BAR: Final = "spark.ui.showConsoleProgress"
+ONE_SIGNAL_SECONDS: Final = 1.0  # two that come sooner are one
 
 F = Callable[..., Any]
 
@@ -35,12 +38,46 @@ class Place:
     def session(self) -> "Iterator[SparkSession]":
         """The session that there is, else a new one, which is ended at the end."""
         is_there = imported().getActiveSession() is not None
-        spark = session(self.master, memory=self.memory, settings=self.settings)
-        try:
-            yield spark
-        finally:
-            if not is_there:
-                spark.stop()
+        with quiet_interrupts() as begin:
+            spark = session(self.master, memory=self.memory, settings=self.settings)
+            try:
+                begin()
+                yield spark
+            finally:
+                if not is_there:
+                    spark.stop()
+
+
+@contextmanager
+def quiet_interrupts() -> Iterator[Callable[[], None]]:
+    """SIGINT raises KeyboardInterrupt, and only once `begin`, which this gives, was called.
+
+    PySpark's own handler asks the JVM inside whatever call it interrupts, and Py4J logs a stack
+    trace for that and for each call after it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    before = signal.getsignal(signal.SIGINT)
+    # The JVM, which is started now, unblocks it for itself.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+    def begin() -> None:
+        signal.signal(signal.SIGINT, interrupt)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+    try:
+        yield begin
+    finally:
+        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        logging.disable(logging.NOTSET)
+
+
+def interrupt(*_: object) -> NoReturn:
+    """Raise KeyboardInterrupt, of which Py4J says nothing (a signal handler)."""
+    logging.disable()
+    raise KeyboardInterrupt
 
 
 def pairs(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
@@ -64,13 +101,20 @@ def byte_count(_: click.Context, __: click.Parameter, text: str) -> int:
 
 @contextmanager
 def until_signal() -> Iterator[Callable[[], bool]]:
-    """Gives what tells whether SIGINT or SIGTERM has come; the second one interrupts."""
+    """Gives what tells whether SIGINT or SIGTERM has come; the second one interrupts.
+
+    Who signals a process and its group, as `timeout` does, means one signal.
+    """
     is_over = threading.Event()
+    first = 0.0
 
     def end(*_: object) -> None:
-        if is_over.is_set():
-            raise KeyboardInterrupt
-        is_over.set()
+        nonlocal first
+        if not is_over.is_set():
+            first = time.monotonic()
+            is_over.set()
+        elif time.monotonic() - first >= ONE_SIGNAL_SECONDS:
+            interrupt()
 
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

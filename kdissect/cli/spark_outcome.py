@@ -13,7 +13,7 @@ from kdissect.cli.reading import explain_empty
 from kdissect.escape import escaped
 
 if TYPE_CHECKING:
-    from kdissect.spark.manifest import Manifest
+    from kdissect.spark.entries import Manifest
     from kdissect.spark.pipeline import Outcome
 
 # Of captures that cannot be read; all are in the manifest.

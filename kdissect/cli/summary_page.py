@@ -16,7 +16,7 @@ from kdissect.cli.findings_page import finding_data, finding_lines
 from kdissect.cli.summary_lines import balance_lines, network_lines
 from kdissect.escape import escaped
 from kdissect.grid import Column, Grid, folded
-from kdissect.human import count, duration, share, size, time
+from kdissect.human import count, cut, cut_all, duration, share, size, time
 from kdissect.rules.finding import PROBLEM, Finding
 
 PIPE_WIDTH: Final = 110
@@ -28,7 +28,7 @@ def print_json(
     summary: Summary, found: Sequence[Finding], is_interrupted: bool, file: IO[str]
 ) -> None:
     """Print findings and summary as one JSON object; times are ISO 8601."""
-    content = {"findings": [finding_data(one) for one in found], **asdict(summary)}
+    content = {"findings": [finding_data(one) for one in found], **cut_all(asdict(summary))}
     totals = content["totals"]
     for name in ("first_time", "last_time"):
         ns = totals.pop(f"{name}_ns")
@@ -112,7 +112,7 @@ def _heading(summary: Summary) -> list[str]:
     if totals.first_time_ns is not None and totals.last_time_ns is not None:
         span = (totals.last_time_ns - totals.first_time_ns) / 1e9
     protocols = ", ".join(
-        f"{count(number)} {escaped(name)}" for name, number in summary.protocols.items()
+        f"{count(number)} {escaped(cut(name))}" for name, number in summary.protocols.items()
     )
     lines = [
         f"{count(balance.get('packets', 0))} packets, {size(balance.get('captured_bytes', 0))}; "
@@ -120,7 +120,9 @@ def _heading(summary: Summary) -> list[str]:
     ]
     lines += _exchange_lines(summary, span)
     if summary.software:
-        told = (f"{escaped(name)} ({count(number)})" for name, number in summary.software.items())
+        told = (
+            f"{escaped(cut(name))} ({count(number)})" for name, number in summary.software.items()
+        )
         lines.append(f"client software: {', '.join(list(told)[:6])}")
     return lines + network_lines(summary.network)
 

@@ -55,7 +55,7 @@ def command(
 
     format_ = chosen_format(format_, path)
     rows = 0
-    with Progress(progress) as shown, destination(path, force) as file:
+    with Progress(progress) as shown, destination(path, force, is_secret=payload) as file:
         result = read(
             list(files),
             table=name,

@@ -40,9 +40,15 @@ from kdissect.cli.program import FOUND
     help="Numbers are of so long.  [default: 60s]",
 )
 @click.option("--once", is_flag=True, help="Capture for one window, print plain tables, and end.")
+@click.option("--user", metavar="NAME", help="Become that user once interfaces are open, for good.")
 @options.decoding
 def command(
-    asked: Any, settings: options.Settings, interval_s: float, window_s: float, once: bool
+    asked: Any,
+    settings: options.Settings,
+    interval_s: float,
+    window_s: float,
+    once: bool,
+    user: str | None,
 ) -> int:
     """Show what goes on at interfaces (-i), or in SOURCE: a pipe (`-`), a capture, or with
     --follow one that is still written.
@@ -58,12 +64,19 @@ def command(
         return FOUND
     from kdissect.cli.top_terminal import has_screen
 
-    if not once and has_screen():
-        require_extra("textual", "live")
-    from kdissect.cli.top_run import Plan, run
-    from kdissect.pipeline import Options
+    modules = ["kdissect.cli.top_run", "kdissect.cli.top_page"]
+    is_shown = not once and has_screen()
+    if is_shown:
+        require_extra("kdissect top", "live", "textual")
+        modules.append("kdissect.screen.app")
+    from kdissect.cli.live_start import Needs, opened
+    from kdissect.run_options import Options
 
-    return run(Plan(asked, Options(**settings), interval_s, window_s, once))
+    made = Options(**settings)
+    with opened(Needs(asked, made, tuple(modules), user=user, has_screen=is_shown)) as had:
+        from kdissect.cli.top_run import Plan, run
+
+        return run(Plan(asked, made, interval_s, window_s, once), had)
 
 
 def at_least(least: float, seconds: float) -> float:

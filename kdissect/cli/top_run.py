@@ -9,6 +9,7 @@ import click
 
 from kdissect.cli.live_lines import Deadline, tell_begin
 from kdissect.cli.live_signals import signals
+from kdissect.cli.live_start import Opened
 from kdissect.cli.program import FAILED, FOUND, NOTHING_FOUND, leave
 from kdissect.cli.reading import explain_empty
 from kdissect.cli.top_capture import Capturing, capturing
@@ -16,9 +17,10 @@ from kdissect.cli.top_terminal import has_screen, terminal
 from kdissect.live.counting.lines import line_of
 from kdissect.live.counting.meters import Meters
 from kdissect.live.listener import Listener
-from kdissect.live.sources import Asked, open_source, told_filter
+from kdissect.live.privileges import ThreadCheck
+from kdissect.live.sources import Asked, told_filter
 from kdissect.live.watcher import Watcher
-from kdissect.pipeline import Options
+from kdissect.run_options import Options
 
 
 class Plan(NamedTuple):
@@ -39,16 +41,17 @@ class Plan(NamedTuple):
         return ", ".join("stdin" if name == "-" else name for name in self.asked.sources)
 
 
-def run(plan: Plan) -> int:
+def run(plan: Plan, opened: Opened) -> int:
     """Show what there is until somebody ends it; gives the exit code."""
     shown = once if plan.once else screen if has_screen() else lines
     meters = Meters(plan.window_s)
     listeners: list[Listener] = [meters]
     if plan.once and plan.asked.is_live:
         listeners.append(Deadline(plan.window_s))
-    with open_source(plan.asked, plan.options) as wire:
-        watcher = Watcher(wire, listeners, plan.options)
-        return shown(plan, watcher, meters)
+    if opened.dropped is not None:
+        listeners.append(ThreadCheck(opened.dropped))
+    watcher = Watcher(opened.wire, listeners, plan.options, keylogs=opened.keylogs)
+    return shown(plan, watcher, meters)
 
 
 def screen(plan: Plan, watcher: Watcher, meters: Meters) -> int:

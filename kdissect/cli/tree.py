@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.errors import DecodeError
 from kdissect.escape import escaped
-from kdissect.human import duration, time
+from kdissect.human import cut, duration, time
 from kdissect.messages.full_bodies import jsonable, shaped
 from kdissect.messages.old_protocols import old_error_name
 from kdissect.protocol.error_codes import error_name
@@ -20,6 +20,7 @@ SIDES: Final = ("request", "response")
 INLINE_WIDTH: Final = 100
 PREVIEW_BYTES: Final = 64
 HEXDUMP_ROWS: Final = 16
+SHOWN_LENGTH: Final = 1_000  # characters of one text; --format json has all
 ROW: Final = 16
 WITHHELD: Final = "its bytes are not shown: credentials or records may be among them"
 
@@ -86,7 +87,7 @@ def scalar(value: object) -> str:
     if isinstance(value, _Plain):
         return value
     if isinstance(value, str):
-        return f'"{escaped(value)}"'
+        return f'"{escaped(cut(value, SHOWN_LENGTH))}"'
     if isinstance(value, bytes):
         return preview(value)
     return str(value)

@@ -50,11 +50,12 @@ from kdissect.messages.headers import (
     response_layout_version,
 )
 from kdissect.messages.interner import Interner
+from kdissect.messages.offered_keys import keys_above
 from kdissect.messages.roles import fact_plans
-from kdissect.protocol.apis import api_name, is_known
+from kdissect.protocol.apis import api_name, is_known, vendor_of
 from kdissect.protocol.plans import Plan, Plans
 from kdissect.protocol.readers import NULL
-from kdissect.streams.events import MET, MUTED, OWN_PAST, SHARED_PAST
+from kdissect.streams.events import INSIDE, MET, MUTED, OWN_PAST, SHARED_PAST
 
 BITS: Final = (1 << VARIANT_SHIFT) - 1
 TELLING_SIZE: Final = 24  # of a response that fits one API: fewer bytes may fit by chance
@@ -97,6 +98,8 @@ class BodyReader:
         if plan is None:
             known = is_known(exchange.api_key)
             exchange.status |= UNKNOWN_VERSION if known else UNKNOWN_API
+            if not known:
+                note_vendor(state, exchange)
             return
         self._run(plan, exchange, frame, header.body_offset, REQUEST_FAILED)
         if sink.has_unkept or self.interner.cut_count > 0:
@@ -161,6 +164,8 @@ class BodyReader:
         if key == CREATE_ACLS and sink.errors and exchange.request_frame is not None:
             asked = exchange.request_frame.data
             name_resources(exchange.api_version, asked, frame.data, sink.errors, sink.limit)
+        if key == API_VERSIONS and exchange.error_code == 0 and not frame.missing:
+            learn_vendor(state, frame.data, version)
         if key == API_FETCH:
             if is_whole:
                 settle_fetch(state, exchange, answered, sink, self.sessions)
@@ -314,6 +319,21 @@ def body_name(exchange: Exchange, failed: i64) -> str:
     side = "request" if failed == REQUEST_FAILED else "response"
     version = "" if exchange.api_version == NULL else f" v{exchange.api_version}"
     return f"{api_name(exchange.api_key)} {side}{version}"
+
+
+def note_vendor(state: ConnectionState, exchange: Exchange) -> None:
+    """Say whose API a request is of whose key Apache Kafka does not have."""
+    exchange.vendor = max(state.vendor, 0)
+    if state.vendor < 0 and state.connection.edge != INSIDE:
+        # The broker may have said it before the piece.
+        state.connection.touched |= OWN_PAST
+
+
+def learn_vendor(state: ConnectionState, data: bytes, version: i64) -> None:
+    """Whose the broker is, by the keys that its ApiVersions response offers."""
+    keys = keys_above(data, response_body_offset(API_VERSIONS, version, data), version)
+    if keys is not None:
+        state.vendor = vendor_of(keys) if keys else 0
 
 
 def producing_of(sink: FactSink) -> Producing | None:

@@ -30,6 +30,9 @@ FORGOTTEN_AFTER: Final = 1000  # tries, then names read from what nothing may be
 # Answers to heartbeats and commits are the same again and again, and a try costs 200 layouts.
 REMEMBERED_SIZE: Final = 256
 REMEMBERED: Final = 4096  # 2 MB at most
+# Steps of trying a layout, and for each byte.
+LAYOUT_STEPS: Final = 256
+LAYOUT_STEPS_A_BYTE: Final = 4
 
 
 class Candidate(NamedTuple):
@@ -64,6 +67,8 @@ class Candidates:
         self._layouts: list[Layout] = []
         self._sink = FactSink(Interner(), {})
         self._tries = 0
+        # Work done so far, in steps of `searching`.
+        self.steps = 0
         self._remembered: dict[bytes, list[Candidate]] = {}
 
     def of(self, data: bytes) -> list[Candidate]:
@@ -105,6 +110,7 @@ class Candidates:
         size = len(data) - start
         if size < layout.min_size or layout.fixed_size not in (VARIABLE, size):
             return False
+        self.steps += LAYOUT_STEPS + LAYOUT_STEPS_A_BYTE * len(data)
         self._sink.begin()
         try:
             if layout.plan.run(data, start, self._sink) != len(data):

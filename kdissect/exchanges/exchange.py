@@ -39,10 +39,12 @@ DAMAGED: Final = 16
 NO_REQUEST: Final = 32  # an orphan response says neither its API nor its version
 LEFTOVER: Final = 64  # all fields of a body are there, and bytes behind them
 UNSEEN: Final = 128  # nothing of the direction that carries responses was captured
+CLOCK_SET: Final = 256  # the capture's clock was set meanwhile: no duration is known
 # From this bit on: the number in VARIANTS, counted from 1, of the layout that a body is in.
-VARIANT_SHIFT: Final = 8
-# The first release of every layout that was changed under the same version later.
-VARIANTS: Final = ("0.8.2-beta", "0.8.2", "2.7", "3.5", "3.7", "3.9")
+VARIANT_SHIFT: Final = 9
+# The first release of every layout that was changed under the same version later, and names of
+# layouts that are of no release.
+VARIANTS: Final = ("0.8.2-beta", "0.8.2", "2.7", "3.5", "3.7", "3.9", "no-throttle-time")
 
 # Fetch classes.
 FETCH_DATA: Final = 1
@@ -110,7 +112,8 @@ class Exchange:
     error codes are of. `candidates` is for orphans: what they may be, the likeliest first, and
     `certainty` how likely that is, in percent; 100 where a request says it. `asks` is what only the
     past of a fetch session can say, in a piece of a capture that does not hold it. `producing` is
-    of requests by which producers get ids and run transactions.
+    of requests by which producers get ids and run transactions. `vendor` is of requests with keys
+    that Apache Kafka does not have: whose the broker is, in `apis.VENDORS`.
     """
 
     __slots__ = (
@@ -123,6 +126,7 @@ class Exchange:
         "response_packet", "status", "partitions", "errors", "max_wait_ms", "min_bytes",
         "request_frame", "response_frame", "connection", "request_direction", "group_protocol",
         "dialect", "candidates", "certainty", "asks", "producing", "replica_id", "rack_id",
+        "vendor", "steps_at_start",
     )  # fmt: skip
 
     def __init__(
@@ -179,6 +183,8 @@ class Exchange:
         self.producing: Producing | None = None
         self.replica_id: i64 = NULL
         self.rack_id: str = ""
+        self.vendor: i64 = 0
+        self.steps_at_start: i64 = 0
 
     def note_troubles(self, troubles: i64) -> None:
         """Count what happened to the connection meanwhile; `troubles` are its at the end."""

@@ -23,6 +23,14 @@ LONG: Final = 3  # so much of a frame that it is as good as all
 # Bodies below this size fit too many things.
 TELLING_SIZE: Final = 8
 LONG_PREFIX: Final = 1 << 16
+# What is looked at first of a body that is large, and how much more each time it fits so far: what
+# does not fit is seldom read to its end.
+FIRST_LOOK: Final = 256
+MORE_EACH: Final = 8
+# Steps (see `searching`) of looking at a frame, of reading each of its bytes, of an error.
+FIT_STEPS: Final = 16
+STEPS_A_BYTE: Final = 4
+ERROR_STEPS: Final = 256
 
 
 class Fitting:
@@ -31,10 +39,34 @@ class Fitting:
     def __init__(self, plans: Plans) -> None:
         self.plans = plans
         self.scratch = Sink()
+        # Work done so far, in steps of `searching`.
+        self.steps: i64 = 0
+
+    def request_in(self, data: bytes, start: i64, stop: i64, size: i64) -> i64:
+        """As `request` of ``data[start:stop]``, of which no more is copied than need be."""
+        stage = start + FIRST_LOOK
+        while stage < stop:
+            # What does not fit cut short does not fit with more behind it either.
+            if self.request(data[start:stage], size) == NOT:
+                return NOT
+            stage = start + (stage - start) * MORE_EACH
+        return self.request(data[start:stop], size)
+
+    def response_in(
+        self, key: i64, version: i64, data: bytes, start: i64, stop: i64, size: i64
+    ) -> i64:
+        """The same as `response`."""
+        stage = start + FIRST_LOOK
+        while stage < stop:
+            if self.response(key, version, data[start:stage], size) == NOT:
+                return NOT
+            stage = start + (stage - start) * MORE_EACH
+        return self.response(key, version, data[start:stop], size)
 
     def request(self, data: bytes, size: i64) -> i64:
         """How well a frame of `size` bytes, of which `data` are the first, fits a request."""
         is_whole = len(data) == size
+        self.steps += FIT_STEPS
         if not is_plausible_request(data, is_whole):
             return NOT
         has_client_id = len(data) >= 10 and i64(read_i16_be(data, 8)) > 0
@@ -42,7 +74,7 @@ class Fitting:
             header = read_request_header(data)
             plans = self._layouts(header.api_key, header.api_version, False)
         except DecodeError as error:
-            return fit_of_first(error, data, size)
+            return self._fit_of_first(error, data, size)
         if not plans:
             return PLAUSIBLE if has_client_id else NOT
         found = self._best(plans, data, header.body_offset, size)
@@ -53,13 +85,14 @@ class Fitting:
 
     def response(self, key: i64, version: i64, data: bytes, size: i64) -> i64:
         """The same for a response, header included, to a request of this API key and version."""
+        self.steps += FIT_STEPS
         if len(data) < 4:
             return PLAUSIBLE if size >= 4 else NOT
         try:
             offset = response_body_offset(key, version, data)
             plans = self._layouts(key, response_layout_version(key, version, data), True)
         except DecodeError as error:
-            return fit_of_first(error, data, size)
+            return self._fit_of_first(error, data, size)
         return self._best(plans, data, offset, size) if plans else PLAUSIBLE
 
     def may_be_response(self, data: bytes) -> bool:
@@ -90,13 +123,14 @@ class Fitting:
         try:
             end = plan.run(data, offset, self.scratch)
         except DecodeError as error:
-            return fit_of_first(error, data, size)
+            return self._fit_of_first(error, data, size)
+        self.steps += STEPS_A_BYTE * end
         return EXACT if end == size else NOT
 
-
-def fit_of_first(error: DecodeError, data: bytes, size: i64) -> i64:
-    """How well the first bytes of a frame of `size` bytes fit, which cannot be read to the end."""
-    needed: i64 = error.needed
-    if len(data) >= size or needed < 0 or needed > size:
-        return NOT
-    return LONG if len(data) >= LONG_PREFIX else PLAUSIBLE
+    def _fit_of_first(self, error: DecodeError, data: bytes, size: i64) -> i64:
+        """How well the first bytes of a frame of `size` bytes fit, which cannot be read on."""
+        self.steps += ERROR_STEPS + STEPS_A_BYTE * max(0, error.offset)
+        needed: i64 = error.needed
+        if len(data) >= size or needed < 0 or needed > size:
+            return NOT
+        return LONG if len(data) >= LONG_PREFIX else PLAUSIBLE

@@ -1,5 +1,6 @@
 """What has to be remembered of one connection between its frames."""
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
 from librt.strings import read_i32_be
@@ -7,7 +8,7 @@ from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from kdissect.errors import Problem
-from kdissect.exchanges.exchange import Exchange
+from kdissect.exchanges.exchange import CLOCK_SET, Exchange
 from kdissect.exchanges.sasl import Login
 from kdissect.frames import Frame
 from kdissect.protocol.readers import NULL
@@ -21,6 +22,8 @@ EXCHANGES_PER_PACKET: Final = (
 )
 BITS_EACH: Final = 60
 MIN_DROPPED: Final = 64  # requests that wait no longer, before the list of them is cut
+# Requests that wait longest: a response is nearly always to one of them. Others are found by id.
+NEAR: Final = 16
 
 
 # In place of a high watermark or a topic: what is not here may have been said before the piece of
@@ -118,14 +121,18 @@ Positions = dict[object, TopicPositions]
 
 
 class EarlyResponse:
-    """A response whose request was not there yet; `previous_end` is of the answer before it."""
+    """A response whose request was not there yet; `previous_end` is of the answer before it.
 
-    __slots__ = ("correlation_id", "frame", "previous_end")
+    `tries` is with how many requests of its id it was compared.
+    """
+
+    __slots__ = ("correlation_id", "frame", "previous_end", "tries")
 
     def __init__(self, correlation_id: i64, frame: Frame, previous_end: i64) -> None:
         self.correlation_id = correlation_id
         self.frame = frame
         self.previous_end = previous_end
+        self.tries: i64 = 0
 
 
 # In place of a request that waits no longer.
@@ -137,6 +144,8 @@ class ConnectionState:
 
     `request_direction` is the direction that carries requests, -1 while it is not known;
     `protocol` is "" while nothing was understood. Requests waiting are ``pending[pending_head:]``.
+    `by_id` are the indices of those that wait, and of some that did, by correlation id; it is made
+    when a response is not to one of the first.
     `old` is the memory of a connection that speaks a protocol from before 0.8, in place of the
     rest.
 
@@ -144,7 +153,8 @@ class ConnectionState:
     `is_unproved` while frames are cut from the stream's first byte on and none of them must be
     Kafka. `refused` client frames could not be requests, `refusal` tells of the first.
     `proxied_ip` and `proxied_port` are the client's that a proxy told of. `repeats_ids`: a request
-    had the correlation id of the one before it.
+    had the correlation id of the one before it. `vendor` is whose the broker is, by its last answer
+    to ApiVersions on this connection (see `apis.VENDORS`); -1 when there was none.
     """
 
     __slots__ = (
@@ -154,7 +164,7 @@ class ConnectionState:
         "unheld", "last_correlation_id", "last_client_id", "client_id_bytes", "last_request_ns",
         "old", "spoken_low", "spoken_high", "has_overflowed", "has_let_go", "dialect", "is_told",
         "is_unproved", "refused", "refusal", "has_proxy_header", "proxied_ip", "proxied_port",
-        "repeats_ids",
+        "repeats_ids", "by_id", "vendor", "last_response_steps",
     )  # fmt: skip
 
     def __init__(self, connection: Connection) -> None:
@@ -164,7 +174,9 @@ class ConnectionState:
         self.protocol = ""
         self.pending: list[Exchange] = []
         self.pending_head: i64 = 0
+        self.by_id: dict[int, list[int]] | None = None
         self.last_response_end: i64 = NULL
+        self.last_response_steps: i64 = 0  # of the clock, when that was
         self.exchange_count: i64 = 0
         self.login = Login()
         self.software_name = ""
@@ -188,6 +200,7 @@ class ConnectionState:
         self.has_overflowed: bool = False
         self.has_let_go: bool = False
         self.repeats_ids: bool = False
+        self.vendor: i64 = -1
         self.old: OldConversation | None = None
         self.dialect: i64 = -1
         self.is_told: bool = False
@@ -226,11 +239,19 @@ def new_exchange(state: ConnectionState, frame: Frame) -> Exchange:
         frame.start_capture,
     )
     exchange.troubles_at_start = frame.troubles_at_start
+    exchange.steps_at_start = frame.steps_at_start
+    if frame.steps_at_start != frame.connection.clock_steps:
+        exchange.status |= CLOCK_SET
     return exchange
 
 
 def place_response(exchange: Exchange, frame: Frame) -> None:
     """Fill in when and where the response was."""
+    if (
+        frame.steps_at_start != exchange.steps_at_start
+        or frame.connection.clock_steps != frame.steps_at_start
+    ):
+        exchange.status |= CLOCK_SET
     exchange.response_start = frame.start_time_ns
     exchange.response_end = frame.end_time_ns if frame.end_time_ns >= 0 else NULL
     exchange.response_size = frame.size
@@ -263,6 +284,8 @@ def drop_pending(state: ConnectionState, head: i64) -> None:
     if head >= MIN_DROPPED and head * 2 >= len(pending):
         del pending[:head]
         state.pending_head = 0
+        # To make it again takes no longer than to drop what was dropped.
+        state.by_id = None
         return
     while at < head:
         # They are not held any longer.
@@ -277,8 +300,37 @@ def position_in_pending(state: ConnectionState, data: bytes) -> i64:
     correlation_id = i64(read_i32_be(data, 0))
     pending = state.pending
     at = state.pending_head
-    while at < len(pending):
+    end: i64 = min(len(pending), at + NEAR)
+    while at < end:
         if pending[at].correlation_id == correlation_id:
             return at
         at += 1
-    return -1
+    return find_pending(state, correlation_id, at) if at < len(pending) else -1
+
+
+def find_pending(state: ConnectionState, correlation_id: i64, first: i64) -> i64:
+    """Which of ``pending[first:]`` has the correlation id, all of which wait; -1 for none."""
+    by_id = state.by_id
+    if by_id is None:
+        by_id = {}
+        state.by_id = by_id
+        for at in range(state.pending_head, len(state.pending)):
+            note_pending(state, at)
+    places = by_id.get(correlation_id)
+    if places is None:
+        return -1
+    found = bisect_left(places, first)
+    return places[found] if found < len(places) else -1
+
+
+def note_pending(state: ConnectionState, at: i64) -> None:
+    """``pending[at]``, the last one so far, can be found by its correlation id."""
+    by_id = state.by_id
+    if by_id is None:
+        return
+    correlation_id = state.pending[at].correlation_id
+    places = by_id.get(correlation_id)
+    if places is None:
+        by_id[correlation_id] = [int(at)]
+    else:
+        places.append(int(at))

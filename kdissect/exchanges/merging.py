@@ -16,7 +16,6 @@ from kdissect.messages.partitions import (
     AT_RECORD_COUNT,
     NO_ID,
     WIDTH,
-    Partition,
     Partitions,
 )
 from kdissect.protocol.readers import NULL
@@ -98,13 +97,6 @@ def is_same_topic(one: str, one_id: bytes, other: str, other_id: bytes) -> bool:
     if one_id != NO_ID and other_id != NO_ID:
         return one_id == other_id
     return one == other
-
-
-def is_same_partition(one: Partition, other: Partition) -> bool:
-    """Whether two rows are of the same topic-partition."""
-    if one.partition != other.partition:
-        return False
-    return is_same_topic(one.topic, one.topic_id, other.topic, other.topic_id)
 
 
 def merge_unordered(asked: Partitions, answered: Partitions, matched: i64, most: i64) -> Partitions:

@@ -10,6 +10,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from kdissect.exchanges.exchange import Exchange
+from kdissect.exchanges.memory import NOBODY
 from kdissect.messages.facts import ROW_BYTES
 from kdissect.messages.partitions import AT_RECORD_BYTES, NO_ID, WIDTH
 
@@ -31,56 +32,77 @@ class NameWait:
         self.limit = limit
         self.size: i64 = 0
         self.queue: list[Exchange] = []
+        # How many of the queue wait no longer; where in the first one that does looking goes on.
+        self._gone: i64 = 0
+        self._looked: i64 = 0
         self.given_up: dict[bytes, int] = {}
 
     def feed(self, exchange: Exchange) -> list[Exchange]:
         """The exchanges that wait no longer, in the order in which they were fed."""
-        if not self.queue and not self.unnamed(exchange):
-            return [exchange]
+        if not self.queue:
+            self._looked = 0
+            if not self._unnamed(exchange):
+                return [exchange]
         self.queue.append(exchange)
         self.size += held_size(exchange)
         # Nearly always the first one goes on waiting.
-        count = 0
-        while count < len(self.queue):
-            first = self.queue[count]
-            topic_id = self.unnamed(first)
+        start = self._gone
+        while self._gone < len(self.queue):
+            first = self.queue[self._gone]
+            topic_id = self._unnamed(first)
             if topic_id:
                 if self.size <= self.limit:
                     break
                 self.give_up(topic_id)
             self.size -= held_size(first)
-            count += 1
-        done = self.queue[:count]
-        if count > 0:
-            del self.queue[:count]
+            self._gone += 1
+            self._looked = 0
+        done = self.queue[start : self._gone]
+        if self._gone * 2 >= len(self.queue):
+            del self.queue[: self._gone]
+            self._gone = 0
+            return done
+        while start < self._gone:
+            # They are not held any longer.
+            self.queue[start] = NOBODY
+            start += 1
         return done
 
     def finish(self) -> list[Exchange]:
         """All that still wait; no name will come."""
-        left = self.queue
+        left = self.waiting()
         self.queue = []
+        self._gone = 0
         self.size = 0
         return left
+
+    def waiting(self) -> list[Exchange]:
+        """All that wait, in their order."""
+        return self.queue[self._gone :]
 
     def give_up(self, topic_id: bytes) -> None:
         """Count an exchange that went without the name."""
         if topic_id in self.given_up or len(self.given_up) < GIVEN_UP_LIMIT:
             self.given_up[topic_id] = self.given_up.get(topic_id, 0) + 1
 
-    def unnamed(self, exchange: Exchange) -> bytes:
-        """The id of a topic that nobody named yet and that there are records of; b"" for none."""
+    def _unnamed(self, exchange: Exchange) -> bytes:
+        """The id of a topic that nobody named yet and that there are records of; b"" for none.
+
+        Of the first that waits: rows before `_looked` have names, which nobody takes from them.
+        """
         partitions = exchange.partitions
         if partitions is None:
             return b""
         if "" not in partitions.topics:
             return b""
         cells = partitions.cells
-        at: i64 = 0
+        at = self._looked
         while at < len(cells):
             topic = cells[at]
             if cells[at + AT_RECORD_BYTES] > 0 and not partitions.topics[topic]:
                 topic_id = partitions.topic_ids[topic]
                 if topic_id != NO_ID and topic_id not in self.names:
+                    self._looked = at
                     return topic_id
             at += WIDTH
         return b""

@@ -4,6 +4,8 @@
 they ask again, so a response belongs to the oldest request that gets one. After loss that may be
 another: then it is the newest one that was sent before the response and fits it. The drafts of
 2012 have correlation ids.
+
+Requests may wait by the thousand, so `OldWaiting` knows where to look.
 """
 
 from typing import Final
@@ -26,6 +28,7 @@ from kdissect.exchanges.memory import (
     place_response,
 )
 from kdissect.exchanges.old_details import take_request, take_response
+from kdissect.exchanges.old_waiting import Asked, OldWaiting
 from kdissect.exchanges.timing import queue_ns
 from kdissect.frames import Frame
 from kdissect.messages.facts import FactSink
@@ -41,23 +44,14 @@ from kdissect.messages.old_protocols import (
     PROTOCOLS,
     TRUNK_2012,
     OldApi,
+    old_api,
 )
 from kdissect.messages.old_recognition import is_request_07
 from kdissect.protocol.readers import NULL
 
-MS: Final = 1_000_000
+# Requests that an early response is compared with: each time all of it is read.
+MAX_TRIES: Final = 16
 _NOTHING: Final[list[Exchange]] = []
-
-
-class Asked:
-    """A request that waits, and what it said."""
-
-    __slots__ = ("api", "exchange", "facts")
-
-    def __init__(self, api: OldApi, exchange: Exchange, facts: OldFacts) -> None:
-        self.api = api
-        self.exchange = exchange
-        self.facts = facts
 
 
 class OldConversation:
@@ -79,9 +73,12 @@ class OldConversation:
         self._keeps_frames = keeps_frames
         self._pending_limit = pending_limit
         self._holding = holding
-        self._pending: list[Asked] = []
+        self._waiting = OldWaiting()
         self._early: list[Frame] = [early.frame for early in state.early]
+        # With how many requests each of them was compared.
+        self._tries = [0] * len(self._early)
         self._last_end: int = NULL
+        self._last_steps: int = 0  # of the clock, when that was
         self._gaps = 0
         state.early = []
         state.protocol = CONNECTION_PROTOCOLS[protocol]
@@ -90,7 +87,7 @@ class OldConversation:
         """Go on in another stage."""
         self._sink = sink
         self._holding = holding
-        for asked in self._pending:
+        for asked in self._waiting.rest():
             asked.facts.sink = sink
 
     def keep_frames(self, keeps: bool) -> None:
@@ -101,8 +98,8 @@ class OldConversation:
         """The client's frame: the exchanges that it completes."""
         data = frame.data
         key = int.from_bytes(data[:2], "big", signed=True)
-        api = OLD_APIS[self.protocol].get(key)
-        if len(data) < 2 or (api is None and self.protocol == KAFKA_07):
+        api = old_api(self.protocol, key)
+        if len(data) < 2 or api is None:
             text = f"a frame of {len(data)} bytes that is no {self._name} request"
             self._problem(frame, "bad-request-header", text)
             return _NOTHING
@@ -114,9 +111,7 @@ class OldConversation:
         exchange.request_packet = frame.start_packet
         if self._keeps_frames:
             exchange.request_frame = frame
-        if api is None:
-            # The drafts of 2012 have one header for all requests.
-            api = OldApi(key, f"api-{key}", OLD_APIS[self.protocol][PRODUCE].request[:4], ())
+        if key not in OLD_APIS[self.protocol]:
             exchange.status |= UNKNOWN_API
         facts = OldFacts(self._sink)
         self.problems += take_request(api, exchange, facts, frame)
@@ -125,12 +120,12 @@ class OldConversation:
             exchange.outcome = NO_RESPONSE_EXPECTED
             exchange.note_troubles(frame.troubles_at_end)
             return [exchange]
-        self._pending.append(asked)
+        self._waiting.add(asked)
         done = self._meet_early(frame) if self._early else []
-        if len(self._pending) > self._pending_limit:
+        if self._waiting.count > self._pending_limit:
             text = f"more than {self._pending_limit} requests wait; the oldest is let go"
             self._problem(frame, "pending-limit", text)
-            done.append(self._let_go(self._pending.pop(0)))
+            done += [self._let_go(one) for one in self._waiting.take_first(1)]
         return done
 
     def response(self, frame: Frame) -> list[Exchange]:
@@ -138,33 +133,32 @@ class OldConversation:
         at = self._position(frame)
         if at < 0:
             return self._keep_early(frame)
-        done = [self._let_go(asked) for asked in self._pending[:at]]
-        asked = self._pending[at]
-        del self._pending[: at + 1]
+        *lost, asked = self._waiting.take_first(at + 1)
+        done = [self._let_go(one) for one in lost]
         self._answer(asked, frame)
         done.append(asked.exchange)
         return done
 
     def end(self) -> list[Exchange]:
         """The connection is over: what is left."""
-        left = [self._let_go(asked) for asked in self._pending]
+        left = [self._let_go(asked) for asked in self._waiting.take_first(self._waiting.count)]
         for frame in self._early:
             self._holding.remove(frame)
             left.append(self._orphan(frame))
-        self._pending, self._early = [], []
+        self._early, self._tries = [], []
         return left
 
     def is_awaited(self, data: bytes, size: int, time_ns: int) -> bool:
         """Whether a frame of `size` bytes that starts with `data` then may answer what waits."""
         if size < 2 or len(data) < 2:
             return False
-        waiting = [asked for asked in self._pending if asked.exchange.request_start <= time_ns]
         if self.protocol != KAFKA_07:
-            return any(self._answers_id(asked, data) for asked in waiting)
+            return self._waiting.has_id(self._answered_id(data), time_ns)
         code = int.from_bytes(data[:2], "big", signed=True)
         if code != 0 and code not in OLD_ERRORS:
             return False
-        return any(fits(asked.api, data, size - len(data)) for asked in waiting)
+        newest = self._waiting.newest(time_ns)
+        return any(fits(asked.api, data, size - len(data)) for _, asked in newest)
 
     @property
     def _name(self) -> str:
@@ -178,32 +172,29 @@ class OldConversation:
     def _answer(self, asked: Asked, frame: Frame) -> None:
         exchange = asked.exchange
         exchange.outcome = ANSWERED
-        exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, self._last_end)
+        self._place(exchange, frame)
+        steps = frame.connection.clock_steps
+        previous_end = self._last_end if self._last_steps == steps else NULL
+        exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, previous_end)
         exchange.wait_ns = 0 if exchange.queue_ns != NULL else NULL
         if frame.end_time_ns >= 0:
             self._last_end = frame.end_time_ns
-        self._place(exchange, frame)
+            self._last_steps = steps
         if asked.api.response:
             self.problems += take_response(asked.api, exchange, asked.facts, frame)
 
     def _position(self, frame: Frame) -> int:
         """Which of the requests that wait a response answers; -1 for none."""
-        waiting = self._pending
         if self.protocol != KAFKA_07:
-            for at, asked in enumerate(waiting):
-                if self._answers_id(asked, frame.data):
-                    return at
-            return -1
+            return self._waiting.find_id(self._answered_id(frame.data))
         counts = self._state.connection.counts
         gaps = counts[0].gaps + counts[1].gaps
         has_lost = gaps != self._gaps
         if not has_lost:
-            return 0 if waiting else -1
+            return 0 if self._waiting.count else -1
         # The loss is over once an answer was found that nothing could come before.
-        for at in range(len(waiting) - 1, -1, -1):
-            asked = waiting[at]
-            is_before = asked.exchange.request_start <= frame.start_time_ns
-            if is_before and fits(asked.api, frame.data, frame.missing):
+        for at, asked in self._waiting.newest(frame.start_time_ns):
+            if fits(asked.api, frame.data, frame.missing):
                 self._gaps = gaps
                 return at
         return -1
@@ -211,10 +202,12 @@ class OldConversation:
     def _keep_early(self, frame: Frame) -> list[Exchange]:
         """No request waits for this response: it was lost, or comes later from behind a hole."""
         self._early.append(frame)
+        self._tries.append(0)
         self._holding.add(frame)
         done: list[Exchange] = []
         while self._early and self._holding.has_too_many(len(self._early)):
             oldest = self._early.pop(0)
+            del self._tries[0]
             self._holding.remove(oldest)
             done.append(self._orphan(oldest))
         if done and not self._state.has_let_go:
@@ -223,25 +216,27 @@ class OldConversation:
             self._problem(frame, "early-limit", f"{text}; the oldest are let go")
         return done
 
-    def _answers_id(self, asked: Asked, data: bytes) -> bool:
-        """Whether a response of 2012 has the correlation id of a request."""
+    def _answered_id(self, data: bytes) -> int | None:
+        """The correlation id of a response of 2012; None where there is none."""
         start = 4 if self.protocol == TRUNK_2012 else 0
         if len(data) < start + 4:
-            return False
-        found = int.from_bytes(data[start : start + 4], "big", signed=True)
-        return bool(asked.exchange.correlation_id == found)
+            return None
+        return int.from_bytes(data[start : start + 4], "big", signed=True)
 
     def _meet_early(self, frame: Frame) -> list[Exchange]:
         """The request that just came may be that of an early response, or show it an orphan."""
         done: list[Exchange] = []
         early, self._early = self._early, []
-        for response in early:
+        tries, self._tries = self._tries, []
+        for response, tried in zip(early, tries, strict=True):
             if response.start_time_ns < frame.start_time_ns:
                 done.append(self._orphan(response))
-            elif self._position(response) >= 0:
+            elif tried < MAX_TRIES and self._position(response) >= 0:
                 done += self.response(response)
             else:
                 self._early.append(response)
+                # Ids are compared without reading all of it.
+                self._tries.append(tried + (self.protocol == KAFKA_07))
                 continue
             self._holding.remove(response)
         return done

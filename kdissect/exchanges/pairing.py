@@ -38,8 +38,10 @@ from kdissect.exchanges.memory import (
     ConnectionState,
     EarlyResponse,
     drop_pending,
+    find_pending,
     frame_problem,
     new_exchange,
+    note_pending,
     note_spoken,
     place_response,
     position_in_pending,
@@ -52,7 +54,7 @@ from kdissect.exchanges.sasl import (
     is_token,
     may_be_token,
 )
-from kdissect.exchanges.shared_ids import has_shared_id, may_answer
+from kdissect.exchanges.shared_ids import Answer, has_shared_id, may_answer
 from kdissect.exchanges.sides import DEFAULT_PORTS, decide_sides
 from kdissect.exchanges.timing import queue_ns
 from kdissect.exchanges.weighing import REFUSED_LIMIT, is_answered, is_proof
@@ -78,6 +80,11 @@ BITS: Final = (1 << VARIANT_SHIFT) - 1
 # Where ids count up, a request may be captured so long after its response.
 LATE_NS: Final = 1_000_000_000
 
+# Requests of one id that a response is compared with, behind a hole: a controller of 0.8 sends a
+# few of a round, and a client that gives one id to all has as many as it lets wait. Requests that
+# an early response is compared with: each time all of it is read.
+MAX_SHARED: Final = 256
+MAX_TRIES: Final = 16
 TELLING_SIZE: Final = 24  # of a response that fits one API: fewer bytes may fit by chance
 ILLEGAL_SASL_STATE: Final = 34
 # Kafka of any release: 0.7 where the bytes say so, the drafts of 2012 never.
@@ -396,6 +403,8 @@ class Exchanges:
             exchange.note_troubles(frame.troubles_at_end)
             return [exchange]
         state.pending.append(exchange)
+        if state.by_id is not None:
+            note_pending(state, len(state.pending) - 1)
         is_full = self.holding.add_request(exchange)
         done = self._meet_early(state, exchange) if state.early else _NOTHING
         if exchange.correlation_id == state.last_correlation_id:
@@ -506,8 +515,11 @@ class Exchanges:
                 self._problem(frame, "bad-response-header", f"a response of {len(data)} bytes")
             return _NOTHING
         previous_end = state.last_response_end
+        if state.last_response_steps != connection.clock_steps:
+            previous_end = NULL
         if frame.end_time_ns >= 0:
             state.last_response_end = frame.end_time_ns
+            state.last_response_steps = connection.clock_steps
         if at >= 0:
             return self._pair(state, at, frame, previous_end)
         if state.protocol and state.protocol != "kafka":
@@ -527,12 +539,13 @@ class Exchanges:
         state.connection.touched |= OWN_PAST
         if state.connection.counts[frame.direction].gaps == 0:
             return at
-        while at < len(pending):
-            exchange = pending[at]
-            is_meant = exchange.correlation_id == correlation_id
-            if is_meant and may_answer(self.fitting, exchange, frame):
+        answer = Answer(self.fitting, frame)
+        for _ in range(MAX_SHARED):
+            if answer.may_be_to(pending[at]):
                 return at
-            at += 1
+            at = find_pending(state, correlation_id, at + 1)
+            if at < 0:
+                break
         return -1
 
     def _pair(
@@ -604,7 +617,8 @@ class Exchanges:
             elif (
                 not is_met
                 and early.correlation_id == exchange.correlation_id
-                and may_answer(self.fitting, exchange, early.frame)
+                and early.tries < MAX_TRIES
+                and self._may_answer(exchange, early)
             ):
                 is_met = True
                 at = len(state.pending) - 1
@@ -615,6 +629,11 @@ class Exchanges:
             self.holding.remove(early.frame)
         state.early = left
         return done
+
+    def _may_answer(self, exchange: Exchange, early: EarlyResponse) -> bool:
+        """Whether an early response is to the newest request, whose id it has."""
+        early.tries += 1
+        return may_answer(self.fitting, exchange, early.frame)
 
     def _set_unanswered(self, state: ConnectionState, exchange: Exchange) -> None:
         exchange.outcome = UNANSWERED
@@ -642,8 +661,8 @@ class Exchanges:
     ) -> None:
         """Fill in what the response says."""
         exchange.outcome = ANSWERED
-        exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, previous_end)
         self._set_response(exchange, frame)
+        exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, previous_end)
         self.bodies.read_answer(state, exchange, frame)
 
     def _problem(self, frame: Frame, kind: str, text: str, exchange_id: i64 = -1) -> None:

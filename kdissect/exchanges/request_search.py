@@ -15,6 +15,9 @@ TRUST is enough, but only where a frame ends with its segment: those inside a re
 in Kafka) end anywhere. Where that cannot be seen, because no more comes or is held, the rest has to
 do; at a hole, only with the connection's client or at a segment's start.
 
+Many guesses lead to the same frames. What was found of a frame, and of the chain behind it, is
+remembered while a window is looked at (`Judge`), so that no byte is read again for each guess.
+
 Where the sides are not known, a client id must be among it, or a frame with much in it that
 begins with its segment and decodes to its last byte: a response may look like less. Where only a
 port tells them, less is enough.
@@ -33,6 +36,8 @@ from kdissect.searching import NOT_HERE, WAIT, Window
 TRUST: Final = 3
 # int32 size below 112 MiB, an int16 key of Apache or AutoMQ, an int16 version below 32.
 HEADER: Final = re.compile(rb"[\0-\x06][\0-\xff]{3}(?:\0[\0-\x7f]|[\x01\x02][\0-\xff])\0[\0-\x1f]")
+# Where a guess is worth while: with a size of at least MIN_SIZE. Zeros are passed over quickly.
+GUESS: Final = re.compile(rb"(?!\0\0\0[\0-\x07])" + HEADER.pattern)
 HEADER_SIZE: Final = 8
 TOLD_SIZE: Final = 20  # fewer bytes of a frame tell nothing of how it goes on
 CLIENT_ID: Final = 12  # where in a frame with its size field the length of a client id is
@@ -44,6 +49,15 @@ ID_STEP: Final = 1000  # requests that may be lost in a hole
 MAX_PRODUCE: Final = 0xFFFF  # key 0 and any version, as one number
 TELLING_SIZE: Final = 42  # without client id: 10 bytes of header, and 32 that hold together
 
+# Steps (see `searching`) of a guess, and of a frame of its chain beside reading it.
+GUESS_STEPS: Final = 8
+FRAME_STEPS: Final = 8
+# How a chain ends that was not believed: where the window does, else
+BROKEN: Final = -2
+HOLED: Final = -3
+HAS_CLIENT: Final = 1
+FLAGS: Final = 16
+
 
 class RequestSearch:
     """Answers `Probe.find_start` for the side that sends requests."""
@@ -53,24 +67,27 @@ class RequestSearch:
 
     def find(self, state: ConnectionState, window: Window) -> i64:
         """The first guess that holds; NOT_HERE, or WAIT for one that may."""
+        judge = Judge(self.fitting, state, window)
         wait_at: i64 = -1
         need: i64 = 0
         is_likely = False
         # Nobody can tell from zeros in a hole, of which there may be a megabyte.
         for first, last in window.seen_parts():
             at: i64 = first
-            while not is_likely:
-                match = HEADER.search(window.data, at, last)
+            while not is_likely and not window.is_spent:
+                match = GUESS.search(window.data, at, last)
                 if match is None:
+                    window.work += last - at
                     break
+                window.work += match.start() - at
                 at = match.start()
-                answer = self._judge(state, window, at)
+                answer = judge.judge(at)
                 if answer >= 0:
                     return answer
                 if answer == WAIT and wait_at < 0:
                     wait_at = at
                     need = window.need
-                    is_likely = at in window.starts
+                    is_likely = window.is_start(at)
                 at += 1
         if window.is_last:
             return NOT_HERE
@@ -79,44 +96,80 @@ class RequestSearch:
         # The last bytes may be the first of a header.
         return window.wait(max(window.start, window.end - HEADER_SIZE + 1), window.end + 1)
 
-    def _judge(self, state: ConnectionState, window: Window, start: i64) -> i64:
+
+class Judge:
+    """Judges the guesses of one window, in order.
+
+    `_fits` are those of frames, by index. A chain that has TRUST, but was not believed, is not
+    walked again from where it was walked with the same `flags` and as many frames before: `_walked`
+    says with how many, and `_ends` what became of it.
+    """
+
+    __slots__ = (
+        "fitting", "state", "window", "known", "is_hinted", "is_known_side", "_fits", "_walked",
+        "_ends",
+    )  # fmt: skip
+
+    def __init__(self, fitting: Fitting, state: ConnectionState, window: Window) -> None:
+        self.fitting = fitting
+        self.state = state
+        self.window = window
+        self.known = state.last_client_id.encode() if state.last_client_id else b""
+        # Where the sides are not known, a response may look like a request without a client.
+        self.is_hinted = is_told_by_port(state)
+        self.is_known_side = state.request_direction >= 0 and not self.is_hinted
+        self._fits: dict[int, int] = {}
+        self._walked: dict[int, int] = {}
+        self._ends: dict[int, int] = {}
+
+    def judge(self, start: i64) -> i64:
         """Whether a chain of requests starts at `start`: its index, NOT_HERE or WAIT."""
+        window = self.window
         data = window.data
         at = start
-        is_start = start in window.starts
+        is_start = window.is_start(start)
         score: i64 = 1 if is_start else 0
-        is_known = continues(state, data, start, window.seen_from(start))
+        is_known = self._continues(start)
         if is_known:
             score += 2
         is_aligned = False
-        # Where the sides are not known, a response may look like a request without a client.
-        is_hinted = is_told_by_port(state)
-        is_known_side = state.request_direction >= 0 and not is_hinted
-        has_client = is_known_side
+        has_client = self.is_known_side
         count: i64 = 0
         kind_before: i64 = -1
+        walked: list[int] = []
+        end_of_chain: i64 = -1
+        window.work += GUESS_STEPS
         while at < window.end:
+            window.work += FRAME_STEPS
             seen = window.seen_from(at)
             if seen - at < JUDGED_SIZE:
                 if seen - at >= HEADER_SIZE and count > 0:
                     if HEADER.match(data, at) is None:
-                        return NOT_HERE
+                        end_of_chain = BROKEN
+                        break
                     score += 1
-                if seen == window.end:
-                    break
-                # A hole in the header.
-                is_likely = score >= TRUST and has_client
-                return start if is_likely and (is_start or is_known) else NOT_HERE
+                if seen != window.end:
+                    end_of_chain = HOLED
+                break
             size: i64 = i64(read_i32_be(data, at))
             if size < MIN_SIZE or size > MAX_SIZE:
-                return NOT_HERE
+                end_of_chain = BROKEN
+                break
+            kind: i64 = i64(read_i32_be(data, at + 4))
+            if count > 0 and score >= TRUST:
+                key = at * FLAGS + flags_of(has_client, is_aligned, is_known, kind == kind_before)
+                if self._walked.get(key, 0) >= min(count, LONG_CHAIN):
+                    end_of_chain = self._ends[key]
+                    has_client = end_of_chain & HAS_CLIENT != 0
+                    end_of_chain = end_of_chain >> 1
+                    break
+                self._walked[key] = min(count, LONG_CHAIN)
+                walked.append(key)
             end = at + 4 + size
-            body = data[at + 4 : min(end, seen)]
-            fit = self.fitting.request(body, size)
+            fit = self._fit(at, seen, size)
             if fit == NOT:
-                return NOT_HERE
-            if not is_known_side and self.fitting.may_be_response(body):
-                return NOT_HERE
+                end_of_chain = BROKEN
+                break
             is_damaged = seen < end and seen < window.end
             if count == 0 and is_damaged and not is_known and not has_client_id(data, at, seen):
                 # It may end by chance where a request starts: what follows says nothing of it.
@@ -126,18 +179,17 @@ class RequestSearch:
             if count > 0:
                 score += 1
             count += 1
-            kind: i64 = i64(read_i32_be(data, at + 4))
             if not has_client and seen - at >= CLIENT_ID + 2:
                 # A response's correlation id reads as key 0 and a version, which changes.
                 is_seen = end <= seen or fit > EXACT
                 is_request = is_seen or kind > MAX_PRODUCE or kind == kind_before
                 has_client = is_request and i64(read_i16_be(data, at + CLIENT_ID)) > 0
             kind_before = kind
-            if not has_client and fit == EXACT and at in window.starts:
+            if not has_client and fit == EXACT and window.is_start(at):
                 # Small correlation ids of responses read as key 0 and a version.
                 is_keyed = i64(read_i16_be(data, at + 4)) > 0
                 is_large = size >= TELLING_SIZE
-                has_client = is_keyed or is_large if is_hinted else is_keyed and is_large
+                has_client = is_keyed or is_large if self.is_hinted else is_keyed and is_large
             at = end
             if end in window.ends:
                 if not is_aligned:
@@ -147,9 +199,64 @@ class RequestSearch:
                 return start
             if count >= LONG_CHAIN and fit == EXACT:
                 return start
+        if end_of_chain == -1:
+            end_of_chain = at
+        for key in walked:
+            self._ends[key] = end_of_chain << 1 | (HAS_CLIENT if has_client else 0)
+        is_likely = score >= TRUST and has_client
+        if end_of_chain == BROKEN:
+            return NOT_HERE
+        if end_of_chain == HOLED:
+            # A hole in the header.
+            return start if is_likely and (is_start or is_known) else NOT_HERE
         if window.can_wait(start):
-            return window.wait(start, max(at, window.end + 1))
-        return start if score >= TRUST and has_client else NOT_HERE
+            return window.wait(start, max(end_of_chain, window.end + 1))
+        return start if is_likely else NOT_HERE
+
+    def _fit(self, at: i64, seen: i64, size: i64) -> i64:
+        """How well the frame at `at` fits a request, and no response where that may be."""
+        known = self._fits.get(at, -1)
+        if known >= 0:
+            return known
+        window = self.window
+        stop = min(at + 4 + size, seen)
+        fitting = self.fitting
+        before = fitting.steps
+        fit = fitting.request_in(window.data, at + 4, stop, size)
+        window.work += fitting.steps - before
+        may_be_either = fit != NOT and not self.is_known_side
+        if may_be_either and fitting.may_be_response(window.data[at + 4 : min(at + 8, stop)]):
+            fit = NOT
+        self._fits[at] = fit
+        return fit
+
+    def _continues(self, at: i64) -> bool:
+        """Whether the frame at `at` has the client id of the connection and a next id."""
+        known = self.known
+        if not known:
+            return False
+        window = self.window
+        data = window.data
+        start = at + CLIENT_ID
+        if start + 2 + len(known) > window.seen_from(at):
+            return False
+        step = i64(read_i32_be(data, at + 8)) - self.state.last_correlation_id
+        size: i64 = i64(read_i16_be(data, start))
+        if step < 1 or step > ID_STEP or size != len(known):
+            return False
+        return data[start + 2 : start + 2 + size] == known
+
+
+def flags_of(has_client: bool, is_aligned: bool, is_known: bool, is_same_kind: bool) -> i64:
+    """What the rest of a chain's judgment depends on beside its frames, as a number below FLAGS."""
+    flags: i64 = 1 if has_client else 0
+    if is_aligned:
+        flags |= 2
+    if is_known:
+        flags |= 4
+    if is_same_kind:
+        flags |= 8
+    return flags
 
 
 def is_told_by_port(state: ConnectionState) -> bool:
@@ -160,17 +267,3 @@ def is_told_by_port(state: ConnectionState) -> bool:
 def has_client_id(data: bytes, at: i64, seen: i64) -> bool:
     """Whether enough was captured of the frame at `at`, and a client id is there."""
     return seen - at >= TOLD_SIZE and i64(read_i16_be(data, at + CLIENT_ID)) > 0
-
-
-def continues(state: ConnectionState, data: bytes, at: i64, seen: i64) -> bool:
-    """Whether the frame at `at` has the client id of the connection and a next correlation id."""
-    last = state.last_correlation_id
-    known = state.last_client_id.encode() if state.last_client_id else b""
-    start = at + CLIENT_ID
-    if not known or start + 2 + len(known) > seen:
-        return False
-    step = i64(read_i32_be(data, at + 8)) - last
-    size: i64 = i64(read_i16_be(data, start))
-    if step < 1 or step > ID_STEP or size != len(known):
-        return False
-    return data[start + 2 : start + 2 + size] == known

@@ -13,12 +13,10 @@ from kdissect.errors import DecodeError
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.fitting import EXACT, NOT, Fitting
 from kdissect.exchanges.memory import ConnectionState
-from kdissect.exchanges.merging import is_same_partition
 from kdissect.frames import Frame
 from kdissect.messages.facts import FactSink
 from kdissect.messages.headers import response_body_offset
 from kdissect.messages.interner import Interner
-from kdissect.messages.partitions import Partition
 
 LEADER_AND_ISR: Final = 4
 STOP_REPLICA: Final = 5
@@ -36,36 +34,68 @@ def is_of_round(exchange: Exchange) -> bool:
     return LEADER_AND_ISR <= key <= UPDATE_METADATA and exchange.api_version == 0
 
 
-def may_answer(fitting: Fitting, exchange: Exchange, frame: Frame) -> bool:
-    """Whether the response in `frame` may answer the request, by its layout and its partitions.
+class Answer:
+    """A response, compared with requests one after the other.
 
-    All of it must fit, or all that was captured of it.
+    It is read once for each layout that they have, however many they are.
     """
-    key = exchange.api_key
-    fit = fitting.response(key, exchange.api_version, frame.data, frame.size)
-    if fit == NOT:
-        return False
-    asked = exchange.partitions
-    if fit != EXACT or asked is None or exchange.missing_bytes or not is_of_round(exchange):
-        return True
-    # LeaderAndIsr and StopReplica are answered in one layout, about the partitions they name.
-    named = asked.rows()
-    return all(is_among(row, named) for row in answered_partitions(fitting, exchange, frame.data))
+
+    __slots__ = ("_fitting", "_frame", "_fits", "_named")
+
+    def __init__(self, fitting: Fitting, frame: Frame) -> None:
+        self._fitting = fitting
+        self._frame = frame
+        # By API key and version, and by API key.
+        self._fits: dict[int, int] = {}
+        self._named: dict[int, frozenset[tuple[str, int]]] = {}
+
+    def may_be_to(self, exchange: Exchange) -> bool:
+        """Whether it may answer the request, by its layout and its partitions.
+
+        All of it must fit, or all that was captured of it.
+        """
+        fit = self._fit(exchange.api_key, exchange.api_version)
+        if fit == NOT:
+            return False
+        asked = exchange.partitions
+        if fit != EXACT or asked is None or exchange.missing_bytes or not is_of_round(exchange):
+            return True
+        # LeaderAndIsr and StopReplica are answered in one layout, about the partitions they name.
+        return self._answered(exchange) <= asked.named()
+
+    def _fit(self, key: i64, version: i64) -> i64:
+        layout = key << 16 | (version & 0xFFFF)
+        known = self._fits.get(layout, -1)
+        if known < 0:
+            frame = self._frame
+            known = self._fitting.response(key, version, frame.data, frame.size)
+            self._fits[layout] = known
+        return known
+
+    def _answered(self, exchange: Exchange) -> frozenset[tuple[str, int]]:
+        """Topic and partition of what the response names, read as one to the request."""
+        known = self._named.get(exchange.api_key)
+        if known is None:
+            known = answered_partitions(self._fitting, exchange, self._frame.data)
+            self._named[exchange.api_key] = known
+        return known
 
 
-def answered_partitions(fitting: Fitting, exchange: Exchange, data: bytes) -> list[Partition]:
-    """The partitions that a whole response names, which fits the request's layout."""
+def may_answer(fitting: Fitting, exchange: Exchange, frame: Frame) -> bool:
+    """Whether the response in `frame` may answer a request, see `Answer`."""
+    return Answer(fitting, frame).may_be_to(exchange)
+
+
+def answered_partitions(
+    fitting: Fitting, exchange: Exchange, data: bytes
+) -> frozenset[tuple[str, int]]:
+    """Topic and partition of all that a whole response names, which fits the request's layout."""
     key = exchange.api_key
     sink = FactSink(Interner(), {})
     try:
         plan = fitting.plans.get(key, exchange.api_version, True)
         plan.run(data, response_body_offset(key, exchange.api_version, data), sink)
     except DecodeError:
-        return []
+        return frozenset()
     partitions = sink.take_partitions()
-    return partitions.rows() if partitions is not None else []
-
-
-def is_among(row: Partition, rows: list[Partition]) -> bool:
-    """Whether one of the rows is of the same topic-partition."""
-    return any(is_same_partition(one, row) for one in rows)
+    return partitions.named() if partitions is not None else frozenset()

@@ -9,7 +9,7 @@ from typing import Final
 from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i64
 
-from kdissect.exchanges.fitting import NOT
+from kdissect.exchanges.fitting import FIT_STEPS, NOT, STEPS_A_BYTE
 from kdissect.exchanges.foreign import foreign_protocol
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.exchanges.old_conversations import OldConversation
@@ -102,11 +102,15 @@ class Sniffer(Probe):
             return NOT_HERE
         if i64(read_i16_be(window.data, start + CLIENT_ID)) <= 0:
             return NOT_HERE
-        body = first_of(window, start, size)
-        if self.requests.fitting.request(body, size) == NOT:
+        stop = min(start + 4 + size, seen)
+        fitting = self.requests.fitting
+        before = fitting.steps
+        fit = fitting.request_in(window.data, start + 4, stop, size)
+        window.work += fitting.steps - before
+        if fit == NOT:
             return NOT_HERE
         if state.request_direction < 0:
-            if self.requests.fitting.may_be_response(body):
+            if fitting.may_be_response(window.data[start + 4 : min(start + 8, stop)]):
                 return NOT_HERE
             state.request_direction = direction
             state.broker_side_by = "content"
@@ -150,12 +154,16 @@ class Sniffer(Probe):
         dialect = state.dialect
         if state.old is not None or dialect > KAFKA:
             for start in window.starts:
+                if window.is_spent:
+                    break
                 if self._is_old_request(window, start, dialect):
                     return start
             return NOT_HERE
         found = self.requests.find(state, window)
         if found < 0 and dialect == AUTO and state.protocol == "":
             for start in window.starts:
+                if window.is_spent:
+                    break
                 if is_start_07(window, start):
                     return start
         return found
@@ -170,7 +178,7 @@ class Sniffer(Probe):
         told = state.request_direction
         state.request_direction = -1
         found = self.requests.find(state, window)
-        if found >= 0 and found in window.starts:
+        if found >= 0 and window.is_start(found):
             state.request_direction = direction
             state.broker_side_by = "content"
             return found
@@ -183,6 +191,8 @@ class Sniffer(Probe):
         old = state.old
         if old is not None:
             for start in window.starts:
+                if window.is_spent:
+                    break
                 if is_awaited_by(old, window, start):
                     return start
             return NOT_HERE
@@ -266,10 +276,13 @@ def is_size(data: bytes, start: i64, end: i64) -> bool:
 
 
 def first_of(window: Window, start: i64, size: i64) -> bytes:
-    """What is seen of the body of a frame that starts at `start`."""
+    """What is seen of the body of a frame that starts at `start`, to be read."""
     stop = min(start + 4 + size, window.seen_from(start))
     # Compiled, a slice that ends before it starts is an error.
-    return window.data[start + 4 : stop] if stop > start + 4 else b""
+    if stop <= start + 4:
+        return b""
+    window.work += FIT_STEPS + STEPS_A_BYTE * (stop - start)
+    return window.data[start + 4 : stop]
 
 
 def is_start_07(window: Window, start: i64) -> bool:

@@ -2,16 +2,21 @@
 
 from mypy_extensions import i64
 
-from kdissect.exchanges.exchange import Exchange
+from kdissect.exchanges.exchange import CLOCK_SET, Exchange
 from kdissect.protocol.readers import NULL
 
 
 def queue_ns(exchange: Exchange, response_start: i64, previous_end: i64) -> i64:
-    """Part of the latency spent behind earlier requests: within 0 and the latency; NULL unknown."""
-    if exchange.request_end == NULL:
+    """Part of the latency spent behind earlier requests: within 0 and the latency; NULL unknown.
+
+    Unknown too where packets are not in order of time, or the clock was set meanwhile.
+    """
+    if exchange.request_end == NULL or exchange.status & CLOCK_SET:
         return NULL
     latency = response_start - exchange.request_end
-    if previous_end == NULL or latency <= 0:
+    if latency < 0:
+        return NULL
+    if previous_end == NULL:
         return 0
     behind = previous_end - exchange.request_end
     if behind <= 0:

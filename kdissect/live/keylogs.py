@@ -1,32 +1,52 @@
 """`GrowingKeyLogs`: key logs that programs go on writing while their packets are captured."""
 
+import errno
 import os
+import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from kdissect.errors import CaptureError, Problem
-from kdissect.tls.keylog import KeyLog
+from kdissect.errors import CaptureError, KdissectError, Problem
+from kdissect.tls.keylog import KeyLog, add_keylog
+from kdissect.tls.package import has_package, missing_text
 
 READ_SIZE: Final = 1 << 20
 LONGEST_LINE: Final = 1 << 16  # a line of a key log has some 200 bytes
 
 
 class GrowingKeyLogs:
-    """Adds to `keys`, which has the lines of the files at `paths`, what comes to these files.
+    """`keys` has the secrets of the files at `paths`, also those that are written later.
 
-    They stay open: later this process may have no right to open them any more.
+    Opens the files at once, and reads nothing before `begin`: a process may give up privileges
+    between the two, and have no right to open the files afterwards. Raises CaptureError for a file
+    that cannot be opened.
     """
 
-    def __init__(self, paths: str | Path | Sequence[str | Path], keys: KeyLog) -> None:
-        self.keys = keys
-        given = [paths] if isinstance(paths, str | Path) else paths
-        self._logs = [_Log(str(path)) for path in given]
-        if self._logs:
-            # They are read once more: between two looks nothing is missed then.
-            keys.problems.clear()
-            self.read_on()
+    def __init__(self, paths: str | Path | Sequence[str | Path]) -> None:
+        self.keys = KeyLog()
+        self._logs: list[_Log] = []
+        try:
+            for path in [paths] if isinstance(paths, str | Path) else paths:
+                self._logs.append(_Log(str(path)))
+        except BaseException:
+            self.close()
+            raise
+
+    def begin(self) -> None:
+        """Read the files; raises KdissectError for one that is no key log.
+
+        Also where the package is missing that secrets are for.
+        """
+        if self._logs and not has_package():
+            raise KdissectError(missing_text())
+        for log in self._logs:
+            known = len(self.keys)
+            lines = log.read_lines()
+            self.keys.add(lines, log.path)
+            if len(self.keys) == known:
+                add_keylog(lines + log.begun, log.path, KeyLog())
 
     def read_on(self) -> None:
         """Take the whole lines that came since the last time."""
@@ -54,40 +74,41 @@ class GrowingKeyLogs:
 
 
 class _Log:
-    """One file, and how far it was read."""
+    """One file, and how far it was read; `begun` is the start of a line whose end is missing.
+
+    A pipe, as a shell makes of ``<(command)``, is read to its end, once.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._fd = _opened(path)
+        self.begun = b""
         self._at = 0
-        self._begun = b""
+        self._fd = _opened(path, 0)
+        mode = os.fstat(self._fd).st_mode
+        self._is_pipe = stat.S_ISFIFO(mode)
+        if stat.S_ISDIR(mode):
+            self.close()
+            raise CaptureError(f"{path}: {os.strerror(errno.EISDIR)}")
 
     def read_lines(self) -> bytes:
         """Lines that are whole now, perhaps none."""
         if self._fd < 0:
             return b""
-        size = os.fstat(self._fd).st_size
-        if size < self._at:
-            self._at, self._begun = 0, b""  # written anew
-        if size == self._at:
-            return b""
-        parts = [self._begun]
-        while part := os.pread(self._fd, READ_SIZE, self._at):
-            parts.append(part)
-            self._at += len(part)
-        lines, end, rest = b"".join(parts).rpartition(b"\n")
-        self._begun = rest if len(rest) <= LONGEST_LINE else b""
+        content = self._read_pipe() if self._is_pipe else self._read_file()
+        lines, end, rest = content.rpartition(b"\n")
+        self.begun = rest if len(rest) <= LONGEST_LINE else b""
         return lines + end
 
     def reopen(self) -> None:
         """Begin at the start of the file that has the name now; raises CaptureError."""
         try:
-            fd = _opened(self.path)
+            # One that is a pipe by now is not waited for.
+            fd = _opened(self.path, os.O_NONBLOCK)
         except CaptureError:
-            self._at, self._begun = 0, b""
+            self._at, self.begun = 0, b""
             raise
         self.close()
-        self._fd, self._at, self._begun = fd, 0, b""
+        self._fd, self._at, self.begun, self._is_pipe = fd, 0, b"", False
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -95,9 +116,26 @@ class _Log:
                 os.close(self._fd)
         self._fd = -1
 
+    def _read_file(self) -> bytes:
+        size = os.fstat(self._fd).st_size
+        if size < self._at:
+            self._at, self.begun = 0, b""  # written anew
+        parts = [self.begun]
+        while size > self._at and (part := os.pread(self._fd, READ_SIZE, self._at)):
+            parts.append(part)
+            self._at += len(part)
+        return b"".join(parts)
 
-def _opened(path: str) -> int:
+    def _read_pipe(self) -> bytes:
+        parts = [self.begun]
+        while part := os.read(self._fd, READ_SIZE):
+            parts.append(part)
+        self.close()
+        return b"".join(parts)
+
+
+def _opened(path: str, flags: int) -> int:
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
     except OSError as error:
         raise CaptureError(f"{path}: {error.strerror or error}") from error

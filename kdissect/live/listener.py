@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-import pyarrow as pa
-
-from kdissect.pipeline import Balance
 from kdissect.wire.wire import Counts
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a service imports this module before it gives up privileges
+    import pyarrow as pa
+
     from kdissect.live.watcher import Watcher
+    from kdissect.pipeline import Balance
 
 
 class Standing(NamedTuple):
@@ -22,7 +22,7 @@ class Standing(NamedTuple):
     """
 
     now_ns: int
-    balance: Balance
+    balance: "Balance"
     wire: Counts
     backlog: float
     open_connections: int
@@ -43,7 +43,7 @@ class Listener:
     def begin(self, watcher: "Watcher") -> None:
         """Before the first packet."""
 
-    def take(self, table: str, batch: pa.RecordBatch) -> None:
+    def take(self, table: str, batch: "pa.RecordBatch") -> None:
         """Rows with all columns of the table; those of one exchange come between two ticks."""
 
     def tick(self, standing: Standing) -> None:

@@ -1,18 +1,30 @@
-"""Letting go of what only opening sockets needed: user, groups and capabilities, with no way back.
+"""Giving up what only opening sockets needed: user, groups and capabilities, with no way back.
 
-capabilities(7): a thread has five sets of them. A process that leaves user 0 loses what it may do
-at once (setuid(2)); one that was started with CAP_NET_RAW alone has to clear its sets itself.
+Each thread has privileges of its own (`credentials`), and a new one has those of the thread that
+starts it. So they are given up in the only thread there is, and everything that starts a thread
+comes afterwards: that includes importing pyarrow and numpy. `Dropped.check` looks at every thread.
 """
 
 import ctypes
 import os
 import pwd
-import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kdissect.errors import KdissectError, OutputError
+from kdissect.live.credentials import (
+    BOUNDING_SET,
+    IS_LINUX,
+    USABLE_SETS,
+    Credentials,
+    all_credentials,
+)
+from kdissect.live.listener import Listener, Standing
+
+if TYPE_CHECKING:
+    from kdissect.live.watcher import Watcher
 
 # <linux/prctl.h>, <linux/capability.h>
 PR_CAPBSET_DROP: Final = 24
@@ -23,8 +35,59 @@ CAPABILITY_VERSION_3: Final = 0x2008_0522
 # Two words of 32 capabilities, each with effective, permitted and inheritable.
 CAPABILITY_WORDS: Final = 6
 MAX_CAPABILITIES: Final = 64
-# What /proc/PID/status calls the sets that a process can do something with.
-USABLE_SETS: Final = ("CapInh", "CapPrm", "CapEff", "CapAmb")
+CAP_SETPCAP: Final = 8
+CAP_NET_ADMIN: Final = 12
+CAP_NET_RAW: Final = 13
+# Of use for opening packet sockets alone.
+CAPTURING: Final = 1 << CAP_NET_RAW | 1 << CAP_NET_ADMIN
+THREADS_TOLD: Final = 5
+CHECK_NS: Final = 60_000_000_000
+
+
+class Dropped:
+    """What was given up, and whether it is: `check` may be called at any time.
+
+    `bounding` is what every thread's bounding set is. Not `alone` are threads of a process that had
+    no capabilities when others were running already.
+    """
+
+    def __init__(self, user: pwd.struct_passwd | None, bounding: int, is_alone: bool) -> None:
+        self._user = user
+        self._bounding = bounding
+        self._is_alone = is_alone
+
+    def check(self) -> None:
+        """Raise KdissectError when a thread has, or can have, more than it should."""
+        if IS_LINUX and (left := list(self._left(all_credentials()))):
+            raise KdissectError(f"privileges could not be given up: {_several(left)}")
+
+    def _left(self, threads: Iterable[Credentials]) -> Iterator[str]:
+        for one in threads:
+            if self._user is not None:
+                yield from _of_another_user(one, self._user)
+            for name in USABLE_SETS:
+                if one.sets[name]:
+                    yield f"{name} of {one} is {one.sets[name]:x}"
+            if one.sets[BOUNDING_SET] != self._bounding:
+                yield f"{BOUNDING_SET} of {one} is {one.sets[BOUNDING_SET]:x}"
+            if self._is_alone and not one.no_new_privs:
+                yield f"NoNewPrivs of {one} is 0"
+
+
+class ThreadCheck(Listener):
+    """Checks all threads once they have started, and once a minute those that come later."""
+
+    def __init__(self, dropped: Dropped) -> None:
+        self._dropped = dropped
+        self._next_ns = 0
+
+    def begin(self, watcher: "Watcher") -> None:
+        self._dropped.check()
+
+    def tick(self, standing: Standing) -> None:
+        if standing.now_ns >= self._next_ns:
+            self._next_ns = standing.now_ns + CHECK_NS
+            self._dropped.check()
 
 
 def find_user(name: str) -> pwd.struct_passwd:
@@ -38,38 +101,67 @@ def find_user(name: str) -> pwd.struct_passwd:
         ) from None
 
 
-def check_user(name: str) -> pwd.struct_passwd:
-    """The user, when this process may become it; raises KdissectError with what to do."""
+def check_user(name: str) -> pwd.struct_passwd | None:
+    """The user to become, None where this process is that user and not root.
+
+    Raises KdissectError with what to do where it may not become the user.
+    """
     user = find_user(name)
-    if os.geteuid() == user.pw_uid:
+    if os.geteuid() == 0:
         return user
-    if os.geteuid() != 0:
-        raise KdissectError(
-            f"only root can become the user {name!r}; start kdissect with sudo, or as that user "
-            "with CAP_NET_RAW alone, as docs/kdissect-live.service does"
-        )
-    return user
+    if os.getuid() == os.geteuid() == user.pw_uid:
+        return None
+    raise KdissectError(
+        f"only root can become the user {name!r}; start kdissect with sudo, or as that user "
+        "with CAP_NET_RAW alone, as docs/kdissect-live.service does"
+    )
 
 
-def drop_privileges(user: pwd.struct_passwd | None) -> None:
+def must_drop(user: pwd.struct_passwd | None) -> bool:
+    """Whether privileges are to be given up: not by root that was told no user.
+
+    It may need them for files. Where it has none but those to capture, as in a container, it has
+    no other use for them.
+    """
+    if user is not None or os.geteuid() != 0:
+        return True
+    return IS_LINUX and not any(one.usable & ~CAPTURING for one in all_credentials())
+
+
+def drop_privileges(user: pwd.struct_passwd | None) -> Dropped:
     """Become `user`, where there is one, and give up all capabilities for good.
 
-    To be called before other threads start: each has its own. Raises KdissectError when anything
-    is left after all.
+    Raises KdissectError when anything is left after all, and before anything is done when there
+    are threads that would keep theirs.
     """
+    before = all_credentials() if IS_LINUX else []
+    check_alone(user, before)
     _forbid_new_privileges()
     _drop_bounding_set()
-    if user is not None and os.geteuid() != user.pw_uid:
-        try:
-            os.initgroups(user.pw_name, user.pw_gid)
-            os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
-            os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)
-        except OSError as error:
-            text = f"cannot become the user {user.pw_name!r}: {error.strerror}"
-            raise KdissectError(text) from error
+    if user is not None:
+        _become(user)
     _clear_capabilities()
-    if left := list(_left(user)):
-        raise KdissectError(f"privileges could not be given up: {'; '.join(left)}")
+    dropped = Dropped(user, _bounding_after(before), len(before) < 2)
+    dropped.check()
+    if os.geteuid() != 0 and _can_come_back():
+        raise KdissectError("privileges could not be given up: it can become root again")
+    return dropped
+
+
+def check_alone(
+    user: pwd.struct_passwd | None, threads: Sequence[Credentials] | None = None
+) -> None:
+    """Raise KdissectError where there are threads that would keep privileges."""
+    if threads is None:
+        threads = all_credentials() if IS_LINUX else []
+    if len(threads) < 2 or (user is None and not any(one.usable for one in threads)):
+        return
+    others = [str(one) for one in threads if one.thread != threading.get_native_id()]
+    raise KdissectError(
+        f"privileges cannot be given up: {_several(others)} would keep them. kdissect starts its "
+        "threads later, so what Python imports at its start did that: look for sitecustomize.py, "
+        "usercustomize.py and .pth files, also in PYTHONPATH, or start it with another Python"
+    )
 
 
 def give_directory(
@@ -111,21 +203,41 @@ def _libc() -> ctypes.CDLL:
 
 def _forbid_new_privileges() -> None:
     """No program that is started from here on gets more by a set-user-id bit."""
-    if sys.platform == "linux" and _libc().prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+    if IS_LINUX and _libc().prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         reason = os.strerror(ctypes.get_errno())
         raise KdissectError(f"PR_SET_NO_NEW_PRIVS: {reason}")
 
 
 def _drop_bounding_set() -> None:
     """Where CAP_SETPCAP is there, as root has it: not even the limit of what can be had stays."""
-    if sys.platform == "linux":
+    if IS_LINUX:
         for number in range(MAX_CAPABILITIES):
             if _libc().prctl(PR_CAPBSET_DROP, number, 0, 0, 0):
                 return
 
 
+def _bounding_after(before: Sequence[Credentials]) -> int:
+    """What the bounding set has to be now: without CAP_SETPCAP nobody can take from it."""
+    mine = [one.sets for one in before if one.thread == threading.get_native_id()]
+    if not mine or mine[0]["CapEff"] & 1 << CAP_SETPCAP:
+        return 0
+    return mine[0][BOUNDING_SET]
+
+
+def _become(user: pwd.struct_passwd) -> None:
+    try:
+        os.initgroups(user.pw_name, user.pw_gid)
+        os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
+        os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)
+    except OSError as error:
+        raise KdissectError(
+            f"cannot become the user {user.pw_name!r}: {error.strerror}; where root may not, as in "
+            "a container without CAP_SETUID and CAP_SETGID, start kdissect as that user"
+        ) from error
+
+
 def _clear_capabilities() -> None:
-    if sys.platform != "linux" or os.geteuid() == 0:
+    if not IS_LINUX:
         return
     libc = _libc()
     libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
@@ -135,18 +247,11 @@ def _clear_capabilities() -> None:
         raise KdissectError(f"capset: {os.strerror(ctypes.get_errno())}")
 
 
-def _left(user: pwd.struct_passwd | None) -> Iterator[str]:
-    """What this process could still do and should not, in words."""
-    if user is not None:
-        if os.getresuid() != (user.pw_uid,) * 3 or os.getresgid() != (user.pw_gid,) * 3:
-            yield f"it is user {os.getresuid()}, group {os.getresgid()}"
-        if user.pw_uid != 0 and _can_come_back():
-            yield "it can become root again"
-    if sys.platform == "linux" and os.geteuid() != 0:
-        for task in sorted(Path("/proc/self/task").iterdir()):
-            for name, mask in _capabilities(task / "status"):
-                if name in USABLE_SETS and mask:
-                    yield f"{name} of thread {task.name} is {mask:x}"
+def _of_another_user(one: Credentials, user: pwd.struct_passwd) -> Iterator[str]:
+    if set(one.users) != {user.pw_uid} or set(one.groups) != {user.pw_gid}:
+        yield f"{one} is user {one.users}, group {one.groups}"
+    if more := one.supplementary - set(os.getgrouplist(user.pw_name, user.pw_gid)):
+        yield f"{one} is in the groups {sorted(more)}"
 
 
 def _can_come_back() -> bool:
@@ -157,8 +262,6 @@ def _can_come_back() -> bool:
     return True
 
 
-def _capabilities(status: Path) -> Iterator[tuple[str, int]]:
-    for line in status.read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name.startswith("Cap"):
-            yield name, int(value, 16)
+def _several(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - THREADS_TOLD} more" if len(texts) > THREADS_TOLD else ""
+    return f"{'; '.join(texts[:THREADS_TOLD])}{more}"

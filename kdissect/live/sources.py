@@ -8,7 +8,7 @@ from typing import Final
 from kdissect.errors import KdissectError
 from kdissect.exchanges.decode_as import EXCLUDED, parse_decode_as
 from kdissect.exchanges.sides import DEFAULT_PORTS
-from kdissect.pipeline import Options
+from kdissect.run_options import Options
 from kdissect.wire.delayed import DelayedWire
 from kdissect.wire.followed import FollowedWire
 from kdissect.wire.pipes import PipeWire, is_piped

@@ -28,8 +28,8 @@ TICK_NS: Final = 1_000_000_000
 WAIT_S: Final = 0.1
 # A wire may give thousands at a time; rows are handed on behind so many.
 FED_AT_ONCE: Final = 256
-# Listeners that count keep some 100 bytes of a row until the next tick: of more rows than these they
-# are told before it is due.
+# Listeners that count keep some 100 bytes of a row until the next tick: of more rows than these
+# they are told before it is due.
 ROWS_OF_TICK: Final = 500_000
 # So long it goes on at most, when it is to stop, with what waits in the wire's buffer.
 REST_NS: Final = 1_000_000_000
@@ -63,6 +63,7 @@ class Watcher:
 
     `options` are those of a run of `pipeline`, of which `tables` is what listeners want. `clock`
     gives ns that only ever grow. `shedder` lets less be made when there is too much to do.
+    `keylogs` are those of the options where they were opened before, with more privileges.
     """
 
     def __init__(
@@ -72,16 +73,18 @@ class Watcher:
         options: Options | None = None,
         clock: Clock = time.monotonic_ns,
         shedder: Shedder | None = None,
+        keylogs: GrowingKeyLogs | None = None,
     ) -> None:
         self.wire = wire
         self.listeners = list(listeners)
         wanted = frozenset[str]().union(*(listener.tables for listener in listeners))
         self.options = replace(options or Options(), tables=[t for t in TABLES if t in wanted])
-        self.dissector = make_dissector(self.options, collects=False, keeps_frames=False)
+        self.keylogs = keylogs or GrowingKeyLogs(self.options.keylog)
+        self.keylogs.begin()
+        keys = self.keylogs.keys
+        self.dissector = make_dissector(self.options, collects=False, keeps_frames=False, keys=keys)
         self.names = self.dissector.exchanges.names
-        keys = self.dissector.tls.keys
         keys.read_more = lambda: add_secrets(keys, wire.find_secrets())
-        self.keylogs = GrowingKeyLogs(self.options.keylog, keys)
         # No row waits for its topic's name: who writes rows later knows more names then.
         self.builders = {
             name: BatchBuilder(TABLES[name], wire.names, self.names, held_limit=0)
@@ -220,7 +223,7 @@ class Watcher:
             make_balance(self.dissector),
             self.wire.counts(),
             self.wire.backlog(),
-            len(self.dissector.streams.connections),
+            self.dissector.streams.connection_count,
             level=self.shedder.level,
             shed=self.shedder.shed(self.dissector),
             memory=memory_bytes(),
@@ -244,7 +247,7 @@ class Watcher:
         self._tick_ns = now + TICK_NS
         self._take_problems()
         # Where nothing comes, silent connections end all the same.
-        self.dissector.advance(now)
+        self.dissector.advance(self.clock() - self._came_at)
         self._dissect([])
         standing = self.standing()
         self.shedder.judge(standing, self.clock(), self.dissector)

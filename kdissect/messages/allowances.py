@@ -1,4 +1,4 @@
-"""What the values of one message may take in memory, for all decoders that a full body goes through.
+"""What the values of one message may take in memory, for all decoders of a full body.
 
 A body is decoded by many: its layout, those of what is embedded in it, those of records. They share
 the allowance that is open in their thread; where none is, nothing is limited.

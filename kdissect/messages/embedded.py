@@ -42,6 +42,7 @@ def open_body(
 ) -> None:
     """Replace the opaque fields of `body`, of API `key`, by what is in them.
 
+    A push without metrics stays the empty bytes that it is.
     `request` is the request's body as decoded and not opened, when there is one: the answer in an
     Envelope can be read only with it, a JoinGroup response below v7 has its protocol type there.
     `protocol` is what the group agreed on, which SyncGroup says only from v5 on.
@@ -60,8 +61,8 @@ def open_body(
         body["request_data"] = opened(body["request_data"], decode_forwarded)
         body["request_principal"] = opened(body["request_principal"], decode_principal)
         body["client_host_address"] = address_text(body["client_host_address"])
-    elif key == PUSH_TELEMETRY and not is_response:
-        body["metrics"] = opened(body["metrics"] or None, decode_metrics, body["compression_type"])
+    elif key == PUSH_TELEMETRY and not is_response and body["metrics"]:
+        body["metrics"] = opened(body["metrics"], decode_metrics, body["compression_type"])
 
 
 def opened(data: bytes | None, decode: Any, *arguments: Any) -> Any:

@@ -437,11 +437,11 @@ class FactSink(Sink):
     ) -> None:
         """One more partition of the current topic; NULL for what is not said of it."""
         at = self.row_count * WIDTH
-        if self.topic_index < 0 or at + WIDTH > len(self.cells):
-            if not self._make_row():
-                self.has_unkept = True
-                self.unkept_rows += 1
-                return
+        needs_room = self.topic_index < 0 or at + WIDTH > len(self.cells)
+        if needs_room and not self._make_row():
+            self.has_unkept = True
+            self.unkept_rows += 1
+            return
         cells = self.cells
         cells[at] = self.topic_index
         cells[at + AT_PARTITION] = partition

@@ -35,8 +35,8 @@ UNSUPPORTED_VERSION: Final = 35
 # A client's version may be newer than the newest known one.
 VERSION_SLACK: Final = 2
 MAX_PLAUSIBLE_CLIENT_ID: Final = 255
-# Keys of AutoMQ, a fork that adds to Apache's keys.
-VENDOR_KEYS: Final = ((501, 520), (600, 602))
+# Keys of AutoMQ and Inkless, forks that add to Apache's keys: see `apis.VENDOR_APIS`.
+VENDOR_KEYS: Final = ((500, 521), (600, 603))
 
 
 @mypyc_attr(acyclic=True, free_list_len=1)

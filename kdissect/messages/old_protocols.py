@@ -261,6 +261,14 @@ def find_old_api(protocol: int, name_or_key: str | int) -> OldApi:
     raise UnknownApi(f"unknown API {name_or_key!r} of protocol {PROTOCOLS[protocol]}")
 
 
+def old_api(protocol: int, key: int) -> OldApi | None:
+    """The API of a key; in the drafts of 2012, which have one header for all, any key has one."""
+    api = OLD_APIS[protocol].get(key)
+    if api is None and protocol != KAFKA_07:
+        api = OldApi(key, f"api-{key}", OLD_APIS[protocol][PRODUCE].request[:4], ())
+    return api
+
+
 def old_api_name(protocol: int, key: int) -> str:
     """The name of a key, or the key itself in words.
 

@@ -94,7 +94,7 @@ class Partitions:
     """
 
     __slots__ = (
-        "topics", "topic_ids", "cells", "count", "held", "owns_topics", "unkept", "spent",
+        "topics", "topic_ids", "cells", "count", "held", "owns_topics", "unkept", "spent", "_named",
     )  # fmt: skip
 
     def __init__(
@@ -112,6 +112,7 @@ class Partitions:
         self.count = count
         self.held = held
         self.owns_topics = owns_topics
+        self._named: frozenset[tuple[str, int]] | None = None
         self.unkept: i64 = 0
         self.spent: i64 = 0
 
@@ -143,6 +144,17 @@ class Partitions:
     def rows(self) -> list[Partition]:
         """All of them as objects, in order."""
         return [self.row(index) for index in range(self.count)]
+
+    def named(self) -> frozenset[tuple[str, int]]:
+        """Topic and partition of each row, as they are at the first call."""
+        known = self._named
+        if known is None:
+            known = frozenset(
+                (self.topics[self.cells[at]], int(self.cells[at + AT_PARTITION]))
+                for at in range(0, self.count * WIDTH, WIDTH)
+            )
+            self._named = known
+        return known
 
     @property
     def packed(self) -> bytes:

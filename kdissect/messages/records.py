@@ -89,8 +89,8 @@ RECORD_LIMIT: Final = 4_000_000
 # No codec packs better: a zstd block of 4 bytes stands for 128 KiB.
 PACKED_RATIO: Final = 32_768
 
-# Of one message beyond the limit of one batch. Text packs to a tenth, a broker's answer holds 50 MiB
-# (fetch.max.bytes) of it.
+# Of one message beyond the limit of one batch. Text packs to a tenth, a broker's answer holds
+# 50 MiB (fetch.max.bytes) of it.
 LARGE_RATIO: Final = 16
 # Of any message: producers send batches of 1 MiB at most by default, which may pack to nothing.
 UNPACKED_FLOOR: Final = 16 << 20

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, Final
 
 from kdissect.errors import InvalidValue
+from kdissect.extras import missing_extra
 from kdissect.messages.allowances import charge
 from kdissect.messages.compression import decompress
 from kdissect.messages.layout_choice import Body
@@ -18,7 +19,6 @@ from kdissect.messages.metric_names import metric_names
 UNPACKED_LIMIT: Final = 2 << 20
 # Two bytes may become an empty struct, which takes 64, and a dict of 72 in a list.
 RATIO: Final = 72
-INSTALL: Final = 'pip install "kdissect[telemetry]" shows values'
 
 
 def decode_metrics(data: bytes, codec: int) -> Body:
@@ -28,7 +28,8 @@ def decode_metrics(data: bytes, codec: int) -> Body:
     sizes = {"size": len(data), "unpacked_size": len(unpacked)}
     definition = metrics_definition()
     if definition is None:
-        return {**sizes, "metric_names": metric_names(unpacked), "values": INSTALL}
+        names = metric_names(unpacked)
+        return {**sizes, "metric_names": names, "values": missing_extra("values", "telemetry")}
     from google.protobuf.message import DecodeError as ProtobufError
 
     try:

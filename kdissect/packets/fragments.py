@@ -3,10 +3,11 @@
     whole packet   0 ──────────── 1480 ─────── 2960 ── total
     fragments      [first, more]   [more]       [last]        in any order, each perhaps twice
 
-Cases of a fragment, in the order of the code: contradiction / of a packet that is done / new bytes
-/ overlap / limit reached. Of overlapping bytes the first copy stays, and a `Problem` tells when the
-other differs. A packet is given up when its fragments do not come within WAIT_NS or the limits are
-reached; what it has from its start on without a hole is given all the same.
+Cases of a fragment, in the order of the code: contradiction / of a packet that is done / too many
+overlaps / new bytes / overlap / limit reached. Of overlapping bytes the first copy stays, and a
+`Problem` tells when the other differs. A packet is given up when its fragments do not come within
+WAIT_NS or the limits are reached; what it has from its start on without a hole is given all the
+same.
 """
 
 from typing import Final
@@ -24,6 +25,9 @@ MAXIMUM_PACKETS: Final = 256
 MAXIMUM_BYTES: Final = 4 << 20  # 64 of the largest packets
 FRAGMENT_COST: Final = 128  # bytes a fragment takes beside its payload, so tiny ones count too
 LARGEST_PACKET: Final = 65_535
+# Fragments that one may overlap: those of a packet that is sent again in other sizes have another
+# identification. One that was cut short says with a few bytes that it is over thousands of others.
+MAXIMUM_OVERLAPS: Final = 64
 NEVER: Final = (1 << 63) - 1
 # Problems that are given before they are only counted.
 MAXIMUM_PROBLEMS: Final = 16
@@ -46,11 +50,12 @@ class Whole:
     """An IP packet in the making, or done: then its pieces are gone.
 
     `addresses`, `protocol` and `ip_id` are of its IP headers, `layers` how deep in tunnels it is.
+    Of the pieces, the first `joined` follow each other from the start on, up to `joined_end`.
     """
 
     __slots__ = (
         "key", "addresses", "protocol", "ip_id", "layers", "packet", "first_ns", "total", "pieces",
-        "cost", "is_done", "ordinals",
+        "cost", "is_done", "ordinals", "joined", "joined_end",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +71,8 @@ class Whole:
         self.first_ns: i64 = packet.time_ns
         self.total: i64 = -1
         self.pieces: list[Piece] = []
+        self.joined: i64 = 0
+        self.joined_end: i64 = 0
         self.cost: i64 = 0
         self.is_done: bool = False
         # Of the packets that brought the fragments, see `PacketDecoder.fragments_of`.
@@ -77,12 +84,11 @@ class Whole:
 
     def declared_size(self) -> i64:
         """How many bytes there are from the start on without a hole, cut ones included."""
-        end: i64 = 0
-        for piece in self.pieces:
-            if piece.start != end:
-                break
-            end += piece.length
-        return end
+        pieces = self.pieces
+        while self.joined < len(pieces) and pieces[self.joined].start == self.joined_end:
+            self.joined_end += pieces[self.joined].length
+            self.joined += 1
+        return self.joined_end
 
     def captured(self) -> bytes:
         """The bytes from the start on without a hole."""
@@ -153,11 +159,17 @@ class Fragments:
         # of a packet that is done
         if whole.is_done:
             return False
+        # too many overlaps
+        first = first_behind(whole.pieces, start)
+        if first_behind(whole.pieces, end) - first > MAXIMUM_OVERLAPS:
+            text = f"an IP fragment overlaps more than {MAXIMUM_OVERLAPS} others: it is left out"
+            self.report("fragment-overlap", text, packet, len(data))
+            return False
         if not has_more:
             whole.total = end
         if start == 0 and not (whole.pieces and whole.pieces[0].start == 0):
             whole.packet = without_data(packet, b"", 0)
-        self._insert(whole, start, end, data, packet)
+        self._insert(whole, first, start, end, data, packet)
         if not whole.is_complete():
             return False
         whole.is_done = True
@@ -168,6 +180,8 @@ class Fragments:
         self._cost -= whole.cost
         whole.cost = 0
         whole.pieces = []
+        whole.joined = 0
+        whole.joined_end = 0
 
     def take_overdue(self, now: i64) -> list[Whole]:
         """Forget the packets that waited too long or are too many; those not done, with bytes."""
@@ -201,22 +215,22 @@ class Fragments:
                         capture=packet.capture)
             )  # fmt: skip
 
-    def _insert(self, whole: Whole, start: i64, end: i64, data: bytes, packet: Packet) -> None:
-        """Keep the bytes that are new, in order of their places."""
+    def _insert(
+        self, whole: Whole, index: i64, start: i64, end: i64, data: bytes, packet: Packet
+    ) -> None:
+        """Keep the bytes that are new, in order of places; ``pieces[index:]`` end behind it."""
         pieces = whole.pieces
         at = start
-        index: i64 = 0
         differs = False
         while at < end:
-            while index < len(pieces) and pieces[index].start + pieces[index].length <= at:
-                index += 1
             stop = end
             if index < len(pieces):
                 piece = pieces[index]
                 if piece.start <= at:
                     # overlap
                     differs = differs or disagrees(piece, start, data)
-                    at = piece.start + piece.length
+                    at = max(at, piece.start + piece.length)
+                    index += 1
                     continue
                 stop = min(stop, piece.start)
             # new bytes
@@ -225,9 +239,23 @@ class Fragments:
             whole.cost += FRAGMENT_COST + len(new.data)
             self._cost += FRAGMENT_COST + len(new.data)
             at = stop
+            index += 1
         if differs:
             text = "an IP fragment has other bytes than the one it overlaps, which is kept"
             self.report("fragment-overlap", text, packet, len(data))
+
+
+def first_behind(pieces: list[Piece], place: i64) -> i64:
+    """The index of the first piece that ends behind a place."""
+    low: i64 = 0
+    high: i64 = len(pieces)
+    while low < high:
+        middle = (low + high) // 2
+        if pieces[middle].start + pieces[middle].length > place:
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 def disagrees(piece: Piece, start: i64, data: bytes) -> bool:

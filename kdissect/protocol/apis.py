@@ -5,6 +5,7 @@ that an ApiVersions response never has one, so that any client can read it; Cont
 is the only request without a client id.
 """
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from mypy_extensions import i64
@@ -59,19 +60,30 @@ _FIRST_FLEXIBLE: Final[list[int]] = [
     NEVER if APIS[key].first_flexible < 0 else APIS[key].first_flexible for key in sorted(APIS)
 ]
 _HIGHEST: Final[list[int]] = [APIS[key].highest for key in sorted(APIS)]
-# Of AutoMQ, a fork that adds to Apache's keys.
-VENDOR_APIS: Final[dict[int, str]] = {
-    501: "AutoMQ-CreateStreams", 502: "AutoMQ-OpenStreams", 503: "AutoMQ-CloseStreams",
-    504: "AutoMQ-DeleteStreams", 505: "AutoMQ-PrepareS3Object",
-    506: "AutoMQ-CommitStreamSetObject", 507: "AutoMQ-CommitStreamObject",
-    508: "AutoMQ-GetOpeningStreams", 509: "AutoMQ-GetKVs", 510: "AutoMQ-PutKVs",
-    511: "AutoMQ-DeleteKVs", 512: "AutoMQ-TrimStreams", 513: "AutoMQ-RegisterNode",
-    514: "AutoMQ-GetNodes", 515: "AutoMQ-ZoneRouter",
-    516: "AutoMQ-GetPartitionSnapshot", 517: "AutoMQ-UpdateLicense",
-    518: "AutoMQ-DescribeLicense", 519: "AutoMQ-ExportClusterManifest",
-    520: "AutoMQ-PreparePartitionHandoff", 600: "AutoMQ-GetNextNodeId",
-    601: "AutoMQ-DescribeStreams", 602: "AutoMQ-UpdateGroup",
+# Vendors' forks that add keys of their own; several use the same keys, for other APIs. A vendor is
+# its place here, 0 is none. Of both the definitions were read: github.com/AutoMQ/automq and
+# github.com/aiven/inkless, clients/src/main/resources/common/message.
+VENDORS: Final = ("", "AutoMQ", "Inkless")
+AUTOMQ: Final = 1
+INKLESS: Final = 2
+VENDOR_APIS: Final[dict[int, dict[int, str]]] = {
+    AUTOMQ: {
+        501: "CreateStreams", 502: "OpenStreams", 503: "CloseStreams", 504: "DeleteStreams",
+        505: "PrepareS3Object", 506: "CommitStreamSetObject", 507: "CommitStreamObject",
+        508: "GetOpeningStreams", 509: "GetKVs", 510: "PutKVs", 511: "DeleteKVs",
+        512: "TrimStreams", 513: "RegisterNode", 514: "GetNodes", 515: "ZoneRouter",
+        516: "GetPartitionSnapshot", 517: "UpdateLicense", 518: "DescribeLicense",
+        519: "ExportClusterManifest", 520: "PreparePartitionHandoff", 521: "UpdateStreamArchive",
+        600: "GetNextNodeId", 601: "DescribeStreams", 602: "UpdateGroup",
+        603: "GetConsumerJoinAttempts",
+    },
+    INKLESS: {500: "InitDisklessLog", 501: "AlterDisklessSwitch", 502: "RepairDisklessLog"},
 }  # fmt: skip
+# What every listener of AutoMQ's brokers and controllers offers.
+AUTOMQ_OFFERS: Final = frozenset(range(501, 513))
+# Inkless has 500 and 501 on controllers, 501 and 502 on brokers; nothing more in the range.
+INKLESS_OFFERS: Final = (frozenset({500, 501}), frozenset({501, 502}), frozenset({500, 501, 502}))
+VENDOR_RANGE: Final = range(500, 1000)  # keys from 10000 on are of several vendors too
 KEY_COUNT: Final[i64] = len(_FIRST_FLEXIBLE)
 if sorted(APIS) != list(range(KEY_COUNT)):
     raise AssertionError("apis.tsv has holes")
@@ -96,13 +108,37 @@ def find_api(name_or_key: str | int) -> ApiKey:
 def api_name(key: int) -> str:
     """The name of a key, or the key itself in words.
 
-    Vendors' own APIs have a name and no layout.
+    Vendors' own APIs have no name here, see `vendor_api_name`.
 
-    >>> api_name(3), api_name(501), api_name(4000)
-    ('Metadata', 'AutoMQ-CreateStreams', 'api-4000')
+    >>> api_name(3), api_name(501)
+    ('Metadata', 'api-501')
     """
     api = APIS.get(key)
-    return api.name if api is not None else VENDOR_APIS.get(key, f"api-{key}")
+    return api.name if api is not None else f"api-{key}"
+
+
+def vendor_api_name(vendor: int, key: int) -> str:
+    """The name of a key that a broker of a vendor is asked; they have a name and no layout.
+
+    >>> vendor_api_name(AUTOMQ, 501), vendor_api_name(INKLESS, 501), vendor_api_name(INKLESS, 503)
+    ('AutoMQ-CreateStreams', 'Inkless-AlterDisklessSwitch', 'api-503')
+    """
+    name = VENDOR_APIS.get(vendor, {}).get(key)
+    return api_name(key) if name is None else f"{VENDORS[vendor]}-{name}"
+
+
+def vendor_of(offered: Iterable[int]) -> int:
+    """Whose a broker is that offers these keys in its ApiVersions response; 0 is not known.
+
+    >>> vendor_of(range(95)), vendor_of(range(501, 521)), vendor_of([3, 18, 501, 502])
+    (0, 1, 2)
+    >>> vendor_of([501]), vendor_of([501, 502, 503])
+    (0, 0)
+    """
+    added = frozenset(key for key in offered if key in VENDOR_RANGE)
+    if added >= AUTOMQ_OFFERS:
+        return AUTOMQ
+    return INKLESS if added in INKLESS_OFFERS else 0
 
 
 def is_known(key: i64) -> bool:

@@ -17,6 +17,7 @@ A file holds blocks. Indentation is two spaces a level; `#` starts a comment lin
         ErrorCode int16
       variant request 0 in 3.5 3.6       other bytes under the same version, in these releases
         GroupId string
+      variant response 1 by odd-brokers  the same, in no release of Kafka's: one word that names it
 
 Types are those of `specs.PRIMITIVES` or the name of a struct. Versions are `3`, `0-4`, `3+` (to the
 newest) or several of these with commas. `inflexible`: the old length form also in flexible
@@ -46,6 +47,8 @@ from kdissect.protocol.specs import (
 SCHEMA_DIRECTORY: Final = Path(__file__).parent / "schema"
 ENTITIES: Final = frozenset({"brokerId", "groupId", "producerId", "topicName", "transactionalId"})
 ROLES: Final = frozenset({"request", "response", "layout"})
+# Contents of `keep_files`, by path in schema/.
+_kept: Final[dict[str, str]] = {}
 
 
 class Line(NamedTuple):
@@ -82,9 +85,8 @@ def read_definitions(text: str) -> list[Definition]:
 @cache
 def load_file(name: str) -> dict[str, Definition]:
     """The definitions of one file of schema/, by name; `name` is like ``apis/Fetch``."""
-    path = SCHEMA_DIRECTORY / f"{name}.txt"
     try:
-        text = path.read_text(encoding="utf-8")
+        text = _text(f"{name}.txt")
     except OSError as error:
         raise SchemaError(f"cannot read schema file {name}: {error.strerror}") from error
     try:
@@ -95,9 +97,19 @@ def load_file(name: str) -> dict[str, Definition]:
 
 def read_index(name: str) -> Iterator[list[str]]:
     """The rows of a tab-separated file of schema/ without its header line."""
-    lines = (SCHEMA_DIRECTORY / f"{name}.tsv").read_text(encoding="utf-8").splitlines()
-    for line in lines[1:]:
+    for line in _text(f"{name}.tsv").splitlines()[1:]:
         yield line.split("\t")
+
+
+def keep_files() -> None:
+    """Read all files of schema/, 500 kB, for a process that may not read them later."""
+    for path in SCHEMA_DIRECTORY.rglob("*.*"):
+        _kept[path.relative_to(SCHEMA_DIRECTORY).as_posix()] = path.read_text(encoding="utf-8")
+
+
+def _text(name: str) -> str:
+    kept = _kept.get(name)
+    return (SCHEMA_DIRECTORY / name).read_text(encoding="utf-8") if kept is None else kept
 
 
 def _read_definition(line: Line) -> Definition:
@@ -149,10 +161,13 @@ def _one(attributes: dict[str, list[str]], name: str, default: str, line: Line) 
 
 def _read_variant(name: str, line: Line) -> tuple[str, MessageSpec]:
     words = line.words
-    if len(words) < 5 or words[1] not in ROLES or "in" not in words:
-        raise SchemaError(f"line {line.number}: expected: variant ROLE VERSIONS in RELEASE...")
+    is_foreign = len(words) > 2 and words[-2] == "by"
+    if len(words) < 5 or words[1] not in ROLES or not (is_foreign or "in" in words):
+        raise SchemaError(
+            f"line {line.number}: expected: variant ROLE VERSIONS in RELEASE..., or by NAME"
+        )
     versions = parse_versions(words[2], MAX_VERSION)
-    releases = tuple(words[words.index("in") + 1 :])
+    releases = (words[-1],) if is_foreign else tuple(words[words.index("in") + 1 :])
     return words[1], MessageSpec(
         message_name(name, words[1]),
         versions,
@@ -160,6 +175,7 @@ def _read_variant(name: str, line: Line) -> tuple[str, MessageSpec]:
         _read_fields(line.children, versions, max(versions, default=-1)),
         releases,
         "unstable" in words,
+        is_foreign,
     )
 
 

@@ -121,9 +121,9 @@ class Allowance:
 
 
 def text_bytes(text: str) -> i64:
-    """Bytes of memory that a text takes at most.
+    r"""Bytes of memory that a text takes at most.
 
-    >>> text_bytes("abcd"), text_bytes("ab\\U0001f600")
+    >>> text_bytes("abcd"), text_bytes("ab\U0001f600")
     (100, 108)
     """
     size: i64 = len(text)

@@ -47,7 +47,10 @@ class FieldSpec(NamedTuple):
 
 
 class MessageSpec(NamedTuple):
-    """One message body in all its versions; `releases` only for a variant."""
+    """One message body in all its versions; `releases` only for a variant.
+
+    A foreign variant is of no Kafka release: `releases` is one word that names it.
+    """
 
     name: str
     versions: Versions
@@ -55,6 +58,7 @@ class MessageSpec(NamedTuple):
     fields: tuple[FieldSpec, ...]
     releases: tuple[str, ...] = ()
     is_unstable: bool = False
+    is_foreign: bool = False
 
 
 class Release(NamedTuple):
@@ -80,6 +84,23 @@ class Definition(NamedTuple):
     releases: dict[int, Release]
     layouts: dict[str, MessageSpec]
     variants: tuple[tuple[str, MessageSpec], ...]
+
+    def unstable_in(self, version: int) -> str:
+        """The releases that offer a version only with unstable versions enabled; "" for none.
+
+        ``4.1+`` is every release since, ``3.5, 3.6`` those only.
+        """
+        release = self.releases.get(version)
+        known = release.unstable_in if release else ()
+        if self.is_latest_unstable and version == max(self.versions):
+            first = known[0] if known else release.first if release else ""
+            return f"{first}+" if first else "all"
+        return ", ".join(known)
+
+    def unstable_versions(self) -> str:
+        """Every version that is or was unstable, with its releases: ``9: 3.6; 10: 4.1``."""
+        texts = [(version, self.unstable_in(version)) for version in sorted(self.versions)]
+        return "; ".join([f"{version}: {text}" for version, text in texts if text])
 
 
 @cache

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kdissect.analysis.commits import RISKS
 from kdissect.analysis.dimensions import SECOND_NS
 from kdissect.analysis.questions import QUESTIONS
+from kdissect.rules.seen import ROWS
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-# Rows of one evidence: what is left out is smaller than what is there, as it is ordered.
-ROWS: Final = 300
 LAG_WINDOW_NS: Final = 5 * SECOND_NS
 
 SKIPS, REPEATED = RISKS[0], RISKS[1]
@@ -35,7 +34,8 @@ class Evidence(NamedTuple):
 def expression(evidence: Evidence, tables: Mapping[str, "ir.Table"]) -> "ir.Table":
     """The evidence about tables."""
     answer = QUESTIONS[evidence.question].answer(tables, **evidence.options)
-    return evidence.cut(answer).limit(ROWS)
+    # One more shows that there are more.
+    return evidence.cut(answer).limit(ROWS + 1)
 
 
 def errors(rows: "ir.Table") -> "ir.Table":

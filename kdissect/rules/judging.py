@@ -1,14 +1,15 @@
 """All rules together: causes before symptoms, the worst first."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from kdissect.analysis.failovers import OF_LEADERSHIP
-from kdissect.human import count
+from kdissect.human import TEXT_LENGTH, count, cut
 from kdissect.rules import of_capture, of_clients, of_errors, of_groups, of_time, of_writing
 from kdissect.rules.finding import NOTICE, PROBLEM, Finding, weight
 from kdissect.rules.kinds import ERROR
-from kdissect.rules.seen import Seen
+from kdissect.rules.seen import ROWS, Seen
 
 Rule = Callable[[Seen], Iterator[Finding]]
 RULES: Final[tuple[Rule, ...]] = (
@@ -58,15 +59,47 @@ SLOW_FOLLOWER: Final = "produce-latency-slow-follower"
 ONLY_IN_ALL: Final = ("may-lose-records", "partition-skew")
 SHOWN: Final = 8
 NOTICES: Final = 2
+# Of a sentence: it names three things at a time, of up to 150 characters each, in two or three
+# places.
+SENTENCE_LENGTH: Final = 1_500
+LISTED: Final = ROWS  # things that a finding concerns; how many there are is told beside them
 
 
 def judge(seen: Seen) -> list[Finding]:
     """All findings, the worst first."""
-    found = [finding for rule in RULES for finding in rule(seen)]
+    found = [finding for rule in RULES for finding in judged(seen, rule)]
     found = [finding for finding in found if not is_explained(finding, found)]
     if all(finding.severity == NOTICE for finding in found):
         found += healthy(seen)
-    return sorted((one for one in found if not is_symptom(one, found)), key=weight)
+    told = sorted((one for one in found if not is_symptom(one, found)), key=weight)
+    return [bounded(one) for one in told]
+
+
+def judged(seen: Seen, rule: Callable[[Seen], Iterable[Finding]]) -> Iterator[Finding]:
+    """The findings of a rule; where its evidence was cut they say that there is more."""
+    seen.cut.clear()
+    for one in rule(seen):
+        if seen.cut:
+            text = f"{one.text}; at least: only the first {count(ROWS)} of more rows were counted"
+            one = replace(one, text=text, numbers={**one.numbers, "is_at_least": True})
+        yield one
+
+
+def bounded(finding: Finding) -> Finding:
+    """The finding with texts and lists that are no longer than a page can show."""
+    concerns: dict[str, Any] = {}
+    for name, value in finding.concerns.items():
+        if isinstance(value, str):
+            concerns[name] = cut(value, TEXT_LENGTH)
+        elif isinstance(value, list | tuple):
+            concerns[name] = [
+                cut(one, TEXT_LENGTH) if isinstance(one, str) else one for one in value[:LISTED]
+            ]
+            if len(value) > LISTED:
+                concerns[f"{name}_count"] = len(value)
+        else:
+            concerns[name] = value
+    return replace(finding, text=cut(finding.text, SENTENCE_LENGTH), concerns=concerns)
 
 
 def is_explained(finding: Finding, found: Iterable[Finding]) -> bool:

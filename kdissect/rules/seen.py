@@ -11,22 +11,31 @@ from kdissect.rules.signs import Signs
 Row = Mapping[str, Any]
 Rows = list[Row]
 US: Final = 1_000  # evidence has times in microseconds
+# Rows of one evidence: what is left out is smaller than what is there, as it is ordered.
+ROWS: Final = 300
 SECOND_NS: Final = 1_000_000_000
 MS: Final = 1_000_000
 
 
 @dataclass(frozen=True)
 class Seen:
-    """`evidence` has the rows by name, `failures` why there are none."""
+    """`evidence` has the rows by name, `failures` why there are none.
+
+    `cut` are the evidences that rules have asked for and of which there are more rows.
+    """
 
     summary: Summary
     signs: Signs
     evidence: Mapping[str, Rows] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
+    cut: set[str] = field(default_factory=set)
 
     def rows(self, name: str) -> list[Row]:
-        """The rows of an evidence; none when it was not asked for."""
-        return self.evidence.get(name, [])
+        """The rows of an evidence, at most ROWS; none when it was not asked for."""
+        found = self.evidence.get(name, [])
+        if len(found) > ROWS:
+            self.cut.add(name)
+        return found[:ROWS]
 
     @property
     def span_ns(self) -> int:

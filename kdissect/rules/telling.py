@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kdissect.human import count
+from kdissect.human import count, cut
 from kdissect.rules.seen import Row
 
 NAMED: Final = 3  # so many are named, the rest is counted
@@ -11,7 +11,7 @@ NAMED: Final = 3  # so many are named, the rest is counted
 
 def named(text: str | None) -> str:
     """A name from the wire, or what stands for none."""
-    return text or "(no name)"
+    return cut(text) if text else "(no name)"
 
 
 def several(rows: Sequence[Row], name: str) -> list[str]:

@@ -45,6 +45,8 @@ def state_of(stitcher: "Stitcher") -> State:
         VERSION,
         open=tuple(opened),
         due=streams.due,
+        clock=streams.clock,
+        odd=streams.odd,
         sessions=tuple(one for one in sessions if not one.has_keys),
         decrypted=decrypted,
         pieces=tuple(stitcher.pieces),
@@ -58,7 +60,7 @@ def state_of(stitcher: "Stitcher") -> State:
         names=dict(exchanges.names),
         groups=exchanges.bodies.groups.protocols,
         fetch_sessions=exchanges.bodies.sessions.by_number,
-        waiting=tuple(dissector.waiting.queue),
+        waiting=tuple(dissector.waiting.waiting()),
         given_up=dissector.waiting.given_up,
         totals=Totals(**{name: getattr(balance, name) for name in Totals._fields}),
     )
@@ -96,6 +98,8 @@ def carry_on(stitcher: "Stitcher", state: State) -> None:
     for one in state.open:
         take_open(dissector, one)
     dissector.streams.set_due(state.due)
+    dissector.streams.clock = state.clock
+    dissector.streams.odd = state.odd
     for session in state.sessions:
         dissector.tls.take_session(session)
     if state.decrypted:

@@ -5,6 +5,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kdissect.encoding.classes import Fields, Inline
+from kdissect.encoding.documents import Document, dump, load
+from kdissect.encoding.kinds import INT, Dict, Many, Rows, named
 from kdissect.protocol.readers import NULL
 from kdissect.tables.batches import ints_of, numbers
 from kdissect.tables.matrices import Ints
@@ -32,7 +35,19 @@ class Corrections:
         self.dropped: set[int] = set()
         self.dropped_exchanges = 0
         self.joined: dict[int, Correction] = {}
+        # Rows of each connection so far; `apply` counts them.
         self._rows: dict[int, int] = {}
+
+    def to_bytes(self) -> bytes:
+        """For another process or machine, before they are applied; `from_bytes` reads it."""
+        return dump(DOCUMENT, self)
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "Corrections":
+        """Raises EncodingError for bytes that are no corrections, or of another version."""
+        corrections: Corrections = load(DOCUMENT, content)
+        corrections._rows = {}
+        return corrections
 
     def apply(self, table: str, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a batch that count, as they are in the whole."""
@@ -82,3 +97,20 @@ def replaced(batch: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBat
     """The batch with other values in a column."""
     index = batch.schema.get_field_index(name)
     return batch.set_column(index, batch.schema.field(index), values)
+
+
+DOCUMENT: Final = Document(
+    4,
+    "corrections of this version of kdissect",
+    1,
+    Inline(
+        Fields(
+            Corrections,
+            ints="dropped_exchanges",
+            bools="drops_all",
+            dropped=Many(INT, set),
+            joined=Dict(INT, named(Correction, connection_id=INT, rtt_steps=Rows(2))),
+            left_out={"_rows": None},
+        )
+    ),
+)

@@ -28,7 +28,10 @@ from kdissect.streams.receiver import Receiver
 
 
 class Joined:
-    """What the whole knew of a connection when it was joined; `is_turned`: the sides changed."""
+    """What the whole knew of a connection when it was joined; `is_turned`: the sides changed.
+
+    `epoch` is that of the capture's clock then.
+    """
 
     def __init__(
         self,
@@ -38,8 +41,10 @@ class Joined:
         cuttings: list[Cutting],
         at: Counted,
         is_turned: bool,
+        epoch: int,
     ) -> None:
         connection = opener.connection
+        self.epoch = epoch
         self.head = head
         self.opener = opener
         self.connection = connection
@@ -111,6 +116,9 @@ class Joined:
             for pair in zip(self.least, connection.min_rtt_ns, strict=True)
         ]
         connection.refresh_rtt()
+        if known.epoch == self.epoch:
+            # Packets may be a little out of order.
+            connection.last_time_ns = max(connection.last_time_ns, known.last_time_ns)
         connection.edge = INSIDE
         connection.touched = known.touched
 
@@ -118,6 +126,8 @@ class Joined:
         known = self.state
         state.exchange_count += self.at.exchanges - self.head.at.exchanges
         state.login = known.login
+        if state.vendor < 0:
+            state.vendor = known.vendor
         state.software_name = state.software_name or known.software_name
         state.software_version = state.software_version or known.software_version
         state.spoken_low |= known.spoken_low
@@ -179,7 +189,7 @@ def shift(receiver: Receiver, moved: int) -> None:
         if getattr(receiver, name) >= 0:
             setattr(receiver, name, getattr(receiver, name) + moved)
     receiver.acknowledged.move(moved)
-    for piece in receiver.held.pieces:
+    for piece in receiver.held.pieces[receiver.held.head :]:
         piece.position += moved
 
 

@@ -11,7 +11,7 @@ from kdissect.dissector import Dissector
 from kdissect.edges import Edges
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.pipeline import Options, PausedCollector, add_secrets, make_dissector
-from kdissect.seams.seam import Left, Open, Seam, Totals, empty_seam
+from kdissect.seams.seam import Left, Open, Seam, Times, Totals, empty_seam
 from kdissect.streams.events import MET, MUTED, Chunk
 from kdissect.streams.recent import COMPARED
 from kdissect.tables.batches import BatchBuilder
@@ -49,6 +49,7 @@ class PieceRun:
         self.dissector: Dissector = make_dissector(options, collects=False, keeps_frames=False)
         self.is_first = piece.ordinal == 1
         dissector = self.dissector
+        dissector.streams.holds_odd = False
         self.edges = dissector.edges = Edges(
             dissector.streams,
             dissector.frames,
@@ -95,16 +96,25 @@ class PieceRun:
         edges = self.edges
         streams = dissector.streams
         opened, flows = find_open(dissector)
-        is_whole = dissector.decoder.fragments > 0 or bool(dissector.waiting.given_up)
+        clock = streams.clock
+        # Where a time may be wrong only the whole knows it: by the packets on both sides.
+        is_whole = (
+            dissector.decoder.fragments > 0
+            or bool(dissector.waiting.given_up)
+            or clock.back_count > 0
+            or streams.is_last_odd
+            or edges.count == 1
+            # One that began here ended by silence, and its flow goes on: both or neither count.
+            or any(flow in edges.heads for flow in edges.born_flows)
+            or any(left.flow in edges.used_again for left in flows)
+        )
         names = dissector.exchanges.names
         bodies = dissector.exchanges.bodies
         problems = tuple(edges.of_packets)
         for ended in edges.ended:
             forget_answered(ended.state)
-        latest_ns = int(dissector.latest_ns)
-        seam = empty_seam(
-            self.piece, problems, totals_of(dissector), latest_ns, self.reader.reached
-        )
+        times = Times(int(clock.first_ns), int(clock.lowest_ns), int(clock.now_ns))
+        seam = empty_seam(self.piece, problems, totals_of(dissector), times, self.reader.reached)
         if is_whole:
             return seam
         return seam._replace(
@@ -126,7 +136,7 @@ class PieceRun:
             names=dict(names),
             groups=bodies.groups.protocols,
             sessions=bodies.sessions.by_number,
-            waiting=tuple(dissector.waiting.queue),
+            waiting=tuple(dissector.waiting.waiting()),
         )
 
 
@@ -190,6 +200,7 @@ def forget_answered(state: ConnectionState) -> None:
     """Only requests that wait travel; those before them are in the list for a while."""
     state.pending = state.pending[int(state.pending_head) :]
     state.pending_head = 0
+    state.by_id = None
 
 
 def totals_of(dissector: Dissector) -> Totals:

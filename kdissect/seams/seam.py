@@ -9,23 +9,52 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from kdissect import stage_values
-from kdissect.capture.blocks import Secrets
-from kdissect.capture.layouts import InterfaceLayout, PcapLayout, SectionLayout
 from kdissect.capture.pieces import Piece, Reached
 from kdissect.edges import Ended, Head
-from kdissect.errors import KdissectError, Problem
+from kdissect.encoding.choices import Plain
+from kdissect.encoding.classes import Fields, Inline
+from kdissect.encoding.documents import Document, dump, load
+from kdissect.encoding.kinds import (
+    BOOL,
+    BYTES,
+    INT,
+    INT_PAIR,
+    INTS,
+    TEXT,
+    TEXT_COUNTS,
+    Dict,
+    Fixed,
+    Many,
+    Maybe,
+    Rows,
+    named,
+)
+from kdissect.errors import EncodingError, Problem
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.memory import ConnectionState, Positions
 from kdissect.frames import Cutting
 from kdissect.join_state import Counted
+from kdissect.stage_values.captures import PIECE, REACHED
+from kdissect.stage_values.exchanges import EXCHANGE, POSITIONS, STATE
+from kdissect.stage_values.streams import (
+    CHUNK,
+    CONNECTION,
+    CUTTING,
+    MARKS,
+    NO_CONNECTION,
+    ONE_MARK,
+    PROBLEM,
+    RECEIVER,
+    SEGMENTS,
+)
+from kdissect.stage_values.tls import WATCH
 from kdissect.streams.connections import Repeat
 from kdissect.streams.copies import Mark
 from kdissect.streams.events import Chunk
 from kdissect.streams.receiver import Receiver
 from kdissect.tls.stage import Watch
 
-VERSION: Final = 4
+VERSION: Final = 6
 ARROW: Final = pa.schema(
     [
         pa.field("version", pa.int32()),
@@ -60,6 +89,17 @@ class Left(NamedTuple):
     given: int
 
 
+class Times(NamedTuple):
+    """Where the clock of a piece's segments stands at both ends (see `streams.clock`).
+
+    `first_ns` is -1 where there are none, `lowest_ns` the earliest time.
+    """
+
+    first_ns: int
+    lowest_ns: int
+    now_ns: int
+
+
 class Totals(NamedTuple):
     """What a piece counted: of all its packets, and of the connections that it counted itself."""
 
@@ -89,8 +129,8 @@ class Seam(NamedTuple):
     `inside_ended` of all that began and ended in the piece. What is remembered of the last segments
     (`marks` with their places, `chunks`), names, group protocols and fetch sessions are as the
     piece, of so many `segments`, has left them. `problems` are of reading and of packets,
-    `link_types` those of packets that are not looked into. `latest_ns` is the time of the last
-    segment, -1 without any. `reached` is where reading came to, None for a whole file.
+    `link_types` those of packets that are not looked into. `reached` is where reading came to, None
+    for a whole file.
     """
 
     version: int
@@ -116,20 +156,18 @@ class Seam(NamedTuple):
     sessions: dict[tuple[bytes, int], Positions]
     waiting: tuple[Exchange, ...]
     totals: Totals
-    latest_ns: int
+    times: Times
     reached: Reached | None
 
     def to_bytes(self) -> bytes:
         """For another process, machine or day; `from_bytes` reads it."""
-        return stage_values.dump(tuple(self))
+        return dump(DOCUMENT, self, self.version)
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Seam":
-        """Raises KdissectError for bytes that are no seam, or one of another version."""
-        value = stage_values.load(content)
-        if not isinstance(value, tuple) or not value or value[0] != VERSION:
-            raise KdissectError("no seam of this version of kdissect")
-        return cls(*value)
+        """Raises EncodingError for bytes that are no seam, or one of another version."""
+        seam: Seam = load(DOCUMENT, content)
+        return seam
 
     def to_arrow(self) -> pa.RecordBatch:
         """One row; what is in `content` is for `from_arrow`."""
@@ -145,30 +183,129 @@ class Seam(NamedTuple):
 
     @classmethod
     def from_arrow(cls, batch: pa.RecordBatch) -> "Seam":
-        """The seam of a row that `to_arrow` made."""
-        return cls.from_bytes(batch["content"][0].as_py())
+        """The seam of a row that `to_arrow` made; raises EncodingError for other batches."""
+        if batch.schema != ARROW or not batch.num_rows:
+            raise EncodingError("no seam: a batch with other columns, or without a row")
+        return cls.from_bytes(batch["content"][0].as_py() or b"")
 
 
 def empty_seam(
     piece: Piece,
     problems: tuple[Problem, ...],
     totals: Totals,
-    latest_ns: int,
+    times: Times,
     reached: Reached | None,
 ) -> Seam:
     """The seam of a piece all of which is left open."""
     return Seam(
         VERSION, piece, True, (), (), (), (), (), (), (), (), frozenset(), problems,
         frozenset(), {}, (), (), 0,
-        {}, {}, {}, (), totals, latest_ns, reached,
+        {}, {}, {}, (), totals, times, reached,
     )  # fmt: skip
 
 
-stage_values.allow(
-    Piece, Reached, Open, Left, Totals, Counted, Repeat,
-    PcapLayout, InterfaceLayout, SectionLayout, Secrets,
-)  # fmt: skip
-stage_values.allow_stage(Head, lambda: Head(stage_values.NO_CONNECTION))
-stage_values.allow_stage(
-    Ended, lambda: Ended(ConnectionState(stage_values.NO_CONNECTION), (0, 0), (0, 0))
+COUNTED: Final = named(
+    Counted,
+    positions=INT_PAIR,
+    counts=Fixed(Many(INT, tuple), Many(INT, tuple)),
+    framed=INT_PAIR,
+    skipped=INT_PAIR,
+    frames=INT_PAIR,
+    exchanges=INT,
 )
+REPEAT: Final = named(
+    Repeat,
+    flow=BYTES,
+    number=INT,
+    mark=ONE_MARK,
+    limit=INT,
+    place=INT,
+    compared=Maybe(Rows(3)),
+)
+HEAD: Final = Fields(
+    Head,
+    lambda: Head(NO_CONNECTION),
+    ints="size quiet joined_id place rows",
+    bools="is_cut is_joined",
+    flow=BYTES,
+    connection=CONNECTION,
+    ids=INTS,
+    segments=SEGMENTS,
+    places=INTS,
+    joined=CONNECTION,
+    state=Many(Plain(), tuple),
+    at=COUNTED,
+    repeats=Many(REPEAT),
+    steps=Rows(3),
+)
+ENDED: Final = Fields(
+    Ended,
+    lambda: Ended(ConnectionState(NO_CONNECTION), (0, 0), (0, 0)),
+    state=STATE,
+    framed=INT_PAIR,
+    skipped=INT_PAIR,
+)
+OPEN: Final = named(
+    Open,
+    opener=RECEIVER,
+    opener_cutting=Maybe(Inline(CUTTING)),
+    accepter_cutting=Maybe(Inline(CUTTING)),
+    state=Maybe(STATE),
+    watch=WATCH,
+)
+TOTALS: Final = named(
+    Totals,
+    packets=INT,
+    captured_bytes=INT,
+    packets_by_reason=TEXT_COUNTS,
+    payload_bytes=INT,
+    framed_bytes=INT,
+    skipped_bytes=INT,
+    duplicate_bytes=INT,
+    missing_bytes=INT,
+    tls_bytes=INT,
+    encrypted_bytes=INT,
+    encrypted_connections=INT,
+    connections=INT,
+    exchanges=INT,
+    protocols=TEXT_COUNTS,
+    problems=TEXT_COUNTS,
+)
+NAMES: Final = Dict(BYTES, TEXT)
+GROUPS: Final = Dict(TEXT, Fixed(TEXT, TEXT))
+SESSIONS: Final = Dict(Fixed(BYTES, INT), POSITIONS)
+TIMES: Final = named(
+    Times,
+    first_ns=INT,
+    lowest_ns=INT,
+    now_ns=INT,
+)
+SEAM: Final = named(
+    Seam,
+    version=INT,
+    piece=PIECE,
+    is_whole=BOOL,
+    heads=Many(Inline(HEAD), tuple),
+    born=Many(Fixed(BYTES, INT), tuple),
+    open=Many(OPEN, tuple),
+    left_open=Many(named(Left, flow=BYTES, connection_id=INT, given=INT), tuple),
+    ended=Many(Inline(ENDED), tuple),
+    deferred=Many(Fixed(EXCHANGE, INT, INT), tuple),
+    touched=Many(INT, tuple),
+    locked=Many(INT, tuple),
+    inside_ended=Many(INT, frozenset),
+    problems=Many(PROBLEM, tuple),
+    link_types=Many(INT, frozenset),
+    problem_counts=Dict(Fixed(INT, TEXT), INT),
+    marks=MARKS,
+    chunks=Many(CHUNK, tuple),
+    segments=INT,
+    names=NAMES,
+    groups=GROUPS,
+    sessions=SESSIONS,
+    waiting=Many(EXCHANGE, tuple),
+    totals=TOTALS,
+    times=TIMES,
+    reached=Maybe(REACHED),
+)
+DOCUMENT: Final = Document(1, "seam of this version of kdissect", VERSION, SEAM)

@@ -88,10 +88,14 @@ class Stitcher:
     def add(self, seam: Seam) -> Corrections:
         """Put a piece behind those before it; what has to be corrected in its rows."""
         self.pieces.append(seam.piece)
-        if seam.is_whole or self.dissector.decoder.is_waiting():
+        clock = self.dissector.streams.clock
+        first_ns, lowest_ns, _ = seam.times
+        is_set = first_ns >= 0 and not clock.goes_on(first_ns, lowest_ns)
+        if seam.is_whole or is_set or self.dissector.decoder.is_waiting():
             return self._dissect_whole(seam)
         self._take_problems(seam.problems)
         self.dissector.decoder.unknown_link_types |= seam.link_types
+        self.dissector.begin_replay(first_ns)
         step = _Step(self, seam)
         corrections = step.run()
         self._count(seam, corrections)
@@ -190,6 +194,11 @@ class _Step:
             self.given[int(one.opener.connection.id)] = int(one.opener.connection.given)
         for ended in seam.ended:
             self.given[int(ended.state.connection.id)] = int(ended.state.connection.given)
+        # By both directions of their flow, those that began in the piece.
+        self.born: dict[bytes, list[int]] = {}
+        for flow, connection_id in seam.born:
+            for one_way in (flow, reverse_flow(flow)):
+                self.born.setdefault(one_way, []).append(connection_id)
         self.rings = Rings(self.streams)
         self.heads = {one: head for head in seam.heads for one in head.ids}
         # The whole's streams of a joined connection, by direction in the piece.
@@ -204,8 +213,7 @@ class _Step:
         if not self.is_all_again:
             self._take_over()
         self._take_rings()
-        if self.seam.latest_ns >= 0:
-            self.dissector.advance(self.seam.latest_ns)
+        self.dissector.end_replay(self.seam.times.now_ns)
         self.corrections.drops_all = self.is_all_again
         return self.corrections
 
@@ -234,8 +242,8 @@ class _Step:
             self._drop(left.flow, (left.connection_id,))
 
     def _drop(self, flow: bytes, ids: Iterable[int]) -> None:
-        """Connections of a flow are dissected again."""
-        for connection_id in ids:
+        """Connections of a flow are dissected again, with all that began on it in the piece."""
+        for connection_id in {*ids, *self.born.get(flow, ())}:
             self.corrections.dropped.add(connection_id)
             self.corrections.dropped_exchanges += self.given.get(connection_id, 0)
             if connection_id in self.seam.inside_ended:
@@ -303,7 +311,9 @@ class _Step:
         sides = (opener.peer, opener) if is_turned else (opener, opener.peer)
         self.joined_streams[int(head.joined_id)] = (int(sides[0].stream), int(sides[1].stream))
         own = [cutting for cutting in cuttings if cutting is not None]
-        return Joined(head, opener, state, own, counted(opener, cuttings, state), is_turned)
+        at = counted(opener, cuttings, state)
+        epoch = int(self.streams.clock.epoch)
+        return Joined(head, opener, state, own, at, is_turned, epoch)
 
     # Read again
 
@@ -385,6 +395,8 @@ class _Step:
             one = opened(joined, one, one.state)
             self._forget(joined.opener)
         connection.edge = INSIDE
+        # A piece has one epoch of the clock, and that is the whole's.
+        connection.epoch = self.streams.clock.epoch
         dissector = self.dissector
         self.streams.take_in(one.opener)
         dissector.frames.take_in(connection, (one.opener_cutting, one.accepter_cutting))

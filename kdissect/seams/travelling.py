@@ -5,6 +5,8 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from kdissect.errors import EncodingError
+
 # Arrow reads batches in place that start at multiples of this.
 ALIGNMENT: Final = 64
 # Smaller ones are copied: rows of which there are few wait long to be written, and as long as one
@@ -14,6 +16,8 @@ COPIED_BYTES: Final = 1 << 20
 
 # Before a seam that is packed: its size.
 SIZE_BYTES: Final = 8
+# Of bytes in a frame, so that a small file takes little memory; most seams shrink to a half.
+LARGEST_RATIO: Final = 64
 
 
 class Written(NamedTuple):
@@ -80,11 +84,29 @@ def read_file(path: Path, places: list[Written]) -> Contents:
 
 
 def packed(seam: bytes) -> bytes:
-    """A seam as bytes that wait in a file: much of it is payload that may not be compressed yet."""
-    return len(seam).to_bytes(SIZE_BYTES, "little") + bytes(pa.compress(seam, "zstd"))
+    """A seam as bytes that wait in a file: much of it is payload that may not be compressed yet.
+
+    A size, then a zstd frame; or the seam as it is, where the frame would be less than a
+    LARGEST_RATIO-th of it.
+    """
+    content = bytes(pa.compress(seam, "zstd"))
+    if len(content) * LARGEST_RATIO < len(seam):
+        content = seam
+    return len(seam).to_bytes(SIZE_BYTES, "little") + content
 
 
 def unpacked(content: bytes) -> bytes:
-    """The seam again."""
+    """The seam again; raises EncodingError for other bytes, LARGEST_RATIO times as long at most."""
     size = int.from_bytes(content[:SIZE_BYTES], "little")
-    return bytes(pa.decompress(content[SIZE_BYTES:], size, "zstd"))
+    inside = content[SIZE_BYTES:]
+    if size == len(inside) and size:
+        return inside
+    if not inside or size > len(inside) * LARGEST_RATIO:
+        raise EncodingError(f"no seam: {size} bytes in {len(content)}")
+    try:
+        found = bytes(pa.decompress(inside, size, "zstd"))
+    except (pa.ArrowException, OSError) as error:
+        raise EncodingError(f"no seam: {error}") from error
+    if len(found) != size:
+        raise EncodingError(f"no seam: {len(found)} bytes in place of {size}")
+    return found

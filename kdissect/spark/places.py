@@ -11,10 +11,12 @@ from kdissect.analysis.live_tables import live_places
 from kdissect.analysis.stored_tables import Place, StoredFile, directory_place
 from kdissect.capture.files import Source, listed
 from kdissect.spark.columns import spark_schema
-from kdissect.spark.manifest import Manifest, read_manifest
+from kdissect.spark.entries import Manifest
+from kdissect.spark.manifest import read_manifest
 from kdissect.spark.reading import manifest_in, table_files
 from kdissect.spark.storage import absolute, is_uri, joined, remember, system_at
 from kdissect.tables.schemas import TABLES
+from kdissect.tables.stored_rows import UNKNOWN_ROWS
 
 if TYPE_CHECKING:
     from pyarrow import dataset
@@ -59,17 +61,19 @@ def place_at(path: str) -> Place | None:
 def dataset_place(path: str, manifest: Manifest) -> Place:
     """A dataset for questions."""
     location = absolute(path)
-    sizes = {file.path: file.size for tap in manifest.taps for file in tap.files}
+    known = {file.path: (file.size, file.rows) for tap in manifest.taps for file in tap.files}
     files = {
         table: [
-            StoredFile(joined(location, file), sizes.get(file, 0))
+            StoredFile(joined(location, file), *known.get(file, (0, UNKNOWN_ROWS)))
             for file in table_files(manifest, table)
         ]
         for table in TABLES
         if table in manifest.options.get("tables", TABLES)
     }
-    scan = partial(scan_of, location, manifest) if is_uri(location) else None
-    return Place(remember(path), files, manifest.next_tap, True, location, scan)
+    is_near = not is_uri(location)
+    scan = None if is_near else partial(scan_of, location, manifest)
+    root = location if is_near else ""
+    return Place(remember(path), files, manifest.next_tap, True, location, scan, root=root)
 
 
 def scan_of(location: str, manifest: Manifest, table: str) -> "dataset.Dataset":

@@ -11,7 +11,7 @@ from kdissect.capture.opened import NO_PACKET_NS
 from kdissect.capture.pieces import Piece, are_in_turn, plan_file
 from kdissect.capture.rotation import chains
 from kdissect.errors import CaptureError, KdissectError
-from kdissect.spark.manifest import CaptureEntry, FileEntry, Manifest, TapEntry
+from kdissect.spark.entries import NO_DATE, CaptureEntry, FileEntry, Manifest, TapEntry
 from kdissect.spark.storage import remember, seen
 from kdissect.spark.storage_captures import local_copy
 from kdissect.spark.taps import Broken, Tap, short_name
@@ -19,7 +19,6 @@ from kdissect.tables.ids import LARGEST_TAP
 
 # An edge costs 0.5 to 3 MB of seam, whatever is between two of them.
 SPARK_PIECE_SIZE: Final = 256 << 20
-NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 class Inspected(NamedTuple):

@@ -3,7 +3,12 @@
 import os
 import socket
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+from kdissect import strict_json
+from kdissect.errors import DatasetError
+
+LARGEST_PROCESS: Final = (1 << 31) - 1  # of a pid_t
 
 
 def this_process() -> dict[str, Any]:
@@ -13,6 +18,16 @@ def this_process() -> dict[str, Any]:
     except OSError:
         namespace = ""
     return {"host": socket.gethostname(), "namespace": namespace, "process": os.getpid()}
+
+
+def process_in(content: bytes, where: str) -> dict[str, Any]:
+    """What a process has written down of itself; DatasetError for something else."""
+    said = strict_json.mapping(strict_json.parsed(content, where), where)
+    strict_json.text(said.get("host"), f"{where}: host")
+    strict_json.text(said.get("namespace"), f"{where}: namespace")
+    if strict_json.number(said.get("process"), f"{where}: process", 1) > LARGEST_PROCESS:
+        raise DatasetError(f"{where}: there is no process {said['process']}")
+    return said
 
 
 def is_over(said: dict[str, Any]) -> bool:

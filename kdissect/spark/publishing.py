@@ -2,15 +2,14 @@
 
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 
 from kdissect.protocol.readers import NULL
 from kdissect.spark.columns import of_tap, spark_batch, spark_schema
-from kdissect.spark.manifest import FileEntry
-from kdissect.spark.planning import NO_DATE, Work
+from kdissect.spark.entries import NO_DATE, FileEntry, partition_name
+from kdissect.spark.planning import Work
 from kdissect.tables.batches import TEXT_TYPE, ints_of, numbers
 from kdissect.tables.schemas import TABLES
 from kdissect.tables.writers import ParquetFile
@@ -91,12 +90,3 @@ class Output:
             file = ParquetFile(directory / self.name, self.schemas[table], force=True)
             self.files[table, date] = file
         return file
-
-
-def partition_name(name: str) -> str:
-    """A tap's name as a directory has it; Spark, DuckDB and Arrow read it back.
-
-    >>> partition_name("rack 1/broker")
-    'rack%201%2Fbroker'
-    """
-    return quote(name, safe="-._")

@@ -1,17 +1,22 @@
 """What a dataset has, by the files that its manifest lists: as a DataFrame, or for questions."""
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from kdissect.analysis.stored_tables import check_files
 from kdissect.errors import KdissectError
 from kdissect.pipeline import check_columns
 from kdissect.spark.columns import spark_schema
-from kdissect.spark.manifest import Manifest, read_manifest
+from kdissect.spark.entries import Manifest
+from kdissect.spark.manifest import read_manifest
 from kdissect.spark.storage import absolute, is_uri, joined, remember
 from kdissect.spark.storage_reading import arrow_frame, hadoop_uri
 from kdissect.tables.schemas import TABLES
+
+SPECIAL: Final = re.compile(r"[*?{}\[\]\\]")  # of Hadoop's patterns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +45,10 @@ def read_table(
     if by_arrow and names:
         frame = arrow_frame(spark, directory, names, table_schema(table))
     else:
-        frame = read_files(spark, directory, table, [joined(directory, name) for name in names])
+        paths = [joined(directory, name) for name in names]
+        if not is_uri(directory):
+            check_files(directory, paths)
+        frame = read_files(spark, directory, table, paths)
     return frame.withColumn("date", functions.col("date").cast("date"))
 
 
@@ -63,12 +71,21 @@ def read_files(
         return spark.createDataFrame([], schema)
     base = located(joined(str(directory), table))
     reader = spark.read.schema(schema).option("basePath", base)
-    return reader.parquet(*(located(file) for file in files))
+    return reader.parquet(*(pattern_of(file) for file in files))
 
 
 def located(path: str) -> str:
     """A path of this machine as one also where the session has another file system by default."""
     return hadoop_uri(path) if is_uri(path) else f"file:{Path(path).absolute()}"
+
+
+def pattern_of(path: str) -> str:
+    r"""The same as the pattern that matches this path only: Spark takes what it reads for patterns.
+
+    >>> pattern_of("/ring*/a[1].parquet")
+    'file:/ring\\*/a\\[1\\].parquet'
+    """
+    return SPECIAL.sub(r"\\\g<0>", located(path))
 
 
 def manifest_in(dataset: str | os.PathLike[str]) -> Manifest:

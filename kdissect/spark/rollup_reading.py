@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from kdissect.analysis.stored_tables import Place
+from kdissect.analysis.stored_tables import Place, check_files
 from kdissect.errors import KdissectError
-from kdissect.spark.manifest import OWN
-from kdissect.spark.reading import located
+from kdissect.spark.conditions import condition_of
+from kdissect.spark.entries import OWN
+from kdissect.spark.reading import located, pattern_of
 from kdissect.spark.rollup_answers import Asked, Groups
 from kdissect.spark.rollup_rows import COUNTERS, KLL_K, LARGEST, MEASURES, SETS, rollup_schema
 from kdissect.spark.rollups import (
@@ -22,8 +23,11 @@ from kdissect.spark.rollups import (
 )
 from kdissect.spark.running import on_spark
 from kdissect.spark.sessions import clear_errors
-from kdissect.spark.statements import condition_of
-from kdissect.spark.storage import joined, reached_by
+from kdissect.spark.spark_tables import LITERAL, configured
+from kdissect.spark.storage import is_uri, joined, reached_by
+from kdissect.sql.conditions import check_condition
+from kdissect.sql.connections import locked_connection
+from kdissect.tables.stored_rows import believed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,6 +47,8 @@ def answer_of_rollups(
 
     What has no rollup yet is rolled up for this answer, and `notice` is told.
     """
+    if asked.where:
+        check_condition(asked.where, "--where")
     groups = Groups(asked)
     for place in places:
         if not place.is_dataset:
@@ -67,8 +73,10 @@ def answer_of_rollups(
             continue
         for unit in units:
             rows = read_rollup(location, unit) if unit.rollup in there else None
-            groups.add(keyed(rolled_up(location, unit) if rows is None else rows, unit, asked))
-    return groups.answer()
+            with believed(f"the rollup of {joined(location, unit.path)}"):
+                groups.add(keyed(rolled_up(location, unit) if rows is None else rows, unit, asked))
+    with believed("rollups"):
+        return groups.answer()
 
 
 def keyed(rows: "pa.Table", unit: Unit, asked: Asked) -> "pa.Table":
@@ -83,8 +91,7 @@ def keyed(rows: "pa.Table", unit: Unit, asked: Asked) -> "pa.Table":
     query = f"SELECT {', '.join(told)} FROM ({every})"  # noqa: S608  # ours
     if asked.where:
         query += f" WHERE (\n{asked.where}\n)"
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
+    with locked_connection() as connection:
         connection.register("rollup", rows)
         try:
             return connection.sql(query).to_arrow_table()
@@ -103,7 +110,10 @@ def chosen_units(units: Sequence[Unit], where: str | None) -> list[Unit]:
 
     rows = [{"date": unit.date, "tap": unit.tap, "place": at} for at, unit in enumerate(units)]
     schema = pa.schema([("date", pa.string()), ("tap", pa.string()), ("place", pa.int64())])
-    with duckdb.connect() as connection:
+    # Written anew by another parser, they are checked anew.
+    for condition in conditions:
+        check_condition(condition, "--where")
+    with locked_connection() as connection:
         connection.register("units", pa.Table.from_pylist(rows, schema))
         query = f"SELECT place FROM units WHERE {' AND '.join(conditions)} ORDER BY 1"  # noqa: S608
         try:
@@ -140,7 +150,8 @@ def merged_on_spark(
     from pyspark.sql import functions as f
 
     frame = stored_rollups(session, location, units, asked.level)
-    with clear_errors(f"--where {asked.where!r}" if asked.where else "Spark"):
+    what = f"--where {asked.where!r}" if asked.where else "Spark"
+    with clear_errors(what), configured(session, LITERAL):
         frame = frame.withColumn(
             "request_start", f.expr("timestamp_micros(request_start_ns div 1000)")
         )
@@ -166,5 +177,8 @@ def stored_rollups(
     if not units:
         return session.createDataFrame([], schema)
     base = located(joined(location, OWN, "rollups", VERSION, level))
-    paths = [located(joined(location, unit.rollup)) for unit in units]
-    return session.read.schema(schema).option("basePath", base).parquet(*paths)
+    paths = [joined(location, unit.rollup) for unit in units]
+    if not is_uri(location):
+        check_files(location, paths)
+    patterns = (pattern_of(path) for path in paths)
+    return session.read.schema(schema).option("basePath", base).parquet(*patterns)

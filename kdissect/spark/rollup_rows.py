@@ -11,8 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.analysis.clients import SIZE_FIELD
-from kdissect.analysis.duckdb_sources import quoted
-from kdissect.errors import KdissectError
+from kdissect.extras import MissingExtra
+from kdissect.sql.connections import locked_connection
+from kdissect.sql.files import PlainPaths, parquet_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,12 +73,17 @@ def rollup_schema(level: str) -> "pa.Schema":
 
 def rolled_clients(exchanges: str) -> "pa.Table":
     """The rollup of a Parquet file of exchanges by client."""
-    source = f"""
+    with PlainPaths() as paths:
+        return rolled(of_clients(paths.of(exchanges)), CLIENT, [paths.of(exchanges)])
+
+
+def of_clients(exchanges: str) -> str:
+    """The query for a file of exchanges."""
+    return f"""
         SELECT *, error_count > 0 AS is_failed, record_count AS records_here,
             record_bytes AS bytes_here
-        FROM read_parquet({quoted(exchanges)})
+        FROM {parquet_files([exchanges])}
         """  # noqa: S608  # quoted
-    return rolled(source, CLIENT)
 
 
 def rolled_topics(partitions: str, exchanges: Sequence[str]) -> "pa.Table":
@@ -85,9 +91,15 @@ def rolled_topics(partitions: str, exchanges: Sequence[str]) -> "pa.Table":
 
     `exchanges` are files that have the exchanges of them, and may have others.
     """
-    files = ", ".join(quoted(path) for path in exchanges)
-    there = f"read_parquet({quoted(partitions)})"
-    source = f"""
+    with PlainPaths() as paths:
+        one, *others = [paths.of(path) for path in (partitions, *exchanges)]
+        return rolled(of_topics(one, others), TOPIC, [one, *others])
+
+
+def of_topics(partitions: str, exchanges: Sequence[str]) -> str:
+    """The query for a file of partitions, with the files of their exchanges."""
+    there = parquet_files([partitions])
+    return f"""
         WITH parts AS (
             SELECT exchange_id, coalesce(topic, topic_id) AS topic,
                 sum(record_count) AS records_here, sum(record_bytes) AS bytes_here,
@@ -95,15 +107,13 @@ def rolled_topics(partitions: str, exchanges: Sequence[str]) -> "pa.Table":
             FROM {there} GROUP BY 1, 2
         ), ends AS (SELECT min(exchange_id) AS first, max(exchange_id) AS last FROM {there})
         SELECT exchanges.*, parts.* EXCLUDE (exchange_id)
-        FROM read_parquet([{files}]) AS exchanges JOIN parts USING (exchange_id)
+        FROM {parquet_files(exchanges)} AS exchanges JOIN parts USING (exchange_id)
         WHERE exchange_id BETWEEN (SELECT first FROM ends) AND (SELECT last FROM ends)
         """  # noqa: S608  # quoted
-    return rolled(source, TOPIC)
 
 
-def rolled(source: str, level: str) -> "pa.Table":
-    """The rollup of the exchanges that a query gives."""
-    import duckdb
+def rolled(source: str, level: str, files: Iterable[str]) -> "pa.Table":
+    """The rollup of the exchanges that a query gives, which reads these files."""
     import pyarrow as pa
 
     query = f"""
@@ -111,7 +121,7 @@ def rolled(source: str, level: str) -> "pa.Table":
         FROM ({source}) GROUP BY ALL ORDER BY 1, 2, 3
         """  # noqa: S608  # ours
     schema = rollup_schema(level)
-    with duckdb.connect() as connection:
+    with locked_connection(files) as connection:
         found = connection.sql(query).to_arrow_table()
     columns = []
     for field in schema:
@@ -154,10 +164,8 @@ def hll_of(values: Iterable[int | str] | None) -> bytes | None:
 
 @cache
 def sketches() -> Any:
-    """The library; raises KdissectError where it is missing."""
+    """The library; raises MissingExtra where it is missing."""
     try:
         return import_module("datasketches")
     except ImportError as error:
-        raise KdissectError(
-            f'no datasketches ({error}): pip install "kdissect[rollups]"'
-        ) from error
+        raise MissingExtra("rollups", "rollups") from error

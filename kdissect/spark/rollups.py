@@ -11,14 +11,24 @@ import io
 import os
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kdissect.errors import KdissectError
-from kdissect.spark.manifest import OWN, Manifest, read_manifest
-from kdissect.spark.rollup_rows import CLIENT, LEVELS, rolled_clients, rolled_topics, sketches
+from kdissect.analysis.stored_tables import check_files
+from kdissect.confined import Below
+from kdissect.errors import DatasetError, KdissectError
+from kdissect.file_names import is_name
+from kdissect.spark.entries import OWN, Manifest
+from kdissect.spark.manifest import read_manifest
+from kdissect.spark.rollup_rows import (
+    CLIENT,
+    LEVELS,
+    rolled_clients,
+    rolled_topics,
+    rollup_schema,
+    sketches,
+)
 from kdissect.spark.running import here, on_spark
 from kdissect.spark.storage import (
     absolute,
@@ -32,13 +42,15 @@ from kdissect.spark.storage import (
     write_bytes,
 )
 from kdissect.spark.storage_captures import local_copy
-from kdissect.tables.spool import write_whole
+from kdissect.tables.stored_rows import as_declared, believed, first_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
 VERSION: Final = "1"  # of the columns, the width of buckets and the size of sketches
+# A row takes 20 kB at most, and a file has one for ten minutes, an API, and a client or topic.
+ROLLUP_BYTES: Final = 1 << 30
 TABLE_OF: Final = dict(zip(LEVELS, ("exchanges", "partitions"), strict=True))
 
 
@@ -84,7 +96,7 @@ def roll_up(dataset: str | os.PathLike[str], session: "SparkSession | None" = No
     runner(partial(write_rollup, location, reached_by([location])), missing)
     useless = there.keys() - {unit.rollup for unit in units}
     for path in useless:
-        remove_file(joined(location, path))
+        remove_file(location, path)
     now = rollups_in(location)
     return RolledUp(len(missing), len(useless), len(now), sum(now.values()))
 
@@ -121,8 +133,13 @@ def rollups_in(location: str) -> dict[str, int]:
     if is_uri(location):
         found = files_in(directory, recursive=True)
         return {file.location.removeprefix(f"{location}/"): file.size for file in found}
-    paths = sorted(Path(directory).rglob("*.parquet"))
-    return {str(path.relative_to(location)): path.stat().st_size for path in paths}
+    with Below(location) as below:
+        there = below.files(f"{OWN}/rollups")
+    return {
+        name: size
+        for name, size in sorted(there.items())
+        if name.endswith(".parquet") and is_name(name)
+    }
 
 
 def write_rollup(location: str, stores: Sequence[str], unit: Unit) -> int:
@@ -132,7 +149,7 @@ def write_rollup(location: str, stores: Sequence[str], unit: Unit) -> int:
     table = rolled_up_there(location, stores, unit)
     content = io.BytesIO()
     parquet.write_table(table, content, compression="zstd")
-    save(joined(location, unit.rollup), content.getvalue())
+    save(location, unit.rollup, content.getvalue())
     return table.num_rows
 
 
@@ -145,40 +162,58 @@ def rolled_up_there(location: str, stores: Sequence[str], unit: Unit) -> "pa.Tab
 
 def rolled_up(location: str, unit: Unit) -> "pa.Table":
     """The rollup of a file, made now."""
+    import duckdb
+
     sketches()
     names = [unit.path, *unit.exchanges]
+    if not is_uri(location):
+        check_files(location, [joined(location, name) for name in names])
     with ExitStack() as stack:
         paths = [stack.enter_context(local_copy(joined(location, name))) for name in names]
-        return (
-            rolled_clients(*paths) if unit.level == CLIENT else rolled_topics(paths[0], paths[1:])
-        )
+        try:
+            return (
+                rolled_clients(*paths)
+                if unit.level == CLIENT
+                else rolled_topics(paths[0], paths[1:])
+            )
+        except duckdb.Error as error:
+            raise DatasetError(f"{joined(location, unit.path)}: {first_line(error)}") from error
 
 
 def read_rollup(location: str, unit: Unit) -> "pa.Table | None":
     """The rollup that was written, None where there is none."""
     from pyarrow import parquet
 
-    place = joined(location, unit.rollup)
-    if is_uri(location):
-        content = read_bytes(place)
-        return None if content is None else parquet.read_table(io.BytesIO(content))
-    path = Path(place)
-    return parquet.ParquetFile(path).read() if path.is_file() else None
+    with believed(joined(location, unit.rollup)):
+        content = rollup_content(location, unit.rollup)
+        if content is None:
+            return None
+        rows = parquet.read_table(io.BytesIO(content))
+        return as_declared(rows, rollup_schema(unit.level))
 
 
-def save(location: str, content: bytes) -> None:
-    """A file that is there whole or not at all."""
+def rollup_content(location: str, name: str) -> bytes | None:
+    """The file of a rollup, None where there is none."""
     if is_uri(location):
-        write_bytes(location, content)
+        return read_bytes(joined(location, name), ROLLUP_BYTES)
+    with suppress(FileNotFoundError), Below(location) as below:
+        return below.read(name, ROLLUP_BYTES)
+    return None
+
+
+def save(location: str, name: str, content: bytes) -> None:
+    """A file of a dataset that is there whole or not at all."""
+    if is_uri(location):
+        write_bytes(joined(location, name), content)
         return
-    path = Path(location)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, content)
+    with Below(location) as below:
+        below.write(name, content)
 
 
-def remove_file(location: str) -> None:
-    """Take a file away."""
+def remove_file(location: str, name: str) -> None:
+    """Take a file of a dataset away."""
     if is_uri(location):
-        remove(location)
-    else:
-        Path(location).unlink(missing_ok=True)
+        remove(joined(location, name))
+        return
+    with Below(location) as below:
+        below.remove(name)

@@ -1,7 +1,6 @@
 """Where tasks run: in this process, or in the executors of a Spark session, one task each."""
 
 import gc
-import pickle
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -50,7 +49,7 @@ def on_spark(spark: "SparkSession") -> Runner:
         def answers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for place in batch["id"].to_pylist():
-                    answer = pickle.dumps(answer_of(function, values[place]))
+                    answer = answer_of(function, values[place])
                     keep_what_is_there()
                     yield pa.RecordBatch.from_pydict({"place": [place], "answer": [answer]})
 
@@ -75,14 +74,17 @@ def keep_what_is_there() -> None:
     gc.freeze()
 
 
-def answer_of(function: Callable[[Any], Any], value: Any) -> tuple[bool, Any]:
+def answer_of(function: Callable[[Any], Any], value: Any) -> bytes:
     """What the function gives, or the text of what it raises."""
+    # Imported where tasks run: questions about a dataset need neither stages nor states.
+    from kdissect.spark.returned import answer_bytes
+
     try:
-        return True, function(value)
+        return answer_bytes(True, function(value))
     except (OutputError, StoreError):
         raise
     except KdissectError as error:
-        return False, str(error)
+        return answer_bytes(False, str(error))
 
 
 def reason_of(error: BaseException) -> str:
@@ -93,7 +95,9 @@ def reason_of(error: BaseException) -> str:
 
 def opened(content: bytes) -> Any:
     """The answer of a task; raises KdissectError where it raised one."""
-    is_good, answer = pickle.loads(content)  # noqa: S301  # a task of ours
+    from kdissect.spark.returned import answer_in
+
+    is_good, answer = answer_in(content)
     if not is_good:
         raise KdissectError(answer)
     return answer

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from kdissect.errors import KdissectError
+from kdissect.extras import MissingExtra
 from kdissect.spark.java import cache_directory, java_home, logging_file
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def imported() -> "type[SparkSession]":
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise KdissectError(f'no PySpark ({error}): pip install "kdissect[spark]"') from error
+        raise MissingExtra(f"PySpark ({error})", "spark") from error
     return SparkSession
 
 

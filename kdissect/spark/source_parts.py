@@ -24,22 +24,27 @@ from pyspark.sql.datasource import InputPartition
 
 from kdissect.capture.packet import Packet
 from kdissect.capture.pieces import Piece, plan, read_piece
-from kdissect.errors import CaptureError
+from kdissect.errors import CaptureError, EncodingError
 from kdissect.pipeline import Options, PausedCollector
 from kdissect.seams.corrections import Corrections
 from kdissect.seams.jobs_run import find_secrets
 from kdissect.seams.piece import PieceRun, made_columns
 from kdissect.seams.seam import Seam
+from kdissect.seams.soundness import going_on
 from kdissect.seams.state import State
 from kdissect.seams.stitch import Stitcher
 from kdissect.spark.planning import are_apart, groups_of
 from kdissect.spark.source_staging import LOOK_S, Staging
+from kdissect.spark.staged import most_bytes
 from kdissect.spark.storage import seen
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
+from kdissect.tables.stored_rows import as_declared, believed
 
 STATE: Final = "state"
 NAMELESS: Final = "nameless"
+# Rows of one part without a topic's name: at most all of a part of 256 MB of captures, in Arrow.
+NAMELESS_BYTES: Final = 4 << 30
 # Each part has the places of all, so that it can make what others have not.
 MOST_PARTS: Final = 256
 # A tap that is hardly larger than a part is one task.
@@ -136,19 +141,26 @@ class PartTask:
             for place, piece in enumerate(self.parts[number]):
                 rows.append(directory / f"{number}-{place}")
                 seams.append(self.dissect(piece, rows[-1]))
-            stitcher = self.stitcher(self.state_before(number))
-            corrections = [stitcher.add(seam) for seam in seams]
-            names = dict(stitcher.dissector.exchanges.names)
-            if number == self.last:
-                stitcher.finish()
-                names = stitcher.dissector.exchanges.names
-                return Done(rows, corrections, self.own_rows(stitcher), names)
-            state = stitcher.state().to_bytes()
-            done = Done(rows, corrections, self.own_rows(stitcher), names)
-            self.leave_nameless(number, done)
-            # Last, as it says that all is there.
-            self.staging.write(number, STATE, state)
-            return done
+            state = self.state_before(number)
+            with going_on(f"the state of part {number - 1} in {self.staging.directory}"):
+                return self.put_together(number, self.stitcher(state), seams, rows)
+
+    def put_together(
+        self, number: int, stitcher: Stitcher, seams: Sequence[Seam], rows: list[Path]
+    ) -> Done:
+        """Put the seams of a part behind those before it; leave what others need of it."""
+        corrections = [stitcher.add(seam) for seam in seams]
+        names = dict(stitcher.dissector.exchanges.names)
+        if number == self.last:
+            stitcher.finish()
+            names = stitcher.dissector.exchanges.names
+            return Done(rows, corrections, self.own_rows(stitcher), names)
+        state = stitcher.state().to_bytes()
+        done = Done(rows, corrections, self.own_rows(stitcher), names)
+        self.leave_nameless(number, done)
+        # Last, as it says that all is there.
+        self.staging.write(number, STATE, state)
+        return done
 
     def dissect(self, piece: Piece, to: Path) -> Seam:
         """Dissect a piece alone; its rows go into a file."""
@@ -200,7 +212,11 @@ class PartTask:
                 self.make(following)
         if number == 0:
             return None
-        return State.from_bytes(self.staging.read(number - 1, STATE))
+        content = self.staging.read(number - 1, STATE, most_bytes(self.options.limits))
+        state = State.from_bytes(content)
+        if not {piece.path for piece in state.pieces} <= {*self.paths}:
+            raise EncodingError(f"a state in {self.staging.directory} is of other captures")
+        return state
 
     def nameless(self, number: int) -> list[pa.RecordBatch]:
         """The rows of a part before the last that have no names there."""
@@ -208,9 +224,12 @@ class PartTask:
             return []
         if not self.staging.has(number, NAMELESS):
             self.make(number)
-        content = self.staging.read(number, NAMELESS)
-        with pa.ipc.open_stream(content) as reader:
-            return list(reader)
+        content = self.staging.read(number, NAMELESS, NAMELESS_BYTES)
+        schema = self.builder({}, self.made).schema
+        with believed(f"rows in {self.staging.directory}"), pa.ipc.open_stream(content) as reader:
+            table = as_declared(reader.read_all(), schema)
+            table.validate(full=True)
+            return list(table.to_batches())
 
     def make(self, number: int) -> None:
         """Do for another task what it has not done."""

@@ -12,16 +12,18 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from kdissect.errors import OutputError
-from kdissect.spark.processes import is_over, this_process
+from kdissect.confined import Below
+from kdissect.errors import DatasetError, OutputError
+from kdissect.spark.processes import is_over, process_in, this_process
 from kdissect.tables.spool import write_whole
 
 # Who has not touched his file for so long is taken for dead; that he is not costs time only.
@@ -32,11 +34,18 @@ LOOK_S: Final = 0.05
 KEPT_S: Final = 86_400.0
 PREFIX: Final = "kdissect-"
 NAME_SIZE: Final = 32  # hexadecimal digits
+ALIVE_BYTES: Final = 4096  # the names of a machine and a namespace, two numbers
 
 
 def default_base() -> Path:
     """Where such directories are when nobody says it: of this user alone."""
     return Path(tempfile.gettempdir(), f"kdissect-staging-{os.getuid()}")
+
+
+def is_ours(directory: Path) -> bool:
+    """Whether it is a directory of this user, and no link to one."""
+    status = directory.lstat()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
 
 
 def directory_of(base: Path, *what: object) -> Path:
@@ -49,7 +58,7 @@ def remove_old(base: Path, now: float) -> None:
     """Remove directories of tasks that are long over."""
     for directory in base.glob(PREFIX + "[0-9a-f]" * NAME_SIZE):
         try:
-            if now - directory.stat().st_mtime > KEPT_S:
+            if now - directory.lstat().st_mtime > KEPT_S:
                 shutil.rmtree(directory)
         except OSError:
             # Another one removes it too.
@@ -70,19 +79,21 @@ class Staging:
             directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             directory.mkdir(mode=0o700, exist_ok=True)
             own = [directory, *([directory.parent] if directory.parent == default_base() else [])]
-            strange = [one for one in own if one.stat().st_uid != os.getuid()]
+            strange = [one for one in own if not is_ours(one)]
         except OSError as error:
             raise OutputError(f"cannot write {directory}: {error.strerror}") from error
         if strange:
-            raise OutputError(f"{strange[0]}: of another user")
+            raise OutputError(f"{strange[0]}: of another user, or a link")
 
     def has(self, part: int, kind: str) -> bool:
         """Whether there is such a file."""
-        return self._path(part, kind).exists()
+        with Below(self.directory) as below:
+            return below.is_file(self._path(part, kind).name)
 
-    def read(self, part: int, kind: str) -> bytes:
-        """All of a file."""
-        return self._path(part, kind).read_bytes()
+    def read(self, part: int, kind: str, limit: int) -> bytes:
+        """All of a file; raises DatasetError when it has more than `limit` bytes, or is a link."""
+        with Below(self.directory) as below:
+            return below.read(self._path(part, kind).name, limit)
 
     def write(self, part: int, kind: str, content: bytes) -> None:
         """Make a file; raises OutputError where that fails."""
@@ -101,9 +112,8 @@ class Staging:
             yield
         finally:
             self.working.discard(part)
-            path = self._path(part, "alive")
-            if path.exists() and path.read_text() == self.me:
-                path.unlink(missing_ok=True)
+            if self._who(part) == self.me.encode():
+                self._path(part, "alive").unlink(missing_ok=True)
 
     def touch(self) -> None:
         """To be called often: the work goes on."""
@@ -114,17 +124,18 @@ class Staging:
         for part in self.working:
             path = self._path(part, "alive")
             # Who else works on it has his name there now, and touches it.
-            if path.exists():
-                os.utime(path)
+            with suppress(FileNotFoundError):
+                os.utime(path, follow_symlinks=False)
 
     def is_alive(self, part: int) -> bool:
         """Whether somebody else works on a part, as far as one sees."""
         path = self._path(part, "alive")
+        who = self._who(part)
         try:
-            who, touched = path.read_text(), path.stat().st_mtime_ns
-        except OSError:
-            return False
-        if who == self.me or is_over(json.loads(who)):
+            if who in (b"", self.me.encode()) or is_over(process_in(who, str(path))):
+                return False
+            touched = path.lstat().st_mtime_ns
+        except (OSError, DatasetError):
             return False
         # Clocks of other machines may differ, so it is looked at whether anything changes.
         before, since = self._seen.get(part, (-1, 0.0))
@@ -133,6 +144,13 @@ class Staging:
             self._seen[part] = touched, now
             return True
         return now - since < STALE_S
+
+    def _who(self, part: int) -> bytes:
+        """What the file of a part says that somebody works on, b"" where that is nothing."""
+        try:
+            return self.read(part, "alive", ALIVE_BYTES)
+        except (OSError, DatasetError):
+            return b""
 
     def _path(self, part: int, kind: str) -> Path:
         return self.directory / f"{part:06}.{kind}"

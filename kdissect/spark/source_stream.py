@@ -13,9 +13,11 @@ settled; no row is ever changed, so topics that have no name yet stay without on
 """
 
 import hashlib
+import re
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -30,9 +32,13 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from kdissect import strict_json
 from kdissect.capture.opened import NO_PACKET_NS
-from kdissect.errors import KdissectError, OutputError
+from kdissect.confined import Below
+from kdissect.errors import DatasetError, KdissectError, OutputError
+from kdissect.limits import Limits
 from kdissect.spark.following import Followed, follow
+from kdissect.spark.staged import most_bytes
 from kdissect.spark.storage import reached_by, remember, seen
 from kdissect.spark.stream_files import QUIET_S, complete_files
 from kdissect.spark.taps import Taps, first_time_of
@@ -44,6 +50,7 @@ if TYPE_CHECKING:
 BATCH: Final = "batch"
 TAPS: Final = "taps"
 BROKEN: Final = "broken"
+STATE_FILE: Final = re.compile(r"\d{12}\.state", re.ASCII)
 
 Offset = dict[str, Any]
 
@@ -103,6 +110,7 @@ class KdissectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """The next batch, or `start` when there is nothing to do."""
+        check_offset(start)
         found = self.look() if self.frozen is None else self.frozen
         broken = [[one.path, one.size, one.modified_ns] for one in found.broken]
         taken = within(new_files(found, start[TAPS]), limit)
@@ -120,6 +128,8 @@ class KdissectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[TapBatch]:
         """A task for each tap that has files in the batch, and for each that cannot be read."""
+        check_offset(start)
+        check_offset(end)
         if end[BATCH] != start[BATCH] + 1:
             raise KdissectError(f"batch {end[BATCH]} does not follow batch {start[BATCH]}")
         tasks = []
@@ -148,11 +158,13 @@ class KdissectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: Offset) -> None:
         """The batch is done for good: nobody needs what was known before it."""
+        check_offset(end)
         for chain, tap in end[TAPS].items():
             place = Path(self._place(chain, tap[BATCH]))
-            for file in place.parent.glob("*.state"):
-                if file.name < place.name:
-                    file.unlink(missing_ok=True)
+            with suppress(FileNotFoundError), Below(self.state) as below:
+                for name in below.names(place.parent.name, STATE_FILE):
+                    if name < place.name:
+                        below.remove(f"{place.parent.name}/{name}")
 
     def look(self) -> Taps:
         """What is complete now."""
@@ -180,6 +192,26 @@ class KdissectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield from reader.problem_rows(path, message)
             for batch in whole_spool(spooled):
                 yield reader.as_wanted(batch, partition.tap)
+
+
+def check_offset(offset: Any) -> None:
+    """Raise DatasetError for what is no offset: Spark reads them from a checkpoint."""
+    found = strict_json.mapping(offset, "an offset")
+    strict_json.number(found.get(BATCH), "batch")
+    for chain, one in strict_json.mapping(found.get(TAPS), "taps").items():
+        tap = strict_json.mapping(one, chain)
+        strict_json.text(tap.get("name"), "name")
+        for name, least in ((BATCH, 1), ("captures", 0), ("last_ns", strict_json.SMALLEST)):
+            strict_json.number(tap.get(name), name, least)
+        for path in strict_json.items(tap.get("files"), "files"):
+            strict_json.text(path, "a file")
+    for one in strict_json.items(found.get(BROKEN), "broken"):
+        path, *numbers = strict_json.items(one, "a broken file") or [None]
+        strict_json.text(path, "a broken file")
+        for number in numbers:
+            strict_json.any_number(number, "size and time")
+        if len(numbers) != 2:
+            raise DatasetError("a broken file has a size and a time")
 
 
 def new_files(found: Taps, taps: Mapping[str, Any]) -> list[Found]:
@@ -214,7 +246,9 @@ def read_state(path: str) -> Followed | None:
     if not path:
         return None
     try:
-        return Followed.from_bytes(Path(path).read_bytes())
+        with Below(Path(path).parent.parent) as below:
+            name = "/".join(Path(path).parts[-2:])
+            return Followed.from_bytes(below.read(name, most_bytes(Limits())))
     except FileNotFoundError:
         raise KdissectError(
             f"{path} is gone: begin with another checkpoint and another directory of states"

@@ -10,15 +10,17 @@ from kdissect.analysis.declared import (
     EVERY,
     OF_EXCHANGES,
     TAP_COLUMNS,
+    askable,
     declared_tables,
     stored,
     tap_columns,
 )
 from kdissect.analysis.stored_tables import Place, numbered, stored_size
 from kdissect.errors import KdissectError
-from kdissect.spark.reading import located, read_files
+from kdissect.spark.conditions import condition_of
+from kdissect.spark.reading import pattern_of, read_files
 from kdissect.spark.sessions import clear_errors, failures, first_line
-from kdissect.spark.statements import Statements, condition_of, statements_of
+from kdissect.spark.statements import Statements, statements_of
 from kdissect.tables.ids import id_offsets
 from kdissect.tables.schemas import TABLES, TIME, Column
 
@@ -27,8 +29,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+# ``${env:...}`` in a condition is text: Spark replaces it, also in literals, by variables of the
+# driver, and shows the values in errors and plans.
+LITERAL: Final = {"spark.sql.variable.substitute": "false"}
 # What reading and comparing tables needs, whatever the session was made for.
 READING: Final = {
+    **LITERAL,
     "spark.sql.legacy.parquet.nanosAsLong": "true",
     "spark.sql.session.timeZone": "UTC",
 }
@@ -69,6 +75,7 @@ class SparkTables:
         self._views: list[str] = []
         wanted = {stored(name) for name in names} | ({"exchanges"} if where else set())
         ordered = [name for name in TABLES if name in wanted]
+        self._askable = askable(ordered)
         self._is_small = stored_size(places, ordered) <= SMALL
         try:
             with self._settings(), clear_errors(f"--where {where!r}" if where else "tables"):
@@ -120,7 +127,7 @@ class SparkTables:
             frame = read_files(self.session, place.location, name, paths)
             frame = frame.drop(*[one for one in TAP_COLUMNS if one not in tap_columns(name)])
         else:
-            frame = self.session.read.parquet(*map(located, paths))
+            frame = self.session.read.parquet(*map(pattern_of, paths))
             nulls = [f"CAST(NULL AS STRING) AS {one}" for one in tap_columns(name)]
             frame = frame.selectExpr(*selection(TABLES[name].columns, frame.columns), *nulls)
         moved = id_offsets(tap) if tap else {}
@@ -132,7 +139,7 @@ class SparkTables:
     def _add(self, name: str, where: str | None) -> None:
         every = f"SELECT * FROM {self.prefix}{EVERY}{name}"  # noqa: S608  # one of TABLES
         if where and name == "exchanges":
-            every += f" WHERE ({condition_of(where, self.prefix)})"
+            every += f" WHERE ({condition_of(where, self.prefix, self._askable)})"
         elif where and name in OF_EXCHANGES:
             chosen = f"SELECT exchange_id FROM {self.prefix}exchanges"  # noqa: S608  # ours
             every += f" WHERE exchange_id IN ({chosen})"

@@ -8,8 +8,6 @@ there anew. An answer whose parts are made of parts has hundreds of places then 
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kdissect.errors import KdissectError
-
 if TYPE_CHECKING:
     from ibis.expr.operations import Node
     from sqlglot.expressions import Query
@@ -63,21 +61,6 @@ def compiled(answer: "Node") -> "Query":
         return query
     finally:
         options.pyspark, options.sql.fuse_selects = before
-
-
-def condition_of(where: str, prefix: str) -> str:
-    """A condition in DuckDB's SQL as one of Spark's; KdissectError for what cannot be said there.
-
-    `prefix` is put before the names of tables in it.
-    """
-    import sqlglot
-    from sqlglot.errors import SqlglotError
-
-    try:
-        return said(sqlglot.condition(where, dialect="duckdb"), prefix)
-    except SqlglotError as error:
-        what = " ".join(str(error).split())
-        raise KdissectError(f"--where {where!r} cannot be said in Spark's SQL: {what}") from error
 
 
 def said(tree: Any, prefix: str) -> str:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kdissect.errors import KdissectError, OutputError, StoreError
-from kdissect.spark.manifest import FileEntry, TapEntry
+from kdissect.spark.entries import FileEntry, TapEntry
 from kdissect.spark.planning import Failed, groups_of
 from kdissect.spark.running import Runner
 from kdissect.spark.storage_tasks import mirrored

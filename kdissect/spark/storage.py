@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 from pyarrow import fs
 
-from kdissect.errors import KdissectError, StoreError
+from kdissect.errors import DatasetError, KdissectError, StoreError
 
 URI: Final = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]+)://(?P<host>[^/?]*)(?P<path>[^?]*)(?:\?(?P<options>.*))?$"
@@ -141,12 +141,14 @@ def directories_in(directory: str, prefix: str) -> list[str]:
     return [joined(directory, name) for name in names if name.startswith(prefix)]
 
 
-def read_bytes(location: str) -> bytes | None:
-    """All of a file in a store, None where there is none."""
+def read_bytes(location: str, limit: int | None = None) -> bytes | None:
+    """All of a file in a store, None where there is none; DatasetError beyond `limit` bytes."""
     with told(location):
         system, path = system_at(location)
         try:
             with system.open_input_file(path) as file:
+                if limit is not None and file.size() > limit:
+                    raise DatasetError(f"{location}: more than {limit} bytes")
                 content: bytes = file.read()
         except FileNotFoundError:
             return None

@@ -34,12 +34,15 @@ FIRST_SIZE: Final = 64 << 10
 
 
 def captures_at(location: str) -> dict[str, bool] | None:
-    """The files of a URI, glob or directory; true: named or matched. None: nothing is there."""
-    if MAGIC.search(location):
-        return dict.fromkeys(matching(location), True) or None
+    """The files of a URI, glob or directory; true: named or matched. None: nothing is there.
+
+    What is there by this name is not taken for a glob.
+    """
     if seen(location)[0] >= 0:
         return {location: True}
     inside = [one.location for one in files_in(location)]
+    if not inside and MAGIC.search(location):
+        return dict.fromkeys(matching(location), True) or None
     return {one: False for one in inside if not one.rpartition("/")[2].startswith(".")} or None
 
 

@@ -24,8 +24,10 @@ from pathlib import Path
 from typing import Final
 
 from kdissect.errors import KdissectError, OutputError, StoreError
-from kdissect.spark.manifest import MANIFEST, OWN, Dataset, Manifest, read_manifest
-from kdissect.spark.processes import is_over, this_process
+from kdissect.escape import escaped
+from kdissect.spark.entries import OWN, Manifest
+from kdissect.spark.manifest import MANIFEST, Dataset, manifest_bytes, read_manifest
+from kdissect.spark.processes import is_over, process_in, this_process
 from kdissect.spark.storage import (
     at_once,
     directories_in,
@@ -45,6 +47,8 @@ RENEWED_EVERY_S: Final = 30.0
 # Six times as long: a store may be slow, or a machine busy.
 LEASE_NS: Final = 180 * 10**9
 OWNER: Final = "owner.json"
+OWNER_BYTES: Final = 4096  # the names of a machine and a namespace, a number
+ENDED: Final = b'{"ended": true}'
 # Stores in which a file appears when its upload is over, in the place of the one that was there.
 REPLACING: Final = frozenset(("s3", "gs", "gcs", "abfs", "abfss"))
 
@@ -85,7 +89,7 @@ class StoredDataset:
             remove_below(self.run_directory)
             return
         with suppress(StoreError):
-            write_bytes(self.owner, json.dumps({"ended": True}).encode())
+            write_bytes(self.owner, ENDED)
 
     def commit(self, manifest: Manifest, moved: list[str], removed: list[str]) -> None:
         """Let the run count; files are where they belong already."""
@@ -95,7 +99,8 @@ class StoredDataset:
                 f"{OWNER} for {LEASE_NS // 10**9} s; nothing was changed"
             )
         manifest.run = self.manifest.run + 1
-        write_bytes(joined(self.own, MANIFEST), as_bytes(manifest))
+        content = manifest_bytes(manifest, self.directory)
+        write_bytes(joined(self.own, MANIFEST), content)
         self._is_done = True
         self.manifest = manifest
         at_once(remove, [(joined(self.directory, name),) for name in removed])
@@ -141,11 +146,6 @@ def open_dataset(given: str | os.PathLike[str]) -> Dataset | StoredDataset:
     return StoredDataset(location)
 
 
-def as_bytes(manifest: Manifest) -> bytes:
-    """The manifest as it is written."""
-    return json.dumps(manifest.to_json(), indent=1).encode()
-
-
 def remove_unlisted(location: str, manifest: Manifest) -> None:
     """Remove the files of tables and the states that are not in a dataset."""
     listed = {joined(location, name) for name in manifest.names()}
@@ -160,16 +160,15 @@ def living_owner(run: str, now_ns: int) -> str:
     modified_ns = seen(owner)[1]
     if modified_ns < 0 or now_ns - modified_ns >= LEASE_NS:
         return ""
-    content = read_bytes(owner)
+    content = read_bytes(owner, OWNER_BYTES)
     if content is None:
         return ""
-    said = json.loads(content)
-    if said.get("ended") or is_over(said):
+    if content == ENDED or is_over(said := process_in(content, owner)):
         return ""
     ago = (now_ns - modified_ns) // 10**9
     left = (LEASE_NS - now_ns + modified_ns) // 10**9
     return (
-        f"process {said['process']} on {said['host']}, {ago} s ago; "
+        f"process {said['process']} on {escaped(said['host'])}, {ago} s ago; "
         f"if it is dead, that is known in {left} s"
     )
 

@@ -12,8 +12,9 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow.parquet import ParquetFile
 
-from kdissect.spark.planning import NO_DATE
+from kdissect.spark.entries import NO_DATE
 from kdissect.spark.storage import joined, reached_by, remember, system_at, told
+from kdissect.tables.stored_rows import believed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,7 +60,7 @@ def file_batches(dataset: str, name: str, wanted: pa.Schema) -> Iterator[pa.Reco
     """The rows of a file with those of the wanted columns that its path has."""
     partition = partition_of(name)
     location = joined(dataset, name)
-    with told(location):
+    with told(location), believed(location):
         system, path = system_at(location)
         for batch in ParquetFile(path, filesystem=system).iter_batches(BATCH_ROWS):
             arrays = [

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kdissect.errors import KdissectError
+from kdissect.errors import DatasetError, KdissectError
+from kdissect.file_names import checked_name, shortened
+from kdissect.spark.staged import STAGING
 from kdissect.spark.storage import (
     at_once,
     files_in,
@@ -20,7 +22,7 @@ from kdissect.spark.storage import (
     seen,
     upload,
 )
-from kdissect.spark.tasks import STAGING, Task
+from kdissect.spark.tasks import Task
 
 
 class StoredTask(Task):
@@ -39,7 +41,7 @@ class StoredTask(Task):
             self._fetch(location, path)
             return path
         names = [one.location for one in files_in(location, recursive=True)]
-        at_once(self._fetch, [(one, path / one.removeprefix(f"{location}/")) for one in names])
+        at_once(self._fetch, [(one, path / inside(location, one)) for one in names])
         return path
 
     def location(self, path: Path) -> str:
@@ -61,6 +63,13 @@ class StoredTask(Task):
             raise KdissectError(f"{location}: no such file")
         path.write_bytes(content)
         self.fetched.add(path)
+
+
+def inside(directory: str, location: str) -> str:
+    """The name of a file below a directory of a store; raises DatasetError for a harmful one."""
+    if not location.startswith(f"{directory}/"):
+        raise DatasetError(f"{shortened(location)} is not in {directory}")
+    return checked_name(location.removeprefix(f"{directory}/"))
 
 
 @contextmanager

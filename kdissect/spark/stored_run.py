@@ -1,20 +1,25 @@
 """The rows of datasets and live captures as a pass over their captures would give them."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import parquet
 
 from kdissect.analysis.live_tables import noticing
-from kdissect.analysis.stored_tables import Place, numbered
+from kdissect.analysis.stored_tables import Place, StoredFile, numbered
+from kdissect.confined import Below
 from kdissect.pipeline import Balance, Options
 from kdissect.spark.columns import NS, of_tap
 from kdissect.spark.places import balances_of
-from kdissect.spark.storage import is_uri, system_at
+from kdissect.spark.storage import system_at
+from kdissect.tables.balances import COUNTS, NUMBERS
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import TABLES, TIME, Table
+from kdissect.tables.stored_rows import believed, check_rows
 
 
 class StoredRun:
@@ -42,26 +47,36 @@ class StoredRun:
             schema = arrow_schema(TABLES[name])
             for place, tap in self.places:
                 for path, file in zip(place.paths(name), place.files[name], strict=True):
-                    with noticing([place]):
-                        for batch in batches_of(place, path, TABLES[name], self.options.batch_rows):
+                    with noticing([place]), believed(path):
+                        for batch in batches_of(place, file, TABLES[name], self.options.batch_rows):
                             yield name, of_tap(as_made(batch, schema), tap)
                     done += file.size
                     if self.options.progress is not None:
                         self.options.progress(done, self.total)
 
 
-def batches_of(place: Place, path: str, table: Table, rows: int) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, with the times in full."""
+def batches_of(
+    place: Place, stored: StoredFile, table: Table, rows: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, with the times in full; raises DatasetError where others are missing."""
     # Times of datasets are in microseconds, and in full beside that.
     is_apart = place.is_dataset
     names = [column.name + NS * (column.type == TIME and is_apart) for column in table.columns]
     with ExitStack() as stack:
-        source: Any = path
-        if is_uri(path):
-            system, name = system_at(path)
+        if place.root:
+            opened = stack.enter_context(Below(place.root)).open_file(name_in(place, stored))
+            source: Any = stack.enter_context(os.fdopen(opened, "rb"))
+        else:
+            system, name = system_at(stored.path)
             source = stack.enter_context(system.open_input_file(name))
         file = stack.enter_context(parquet.ParquetFile(source))
+        check_rows(file, stored.rows, stored.path)
         yield from file.iter_batches(rows, columns=names)
+
+
+def name_in(place: Place, stored: StoredFile) -> str:
+    """The name of a file in the directory of its place."""
+    return str(Path(stored.path).relative_to(place.root))
 
 
 def as_made(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -76,8 +91,7 @@ def as_made(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 def added(balances: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """What became of the bytes of all taps together."""
-    sums: dict[str, Any] = dict.fromkeys(Balance.__dataclass_fields__, 0)
-    sums |= {name: {} for name in ("packets_by_reason", "protocols", "problems")}
+    sums: dict[str, Any] = dict.fromkeys(NUMBERS, 0) | {name: {} for name in COUNTS}
     for balance in balances:
         for name, value in balance.items():
             if isinstance(value, Mapping):

@@ -21,7 +21,8 @@ from pyspark.sql.streaming.datasource import (
 
 from kdissect.capture.opened import NO_PACKET_NS
 from kdissect.errors import CaptureError
-from kdissect.spark.manifest import Manifest, read_manifest
+from kdissect.spark.entries import Manifest
+from kdissect.spark.manifest import read_manifest
 from kdissect.spark.storage import remember, seen
 from kdissect.spark.stream_files import complete_files
 from kdissect.spark.taps import first_time_of

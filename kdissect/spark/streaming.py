@@ -11,7 +11,8 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -38,6 +39,8 @@ MAX_BYTES: Final = 1 << 30
 LOOK_S: Final = 0.2
 # So long a batch that is done may take to be written down as done.
 COMMIT_S: Final = 10.0
+
+STREAMING: Final = "org.apache.spark.sql.execution.streaming"  # the logger of queries
 
 OnBatch = Callable[[int, Outcome], None]
 
@@ -96,10 +99,9 @@ def stream(
             .trigger(**every)
             .start()
         )
-    try:
-        follow(query, batches, is_over)
-    finally:
-        query.stop()
+    with ExitStack() as ending:
+        ending.callback(query.stop)
+        follow(query, batches, is_over, lambda: ending.enter_context(silenced(spark)))
 
 
 def in_ms(seconds: float) -> str:
@@ -132,18 +134,40 @@ def follow_here(
             time.sleep(min(LOOK_S, interval_s))
 
 
-def follow(query: "StreamingQuery", batches: "Batches", is_over: Callable[[], bool]) -> None:
-    """Wait until the query ends, or is over and between two batches; raises what ended it."""
+def follow(
+    query: "StreamingQuery",
+    batches: "Batches",
+    is_over: Callable[[], bool],
+    silence: Callable[[], object],
+) -> None:
+    """Wait until the query ends, or stop it between two batches when `is_over`.
+
+    Calls `silence` before the first batch is refused. Raises what ended the query.
+    """
     try:
         while not query.awaitTermination(LOOK_S):  # type: ignore[arg-type]  # a float will do
             if is_over():
+                silence()
                 batches.close()
                 settle(query)
+                query.stop()
                 return
     except failures() as error:
         if batches.error is not None:
             raise batches.error from error
         raise KdissectError(f"Spark: {reason_of(error)}") from error
+
+
+@contextmanager
+def silenced(spark: "SparkSession") -> Iterator[None]:
+    """Keep Spark from logging the batch that `close` refuses as an error, with two stack traces."""
+    log4j = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
+    level = log4j.LogManager.getLogger(STREAMING).getLevel()
+    log4j.core.config.Configurator.setLevel(STREAMING, log4j.Level.OFF)
+    try:
+        yield
+    finally:
+        log4j.core.config.Configurator.setLevel(STREAMING, level)
 
 
 def settle(query: "StreamingQuery") -> None:

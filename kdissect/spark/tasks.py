@@ -11,9 +11,7 @@
 What a task makes is there whole or not at all, under a name that does not depend on who made it.
 """
 
-import pickle
-import shutil
-import uuid
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -27,26 +25,38 @@ from pyarrow.parquet import ParquetFile
 from kdissect.capture.blocks import Secrets
 from kdissect.capture.packet import Packet
 from kdissect.capture.pieces import Piece, read_piece
+from kdissect.confined import Below
+from kdissect.errors import EncodingError
 from kdissect.pipeline import Options, PausedCollector, Run
 from kdissect.seams.corrections import Corrections
 from kdissect.seams.jobs_run import find_secrets
 from kdissect.seams.piece import PieceRun
 from kdissect.seams.seam import Seam
+from kdissect.seams.soundness import going_on
 from kdissect.seams.state import State
 from kdissect.seams.stitch import Stitcher
 from kdissect.seams.travelling import packed, unpacked
 from kdissect.spark import late_names
+from kdissect.spark.columns import spark_schema
+from kdissect.spark.entries import OWN, FileEntry
 from kdissect.spark.late_names import renamed
-from kdissect.spark.manifest import OWN, FileEntry
 from kdissect.spark.planning import Work
 from kdissect.spark.publishing import Output
+from kdissect.spark.staged import (
+    STAGING,
+    Staged,
+    make_whole,
+    names_bytes,
+    names_in,
+    read_part,
+    read_staged,
+)
 from kdissect.spark.storage_captures import local_copies, local_copy
-from kdissect.tables.batches import BatchBuilder
+from kdissect.tables.batches import TEXT_TYPE, BatchBuilder
 from kdissect.tables.rows import topic_id_text
 from kdissect.tables.schemas import TABLES
-from kdissect.tables.spool import Spool, whole_spool, write_whole
+from kdissect.tables.stored_rows import as_declared, believed, check_rows
 
-STAGING: Final = "staging"
 SETTLED: Final = "settled"  # rows that the stitcher gave before the end
 OPEN: Final = "open"  # what it gave at the end, as nothing followed
 
@@ -80,46 +90,14 @@ class Task(NamedTuple):
         """What this or another task has made, and is read now."""
         return path
 
+    def part(self, work: Work, name: str) -> bytes:
+        """What this or another task has left of a tap; raises DatasetError."""
+        path = self.there(self.staged(work, name))
+        return read_part(path, self.run_directory, self.options.limits)
+
     def state_path(self, work: Work) -> str:
         """Where the state of a tap behind its new captures is in the dataset."""
         return f"{OWN}/states/{work.tap.number}/{self.run:06}{self.token}.state"
-
-
-class Staged:
-    """A directory of tables under a temporary name, until `publish`."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
-        self.temporary.mkdir(parents=True)
-        self.spools: dict[str, Spool] = {}
-        self.size = 0
-
-    def write(self, table: str, batch: pa.RecordBatch) -> None:
-        """Add rows."""
-        if table not in self.spools:
-            self.spools[table] = Spool(self.temporary / table)
-        self.spools[table].add(batch)
-        self.spools[table].write()
-        self.size += batch.nbytes
-
-    def publish(self) -> None:
-        """Give it its name, unless another attempt has."""
-        for spool in self.spools.values():
-            spool.close()
-        try:
-            self.temporary.rename(self.path)
-        except OSError:
-            shutil.rmtree(self.temporary)
-            if not self.path.is_dir():
-                raise
-
-
-def read_staged(path: Path) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of such a directory."""
-    for name in TABLES:
-        for batch in whole_spool(path / name):
-            yield name, batch
 
 
 def dissect_part(task: Task, place: tuple[int, int]) -> dict[str, int]:
@@ -145,30 +123,44 @@ def stitch_tap(task: Task, place: tuple[int]) -> dict[str, Any]:
         rows = StitchedRows(stitcher, task, work)
         settled = Staged(task.staged(work, SETTLED))
         for number in range(len(work.pieces)):
-            content = task.there(task.staged(work, f"{number}.seam")).read_bytes()
-            corrections = stitcher.add(Seam.from_bytes(unpacked(content)))
-            make_whole(task.staged(work, f"{number}.corrections"), pickle.dumps(corrections))
+            seam = seam_of(task, work, number)
+            with going_on(f"seam {number} of tap {work.tap.name}, or what was before it,"):
+                corrections = stitcher.add(seam)
+            make_whole(task.staged(work, f"{number}.corrections"), corrections.to_bytes())
             rows.write(settled, task.options.batch_rows)
-        state = stitcher.state().to_bytes()
-        rows.write(settled, 1)
-        stitcher.finish()
+        with going_on(f"the last seam of tap {work.tap.name}"):
+            state = stitcher.state().to_bytes()
+            rows.write(settled, 1)
+            stitcher.finish()
         still_open = Staged(task.staged(work, OPEN))
         rows.write(still_open, 1)
-    make_whole(task.staged(work, "names"), pickle.dumps(dict(rows.names)))
+    make_whole(task.staged(work, "names"), names_bytes(dict(rows.names)))
     make_whole(task.made(task.state_path(work)), state)
     settled.publish()
     still_open.publish()
     return asdict(stitcher.balance)
 
 
+def seam_of(task: Task, work: Work, number: int) -> Seam:
+    """The seam of a piece; raises EncodingError for that of another one."""
+    seam = Seam.from_bytes(unpacked(task.part(work, f"{number}.seam")))
+    if seam.piece != work.pieces[number]:
+        raise EncodingError(f"the seam of piece {number} of tap {work.tap.name} is of another one")
+    return seam
+
+
 def begun(task: Task, work: Work) -> Stitcher:
     """A stitcher that knows what is in the dataset of the tap."""
     state = None
     if work.tap.state:
-        state = State.from_bytes(task.there(task.stored(work.tap.state)).read_bytes())
+        path = task.there(task.stored(work.tap.state))
+        state = State.from_bytes(read_part(path, task.dataset, task.options.limits))
     known = () if state is None else state.pieces
     paths = list(dict.fromkeys(piece.path for piece in (*known, *work.pieces)))
-    return Stitcher(task.options, read_again, lambda: secrets_in(paths), state)
+    if not {*paths} <= {*work.paths}:
+        raise EncodingError(f"the state of tap {work.tap.name} is of other captures")
+    with going_on(f"the state of tap {work.tap.name}"):
+        return Stitcher(task.options, read_again, lambda: secrets_in(paths), state)
 
 
 class StitchedRows:
@@ -207,7 +199,7 @@ def publish(task: Task, place: tuple[int, int, int]) -> list[FileEntry]:
     number, first, end = place
     work = task.works[number]
     name = OPEN if first < 0 else f"{first:06}"
-    names = pickle.loads(task.there(task.staged(work, "names")).read_bytes())  # noqa: S301  # a task of ours
+    names = names_in(task.part(work, "names"))
     builders = {
         table: BatchBuilder(TABLES[table], work.paths, names, None) for table in task.options.tables
     }
@@ -223,16 +215,30 @@ def publish(task: Task, place: tuple[int, int, int]) -> list[FileEntry]:
 def rename(task: Task, place: tuple[int]) -> list[FileEntry]:
     """Write the rows of earlier runs anew whose topics had no names; many have now."""
     work = task.works[place[0]]
-    names = pickle.loads(task.there(task.staged(work, "names")).read_bytes())  # noqa: S301  # a task of ours
+    names = names_in(task.part(work, "names"))
     by_id = {topic_id_text(raw): name for raw, name in names.items()}
     with outputs(task, work, "renamed") as (output, nameless):
         for file in work.nameless:
-            rows = renamed(ParquetFile(task.there(task.stored(file.path))).read(), by_id)
+            rows = renamed(stored_rows(task, file), by_id)
             is_late = late_names.nameless(rows)
             for to, chosen in ((output, pc.invert(is_late)), (nameless, is_late)):
                 for batch in rows.filter(chosen).to_batches():
                     to.write_made(file.table, file.date, batch)
     return output.entries + nameless.entries
+
+
+def stored_rows(task: Task, file: FileEntry) -> pa.Table:
+    """The rows of a file that is in the dataset; raises DatasetError for another one."""
+    path = task.there(task.stored(file.path))
+    schema = spark_schema(TABLES[file.table], text=TEXT_TYPE)
+    with (
+        believed(str(path)),
+        Below(task.dataset) as below,
+        os.fdopen(below.open_file(file.path), "rb") as content,
+        ParquetFile(content) as parquet,
+    ):
+        check_rows(parquet, file.rows, str(path))
+        return as_declared(parquet.read(), schema)
 
 
 @contextmanager
@@ -255,14 +261,18 @@ def staged_rows(
     """The rows of pieces as they are in the whole; with the first those of the stitcher."""
     for number in numbers:
         if number < 0:
-            yield from read_staged(task.there(task.staged(work, OPEN)))
+            yield from rows_of(task, work, OPEN)
             continue
         if number == 0:
-            yield from read_staged(task.there(task.staged(work, SETTLED)))
-        content = task.there(task.staged(work, f"{number}.corrections")).read_bytes()
-        corrections: Corrections = pickle.loads(content)  # noqa: S301  # a task of ours
-        for table, batch in read_staged(task.there(task.staged(work, str(number)))):
+            yield from rows_of(task, work, SETTLED)
+        corrections = Corrections.from_bytes(task.part(work, f"{number}.corrections"))
+        for table, batch in rows_of(task, work, str(number)):
             yield table, corrections.apply(table, batch)
+
+
+def rows_of(task: Task, work: Work, part: str) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of a part as they were staged."""
+    return read_staged(task.there(task.staged(work, part)), task.run_directory)
 
 
 class BroughtIn(NamedTuple):
@@ -300,9 +310,3 @@ def read_whole(task: Task, place: tuple[int]) -> tuple[list[FileEntry], dict[str
 def file_name(task: Task, work: Work, part: str) -> str:
     """Of a Parquet file: no other run of the dataset has it."""
     return f"r{task.run:06}{task.token}-t{work.tap.number}-{part}.parquet"
-
-
-def make_whole(path: Path, content: bytes) -> None:
-    """A file that is there whole or not at all, and its directory."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, content)

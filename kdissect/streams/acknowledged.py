@@ -47,6 +47,10 @@ class Acknowledged:
         self._marked_position += by
         self._settled_position += by
 
+    def forget_times(self, now: i64) -> None:
+        """The clock was set: what was marked before counts from `now`."""
+        self._marked_ns = now
+
     def _mark(self, position: i64, now: i64) -> None:
         self._marked_position = position
         self._marked_ns = now

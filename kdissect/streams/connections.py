@@ -9,7 +9,9 @@ A connection begins with its first segment, SYN or not, and ends
 - by silence for `idle_ns`; by the limit on connections (the longest silent first); by the end of
   the capture.
 
-All time is packet time. Nothing is known here of what the bytes mean. Longer than other modules:
+All time is packet time, as far as the capture's clock can be believed (see `clock`). Whether what
+has been silent or lingered long enough was looked at before its next segment makes no difference.
+Nothing is known here of what the bytes mean. Longer than other modules:
 the common segment is counted and given out in `step` itself, without a call into the receiver.
 """
 
@@ -20,6 +22,7 @@ from mypy_extensions import i64
 
 from kdissect.errors import Problem
 from kdissect.packets.segment import ACK, FIN, NO_FLOW, RST, SYN, Segment, flow_of
+from kdissect.streams.clock import JUMP_NS, LOOK, SET_BACK, SILENCE, STEP_NS, WRONG, Clock
 from kdissect.streams.copies import Copies, Mark, mark_of, same_ns
 from kdissect.streams.events import (
     ACCEPTER,
@@ -52,6 +55,9 @@ MAX_HELD_IN_ALL: Final = 64 << 20  # 8 directions at their limit
 # The last FIN or data is sent again within seconds when its ACK was lost.
 LINGER_NS: Final = 10_000_000_000
 SWEEPS_PER_IDLE: Final = 4
+UNSURE: Final = -2  # as epoch of a connection: the time of its last segment was wrong
+REPORTED_STEPS: Final = 100  # of the capture's clock, one by one
+LATEST_NS: Final = (1 << 63) - 1
 EVICTED_SHARE: Final = 16  # one in so many goes when the table is full: sorting is paid by many
 
 CONTROL: Final = SYN | FIN | RST | ACK
@@ -106,7 +112,8 @@ class Streams:
     __slots__ = (
         "problems", "_receivers", "recent", "copies", "_allowance", "_max_connections",
         "_idle_ns", "_max_held", "_sweep_ns", "_due_ns", "_lingering", "_nobody", "notes_opened",
-        "opened", "repeats", "chunk", "_places",
+        "opened", "repeats", "chunk", "_places", "clock", "odd", "holds_odd", "is_last_odd",
+        "_oldest_ns", "_is_replaying", "_replayed_from", "_loops",
     )  # fmt: skip
 
     def __init__(
@@ -119,6 +126,8 @@ class Streams:
     ) -> None:
         self.problems: list[Problem] = []
         self._receivers: dict[bytes, Receiver] = {}
+        # Flows of sockets that are connected to themselves: they have one for both directions.
+        self._loops: set[bytes] = set()
         self.recent = Recent()
         self.copies = Copies()
         self._allowance = Allowance(max_held_in_all)
@@ -126,9 +135,20 @@ class Streams:
         self._idle_ns = idle_ns
         self._max_held = max_held
         self._sweep_ns: i64 = -1
+        # How many segments there were when all connections were looked at last.
         self._due_ns: i64 = -1
         # Openers' receivers of closed connections, with the time to look at them again.
         self._lingering: deque[tuple[int, Receiver]] = deque()
+        self.clock = Clock()
+        # A segment whose time is odd, until the next one tells what to think of it. Who reads a
+        # piece of a capture takes it as it is: only the whole knows the next one of the last.
+        self.odd: Segment | None = None
+        self.holds_odd: bool = True
+        self.is_last_odd: bool = False
+        # No connection was silent since before that time, in this epoch of the clock.
+        self._oldest_ns: i64 = LATEST_NS
+        self._is_replaying: bool = False
+        self._replayed_from: i64 = -1
         self.notes_opened: bool = False
         self.opened: list[Connection] = []
         self.repeats: list[Repeat] = []
@@ -147,6 +167,11 @@ class Streams:
             for receiver in self._receivers.values()
             if receiver.direction == OPENER
         ]
+
+    @property
+    def connection_count(self) -> int:
+        """How many they are."""
+        return (len(self._receivers) + len(self._loops)) // 2
 
     @property
     def held_cost(self) -> int:
@@ -188,6 +213,8 @@ class Streams:
         peer = receiver.peer
         now = segment.time_ns
         silent = now - connection.last_time_ns
+        clock = self.clock
+        passed = now - clock.now_ns
         ahead = ((segment.acknowledgment - peer.next_sequence + HALF) & MASK) - HALF
         if (
             segment.flags & CONTROL != ACK
@@ -197,6 +224,9 @@ class Streams:
             or segment.window == 0
             or silent >= self._idle_ns
             or now >= self._due_ns
+            or connection.epoch != clock.mark
+            or passed < -STEP_NS
+            or passed > JUMP_NS
         ):
             return WANTS_CARE
         start = segment.start
@@ -212,6 +242,10 @@ class Streams:
             return WANTS_CARE
 
         self.copies.add(segment, receiver.stream)
+        if passed > 0:
+            clock.now_ns = now
+        elif now < clock.lowest_ns:
+            clock.lowest_ns = now
         if silent > 0:
             connection.last_time_ns = now
         if 0 <= peer.timed_position <= peer.next_position + ahead:
@@ -220,7 +254,8 @@ class Streams:
         counts.packets += 1
         if length == 0:
             return GIVES_NOTHING
-        receiver.latest_acknowledgment = segment.acknowledgment
+        if segment.acknowledgment != receiver.latest_acknowledgment:
+            receiver.is_new_acknowledgment(segment)
         receiver.latest_window = segment.window
         position = receiver.next_position
         counts.wire_bytes += length
@@ -248,19 +283,46 @@ class Streams:
         """The openers' receivers of all open connections."""
         return [one for one in self._receivers.values() if one.direction == OPENER]
 
-    def advance(self, now: i64) -> list[Event]:
-        """What ends because nothing came until `now`."""
+    def advance(self, passed_ns: i64) -> list[Event]:
+        """What ends because nothing came for so long after the latest segment."""
         events: list[Event] = []
-        if now >= self._due_ns:
+        if passed_ns >= JUMP_NS:
+            self._take_odd(events)
+        now = self.clock.now_ns + passed_ns
+        if self.clock.first_ns >= 0 and now >= self._due_ns:
             self._evict(now, events)
         return events
+
+    def begin_replay(self, first_ns: i64) -> list[Event]:
+        """What follows are segments of a piece, not all of them, and some out of order.
+
+        Its first segment has the time `first_ns`, -1 where there is none; its clock was not set,
+        and goes on behind ours.
+        Nothing ends by silence but before its own next segment.
+        """
+        events: list[Event] = []
+        if first_ns >= 0:
+            events = self.take_odd(first_ns)
+            if self.clock.first_ns < 0:
+                self.clock.is_odd(first_ns)
+        self._is_replaying = True
+        self._replayed_from = self.clock.now_ns
+        self._due_ns = -1
+        return events
+
+    def end_replay(self, now_ns: i64) -> list[Event]:
+        """Go on as if every segment of the piece had come, whose clock stands at `now_ns`."""
+        self._is_replaying = False
+        self.clock.now_ns = max(self._replayed_from, now_ns)
+        self._due_ns = -1
+        return self.advance(0)
 
     def end_silent(self, since: i64, most: i64) -> list[Event]:
         """End at most `most` connections of those silent since that time, the longest first."""
         silent = [
-            (receiver.connection.last_time_ns, receiver.connection.id, receiver)
-            for receiver in self._receivers.values()
-            if receiver.direction == OPENER and receiver.connection.last_time_ns <= since
+            (last_ns, receiver.connection.id, receiver)
+            for last_ns, receiver in self._last_times()
+            if last_ns <= since
         ]
         silent.sort()
         events: list[Event] = []
@@ -281,6 +343,9 @@ class Streams:
                 known.is_over = True
         self._receivers[reverse_flow(flow)] = accepter
         self._receivers[flow] = opener
+        self._oldest_ns = min(self._oldest_ns, self._last_ns(opener.connection))
+        if accepter is not self._receivers[reverse_flow(flow)]:
+            self._loops.add(flow)
         if opener.connection.closed_by:
             due = opener.connection.last_time_ns + LINGER_NS
             self._lingering.append((due, opener))
@@ -294,25 +359,29 @@ class Streams:
             receiver.peer = self._nobody
         self._receivers.pop(opener.connection.flow, None)
         self._receivers.pop(reverse_flow(opener.connection.flow), None)
+        self._loops.discard(opener.connection.flow)
 
     @property
-    def due(self) -> tuple[int, int, list[tuple[int, bytes]]]:
-        """When silent connections and any at all are looked at next; the flows that linger."""
+    def due(self) -> tuple[int, int, int, list[tuple[int, bytes]]]:
+        """When silent connections and any at all are looked at next; since when none was silent;
+        the flows that linger.
+        """
         lingering = [
             (due, receiver.connection.flow)
             for due, receiver in self._lingering
             if not receiver.is_over
         ]
-        return int(self._sweep_ns), int(self._due_ns), lingering
+        return int(self._sweep_ns), int(self._due_ns), int(self._oldest_ns), lingering
 
-    def set_due(self, due: tuple[int, int, list[tuple[int, bytes]]]) -> None:
+    def set_due(self, due: tuple[int, int, int, list[tuple[int, bytes]]]) -> None:
         """Go on with these times; all connections were taken in."""
-        self._sweep_ns, self._due_ns, lingering = due
+        self._sweep_ns, self._due_ns, self._oldest_ns, lingering = due
         self._lingering = deque([(at, self._receivers[flow]) for at, flow in lingering])
 
     def finish(self) -> list[Event]:
         """End all connections: the capture is over."""
         events: list[Event] = []
+        self._take_odd(events)
         for receiver in list(self._receivers.values()):
             if receiver.direction == OPENER:
                 self._end(receiver, CAPTURE_ENDED, None, events)
@@ -320,12 +389,91 @@ class Streams:
         return events
 
     def feed_with_care(self, segment: Segment) -> list[Event]:
-        """What becomes known by a segment that wants care, in order."""
+        """What becomes known by a segment that wants care, in order.
+
+        One whose time is odd is kept until the next one comes: then call `take_odd` first, unless
+        it may be that what both tell is looked at together.
+        """
+        events = self.take_odd(segment.time_ns) if self.odd is not None else []
+        if not self._is_replaying:
+            if self.clock.is_odd(segment.time_ns):
+                if self.holds_odd:
+                    self.odd = own_copy(segment)
+                    return events
+                self.clock.settle(self.clock.judge(segment.time_ns))
+                # So that the next segment comes here too.
+                self.clock.mark = LOOK
+                self.is_last_odd = True
+            elif self.is_last_odd:
+                self.clock.mark = self.clock.epoch
+                self.is_last_odd = False
+        self._take(segment, events)
+        return events
+
+    def take_odd(self, time_ns: i64) -> list[Event]:
+        """What becomes known by the segment with an odd time, if one is kept.
+
+        `time_ns` is that of the next segment, which is fed afterwards.
+        """
         events: list[Event] = []
+        self._judge_odd(time_ns, events)
+        return events
+
+    def feed_late(self, segment: Segment) -> list[Event]:
+        """The same of a segment that comes later than others that were captured after it."""
+        events: list[Event] = []
+        self._take(segment, events)
+        return events
+
+    def _judge_odd(self, time_ns: i64, events: list[Event]) -> None:
+        """Take the segment whose time is odd, now that the time of the next one is known."""
+        odd = self.odd
+        if odd is None:
+            return
+        self.odd = None
+        clock = self.clock
+        before_ns = clock.now_ns
+        says = clock.judge(time_ns)
+        if says == SET_BACK:
+            self._end_epoch(before_ns, events)
+        clock.settle(says)
+        if says != SILENCE:
+            self._report_clock(odd, before_ns, says)
+        if says == SET_BACK:
+            self._oldest_ns = clock.start_ns
+            self._due_ns = LATEST_NS
+            self._schedule(clock.start_ns)
+        if says != WRONG:
+            self._take(odd, events)
+            return
+        # Nothing is known of its time but that it is between those of the others.
+        odd.time_ns = before_ns
+        known = self._receivers.get(flow_of(odd))
+        if known is not None:
+            self._clock_was_set(known, before_ns)
+        self._take(odd, events)
+        known = self._receivers.get(flow_of(odd))
+        if known is not None:
+            # What is told of now has begun with it: the next segment is on the other side.
+            known.connection.epoch = UNSURE
+
+    def _take_odd(self, events: list[Event]) -> None:
+        """Take the segment whose time is odd, when nothing follows that could tell of it."""
+        if self.odd is not None:
+            self._judge_odd(self.clock.odd_ns, events)
+
+    def _take(self, segment: Segment, events: list[Event]) -> None:
+        """Take a segment whose time can be believed, or all that is known of it."""
+        now = segment.time_ns
+        clock = self.clock
         self.recent.now = self.copies.count + 1
-        if segment.time_ns >= self._due_ns:
-            self._evict(segment.time_ns, events)
+        if self._is_replaying:
+            clock.now_ns = now
+        elif clock.now_ns >= self._due_ns:
+            self._evict(clock.now_ns, events)
         receiver = self._find(segment, events)
+        if receiver.connection.epoch != clock.epoch:
+            self._clock_was_set(receiver, now)
         is_known = receiver.counts.packets > 0 or receiver.stray is not None
         is_repeat = is_known and receiver.is_repeat(segment)
         if self.notes_opened and receiver.connection.edge == JOINED:
@@ -337,7 +485,7 @@ class Streams:
         ):
             self.copies.skip()
             receiver.count_copy(segment)
-            return events
+            return
         self.copies.add(segment, receiver.stream)
         if is_repeat and segment.flags == ACK and segment.payload_length == 0:
             receiver.note_repeated_ack(segment)
@@ -346,7 +494,6 @@ class Streams:
         else:
             receiver.discard_stray(self.problems)
             self._process(receiver, segment, events)
-        return events
 
     def _note_repeat(self, receiver: Receiver, segment: Segment, is_repeat: bool) -> None:
         """Note what is asked of the past about a segment that may bring nothing new."""
@@ -368,8 +515,12 @@ class Streams:
         """The receiver of the segment's direction, of a new connection when it begins one."""
         receiver = self._receivers.get(flow_of(segment))
         if receiver is not None:
-            if segment.time_ns - receiver.connection.last_time_ns >= self._idle_ns:
-                # As when nothing had come: whether it was noticed before must not matter.
+            connection = receiver.connection
+            silent = segment.time_ns - self._last_ns(connection)
+            # As when nothing had come: whether it was noticed before must not matter.
+            if connection.closed_by and silent >= LINGER_NS:
+                self._end(receiver, connection.closed_by, None, events)
+            elif silent >= self._idle_ns:
                 self._end(receiver, CLOSED_BY_IDLE, None, events)
             elif segment.flags & SYN and is_new_incarnation(receiver, segment):
                 self._end(receiver, CLOSED_BY_REUSE, segment, events)
@@ -380,9 +531,6 @@ class Streams:
     def _open(self, segment: Segment, events: list[Event]) -> Receiver:
         if len(self._receivers) >= 2 * self._max_connections:
             self._make_room(segment, events)
-        if segment.time_ns < self._sweep_ns - self._idle_ns:
-            # The clock ran ahead and came back: the sweep set by the wrong time is too far off.
-            self._schedule(segment.time_ns)
         there = flow_of(segment)
         back = reverse_flow(there)
         if segment.flags & (SYN | ACK) == SYN | ACK:
@@ -394,9 +542,13 @@ class Streams:
         accepter = Receiver(connection, ACCEPTER, self._max_held, self._allowance, self.recent)
         opener.peer = accepter
         accepter.peer = opener
+        connection.epoch = self.clock.epoch
+        self._oldest_ns = min(self._oldest_ns, segment.time_ns)
         # A socket connected to itself has one flow for both directions; the opener's stays.
         self._receivers[back] = accepter
         self._receivers[there] = opener
+        if back == there:
+            self._loops.add(there)
         if self.notes_opened:
             self.opened.append(connection)
         return self._receivers[flow_of(segment)]
@@ -454,6 +606,8 @@ class Streams:
         if receiver.connection.closed_by:
             return
         receiver.connection.closed_by = reason
+        receiver.refresh()
+        receiver.peer.refresh()
         opener = receiver if receiver.direction == OPENER else receiver.peer
         due = segment.time_ns + LINGER_NS
         self._lingering.append((due, opener))
@@ -476,10 +630,60 @@ class Streams:
         )  # fmt: skip
         self._receivers.pop(connection.flow, None)
         self._receivers.pop(reverse_flow(connection.flow), None)
+        self._loops.discard(connection.flow)
         receiver.is_over = True
         peer.is_over = True
         receiver.peer = self._nobody
         peer.peer = self._nobody
+
+    def _end_epoch(self, now: i64, events: list[Event]) -> None:
+        """What was silent when the clock was set back ends; the others are silent since then."""
+        lingering = self._lingering
+        is_due = len(lingering) > 0 and lingering[0][0] <= now
+        if is_due or now - self._oldest_ns >= self._idle_ns:
+            self._sweep_ns = now
+            self._evict(now, events)
+
+    def _clock_was_set(self, receiver: Receiver, now: i64) -> None:
+        """The clock was set since the last segment of the connection."""
+        connection = receiver.connection
+        connection.epoch = self.clock.epoch
+        connection.last_time_ns = now
+        connection.clock_steps += 1
+        receiver.forget_times(now)
+        receiver.peer.forget_times(now)
+
+    def _report_clock(self, odd: Segment, before_ns: i64, says: i64) -> None:
+        """Tell of a clock that was set, or of one wrong time; of the first of them one by one."""
+        steps = self.clock.steps
+        if steps > REPORTED_STEPS:
+            return
+        by_ns = int(odd.time_ns - before_ns)
+        amount = f"{abs(by_ns) / 1e9:.6f} s"
+        if says == SET_BACK:
+            text = f"time goes back by {amount}: durations from before it to after it are not known"
+        else:
+            where = "ahead of" if by_ns > 0 else "behind"
+            text = f"this packet alone is {amount} {where} the others: its time is not known"
+        if steps == REPORTED_STEPS:
+            text += "; further ones are not reported"
+        self.problems.append(
+            Problem("streams", "clock-step", text, odd.time_ns, odd.number, capture=odd.capture)
+        )
+
+    def _last_ns(self, connection: Connection) -> i64:
+        """When the connection was heard last, as far as this epoch of the clock can tell."""
+        if connection.epoch == self.clock.epoch or connection.epoch == UNSURE:
+            return connection.last_time_ns
+        return self.clock.start_ns
+
+    def _last_times(self) -> list[tuple[int, Receiver]]:
+        """The same of all connections, with their openers' receivers."""
+        return [
+            (self._last_ns(receiver.connection), receiver)
+            for receiver in self._receivers.values()
+            if receiver.direction == OPENER
+        ]
 
     def _evict(self, now: i64, events: list[Event]) -> None:
         """End what has lingered or been silent long enough, and set the time to look again.
@@ -490,7 +694,7 @@ class Streams:
         lingering = self._lingering
         while lingering and lingering[0][0] <= now:
             receiver = lingering.popleft()[1]
-            due: i64 = receiver.connection.last_time_ns + LINGER_NS
+            due = self._last_ns(receiver.connection) + LINGER_NS
             if receiver.is_over:
                 continue
             if due <= now:
@@ -498,14 +702,25 @@ class Streams:
             else:
                 lingering.append((due, receiver))
         if now >= self._sweep_ns:
-            for receiver in list(self._receivers.values()):
-                is_silent = now - receiver.connection.last_time_ns >= self._idle_ns
-                if is_silent and receiver.direction == OPENER:
-                    self._end(receiver, CLOSED_BY_IDLE, None, events)
+            if now - self._oldest_ns >= self._idle_ns:
+                self._sweep(now, events)
             self._schedule(now)
         self._due_ns = self._sweep_ns
         if lingering:
             self._due_ns = min(self._due_ns, lingering[0][0])
+
+    def _sweep(self, now: i64, events: list[Event]) -> None:
+        """End what is silent.
+
+        Each of those that stay was heard in this epoch and within the idle time: that segment pays
+        for looking at it, whatever the clock does.
+        """
+        self._oldest_ns = LATEST_NS
+        for last_ns, receiver in self._last_times():
+            if now - last_ns >= self._idle_ns:
+                self._end(receiver, CLOSED_BY_IDLE, None, events)
+            else:
+                self._oldest_ns = min(self._oldest_ns, last_ns)
 
     def _schedule(self, now: i64) -> None:
         self._sweep_ns = now + self._idle_ns // SWEEPS_PER_IDLE
@@ -514,9 +729,7 @@ class Streams:
     def _make_room(self, segment: Segment, events: list[Event]) -> None:
         """The limit on connections is reached: end those that were silent longest."""
         openers = [
-            (receiver.connection.last_time_ns, receiver.connection.id, receiver)
-            for receiver in self._receivers.values()
-            if receiver.direction == OPENER
+            (last_ns, receiver.connection.id, receiver) for last_ns, receiver in self._last_times()
         ]
         openers.sort()
         count = max(1, len(openers) // EVICTED_SHARE)

@@ -94,13 +94,15 @@ class Connection:
     `rtt_ns` is the smallest round trip known so far, both sides of the tap together, or of the one
     that is known; -1 while none is.
     `clear_directions` has a bit for each direction that holds no TLS; the stage that looks for it
-    sets them. `edge` and `touched` are for pieces of captures, see above.
+    sets them. `edge` and `touched` are for pieces of captures, see above. `epoch` is that of the
+    capture's clock at `last_time_ns` (see `clock`), `clock_steps` how often it was set meanwhile.
     """
 
     __slots__ = (
         "id", "capture", "flow", "first_time_ns", "last_time_ns", "first_packet", "syn_seen",
         "start_seen", "handshake_rtt_ns", "handshake_half_ns", "min_rtt_ns", "rtt_ns", "counts",
-        "troubles", "closed_by", "clear_directions", "edge", "touched", "given",
+        "troubles", "closed_by", "clear_directions", "edge", "touched", "given", "epoch",
+        "clock_steps",
     )  # fmt: skip
 
     def __init__(
@@ -124,6 +126,8 @@ class Connection:
         # Retransmitted segments so far times RETRANSMISSION, and zero windows times ZERO_WINDOW,
         # both directions: differences of it go on exchanges.
         self.troubles: i64 = 0
+        self.epoch: i64 = 0
+        self.clock_steps: i64 = 0
         self.closed_by: str = ""
         self.clear_directions: i64 = 0
         self.edge: i64 = INSIDE

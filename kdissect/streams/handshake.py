@@ -59,7 +59,7 @@ def note_syn(receiver: Receiver, segment: Segment) -> None:
     if receiver.direction == ACCEPTER:
         receiver.awaits_handshake = connection.handshake_rtt_ns < 0
         if not is_again and segment.flags & ACK and peer.syn_ns >= 0:
-            connection.handshake_half_ns[ACCEPTER] = max(0, segment.time_ns - peer.syn_ns)
+            connection.handshake_half_ns[ACCEPTER] = since(peer.syn_ns, segment)
             connection.refresh_rtt()
         # Of two copies nobody knows which one is answered.
         receiver.syn_ns = segment.time_ns if segment.flags & ACK and not is_again else -1
@@ -84,7 +84,12 @@ def note_handshake(receiver: Receiver, segment: Segment) -> None:
     if peer.awaits_handshake:
         peer.awaits_handshake = False
         if receiver.syn_ns >= 0:
-            connection.handshake_rtt_ns = max(0, segment.time_ns - receiver.syn_ns)
+            connection.handshake_rtt_ns = since(receiver.syn_ns, segment)
         if peer.syn_ns >= 0:
-            connection.handshake_half_ns[OPENER] = max(0, segment.time_ns - peer.syn_ns)
+            connection.handshake_half_ns[OPENER] = since(peer.syn_ns, segment)
             connection.refresh_rtt()
+
+
+def since(time_ns: i64, segment: Segment) -> i64:
+    """From a time to the segment's; -1, not known, where packets are not in order of time."""
+    return max(-1, segment.time_ns - time_ns)

@@ -11,6 +11,10 @@ from mypy_extensions import i64, mypyc_attr
 from kdissect.packets.segment import Segment
 
 PIECE_COST: Final = 160  # bytes one Piece takes besides its payload, so tiny segments count too
+MIN_DROPPED: Final = 64  # pieces that were given out, before the list of them is cut
+# Pieces that a segment may pass over behind its captured bytes, of which each may pass one: a
+# packet that was cut short says with a few bytes that it is over thousands of pieces.
+MAX_PASSED: Final = 64
 
 
 @mypyc_attr(acyclic=True)
@@ -40,17 +44,34 @@ class Allowance:
         self.held: i64 = 0
 
 
+# In place of a piece that was given out.
+GIVEN: Final = Piece(0, 0, b"", Segment(0, 0, 0, 0, b"", 0, 0, 0, 0, b"", 0, 0, 0, 0, 0))
+
+
 @mypyc_attr(acyclic=True)
 class Held:
-    """The pieces of one direction; `cost` is the memory they take, counted in `allowance` too."""
+    """The pieces of one direction, ``pieces[head:]``.
 
-    __slots__ = ("pieces", "payload", "cost", "allowance")
+    `cost` is the memory they take, counted in `allowance` too.
+    """
+
+    __slots__ = ("pieces", "head", "payload", "cost", "allowance")
 
     def __init__(self, allowance: Allowance) -> None:
         self.pieces: list[Piece] = []
+        self.head: i64 = 0
         self.payload: i64 = 0
         self.cost: i64 = 0
         self.allowance = allowance
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is held."""
+        return self.head == len(self.pieces)
+
+    def first(self) -> Piece:
+        """The first piece; there must be one."""
+        return self.pieces[self.head]
 
     def end(self) -> i64:
         """Position after the last piece; there must be one."""
@@ -65,33 +86,51 @@ class Held:
     def insert(self, segment: Segment, position: i64, start: i64) -> i64:
         """Keep the bytes of a segment at `position` from stream position `start` on that are new.
 
-        Gives how many those are, bytes cut off by the snaplen included.
+        Gives how many those are, bytes cut off by the snaplen included. Behind too many pieces that
+        are there already nothing is kept.
         """
         end = position + segment.payload_length
-        index = self._first_after(start)
+        pieces = self.pieces
+        first = self._first_after(start)
+        index = first
+        last: i64 = min(len(pieces), first + segment.end - segment.start + MAX_PASSED)
         added: i64 = 0
+        merged: list[Piece] = []
         while start < end:
-            if index < len(self.pieces) and self.pieces[index].position <= start:
+            if index < len(pieces) and pieces[index].position <= start:
+                if index == last:
+                    break
                 # overlap: the piece was first
-                start = max(start, self.pieces[index].position + self.pieces[index].length)
+                start = max(start, pieces[index].position + pieces[index].length)
+                merged.append(pieces[index])
                 index += 1
                 continue
             stop = end
-            if index < len(self.pieces):
-                stop = min(stop, self.pieces[index].position)
-            self._put(index, segment, position, start, stop)
+            if index < len(pieces):
+                stop = min(stop, pieces[index].position)
+            merged.append(self._made(segment, position, start, stop))
             added += stop - start
             start = stop
-            index += 1
+        if index == first and len(merged) == 1:
+            pieces.insert(index, merged[0])
+        elif added > 0:
+            # All at once: what is behind them is moved once.
+            pieces[first:index] = merged
         return added
 
     def drop_first(self, count: i64) -> None:
         """Forget the first `count` pieces, which have been given out."""
-        for index in range(count):
-            piece = self.pieces[index]
+        pieces = self.pieces
+        end = self.head + count
+        for index in range(self.head, end):
+            piece = pieces[index]
             self.payload -= len(piece.data)
             self._charge(-PIECE_COST - len(piece.data))
-        del self.pieces[:count]
+            pieces[index] = GIVEN
+        self.head = end
+        if end == len(pieces) or (end >= MIN_DROPPED and end * 2 >= len(pieces)):
+            del pieces[:end]
+            self.head = 0
 
     def disagrees(self, segment: Segment, position: i64) -> bool:
         """Whether the segment at `position` has other bytes than those held for the same place."""
@@ -106,7 +145,7 @@ class Held:
 
     def _first_after(self, position: i64) -> i64:
         """Index of the first piece that ends after `position`."""
-        low: i64 = 0
+        low = self.head
         high: i64 = len(self.pieces)
         while low < high:
             middle = (low + high) // 2
@@ -117,14 +156,15 @@ class Held:
                 low = middle + 1
         return low
 
-    def _put(self, index: i64, segment: Segment, position: i64, start: i64, stop: i64) -> None:
+    def _made(self, segment: Segment, position: i64, start: i64, stop: i64) -> Piece:
+        """The piece from `start` to `stop` of the segment at `position`, which is charged for."""
         first = segment.start + start - position
         last = min(segment.start + stop - position, segment.end)
         # All of start..stop may lie in the part that the snaplen cut off: first > last then.
         data = segment.data[first:last] if first < last else b""
-        self.pieces.insert(index, Piece(start, stop - start, data, segment))
         self.payload += len(data)
         self._charge(PIECE_COST + len(data))
+        return Piece(start, stop - start, data, segment)
 
     def _charge(self, cost: i64) -> None:
         self.cost += cost

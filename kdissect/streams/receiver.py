@@ -110,11 +110,12 @@ class Receiver:
         self.needs_care = (
             self.acknowledged.position > self.next_position
             or self.fin_position > self.next_position
-            or len(self.held.pieces) > 0
+            or not self.held.is_empty
             or self.awaits_handshake
             or (self.next_sequence < 0 and self.peer.syn_sequence >= 0)
             or self.announces_zero
             or self.stray is not None
+            or len(self.connection.closed_by) > 0
         )
 
     def is_far(self, segment: Segment) -> bool:
@@ -155,7 +156,7 @@ class Receiver:
         self.latest_window = segment.window
         if not is_same or peer.next_sequence < 0 or segment.window == 0:
             return
-        if peer.held.pieces or distance(number, peer.next_sequence) < 0:
+        if not peer.held.is_empty or distance(number, peer.next_sequence) < 0:
             self.symptoms.note_duplicate_ack(segment)
 
     def is_repeat(self, segment: Segment) -> bool:
@@ -165,7 +166,7 @@ class Receiver:
         if self.next_sequence < 0:
             return False
         end = self.position_of(segment.sequence) + segment.payload_length
-        seen = self.held.end() if self.held.pieces else self.next_position
+        seen = self.next_position if self.held.is_empty else self.held.end()
         return end <= seen or self.stray is not None
 
     def disagrees(self, segment: Segment) -> bool:
@@ -194,8 +195,9 @@ class Receiver:
         position = self.position_of(sequence)
         end = position + segment.payload_length
         captured = segment.end - segment.start
-        if position == self.next_position and not self.held.pieces:
+        if position == self.next_position and self.held.is_empty:
             # in order
+            self.latest_window = segment.window
             self.time_from(segment)
             self._give(segment, position, position, events)
             self._note_window_probe(segment, position)
@@ -205,7 +207,7 @@ class Receiver:
         if end <= self.next_position:
             # duplicate
             self._repeated(segment, position, segment.payload_length, problems)
-        elif position <= self.next_position and not self.held.pieces:
+        elif position <= self.next_position and self.held.is_empty:
             # overlap
             self._repeated(segment, position, self.next_position - position, problems)
             self._give(segment, position, self.next_position, events)
@@ -248,6 +250,14 @@ class Receiver:
             self.connection.min_rtt_ns[side] = round_trip
             self.connection.refresh_rtt()
 
+    def forget_times(self, now: i64) -> None:
+        """The clock was set: nothing is timed that began before, and what waits does so anew."""
+        self.timed_position = -1
+        self.syn_ns = -1
+        self.hole_ns = now
+        self.acknowledged.forget_times(now)
+        self.symptoms.forget_times()
+
     def note_fin(self, position: i64) -> None:
         """The stream ends at `position`; the first FIN counts."""
         self.counts.fin_seen = True
@@ -263,17 +273,19 @@ class Receiver:
         """Give up the holes that have waited long enough at the time of `segment`."""
         now = segment.time_ns
         settled = self.acknowledged.settle(now)
-        pieces = self.held.pieces
-        while pieces and (pieces[0].position <= settled or now - self.hole_ns >= HOLE_NS):
+        held = self.held
+        while not held.is_empty:
+            if held.first().position > settled and now - self.hole_ns < HOLE_NS:
+                break
             self._give_up(segment, events)
-        if not pieces and settled > self.next_position + 1:
+        if held.is_empty and settled > self.next_position + 1:
             self._give_gap(settled - self.next_position, segment, events)
 
     def finish(self, last: Segment, events: list[Event], problems: list[Problem]) -> None:
         """Give out what is held, holes as gaps: nothing more comes. `last` times the gaps."""
         self.discard_stray(problems)
         self.symptoms.note_open_window(self.connection.last_time_ns)
-        while self.held.pieces:
+        while not self.held.is_empty:
             self._give_up(last, events)
         if self.acknowledged.position > self.next_position + 1:
             self._give_gap(self.acknowledged.position - self.next_position, last, events)
@@ -301,7 +313,7 @@ class Receiver:
 
     def _hold(self, segment: Segment, position: i64, problems: list[Problem]) -> None:
         held = self.held
-        if not held.pieces:
+        if held.is_empty:
             self.hole_ns = segment.time_ns
         start = max(position, self.next_position)
         later_ns = held.time_after(start)
@@ -459,16 +471,17 @@ class Receiver:
 
     def _give_up(self, segment: Segment, events: list[Event]) -> None:
         """The hole before the first piece becomes a gap."""
-        self._give_gap(self.held.pieces[0].position - self.next_position, segment, events)
+        self._give_gap(self.held.first().position - self.next_position, segment, events)
         self._drain(segment.time_ns, events)
 
     def _drain(self, now: i64, events: list[Event]) -> None:
         """Give out the pieces that follow without a hole."""
         taken: i64 = 0
-        for piece in self.held.pieces:
-            if piece.position > self.next_position:
-                break
-            self._give_piece(piece, events)
+        pieces = self.held.pieces
+        at = self.held.head
+        while at < len(pieces) and pieces[at].position <= self.next_position:
+            self._give_piece(pieces[at], events)
+            at += 1
             taken += 1
         if taken > 0:
             self.hole_ns = now
@@ -478,7 +491,7 @@ class Receiver:
         self, segment: Segment, events: list[Event], problems: list[Problem]
     ) -> None:
         held = self.held
-        while held.pieces and (
+        while not held.is_empty and (
             held.cost > self.held_limit or held.allowance.held > held.allowance.limit
         ):
             text = f"{held.payload} bytes wait for a hole in the stream, which is given up"

@@ -53,6 +53,11 @@ class Symptoms:
         self.repeats += 1
         self.repeated_ns = segment.time_ns
 
+    def forget_times(self) -> None:
+        """The clock was set: what was seen before has no time any more."""
+        self.repeats = 0
+        self.closed_ns = -1
+
     def note_zero_window(self, now: i64) -> None:
         """A segment says that the window is closed."""
         self.counts.zero_windows += 1

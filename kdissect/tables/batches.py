@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.exchanges.exchange import (
+    CLOCK_SET,
     DAMAGED,
     FETCH_CLASSES,
     LEFTOVER,
@@ -29,7 +30,7 @@ from kdissect.messages.old_protocols import (
     old_error_name,
 )
 from kdissect.messages.partitions import WIDTH
-from kdissect.protocol.apis import api_name
+from kdissect.protocol.apis import api_name, vendor_api_name
 from kdissect.protocol.error_codes import error_name, is_retriable
 from kdissect.protocol.readers import NULL
 from kdissect.tables import schemas
@@ -37,6 +38,7 @@ from kdissect.tables.matrices import Ints, Memory
 from kdissect.tables.rows import (
     CODECS,
     TIMESTAMP_TYPES,
+    VENDOR_BASE,
     PartitionRows,
     RecordRows,
     Rows,
@@ -75,6 +77,7 @@ STATUS_WORDS: Final = (
     (UNKNOWN_VERSION, "unknown-version"),
     (NO_REQUEST, "no-request"),
     (DAMAGED, "damaged"),
+    (CLOCK_SET, "clock-set"),
     (REQUEST_FAILED, "request"),
     (RESPONSE_FAILED, "response"),
     (LEFTOVER, "leftover"),
@@ -476,15 +479,6 @@ def distinct(codes: Ints) -> tuple[list[int], Ints]:
     return [int(NULL) if code == CODES else code for code in signed], place[shifted]
 
 
-def difference(later: str, earlier: str) -> Callable[[Columns], pa.Array]:
-    """A derived column: `later` - `earlier`, null where either is."""
-
-    def make(columns: Columns) -> pa.Array:
-        return numbers(minus(columns.ints(later), columns.ints(earlier)), pa.int64())
-
-    return make
-
-
 def minus(later: Ints, earlier: Ints) -> Ints:
     """Later - earlier, NULL where either is NULL."""
     result = later - earlier
@@ -492,8 +486,27 @@ def minus(later: Ints, earlier: Ints) -> Ints:
     return result
 
 
+def passed(later: str, earlier: str) -> Callable[[Columns], pa.Array]:
+    """A derived column of `exchanges`: the time from `earlier` to `later`, see `_passed`."""
+
+    def make(columns: Columns) -> pa.Array:
+        return numbers(_passed(columns, later, earlier), pa.int64())
+
+    return make
+
+
+def _passed(columns: Columns, later: str, earlier: str) -> Ints:
+    """The time between two moments; NULL where it is not known.
+
+    So it is where packets are not in order of time, and where the capture's clock was set.
+    """
+    result = minus(columns.ints(later), columns.ints(earlier))
+    result[(result < 0) | (columns.ints("decode_status") & CLOCK_SET != 0)] = NULL
+    return result
+
+
 def _latency(columns: Columns) -> Ints:
-    return minus(columns.ints("response_start"), columns.ints("request_end"))
+    return _passed(columns, "response_start", "request_end")
 
 
 def _service(columns: Columns) -> Ints:
@@ -527,6 +540,8 @@ def distinct_codes(codes: Ints) -> tuple[list[int], Ints]:
 
 def _api_text(code: int) -> str:
     protocol, key = in_protocol(code)
+    if protocol > VENDOR_BASE:
+        return vendor_api_name(protocol - VENDOR_BASE, key)
     return old_api_name(protocol, key) if protocol else api_name(key)
 
 
@@ -589,9 +604,9 @@ FIXED_TEXTS: Final[dict[str, Sequence[str]]] = {
 }
 DERIVED: Final[dict[str, Callable[[Columns], pa.Array]]] = {
     "api": _named("api_key", _api_text),
-    "latency_ns": difference("response_start", "request_end"),
-    "upload_ns": difference("request_end", "request_start"),
-    "download_ns": difference("response_end", "response_start"),
+    "latency_ns": passed("response_start", "request_end"),
+    "upload_ns": passed("request_end", "request_start"),
+    "download_ns": passed("response_end", "response_start"),
     "service_ns": lambda columns: numbers(_service(columns), pa.int64()),
     "work_ns": lambda columns: numbers(_work(columns), pa.int64()),
     "error": _named("error_code", _error_text),

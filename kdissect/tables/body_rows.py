@@ -6,7 +6,7 @@ from mypy_extensions import i64
 from kdissect.exchanges.exchange import Exchange
 from kdissect.messages.memberships import Membership
 from kdissect.protocol.readers import NULL
-from kdissect.tables.rows import Rows, code_in
+from kdissect.tables.rows import Rows, api_code
 
 
 class MemberRows(Rows):
@@ -45,7 +45,7 @@ class BodyRows(Rows):
         write_i64_le(b, x.capture)
         write_i64_le(b, x.connection_id)
         write_i64_le(b, x.exchange_id)
-        write_i64_le(b, code_in(x.dialect, x.api_key))
+        write_i64_le(b, api_code(x))
         write_i64_le(b, x.api_version)
         write_i64_le(b, self.column("request").index_or_null(request))
         write_i64_le(b, self.column("response").index_or_null(response))

@@ -18,6 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from kdissect.errors import DatasetError
+
 RUN: Final = re.compile(r"\d{8}T\d{6}Z(?:-\d+)?")
 ROTATION: Final = re.compile(r"(\d{6,})-\d{8}T\d{6}Z")
 OPEN: Final = ".open-"
@@ -75,13 +77,26 @@ def time_name(time_ns: int) -> str:
 
 
 def hidden_in(run: Path, prefix: str) -> Sequence[Path]:
-    """The directories of a run whose names begin so, in order."""
-    return sorted(one for one in run.glob(f"{prefix}*") if one.is_dir())
+    """The directories of a run whose names begin so and go on like a rotation's, in order."""
+    return sorted(named(run, re.compile(re.escape(prefix) + ROTATION.pattern)))
+
+
+def check_links(directory: Path) -> None:
+    """Raise DatasetError where a run or a rotation of a directory is a symbolic link."""
+    for one in entries(directory):
+        if (is_run(one) or is_rotation(one)) and one.is_symlink():
+            raise DatasetError(f"{one}: is a symbolic link, which is not followed")
 
 
 def named(directory: Path, pattern: re.Pattern[str]) -> list[Path]:
-    """The directories with such a name in a directory; none where there is no such."""
+    """The directories with such a name in a directory, but no links; none where it is not there."""
+    found = [one for one in entries(directory) if pattern.fullmatch(one.name)]
+    return [one for one in found if one.is_dir() and not one.is_symlink()]
+
+
+def entries(directory: Path) -> list[Path]:
+    """What is in a directory; nothing where there is none."""
     try:
-        return [one for one in directory.iterdir() if pattern.fullmatch(one.name) and one.is_dir()]
+        return list(directory.iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return []

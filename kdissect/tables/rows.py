@@ -33,6 +33,8 @@ from kdissect.tls.facts import TlsFacts
 # Codec column: index into this; -1 codecs and runs that differ are "mixed".
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", "codec-7", "mixed")
 TIMESTAMP_TYPES: Final = ("create", "append")
+# Vendors stand behind the protocols before 0.8 in codes, by their place in `apis.VENDORS`.
+VENDOR_BASE: Final = 16
 # From so many partitions on it is faster to copy their cells through an object of bytes.
 MANY_ROWS: Final = 8
 HEADER_BYTES: Final = 150  # a record's header as a pair, about
@@ -112,7 +114,6 @@ class Rows:
             self.texts[name] = texts
         return texts
 
-
     def all_text_size(self) -> i64:
         """About how many characters they hold in all."""
         size = self.text_size
@@ -140,7 +141,7 @@ class ExchangeRows(Rows):
         write_i64_le(b, x.capture)
         write_i64_le(b, x.connection_id)
         write_i64_le(b, x.exchange_id)
-        write_i64_le(b, code_in(x.dialect, x.api_key))
+        write_i64_le(b, api_code(x))
         write_i64_le(b, x.api_version)
         write_i64_le(b, x.correlation_id)
         write_i64_le(b, NULL if client_id is None else self.client_ids.index(client_id))
@@ -513,6 +514,11 @@ def code_in(dialect: i64, code: i64) -> i64:
     if dialect == 0 or code == NULL:
         return code
     return (dialect << PROTOCOL_SHIFT) | (code & CODE_MASK)
+
+
+def api_code(x: Exchange) -> i64:
+    """The API key of an exchange, with whose it is above its 16 bits: see `code_in`."""
+    return code_in(x.dialect if x.vendor == 0 else VENDOR_BASE + x.vendor, x.api_key)
 
 
 def write_pair(b: BytesWriter, to_broker: i64, to_client: i64) -> None:

@@ -46,6 +46,10 @@ CONNECTION_ID = Column(
     "connection_id", INT64, "",
     "the connection: number of its first packet (counted on over all files of the run)",
 )  # fmt: skip
+API_NAME: Final = (
+    "API name; api-N for a key N that is not known; Vendor-Name for one of a vendor's, where "
+    "ApiVersions on this connection said whose the broker is"
+)
 EXCHANGE_ID = Column(
     "exchange_id", INT64, "",
     "the exchange: number of its first packet times 100 000, plus its place in that packet",
@@ -196,7 +200,7 @@ EXCHANGES = Table(
         CONNECTION_ID,
         EXCHANGE_ID,
         Column("api_key", INT16, "", "API key of the request; its type in Kafka 0.7"),
-        Column("api", TEXT, "", "API name; api-N for a key N that is not known", stored=False),
+        Column("api", TEXT, "", API_NAME, stored=False),
         Column("api_version", INT16, "", "API version of the request; null in Kafka 0.7"),
         Column("correlation_id", INT32, "", "correlation id; null in Kafka 0.7"),
         Column("client_id", TEXT, "", "client id of the request header"),
@@ -286,8 +290,10 @@ EXCHANGES = Table(
             "decode_status", TEXT, "",
             "ok, or joined with +: request, response (not decoded to its end, see problems), "
             "leftover (bytes behind the last field), variant:R (in the layout that release R had "
-            "under this version), unknown-api, unknown-version (only the header is decoded), "
-            "damaged (bytes were not captured), no-request (an orphan response), "
+            "under this version; no-throttle-time: ApiVersions without its last field, as some "
+            "brokers answer), unknown-api, unknown-version (only the header is decoded), "
+            "damaged (bytes were not captured), clock-set (the capture's clock was set meanwhile: "
+            "durations are null), no-request (an orphan response), "
             "response-not-captured (not one packet of the broker's direction was)",
         ),
         Column(
@@ -508,7 +514,7 @@ BODIES = Table(
         CONNECTION_ID,
         EXCHANGE_ID,
         Column("api_key", INT16, "", "API key of the request"),
-        Column("api", TEXT, "", "API name; api-N for a key N that is not known", stored=False),
+        Column("api", TEXT, "", API_NAME, stored=False),
         Column("api_version", INT16, "", "API version of the request"),
         Column(
             "request", TEXT, "",

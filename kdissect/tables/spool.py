@@ -20,12 +20,11 @@ from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
 
+from kdissect.confined import PUBLIC, open_regular
 from kdissect.errors import KdissectError
 
 HEADER: Final = struct.Struct("<4sIQ")
 MAGIC: Final = b"kds1"
-PUBLIC: Final = 0o666  # less what the umask takes away
-SECRET: Final = 0o600
 
 
 class Spool:
@@ -64,7 +63,7 @@ class Spool:
         if not self.unwritten:
             return
         if self._file < 0:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
             self._file = os.open(self.path, flags, self.mode)
         piece = framed(b"".join(self._waiting.parts))
         try:
@@ -131,7 +130,8 @@ class Collected:
 class SpoolReader:
     """Iterate over it for the whole batches of a spool; afterwards `damage` says what is lost.
 
-    It is "" when nothing is. A file that is not there has no batches.
+    It is "" when nothing is. A file that is not there has no batches; DatasetError for a link, or
+    what is no regular file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -140,9 +140,11 @@ class SpoolReader:
         self.lost_bytes = 0
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        if not self.path.exists():
+        try:
+            opened = open_regular(self.path)
+        except FileNotFoundError:
             return
-        with self.path.open("rb") as file:
+        with os.fdopen(opened, "rb") as file:
             pieces = Pieces(file)
             try:
                 yield from self._batches(pieces)

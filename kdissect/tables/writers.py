@@ -1,6 +1,7 @@
 """Record batches → Parquet files that appear whole or not at all."""
 
 import os
+import uuid
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -8,8 +9,9 @@ from typing import Final
 import pyarrow as pa
 from pyarrow.parquet import ParquetWriter
 
+from kdissect.confined import NEW_FILE, PUBLIC
 from kdissect.errors import OutputError
-from kdissect.tables.spool import PUBLIC, sync
+from kdissect.tables.spool import sync
 
 # Rows of one Parquet row group: about 50 MB of exchanges in memory, and 10 row groups a GB.
 ROW_GROUP_ROWS: Final = 262_144
@@ -47,7 +49,7 @@ class ParquetFile:
         if path.is_dir():
             raise OutputError(f"{path} is a directory")
         self.path = path
-        self.temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        self.temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
         self.schema = schema
         self.group_size = group_size
         self.is_synced = is_synced
@@ -56,10 +58,11 @@ class ParquetFile:
         self.waiting_size = 0
         self.rows = 0
         try:
-            if mode != PUBLIC:
-                os.close(os.open(self.temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode))
+            # Made here, so that no link is followed: Arrow opens it by its name.
+            os.close(os.open(self.temporary, NEW_FILE, mode))
             self.writer = ParquetWriter(
-                str(self.temporary),
+                # Arrow would take "a:b/c" for a URI.
+                str(self.temporary.absolute()),
                 schema,
                 version="2.6",
                 compression=COMPRESSION,
@@ -138,7 +141,13 @@ class ParquetDirectory:
     As a context manager: an exception inside leaves the directory as it was.
     """
 
-    def __init__(self, directory: Path, schemas: dict[str, pa.Schema], force: bool = False) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        schemas: dict[str, pa.Schema],
+        force: bool = False,
+        mode: int = PUBLIC,
+    ) -> None:
         self.directory = directory
         self.is_new = not directory.exists()
         try:
@@ -148,7 +157,8 @@ class ParquetDirectory:
         self.files: dict[str, ParquetFile] = {}
         try:
             for name, schema in schemas.items():
-                self.files[name] = ParquetFile(directory / f"{name}.parquet", schema, force)
+                path = directory / f"{name}.parquet"
+                self.files[name] = ParquetFile(path, schema, force, mode=mode)
         except OutputError:
             self._discard()
             raise

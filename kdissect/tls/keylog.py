@@ -142,8 +142,13 @@ def read_keylog(path: str | Path, log: KeyLog) -> None:
         content = Path(path).read_bytes()
     except OSError as error:
         raise CaptureError(f"{path}: {error.strerror or error}") from error
+    add_keylog(content, str(path), log)
+
+
+def add_keylog(content: bytes, name: str, log: KeyLog) -> None:
+    """Add the lines of a whole key log; raises CaptureError when it is none."""
     told = len(log.problems)
     known = len(log)
-    log.add(content, str(path))
+    log.add(content, name)
     if len(log) == known and len(log.problems) > told:
-        raise CaptureError(f"{path}: not a TLS key log: {log.problems[told].message}")
+        raise CaptureError(f"{name}: not a TLS key log: {log.problems[told].message}")

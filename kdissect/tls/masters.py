@@ -1,12 +1,14 @@
 """`Masters`: what sessions of TLS 1.2 are resumed with."""
 
+from itertools import islice
 from typing import Final
 
 
 class Masters:
     """Master secrets of sessions that may be resumed, by session id or ticket; TLS 1.2."""
 
-    LIMIT: Final = 10_000  # the oldest go first; a ticket is some 200 bytes
+    LIMIT: Final = 10_000  # a ticket is some 200 bytes
+    FORGOTTEN: Final = LIMIT // 16  # the oldest go first: a dict is slow to find its first key
 
     def __init__(self) -> None:
         self._known: dict[bytes, bytes] = {}
@@ -18,4 +20,5 @@ class Masters:
         if name:
             self._known[name] = master
             if len(self._known) > self.LIMIT:
-                del self._known[next(iter(self._known))]
+                for oldest in list(islice(self._known, self.FORGOTTEN)):
+                    del self._known[oldest]

@@ -1,8 +1,11 @@
 """The package that decrypts, which not everybody has installed."""
 
-from typing import Final
+from kdissect.extras import missing_extra
 
-MISSING: Final = 'decrypting TLS needs the package cryptography: pip install "kdissect[tls]"'
+
+def missing_text() -> str:
+    """The error where TLS is to be decrypted without the package."""
+    return missing_extra("TLS decryption", "tls")
 
 
 def has_package() -> bool:

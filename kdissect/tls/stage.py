@@ -10,6 +10,7 @@ of it is of the packet that brought it encrypted; the last byte of a record is o
 completed the record.
 """
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from kdissect.errors import Problem
@@ -76,8 +77,8 @@ class Tls:
         self._max_held = max_held
         self._max_held_in_all = max_held_in_all
         self._held = 0
-        # Sessions that hold bytes, the longest first.
-        self._holding: dict[Connection, Session] = {}
+        # Sessions that hold bytes, the longest first; a dict is slow to find its first key.
+        self._holding: OrderedDict[Connection, Session] = OrderedDict()
         self._watched: dict[Connection, Watch] = {}
         self._sessions: dict[Connection, Session] = {}
         self._facts: dict[Connection, TlsFacts] = {}

@@ -9,6 +9,7 @@ import subprocess
 from typing import Final
 
 from kdissect.errors import CaptureError
+from kdissect.extras import install_command
 from kdissect.wire.interfaces import ETHERNET
 from kdissect.wire.programs import Instruction, Program
 
@@ -17,7 +18,7 @@ DLT_ETHERNET: Final = 1
 DLT_RAW: Final = 12
 NO_COMPILER: Final = (
     "--filter is compiled by libpcap, and there is none: install libpcap (Debian, Ubuntu: apt-get"
-    ' install libpcap0.8, Fedora, RHEL: dnf install libpcap) and pip install "kdissect[live]", or'
+    " install libpcap0.8, Fedora, RHEL: dnf install libpcap) and the extra, {command}, or"
     " install tcpdump; --port needs neither"
 )
 TAGS: Final = (
@@ -67,7 +68,7 @@ def compile_by_tcpdump(expression: str, link_type: int) -> Program:
     """The same by the program tcpdump, which prints what it compiled."""
     program = shutil.which("tcpdump")
     if program is None:
-        raise CaptureError(NO_COMPILER)
+        raise CaptureError(NO_COMPILER.format(command=install_command("live")))
     kind = "EN10MB" if link_type == ETHERNET else "RAW"
     # The expression is one argument and behind all options, so none of it is taken for one.
     command = [program, "-ddd", "-y", kind, "--", expression]

@@ -13,7 +13,7 @@ from kdissect.wire.filters import port_filter
 from kdissect.wire.interface_socket import InterfaceSocket, find_link_type, open_socket
 from kdissect.wire.interface_wire import InterfaceWire
 from kdissect.wire.interfaces import ANY, IS_LINUX
-from kdissect.wire.package import MISSING, has_package
+from kdissect.wire.package import has_package, missing_text
 from kdissect.wire.programs import Program, both
 from kdissect.wire.ring import NoRing, RingWire
 from kdissect.wire.scapy_elsewhere import ElsewhereWire, filter_text
@@ -111,7 +111,7 @@ def _open_one(name: str, capture: int, buffer_bytes: int, asked: Asked) -> Inter
         if asked.through == RING or name == ANY:
             raise
         if not has_package():
-            raise CaptureError(f"{name}: {error}; {MISSING}") from error
+            raise CaptureError(f"{name}: {error}; {missing_text()}") from error
         wire = _open_scapy(name, capture, buffer_bytes, asked)
         wire.source.add_problem("no-ring", f"{error}, so packets come through scapy's socket")
         return wire

@@ -1,8 +1,11 @@
 """The package that opens interfaces where there are no rings, which not everybody has installed."""
 
-from typing import Final
+from kdissect.extras import missing_extra
 
-MISSING: Final = 'capturing without a ring needs the package scapy: pip install "kdissect[live]"'
+
+def missing_text() -> str:
+    """The error where an interface cannot be opened for want of scapy."""
+    return missing_extra("capturing without a ring (scapy)", "live")
 
 
 def has_package() -> bool:

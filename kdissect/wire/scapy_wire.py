@@ -26,7 +26,7 @@ from kdissect.wire.interfaces import (
     ARPHRD_RAWIP,
     hardware_type,
 )
-from kdissect.wire.package import MISSING
+from kdissect.wire.package import missing_text
 from kdissect.wire.programs import Program
 
 SO_RCVBUFFORCE: Final = 33
@@ -66,7 +66,7 @@ def listen_with_scapy(name: str, promiscuous: bool, expression: str = "") -> Lis
         import scapy.arch  # isort: skip
         import scapy.layers.l2  # isort: skip  # noqa: F401
     except ImportError as error:
-        raise KdissectError(MISSING) from error
+        raise KdissectError(missing_text()) from error
     try:
         opened: Listening = conf.L2listen(
             iface=name, promisc=promiscuous, nofilter=not expression, filter=expression or None

@@ -1,6 +1,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -12,8 +13,8 @@ import pytest
 
 from kdissect.cli import live_interfaces, live_run
 from kdissect.cli.live_lines import Deadline, Lines
-from kdissect.cli.live_options import Address
 from kdissect.cli.program import run
+from kdissect.extras import missing_extra
 from kdissect.live.listener import Listener, Standing
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options
@@ -168,11 +169,13 @@ def test_metrics_are_answered_as_long_as_it_runs(
 ) -> None:
     asked = []
     monkeypatch.setattr(
-        live_run, "start_server", lambda _, address: asked.append(address) or Server()
+        live_run, "start_server", lambda _, bound: asked.append(bound.getsockname()) or Server()
     )
     Server.is_closed = False
-    assert run(["live", quickstart, "--metrics", ":9123"]) == 0
-    assert asked == [Address("127.0.0.1", 9123)]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    assert run(["live", quickstart, "--metrics", f":{port}"]) == 0
+    assert asked == [("127.0.0.1", port)]
     assert Server.is_closed
 
 
@@ -182,7 +185,7 @@ def test_without_prometheus_one_line_says_what_to_install(
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     assert run(["live", quickstart, "--metrics", ":9123"]) == 2
     error = capfd.readouterr().err
-    assert error == 'Error: prometheus_client is missing: pip install "kdissect[live]"\n'
+    assert error == f"kdissect: {missing_extra('--metrics', 'live')}\n"
 
 
 def test_where_nothing_is_named_interfaces_are_listed_and_how_to_go_on() -> None:

@@ -11,15 +11,18 @@ from kdissect.protocol.apis import APIS
 def test_every_api_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["protocol", "--format", "jsonl"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [row["name"] for row in rows] == [api.name for api in APIS.values()]
+    names = [row["name"] for row in rows if row["vendor"] is None]
+    assert names == [api.name for api in APIS.values()]
     assert rows[1] == {
         "key": 1,
         "name": "Fetch",
+        "vendor": None,
         "versions": f"0-{APIS[1].highest}",
         "first_release": "0.8.0",
         "newest_since": "4.1",
         "flexible_from": 12,
         "headers": "1-2/0-1",
+        "unstable": None,
         "listeners": "zkBroker broker controller",
         "former_names": None,
     }
@@ -47,6 +50,23 @@ def test_an_api_is_found_by_its_former_name_and_key(capsys: pytest.CaptureFixtur
     for word in ("ListOffset", "2"):
         assert run(["protocol", word]) == 0
         assert capsys.readouterr().out.startswith("ListOffsets (API key 2)\n")
+
+
+def test_what_vendors_add_is_theirs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["protocol", "--format", "jsonl"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    told = [(row["key"], row["vendor"], row["name"]) for row in rows if row["vendor"]]
+    assert (501, "AutoMQ", "AutoMQ-CreateStreams") in told
+    assert (501, "Inkless", "Inkless-AlterDisklessSwitch") in told
+    assert all(name.startswith(f"{vendor}-") for _, vendor, name in told)
+    assert run(["protocol", "501"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "AutoMQ-CreateStreams (API key 501 of AutoMQ); no layout is known",
+        "Inkless-AlterDisklessSwitch (API key 501 of Inkless); no layout is known",
+    ]
+    assert run(["protocol", "inkless-RepairDisklessLog"]) == 0
+    assert capsys.readouterr().out.startswith("Inkless-RepairDisklessLog (API key 502 of Inkless)")
+    assert run(["protocol", "499"]) == 2
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: str(api.name))

@@ -8,6 +8,7 @@ from kdissect.cli.program import run
 from kdissect.cli.spark_job import main
 from kdissect.cli.spark_options import PIECE_SIZE
 from kdissect.cli.spark_outcome import show
+from kdissect.extras import install_command
 from kdissect.limits import parse_number
 from kdissect.spark.pipeline import Outcome, dissect
 from kdissect.spark.planning import SPARK_PIECE_SIZE, Failed
@@ -45,8 +46,8 @@ def test_without_pyspark_one_line_says_what_to_install(
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     assert main(["dissect", quickstart, "-o", str(tmp_path)]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("kdissect: no PySpark (")
-    assert error.endswith('): pip install "kdissect[spark]"\n')
+    assert error.startswith("kdissect: PySpark (")
+    assert error.endswith(f') needs the extra "spark": {install_command("spark")}\n')
     assert error.count("\n") == 1
 
 

@@ -18,6 +18,7 @@ from kdissect.cli.program import run
 from kdissect.cli.top_capture import Capturing, capturing
 from kdissect.cli.top_terminal import has_screen
 from kdissect.errors import CaptureError
+from kdissect.extras import missing_extra
 from kdissect.screen.looking import ENDED, FAILED, RUNNING
 
 LINE = re.compile(r"\d\d:\d\d:\d\d  \d.* ex/s  .* err/s  .* drop 0")
@@ -130,7 +131,7 @@ def test_without_textual_it_says_what_to_install(
         importlib.util, "find_spec", lambda name: None if name == "textual" else found(name)
     )
     assert run(["top", quickstart]) == 2
-    assert capsys.readouterr().err == ('Error: textual is missing: pip install "kdissect[live]"\n')
+    assert capsys.readouterr().err == f"kdissect: {missing_extra('kdissect top', 'live')}\n"
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
+import os
 from pathlib import Path
 
 import pytest
 
 from kdissect.errors import CaptureError
 from kdissect.live.keylogs import GrowingKeyLogs
-from kdissect.tls.keylog import KeyLog, read_keylog
+from kdissect.tls.keylog import KeyLog
 
 
 def line(number: int) -> bytes:
@@ -12,9 +13,9 @@ def line(number: int) -> bytes:
 
 
 def opened(path: Path) -> tuple[GrowingKeyLogs, KeyLog]:
-    keys = KeyLog()
-    read_keylog(path, keys)
-    return GrowingKeyLogs(path, keys), keys
+    logs = GrowingKeyLogs(path)
+    logs.begin()
+    return logs, logs.keys
 
 
 def numbers(keys: KeyLog) -> list[int]:
@@ -77,13 +78,70 @@ def test_a_wrong_line_is_told_once(tmp_path: Path) -> None:
 
 def test_a_log_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="No such file"):
-        GrowingKeyLogs(tmp_path / "keys", KeyLog())
+        GrowingKeyLogs(tmp_path / "keys")
+    with pytest.raises(CaptureError, match="Is a directory"):
+        GrowingKeyLogs(tmp_path)
+
+
+def test_one_of_several_logs_that_cannot_be_opened_leaves_none_open(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_bytes(line(1))
+    before = sorted(os.listdir("/proc/self/fd"))  # noqa: PTH208  # of the kernel, no files
+    with pytest.raises(CaptureError, match="No such file"):
+        GrowingKeyLogs([path, tmp_path / "other"])
+    assert sorted(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 
 
 def test_without_logs_nothing_is_done() -> None:
-    keys = KeyLog()
-    keys.add(line(1), "block")
-    logs = GrowingKeyLogs((), keys)
+    logs = GrowingKeyLogs(())
+    logs.begin()
+    logs.keys.add(line(1), "block")
     logs.read_on()
     logs.reopen()
-    assert numbers(keys) == [1]
+    assert numbers(logs.keys) == [1]
+
+
+@pytest.mark.parametrize("content", [b"nonsense\n", b"nonsense", line(1)[:50]])
+def test_a_file_that_is_no_key_log_is_an_error(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "keys"
+    path.write_bytes(content)
+    logs = GrowingKeyLogs(path)
+    with pytest.raises(CaptureError, match="line 1: not a line of a TLS key log"):
+        logs.begin()
+    logs.close()
+
+
+def test_the_same_log_twice_and_an_empty_one_are_no_errors(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_bytes(line(1))
+    empty = tmp_path / "empty"
+    empty.touch()
+    logs = GrowingKeyLogs([path, path, empty])
+    logs.begin()
+    assert (numbers(logs.keys), logs.keys.problems) == ([1], [])
+    logs.close()
+
+
+def test_a_log_is_read_by_the_file_that_was_opened(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_bytes(line(1))
+    logs = GrowingKeyLogs(path)
+    path.unlink()
+    path.write_bytes(line(2))
+    logs.begin()
+    assert numbers(logs.keys) == [1]
+    logs.close()
+
+
+def test_a_pipe_is_read_to_its_end() -> None:
+    """As a shell makes one of ``--keylog <(command)``."""
+    source, sink = os.pipe()
+    os.write(sink, line(1) + line(2))
+    logs = GrowingKeyLogs(f"/dev/fd/{source}")
+    os.write(sink, line(3))
+    os.close(sink)
+    logs.begin()
+    assert (numbers(logs.keys), logs.keys.problems) == ([1, 2, 3], [])
+    logs.read_on()
+    logs.close()
+    os.close(source)

@@ -16,7 +16,9 @@ SENDING = {
 }  # fmt: skip
 # Spans go to the endpoint that was named, Spark talks with its own processes, a service with its
 # manager, and metrics are answered where somebody asks.
-TALKING = ("spans/", "spark/", "live/service.py", "live/counting/metrics.py")
+TALKING = (
+    "spans/", "spark/", "live/service.py", "live/counting/metrics.py", "live/metrics_socket.py",
+)  # fmt: skip
 
 
 @cache

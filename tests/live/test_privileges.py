@@ -9,19 +9,35 @@ from pathlib import Path
 import pytest
 
 from kdissect.errors import KdissectError, OutputError
+from kdissect.live import credentials
+from kdissect.live.credentials import all_credentials, parse_status
 from kdissect.live.privileges import check_directory, check_user, find_user, give_directory
 
 NOBODY = pwd.getpwnam("nobody")
 NO_CAPABILITIES = dict.fromkeys(("CapInh", "CapPrm", "CapEff", "CapAmb"), 0)
 REPORT = """
-import json, os, pwd, socket, threading
+import json, os, pwd, socket, sys, threading
 from pathlib import Path
 from kdissect.errors import KdissectError
+from kdissect.live.credentials import all_credentials
 from kdissect.live.privileges import *
+import ctypes
+libc = ctypes.CDLL(None)
+FULL = all_credentials()[0].sets["CapBnd"]
+def begin_thread():
+    begun = threading.Event()
+    def wait():
+        begun.set()
+        threading.Event().wait()
+    threading.Thread(target=wait, daemon=True).start()
+    begun.wait()
+def no_new_privs():
+    assert libc.prctl(38, 1, 0, 0, 0) == 0
 def report():
     lines = [line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines()]
     status = {name: value.strip() for name, value in lines}
     sets = {name: int(value, 16) for name, value in status.items() if name.startswith("Cap")}
+    sys.stdout.flush()
     print(json.dumps({
         "sets": sets, "uids": os.getresuid(), "gids": os.getresgid(), "groups": os.getgroups(),
         "no_new_privs": status["NoNewPrivs"],
@@ -30,8 +46,6 @@ def report():
 # A process that has CAP_NET_RAW alone, as systemd's AmbientCapabilities= makes one.
 NET_RAW_ALONE = """
 def net_raw_alone(user):
-    import ctypes
-    libc = ctypes.CDLL(None)
     libc.prctl(8, 1, 0, 0, 0)  # PR_SET_KEEPCAPS
     os.setgroups([]); os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
     os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)
@@ -133,18 +147,217 @@ def test_a_process_with_net_raw_alone_gives_that_up() -> None:
 
 
 @pytest.mark.usefixtures("_root")
-def test_a_thread_that_keeps_capabilities_is_an_error() -> None:
+@pytest.mark.parametrize("user", ["None", 'pwd.getpwnam("nobody")'])
+def test_a_thread_that_would_keep_privileges_is_an_error_before_anything_is_done(user: str) -> None:
+    told = told_by(
+        f"""
+        if {user} is None:
+            net_raw_alone(pwd.getpwnam("nobody"))
+        begin_thread()
+        before = all_credentials()
+        try:
+            drop_privileges({user})
+        except KdissectError as error:
+            told = f": thread {{before[1].thread}} ({{before[1].name}}) would keep them."
+            assert told in str(error), error
+            assert all_credentials() == before
+            report()
+        """
+    )
+    assert told["no_new_privs"] == "0"
+
+
+@pytest.mark.usefixtures("_root")
+def test_threads_are_no_error_where_there_is_nothing_to_keep() -> None:
+    """As in a program that uses kdissect, or in tests, of a user without capabilities."""
+    told = told_by(
+        """
+        os.setresuid(65534, 65534, 65534)
+        begin_thread()
+        drop_privileges(None).check()
+        report()
+        """
+    )
+    assert told["no_new_privs"] == "1"
+
+
+# What a process does that has not given up all that it should; what of it is told. `%` is a thread.
+LEFT = {
+    "capabilities": (
+        "net_raw_alone(nobody); no_new_privs()",
+        "Dropped(None, FULL, True)",
+        [
+            "CapInh of % is 2000",
+            "CapPrm of % is 2000",
+            "CapEff of % is 2000",
+            "CapAmb of % is 2000",
+        ],
+    ),
+    "the bounding set": (
+        "no_new_privs(); os.setresuid(65534, 65534, 65534)",
+        "Dropped(None, 0, True)",
+        ["CapBnd of % is {full}"],
+    ),
+    "programs with more rights": (
+        "os.setresuid(65534, 65534, 65534)",
+        "Dropped(None, FULL, True)",
+        ["NoNewPrivs of % is 0"],
+    ),
+    "user and group": (
+        "no_new_privs(); os.setgroups([]); os.setresgid(1, 65534, 65534); "
+        "os.setresuid(65534, 65534, 1)",
+        "Dropped(nobody, FULL, True)",
+        ["% is user (65534, 65534, 1, 65534), group (1, 65534, 65534, 65534)"],
+    ),
+    "groups": (
+        "no_new_privs(); os.setgroups([0, 7]); os.setresgid(65534, 65534, 65534); "
+        "os.setresuid(65534, 65534, 65534)",
+        "Dropped(nobody, FULL, True)",
+        ["% is in the groups [0, 7]"],
+    ),
+}
+
+
+@pytest.mark.usefixtures("_root")
+@pytest.mark.parametrize("name", LEFT)
+def test_what_a_thread_has_left_is_told(name: str) -> None:
+    before, dropped, told = LEFT[name]
+    told_by(
+        f"""
+        nobody = pwd.getpwnam("nobody")
+        {before}
+        try:
+            {dropped}.check()
+        except KdissectError as error:
+            thread = str(all_credentials()[0])
+            name = Path("/proc/self/comm").read_text().strip()
+            assert thread == f"thread {{os.getpid()}} ({{name}})"
+            wanted = "; ".join({told!r}).replace("%", thread).replace("{{full}}", f"{{FULL:x}}")
+            text = "privileges could not be given up: " + wanted
+            assert str(error) == text, (str(error), text)
+            report()
+        """
+    )
+
+
+@pytest.mark.usefixtures("_root")
+def test_what_another_thread_has_left_is_told_with_its_name() -> None:
+    """The thread was there before, and the calling one alone gives up what it has."""
     told_by(
         """
         net_raw_alone(pwd.getpwnam("nobody"))
-        done = threading.Event()
-        threading.Thread(target=done.wait, daemon=True).start()
+        begin_thread()
+        no_new_privs()
+        libc.prctl(47, 4, 0, 0, 0)  # PR_CAP_AMBIENT_CLEAR_ALL
+        assert libc.capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()) == 0
+        try:
+            Dropped(None, FULL, True).check()
+        except KdissectError as error:
+            other = all_credentials()[1]
+            assert other.thread != os.getpid()
+            for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+                assert f"{name} of {other} is 2000" in str(error), error
+            assert f"NoNewPrivs of {other} is 0" in str(error), error
+            assert f"of thread {os.getpid()} " not in str(error), error
+            report()
+        """
+    )
+
+
+STATUS = """\
+Name:\ta:b c
+Uid:\t1\t2\t3\t4
+Gid:\t5\t6\t7\t8
+Groups:\t9 10\x20
+CapInh:\t0000000000000001
+CapPrm:\t0000000000000002
+CapEff:\t0000000000000004
+CapBnd:\t000001ffffffffff
+CapAmb:\t0000000000000008
+NoNewPrivs:\t0
+"""
+
+
+def test_a_status_is_read_as_the_kernel_writes_it() -> None:
+    one = parse_status(17, STATUS)
+    assert one == (
+        17, "a:b c", (1, 2, 3, 4), (5, 6, 7, 8), {9, 10},
+        {"CapInh": 1, "CapPrm": 2, "CapEff": 4, "CapBnd": (1 << 41) - 1, "CapAmb": 8}, False,
+    )  # fmt: skip
+    assert (one.usable, str(one)) == (15, "thread 17 (a:b c)")
+
+
+@pytest.mark.parametrize("field", ["Uid", "Gid", "Groups", "CapAmb", "NoNewPrivs"])
+def test_a_kernel_may_tell_less(field: str) -> None:
+    text = "".join(line for line in STATUS.splitlines(True) if not line.startswith(field))
+    one = parse_status(17, text)
+    assert one == parse_status(17, STATUS)._replace(
+        **{
+            "Uid": {"users": os.getresuid()},
+            "Gid": {"groups": os.getresgid()},
+            "Groups": {"supplementary": frozenset(os.getgroups())},
+            "CapAmb": {"sets": {**one.sets, "CapAmb": 0}},
+            "NoNewPrivs": {"no_new_privs": True},
+        }[field]
+    )
+
+
+def test_without_proc_privileges_cannot_be_checked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(credentials, "TASKS", tmp_path / "none")
+    with pytest.raises(KdissectError, match="none cannot be read, so privileges cannot be checked"):
+        all_credentials()
+
+
+@pytest.mark.usefixtures("_root")
+def test_threads_that_start_later_are_looked_at_once_a_minute() -> None:
+    told_by(
+        """
+        class Looking(Dropped):
+            looks = 0
+            def check(self):
+                self.looks += 1
+        class Now:
+            def __init__(self, seconds): self.now_ns = seconds * 1_000_000_000
+        looking = Looking(None, 0, True)
+        listener = ThreadCheck(looking)
+        listener.begin(None)
+        assert looking.looks == 1
+        for seconds in range(1_700_000_000, 1_700_000_000 + 121):
+            listener.tick(Now(seconds))
+        assert looking.looks == 1 + 3
+        report()
+        """
+    )
+
+
+@pytest.mark.usefixtures("_root")
+def test_root_gives_up_what_it_has_when_told_to_or_when_it_can_do_nothing_else() -> None:
+    told_by(
+        """
+        assert must_drop(pwd.getpwnam("nobody")) and must_drop(pwd.getpwnam("root"))
+        assert not must_drop(None)
+        words = (ctypes.c_uint32 * 6)(1 << 13 | 1 << 12, 1 << 13 | 1 << 12, 0, 0, 0, 0)
+        assert libc.capset((ctypes.c_uint32 * 2)(0x20080522, 0), words) == 0
+        assert os.geteuid() == 0 and must_drop(None)
+        drop_privileges(None)
+        report()
+        """
+    )
+
+
+@pytest.mark.usefixtures("_root")
+def test_a_user_that_could_become_root_again_is_an_error() -> None:
+    """As a program with a set-user-id bit could, that was left by its owner."""
+    told_by(
+        """
+        os.setresuid(65534, 65534, 0)
         try:
             drop_privileges(None)
         except KdissectError as error:
-            assert "CapEff of thread" in str(error) and "is 2000" in str(error), error
+            assert str(error).endswith("it can become root again"), error
             report()
-        done.set()
         """
     )
 
@@ -154,7 +367,7 @@ def test_who_is_not_root_cannot_become_another_user() -> None:
     told_by(
         """
         os.setresuid(65534, 65534, 65534)
-        assert check_user("nobody").pw_uid == 65534
+        assert check_user("nobody") is None
         try:
             check_user("root")
         except KdissectError as error:

@@ -1,7 +1,9 @@
 import base64
 import os
+import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -102,30 +104,29 @@ def test_a_rotation_gets_its_name_when_all_of_it_is_on_the_disk(
 ) -> None:
     """And its spools go when the name is."""
     done: list[str] = []
-    fsync, rename, rmtree = os.fsync, Path.rename, shutil.rmtree
+    fsync, rename, rmtree = os.fsync, os.rename, shutil.rmtree
 
     def noted_fsync(file: int) -> None:
-        done.append(f"sync {Path(f'/proc/self/fd/{file}').readlink().name}")
+        name = Path(f"/proc/self/fd/{file}").readlink().name
+        done.append(f"sync {re.sub('[0-9a-f]{32}', 'ANY', name)}")
         fsync(file)
 
-    def noted_rename(path: Path, to: Path) -> Path:
-        done.append(f"rename {path.name} {to.name}")
-        return rename(path, to)
+    def noted_rename(name: str, to: str, **directories: int) -> None:
+        done.append(f"rename {name} {to}")
+        rename(name, to, **directories)
 
-    def noted_rmtree(path: Path, ignore_errors: bool = False) -> None:
-        if path.exists():
-            done.append(f"remove {path.name}")
-        rmtree(path, ignore_errors=ignore_errors)
+    def noted_rmtree(name: str, **named: Any) -> None:
+        done.append(f"remove {name}")
+        rmtree(name, **named)
 
     made = kdissect.read(CAPTURE).to_arrow()
     one = sealed(tmp_path / "run", "exchanges", made.to_batches(), {})
     monkeypatch.setattr(os, "fsync", noted_fsync)
-    monkeypatch.setattr(Path, "rename", noted_rename)
+    monkeypatch.setattr(os, "rename", noted_rename)
     monkeypatch.setattr(shutil, "rmtree", noted_rmtree)
     publish(one)
-    temporary = f".exchanges.parquet.{os.getpid()}.tmp"
     assert done == [
-        f"sync {temporary}",
+        "sync .exchanges.parquet.ANY.tmp",
         f"sync .making-{NAME}",
         f"rename .making-{NAME} {NAME}",
         "sync run",

@@ -231,11 +231,11 @@ def dying_at(patch: pytest.MonkeyPatch, last: int) -> Iterator[list[bool]]:
 
     for name in ("sync", "write_whole", "write_table"):
         patch.setattr(publishing, name, counted(getattr(publishing, name)))
-    patch.setattr(Path, "rename", counted(Path.rename))
-    patch.setattr(Path, "replace", counted(Path.replace))
+    patch.setattr(os, "rename", counted(os.rename))
+    patch.setattr(os, "replace", counted(os.replace))
     patch.setattr(os, "unlink", counted(os.unlink))
     patch.setattr(os, "rmdir", counted(os.rmdir))
-    patch.setattr(publishing.shutil, "rmtree", unforgiving)
+    patch.setattr(shutil, "rmtree", unforgiving)
     try:
         yield survived
         survived.append(True)
@@ -243,12 +243,9 @@ def dying_at(patch: pytest.MonkeyPatch, last: int) -> Iterator[list[bool]]:
         pass
 
 
-def unforgiving(path: Path, ignore_errors: bool = False) -> None:
+def unforgiving(name: str, *, ignore_errors: bool, dir_fd: int) -> None:  # noqa: ARG001
     """As `rmtree`, a file at a time by what is counted here."""
-    if not path.exists():
-        if not ignore_errors:
-            raise FileNotFoundError(path)
-        return
+    path = Path(f"/proc/self/fd/{dir_fd}").readlink() / name
     for file in sorted(path.iterdir()):
         os.unlink(file)  # noqa: PTH108  # counted
     os.rmdir(path)  # noqa: PTH106  # counted

@@ -27,6 +27,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 
 import kdissect
 from kdissect.errors import DecodeError
+from kdissect.extras import missing_extra
 from kdissect.messages import telemetry
 from kdissect.messages.metric_names import metric_names
 from kdissect.messages.telemetry import UNPACKED_LIMIT, decode_metrics
@@ -101,7 +102,7 @@ def test_without_the_package_a_push_has_its_sizes_and_names(codec: int) -> None:
         "size": len(packed),
         "unpacked_size": len(made_metrics()),
         "metric_names": [LATENCY, SENT, SIZES],
-        "values": 'pip install "kdissect[telemetry]" shows values',
+        "values": missing_extra("values", "telemetry"),
     }
 
 
@@ -126,6 +127,20 @@ def test_a_push_that_cannot_be_read_is_its_size_and_the_body_stays() -> None:
     }
     assert pushed(b"\x0b" * 200, 0)["metrics"]["undecoded"] == 200
     assert pushed(b"y" * 200, 9)["metrics"] == {"undecoded": 200, "error": "unknown codec 9"}
+
+
+@pytest.mark.parametrize("codec", [*range(5), 9])
+def test_a_push_of_no_metrics_is_empty_and_no_null(codec: int) -> None:
+    body = pushed(b"", codec)
+    assert body["metrics"] == b""
+    assert "unexpected_nulls" not in body
+
+
+def test_a_null_that_is_on_the_wire_stays_null() -> None:
+    body = b"\x00" * 16 + struct.pack(">i?b", 5, True, 0) + b"\x00\x00"
+    found = kdissect.decode("PushTelemetry", 0, "request", body)
+    assert found["metrics"] is None
+    assert found["unexpected_nulls"] == [{"path": "metrics", "offset": 22}]
 
 
 def test_a_push_that_unpacks_to_too_much_is_its_size() -> None:

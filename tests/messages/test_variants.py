@@ -1,5 +1,6 @@
 """Layouts that releases changed under the same version: the row says whose the body is."""
 
+import struct
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from tests.exchange_builders import (
 COMMITTED = {"partition_index": 3, "committed_offset": 77, "committed_metadata": "note"}
 SUMMARY = {"partition": 1, "error_code": 120, "state_epoch": 2, "start_offset": 9}
 ASSIGNED = {"error": 0, "assigned_topic_partitions": [{"topic_id": ORDERS, "partitions": [1]}]}
+OFFERED = [{"api_key": 3, "min_version": 0, "max_version": 4}, {"api_key": 18, "max_version": 1}]
 # API, side, the release that spoke it first, values in its layout.
 SPOKEN: list[tuple[str, str, str, Row]] = [
     ("OffsetCommit", "request", "0.8.2-beta",
@@ -47,22 +49,28 @@ SPOKEN: list[tuple[str, str, str, Row]] = [
       "target_assignment": {}}]}]}),
     ("ReadShareGroupStateSummary", "response", "3.9",
      {"results": [{"topic_id": ORDERS, "partitions": [SUMMARY, SUMMARY]}]}),
+    ("ApiVersions", "response", "no-throttle-time", {"api_keys": OFFERED}),
 ]  # fmt: skip
+# Of the other layouts all are of version 0.
+VERSIONS = {"ApiVersions": 1}
 
 
 def variant_body(api: str, side: str, values: Row) -> bytes:
-    """A body of version 0 in the layout that is not the newest."""
+    """A body in the layout that is not the newest."""
+    version = VERSIONS.get(api, 0)
     for role, spec in find_api(api).definition().variants:
         if role == side:
-            return make_struct(spec.fields, 0, 0 in spec.flexible, values)
+            return make_struct(spec.fields, version, version in spec.flexible, values)
     raise AssertionError(f"{api} has no variant of its {side}")
 
 
-def talk_of(api: str, **bodies: bytes) -> Conversation:
-    asked = bodies.get("request", make_body(api, 0, "request", {}))
-    answered = bodies.get("response", make_body(api, 0, "response", {}))
-    talk = conversation().open().client(request(api, 0, 1, body=asked))
-    return talk.broker(response(api, 0, 1, body=answered)).close()
+def talk_of(api: str, version: int | None = None, **bodies: bytes) -> Conversation:
+    if version is None:
+        version = VERSIONS.get(api, 0)
+    asked = bodies.get("request", make_body(api, version, "request", {}))
+    answered = bodies.get("response", make_body(api, version, "response", {}))
+    talk = conversation().open().client(request(api, version, 1, body=asked))
+    return talk.broker(response(api, version, 1, body=answered)).close()
 
 
 def spoken(api: str, side: str) -> Row:
@@ -99,7 +107,8 @@ def test_a_body_in_an_old_layout_is_shown_in_full(
 ) -> None:
     frame = talk_of(api, **{side: variant_body(api, side, values)})
     data = (frame.sent[0].client if side == "request" else frame.sent[0].broker)[4:]
-    body = decode_frame(find_api(api).key, 0, data, side == "response")
+    version = VERSIONS.get(api, 0)
+    body = decode_frame(find_api(api).key, version, data, side == "response")
     assert release in body["layout_of"].split()
     spec = next(s for role, s in find_api(api).definition().variants if role == side)
     assert set(body) == {"layout_of", *(snake_case(field.name) for field in spec.fields)}
@@ -116,6 +125,33 @@ def test_tables_are_filled_from_old_layouts() -> None:
     assert told(found) == [("workers", None, "variant:0.8.2-beta")]
     columns = ("topic", "partition", "committed_offset")
     assert found.columns(*columns, table="partitions") == [("orders", 3, 77)]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_api_versions_without_its_throttle_time_is_read(version: int) -> None:
+    """Some brokers end the body there, and kafkajs and Java's clients read it (kafkajs #491)."""
+    keys = [(key, 0, 2) for key in range(34)]
+    body = struct.pack(">hi", 0, len(keys)) + b"".join(struct.pack(">hhh", *key) for key in keys)
+    talk = talk_of("ApiVersions", version, response=body)
+    found = found_in(talk)
+    assert found.columns("error_code", "throttle_ms", "decode_status") == [
+        (0, None, "variant:no-throttle-time")
+    ]
+    assert found.tables["problems"] == []
+    decoded = decode_frame(18, version, bytes(4) + body, is_response=True)
+    assert decoded["layout_of"] == "no-throttle-time"
+    assert "throttle_time_ms" not in decoded
+    assert [tuple(key.values()) for key in decoded["api_keys"]] == keys
+    whole = talk_of("ApiVersions", version, response=body + struct.pack(">i", 7))
+    assert found_in(whole).columns("throttle_ms", "decode_status") == [(7, "ok")]
+
+
+@pytest.mark.parametrize(("version", "lost"), [(0, 4), (1, 1), (1, 8), (2, 3), (3, 4)])
+def test_an_api_versions_body_that_ends_elsewhere_is_a_problem(version: int, lost: int) -> None:
+    body = make_body("ApiVersions", version, "response", {"api_keys": OFFERED})
+    found = found_in(talk_of("ApiVersions", version, response=body[:-lost]))
+    assert found.column("decode_status") == ["response"]
+    assert found.column("kind", "problems") == ["undecodable-response"]
 
 
 def test_errors_are_found_in_old_layouts() -> None:

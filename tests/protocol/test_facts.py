@@ -183,11 +183,10 @@ def test_every_version_that_ever_shipped_is_read_whatever_api_versions_said() ->
     assert found_in(talk).column("decode_status") == ["ok", "ok"]
 
 
-def test_vendors_keys_have_names_and_opaque_bodies() -> None:
+def test_vendors_keys_have_opaque_bodies() -> None:
     """Section 16: header v1, the size and nothing of the body."""
-    assert sorted(apis.VENDOR_APIS) == [
-        key for first, last in headers.VENDOR_KEYS for key in range(first, last + 1)
-    ]
+    plausible = {key for first, last in headers.VENDOR_KEYS for key in range(first, last + 1)}
+    assert plausible == {key for names in apis.VENDOR_APIS.values() for key in names}
     talk = (
         conversation().open().client(request("Heartbeat", 4, 1)).broker(response("Heartbeat", 4, 1))
     )
@@ -196,7 +195,7 @@ def test_vendors_keys_have_names_and_opaque_bodies() -> None:
     found = found_in(talk)
     columns = ("api_key", "api", "client_id", "request_size", "response_size", "decode_status")
     assert found.columns(*columns)[1:] == [
-        (513, "AutoMQ-RegisterNode", "shop", 18, 6, "unknown-api"),
+        (513, "api-513", "shop", 18, 6, "unknown-api"),
         (10_001, "api-10001", "shop", 15, 5, "unknown-api"),
     ]
     assert found.tables["problems"] == []

@@ -26,6 +26,8 @@ api 12 Example
     ErrorCode int16
   variant request 0 flexible unstable in 3.5 3.6
     Old int8 = -1
+  variant response 1 by odd-brokers
+    ErrorCode int16
 """
 
 
@@ -57,10 +59,16 @@ def test_a_block_is_read_as_documented() -> None:
         0: Release("0.9.0", "3.9"),
         4: Release("4.0", "", ("4.0", "4.1")),
     }
-    ((role, variant),) = definition.variants
+    ((role, variant), (foreign_role, foreign)) = definition.variants
     assert (role, variant.versions, variant.flexible) == ("request", versions(0), versions(0))
     assert (variant.releases, variant.is_unstable) == (("3.5", "3.6"), True)
     assert variant.fields == (FieldSpec("Old", "int8", False, versions(0), default="-1"),)
+    assert (foreign_role, foreign.versions) == ("response", versions(1))
+    assert (foreign.releases, foreign.is_foreign) == (("odd-brokers",), True)
+    assert not variant.is_foreign
+    told = [definition.unstable_in(version) for version in range(5)]
+    assert told == ["", "", "", "", "4.0, 4.1"]
+    assert definition.unstable_versions() == "4: 4.0, 4.1"
 
 
 @pytest.mark.parametrize(
@@ -105,7 +113,7 @@ def test_every_definition_of_the_schema_has_readers_for_all_its_versions() -> No
                 for version in spec.versions:
                     assert build_reader(spec, version).min_size >= 0
                     count += 1
-    assert count == 934
+    assert count == 936
 
 
 def test_the_indexes_say_what_the_files_say() -> None:

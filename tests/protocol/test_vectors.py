@@ -85,6 +85,8 @@ def test_every_layout_and_variant_has_ten_vectors_of_kafka_itself() -> None:
         for (name, releases), spec in all_layouts().items()
         for version in spec.versions
     }
+    # What an old client library's fixtures have; no release of Kafka writes it.
+    every -= {layout for layout in every if layout[0] == "ApiVersionsResponse" and layout[2]}
     of_kafka = Counter(each[1:4] for each in ALL_VECTORS if each.writer.startswith("kafka "))
     assert len(every) == 934
     assert of_kafka == dict.fromkeys(every, 10)

@@ -16,10 +16,11 @@ import pytest
 import kdissect
 from kdissect import KdissectError, OutputError
 from kdissect.cli.program import run
+from kdissect.extras import missing_extra
 from kdissect.slicing.slices import write_slice
 from kdissect.spans.exporting import Spans, write_spans
 from kdissect.spans.otlp_json import json_line
-from kdissect.spans.sending import MISSING, EndpointTarget, FileTarget
+from kdissect.spans.sending import EndpointTarget, FileTarget
 from tools.record.scenarios.tracing import traceparent
 
 pytest.importorskip("opentelemetry.sdk", reason="needs the extra otel")
@@ -255,8 +256,8 @@ def test_without_the_sdk_the_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     assert run(["spans", QUICKSTART]) == 2
-    assert capsys.readouterr().err == f"kdissect: {MISSING}\n"
-    assert 'pip install "kdissect[otel]"' in MISSING
+    text = missing_extra("OpenTelemetry export", "otel")
+    assert capsys.readouterr().err == f"kdissect: {text}\n"
 
 
 def test_no_exchange_is_said(capsys: pytest.CaptureFixture[str]) -> None:

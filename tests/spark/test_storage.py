@@ -323,6 +323,18 @@ def test_a_dataset_is_refused_where_its_manifest_could_be_seen_half_written() ->
         open_dataset("hdfs://host:9000/kafka")
 
 
+def test_a_name_that_is_there_is_no_glob(bucket: Bucket) -> None:
+    for path in ("a[1].pcap", "a1.pcap", "d[2]/ring.pcap0", "d2/ring.pcap1"):
+        bucket.put(CAPTURES / "tokens-4.3.1.pcapng", path)
+
+    def names(source: str) -> set[str]:
+        return {path.removeprefix(bucket.at("")) for path in list_captures([bucket.uri(source)])}
+
+    assert names("a[1].pcap") == {"a[1].pcap"}
+    assert names("a[12].pcap") == {"a1.pcap"}
+    assert names("d[2]") == {"d[2]/ring.pcap0"}
+
+
 def test_captures_are_found_by_directory_name_and_glob(bucket: Bucket) -> None:
     for name in ("b1/ring.pcap0", "b1/ring.pcap1", "b2/x/ring.pcap0", "b2/.hidden", "top.pcap"):
         write_bytes(bucket.at(name), b"x")

@@ -253,8 +253,13 @@ def test_a_little_less_silence_does_not() -> None:
 def test_other_connections_packets_end_the_silent_ones() -> None:
     streams = Streams(idle_ns=MINUTE)
     events = [event for segment in syns(6, gap_ns=30 * SECOND) for event in streams.feed(segment)]
-    assert ends(events) == [(1, "idle"), (2, "idle"), (3, "idle"), (4, "idle")]
-    assert [connection.id for connection in streams.connections] == [5, 6]
+    # That time has come so far is certain when another packet says so too.
+    assert ends(events) == [(1, "idle"), (2, "idle"), (3, "idle")]
+    assert ends(streams.advance(0)) == []
+    later = syns(7, gap_ns=30 * SECOND)[6]
+    later.time_ns -= 30 * SECOND - 1
+    assert ends(streams.feed(later)) == [(4, "idle")]
+    assert [connection.id for connection in streams.connections] == [5, 6, 7]
 
 
 def test_a_clock_that_ran_ahead_does_not_stop_the_search_for_silent_ones() -> None:
@@ -262,7 +267,9 @@ def test_a_clock_that_ran_ahead_does_not_stop_the_search_for_silent_ones() -> No
     segments[0].time_ns = 10**18
     streams = Streams(idle_ns=MINUTE)
     events = [event for segment in segments for event in streams.feed(segment)]
-    assert ends(events) == [(2, "idle"), (3, "idle"), (4, "idle")]
+    # The first one is silent since the clock is right.
+    assert ends(events) == [(1, "idle"), (2, "idle"), (3, "idle")]
+    assert [problem.kind for problem in streams.problems] == ["clock-step"]
 
 
 def test_when_there_are_too_many_the_longest_silent_ends() -> None:

@@ -10,6 +10,7 @@ import pytest
 import kdissect
 from kdissect.cli.program import run
 from kdissect.dissected import dissect
+from kdissect.tables.schemas import DEFAULT_TABLES
 from tests.conversation import Conversation, conversation
 from tests.exchange_builders import (
     make_body,
@@ -134,8 +135,8 @@ def test_bodies_are_those_that_dissect_gives() -> None:
 
 
 def test_bodies_and_members_are_made_only_where_they_are_wanted() -> None:
-    assert "members" in kdissect.pipeline.DEFAULT_TABLES
-    assert "bodies" not in kdissect.pipeline.DEFAULT_TABLES
+    assert "members" in DEFAULT_TABLES
+    assert "bodies" not in DEFAULT_TABLES
 
 
 # Checksums

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import kdissect
 from kdissect.cli.program import run
 from kdissect.errors import CaptureError
+from kdissect.extras import install_command
 from kdissect.tables.schemas import TABLES
 from kdissect.tls.keylog import MASTER, MAX_BAD_LINES, SESSION, KeyLog, read_keylog
 from tests.capture.writers import (
@@ -223,7 +224,7 @@ def test_without_the_package_a_key_log_is_an_error_that_says_what_to_install(
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 2
-    assert 'pip install "kdissect[tls]"' in done.stderr
+    assert install_command("tls") in done.stderr
     assert "Traceback" not in done.stderr
     # Secrets that nobody asked for, in the file itself, are no error.
     done = subprocess.run(

@@ -181,6 +181,7 @@ def test_too_many_ports_are_an_error_that_says_what_to_do() -> None:
         port_filter(range(1, 10_001, 2), ETHERNET, SNAPLEN)
 
 
+@pytest.mark.tcpdump
 def test_an_expression_takes_more_away_and_nothing_else() -> None:
     ports = port_filter(PORTS, ETHERNET, 128)
     program = both(ports, compile_expression("host 10.0.0.1 and less 150", ETHERNET))
@@ -192,6 +193,7 @@ def test_an_expression_takes_more_away_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("link_type", [ETHERNET, RAW])
+@pytest.mark.tcpdump
 def test_libpcap_and_tcpdump_compile_the_same(link_type: int) -> None:
     def shape(program: Program | None) -> list[Instruction]:
         assert program is not None
@@ -203,6 +205,7 @@ def test_libpcap_and_tcpdump_compile_the_same(link_type: int) -> None:
 
 
 @pytest.mark.parametrize("compiled", [compile_by_library, compile_by_tcpdump])
+@pytest.mark.tcpdump
 def test_a_wrong_expression_says_what_libpcap_says(compiled: Any) -> None:
     with pytest.raises(CaptureError) as raised:
         compiled("tcp poort 9092", ETHERNET)
@@ -225,6 +228,7 @@ def test_releases_of_scapy_that_give_no_reason_are_understood(
         compile_by_library("tcp poort", ETHERNET)
 
 
+@pytest.mark.tcpdump
 def test_an_expression_is_never_an_option_of_tcpdump() -> None:
     with pytest.raises(CaptureError, match="syntax error"):
         compile_by_tcpdump("--version", ETHERNET)
@@ -235,6 +239,7 @@ def test_an_expression_of_vlans_says_that_tags_are_gone() -> None:
         compile_expression("vlan 5 and tcp", ETHERNET)
 
 
+@pytest.mark.tcpdump
 def test_without_libpcap_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kdissect.wire.expressions.compile_by_library", lambda *_: None)
     assert compile_expression("tcp", ETHERNET) == compile_by_tcpdump("tcp", ETHERNET)

@@ -43,6 +43,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("through", WAYS)
+@pytest.mark.tcpdump
 def test_packets_in_order_with_times_in_ns_are_those_of_tcpdump(
     hosts: tuple[Host, Host], tmp_path: Path, through: str
 ) -> None:
@@ -67,6 +68,7 @@ def test_packets_in_order_with_times_in_ns_are_those_of_tcpdump(
 
 @pytest.mark.parametrize("through", WAYS)
 @pytest.mark.parametrize("version", ["ipv4", "ipv6"])
+@pytest.mark.tcpdump
 def test_a_connection_is_seen_both_ways(
     hosts: tuple[Host, Host], tmp_path: Path, through: str, version: str
 ) -> None:
@@ -80,6 +82,7 @@ def test_a_connection_is_seen_both_ways(
 
 
 @pytest.mark.parametrize("through", WAYS)
+@pytest.mark.tcpdump
 def test_loopback_shows_each_packet_once_as_tcpdump_does(
     hosts: tuple[Host, Host], tmp_path: Path, through: str
 ) -> None:
@@ -111,6 +114,7 @@ def test_what_came_before_the_end_is_given_and_nothing_after(
 
 @pytest.mark.parametrize("through", WAYS)
 @pytest.mark.parametrize("snaplen", [70, 96])
+@pytest.mark.tcpdump
 def test_a_snaplen_cuts_and_the_original_length_stays(
     hosts: tuple[Host, Host], tmp_path: Path, through: str, snaplen: int
 ) -> None:
@@ -129,6 +133,7 @@ def test_a_snaplen_cuts_and_the_original_length_stays(
 
 
 @pytest.mark.parametrize("through", WAYS)
+@pytest.mark.tcpdump
 def test_other_ports_do_not_come_and_an_expression_takes_more_away(
     hosts: tuple[Host, Host], through: str
 ) -> None:
@@ -200,6 +205,7 @@ def test_a_vlan_is_seen_on_its_own_interface_and_on_the_cable(
     assert conversation_of(on_cable) == (b"".join(TEXTS), b"".join(TEXTS))
 
 
+@pytest.mark.tcpdump
 def test_any_gives_all_interfaces_without_their_link_layers(
     hosts: tuple[Host, Host], tmp_path: Path
 ) -> None:

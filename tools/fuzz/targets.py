@@ -342,7 +342,7 @@ def new_dissector(protocol: str) -> Dissector:
     """One that makes every table."""
     options = Options(tables=tuple(TABLES), payload=True, verify_crc=True, protocol=protocol)
     dissector = make_dissector(options, collects=False, keeps_frames=False)
-    dissector.unpacked_limit = UNPACKED_LIMIT
+    dissector.unpacking.limit = UNPACKED_LIMIT
     dissector.exchanges.bodies.plans = PLANS
     return dissector
 

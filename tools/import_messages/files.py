@@ -202,7 +202,9 @@ def tagged_paths(fields: tuple[FieldSpec, ...]) -> set[str]:
 
 
 def _latest_unstable(known: Definition, source: Source) -> bool:
-    if source.role == "response":
+    """As the newest release has it: an older one, imported later, says nothing of it."""
+    is_older = max(source.versions, default=-1) < max(known.versions, default=-1)
+    if source.role == "response" or is_older:
         return known.is_latest_unstable
     return source.is_latest_unstable
 
@@ -216,6 +218,11 @@ def _merge_releases(known: Definition, source: Source, release: str) -> dict[int
     if release:
         for version in sorted(source.versions - known.versions - releases.keys()):
             releases[version] = Release(release, "")
+        if source.is_latest_unstable:
+            newest = max(source.versions)
+            before = releases.get(newest, Release(release, ""))
+            names = dict.fromkeys([*before.unstable_in, release])
+            releases[newest] = before._replace(unstable_in=tuple(names))
     return dict(sorted(releases.items()))
 
 

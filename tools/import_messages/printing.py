@@ -47,7 +47,7 @@ def _definition_lines(definition: Definition) -> Iterator[str]:
 def _variant_lines(role: str, variant: MessageSpec) -> Iterator[str]:
     words = [f"  variant {role} {_closed(variant.versions)}"]
     words += ["flexible"] * bool(variant.flexible) + ["unstable"] * variant.is_unstable
-    yield " ".join([*words, "in", *variant.releases])
+    yield " ".join([*words, "by" if variant.is_foreign else "in", *variant.releases])
     yield from _field_lines(variant.fields, variant.versions, max(variant.versions), 2)
 
 

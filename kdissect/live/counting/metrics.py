@@ -3,15 +3,13 @@
 Nothing listens unless `serve` is called, and then on one address only.
 """
 
-import errno
-import socket
 import threading
 from collections.abc import Iterable
 from copy import deepcopy
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from socketserver import TCPServer, ThreadingMixIn
+from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
@@ -27,7 +25,6 @@ from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
 from kdissect.errors import OutputError
-from kdissect.live.counting.addresses import endpoint_text
 from kdissect.live.counting.counters import Counters
 from kdissect.live.counting.exported import COUNTER, GAUGE, HISTOGRAM, METRICS, Metric
 from kdissect.live.counting.gathering import Gathering
@@ -42,12 +39,12 @@ from kdissect.live.counting.samples import (
 )
 from kdissect.live.counting.waiting import Waiting
 from kdissect.live.listener import Listener, Standing
+from kdissect.live.metrics_socket import LOOPBACK, Bound, bind, reason
 
 if TYPE_CHECKING:
     from kdissect.live.watcher import Watcher
 
 LABELS: Final = 100
-LOOPBACK: Final = "127.0.0.1"
 # A reader that says nothing for so long is not served.
 READER_TIMEOUT_S: Final = 10
 # So many at once; one more is turned away.
@@ -166,16 +163,16 @@ class Listening(ThreadingMixIn, WSGIServer):
 
     daemon_threads = True
 
-    def __init__(self, address: str, port: int) -> None:
-        self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    def __init__(self, bound: Bound) -> None:
+        self.address_family = bound.family
         self._places = threading.BoundedSemaphore(READERS)
-        super().__init__((address, port), Handler)
-
-    def server_bind(self) -> None:
-        TCPServer.server_bind(self)
+        super().__init__(bound.getsockname()[:2], Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = bound
         host, self.server_port = self.server_address[:2]
         self.server_name = str(host)
         self.setup_environ()
+        self.server_activate()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if self._places.acquire(blocking=False):
@@ -204,25 +201,17 @@ def serve(listener: MetricsListener, address: str = LOOPBACK, port: int = 0) -> 
 
     No address is loopback, port 0 one that is free. Raises OutputError where it cannot listen.
     """
+    return serve_at(bind(address, port), listener)
+
+
+def serve_at(bound: Bound, listener: MetricsListener) -> Server:
+    """The same at a socket of `metrics_socket.bind`, which is the server's to close from now on."""
     registry = CollectorRegistry()
     registry.register(listener)
-    place = endpoint_text(address, port)
     try:
-        listening = Listening(address or LOOPBACK, port)
+        listening = Listening(bound)
     except OSError as error:
-        raise OutputError(f"--metrics {place}: {reason(error)}") from error
-    except OverflowError as error:
-        raise OutputError(f"--metrics {place}: ports are 0 to 65535") from error
+        bound.close()
+        raise OutputError(f"--metrics: {reason(error)}") from error
     listening.set_app(make_wsgi_app(registry))
     return Server(listening)
-
-
-def reason(error: OSError) -> str:
-    """Why nothing can listen, and what to do."""
-    if error.errno == errno.EADDRINUSE:
-        return "the port is in use by another program; choose another one"
-    if error.errno == errno.EADDRNOTAVAIL:
-        return "this machine has no such address; 127.0.0.1 is for itself, 0.0.0.0 for everybody"
-    if error.errno == errno.EACCES:
-        return "ports below 1024 are root's; choose a higher one"
-    return error.strerror or str(error)

@@ -17,7 +17,7 @@ from kdissect.exchanges.exchange import (
     Exchange,
 )
 from kdissect.exchanges.memory import ConnectionState
-from kdissect.protocol.apis import api_name
+from kdissect.protocol.apis import vendor_api_name
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import OPENER
 from kdissect.tables.rows import address_text
@@ -42,10 +42,11 @@ class Waits(NamedTuple):
     since_ns: int
     due_ns: int
     api_key: int
+    vendor: int = 0
 
     @property
     def api(self) -> str:
-        return api_name(self.api_key)
+        return vendor_api_name(self.vendor, self.api_key)
 
 
 class Late(NamedTuple):
@@ -124,7 +125,7 @@ class Waiting:
 def waits_of(oldest: Exchange, count: int) -> Waits:
     """What is told of every connection on which so many requests wait."""
     since = oldest.request_end if oldest.request_end != NULL else oldest.request_start
-    return Waits(count, since, since + allowed_ns(oldest), oldest.api_key)
+    return Waits(count, since, since + allowed_ns(oldest), oldest.api_key, oldest.vendor)
 
 
 def waits_for_group(exchange: Exchange) -> bool:

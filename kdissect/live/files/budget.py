@@ -1,10 +1,11 @@
 """How much is kept: the newest rotations of all runs, and bytes in all."""
 
-import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from kdissect.confined import Below
+from kdissect.errors import DatasetError
 from kdissect.live.files.runs import remove_if_empty
 from kdissect.tables.rotations import GONE, OPEN, number_of, rotations_in, run_order, runs_in
 
@@ -28,7 +29,7 @@ class Budget:
         rotations = oldest_first(self.directory)
         self._sizes = {one: self._sizes.get(one) or size_of(one) for one in rotations}
         gone = rotations[: too_many([self._sizes[one] for one in rotations], self.keep, self.disk)]
-        removed = [one for one in gone if remove(one)]
+        removed = [one for one in gone if remove(self.directory, one)]
         for run in {one.parent for one in removed}:
             if not rotations_in(run):
                 remove_if_empty(self.directory, run)
@@ -60,22 +61,24 @@ def rotation_order(rotation: Path) -> tuple[str, tuple[str, int], int]:
     return rotation.name.partition("-")[2], run_order(rotation.parent), number_of(rotation)
 
 
-def remove(rotation: Path) -> bool:
+def remove(directory: Path, rotation: Path) -> bool:
     """Take a rotation away, all its files at once for who looks; whether that was done."""
     if (rotation.parent / f"{OPEN}{rotation.name}").exists():
         # Its spools go first: with them alone it would be made again.
         return False
-    gone = rotation.parent / f"{GONE}{rotation.name}"
+    run = rotation.parent.name
+    gone = f"{run}/{GONE}{rotation.name}"
     try:
-        rotation.rename(gone)
-    except OSError:
+        with Below(directory) as below:
+            below.rename(f"{run}/{rotation.name}", gone)
+            below.remove_tree(gone)
+    except (OSError, DatasetError):
         return False
-    shutil.rmtree(gone, ignore_errors=True)
     return True
 
 
 def size_of(rotation: Path) -> int:
     """Bytes of its files."""
     with suppress(OSError):
-        return sum(file.stat().st_size for file in rotation.iterdir())
+        return sum(file.lstat().st_size for file in rotation.iterdir())
     return 0

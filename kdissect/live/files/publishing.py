@@ -1,8 +1,9 @@
 """Spools → a rotation: complete Parquet files that appear together in a directory of their own."""
 
 import json
-import shutil
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -10,14 +11,16 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from kdissect.confined import Below
 from kdissect.errors import Problem
 from kdissect.live.files.disk_trouble import DiskTrouble, is_full
 from kdissect.live.files.disk_worker import DiskWorker
 from kdissect.live.files.spools import DIRECTORY_MODES, FILE_MODES
-from kdissect.tables.batches import BatchBuilder, ints_of, mask
+from kdissect.tables.batches import BatchBuilder, arrow_schema, ints_of, mask
 from kdissect.tables.rotations import BALANCE, MAKING, OPEN, OPEN_CONNECTIONS, SPOOL, rotations_in
 from kdissect.tables.schemas import TABLES
 from kdissect.tables.spool import SpoolReader, sync, write_whole
+from kdissect.tables.stored_rows import as_declared, believed
 from kdissect.tables.writers import ParquetFile
 
 # Of a row group in memory: one is written while the next is read.
@@ -98,20 +101,20 @@ def publish(sealed: Sealed) -> list[Problem]:
     problems: list[Problem] = []
     if not sealed.spools.exists():
         return problems
-    to = sealed.run / sealed.name
-    if not to.exists():
-        making = sealed.run / f"{MAKING}{sealed.name}"
-        shutil.rmtree(making, ignore_errors=True)
-        making.mkdir(DIRECTORY_MODES[sealed.is_secret])
-        try:
-            rows, problems = write_tables(sealed, making)
-            if rows:
-                sync(making)
-                making.rename(to)
-                sync(sealed.run)
-        finally:
-            shutil.rmtree(making, ignore_errors=True)
-    shutil.rmtree(sealed.spools)
+    with Below(sealed.run) as run:
+        if not (sealed.run / sealed.name).exists():
+            making = f"{MAKING}{sealed.name}"
+            run.remove_tree(making)
+            run.make_new(making, DIRECTORY_MODES[sealed.is_secret])
+            try:
+                rows, problems = write_tables(sealed, sealed.run / making)
+                if rows:
+                    sync(sealed.run / making)
+                    run.rename(making, sealed.name)
+                    sync(sealed.run)
+            finally:
+                run.remove_tree(making)
+        run.remove_tree(sealed.spools.name)
     return problems
 
 
@@ -184,10 +187,15 @@ def still_open(sealed: Sealed, reader: SpoolReader, ended: set[int]) -> Iterator
 def last_open(sealed: Sealed) -> list[pa.RecordBatch]:
     """What the rotation before has told."""
     before = [one for one in rotations_in(sealed.run) if one.name < sealed.name]
-    path = before[-1] / f"{OPEN_CONNECTIONS}.parquet" if before else None
-    if path is None or not path.is_file():
+    if not before:
         return []
-    return [batch for batch in parquet.read_table(path).to_batches() if batch.num_rows]
+    schema = arrow_schema(TABLES["connections"])
+    with suppress(FileNotFoundError), Below(before[-1]) as below:
+        opened = below.open_file(f"{OPEN_CONNECTIONS}.parquet")
+        with os.fdopen(opened, "rb") as file, believed(str(before[-1])):
+            rows = as_declared(parquet.read_table(file), schema)
+            return [batch for batch in rows.to_batches() if batch.num_rows]
+    return []
 
 
 def damage_of(reader: SpoolReader) -> list[Problem]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from kdissect.errors import OutputError, Problem
+from kdissect.errors import DatasetError, OutputError, Problem
 from kdissect.live.files.budget import Budget
 from kdissect.live.files.disk_trouble import DiskTrouble
 from kdissect.live.files.publishing import Publisher, Sealed
@@ -221,6 +221,9 @@ class RotatedTables(Listener):
         try:
             for left in left_runs(self.directory):
                 self._recover(left)
+        except DatasetError:
+            self.run.close()
+            raise
         except OSError as error:
             self.run.close()
             text = f"cannot put in order what is left in {self.directory}: {error}"

@@ -2,11 +2,11 @@
 
 import fcntl
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from kdissect.confined import Below
 from kdissect.errors import OutputError
 from kdissect.live.files.disk_trouble import is_full
 from kdissect.tables.rotations import (
@@ -14,6 +14,7 @@ from kdissect.tables.rotations import (
     MAKING,
     OPEN,
     TOPICS,
+    check_links,
     hidden_in,
     rotations_in,
     runs_in,
@@ -80,7 +81,8 @@ def left_runs(directory: Path) -> list[Run]:
     What was on its way out is taken away, and so are runs without anything.
     """
     found = []
-    with locked(directory):
+    with locked(directory), Below(directory) as below:
+        check_links(directory)
         # Of names that a process did not come to write; whoever writes them has the lock.
         for half in directory.glob(f".{TOPICS}-*"):
             half.unlink(missing_ok=True)
@@ -93,7 +95,7 @@ def left_runs(directory: Path) -> list[Run]:
             run = Run(path, lock)
             for prefix in (MAKING, GONE):
                 for one in hidden_in(path, prefix):
-                    shutil.rmtree(one, ignore_errors=True)
+                    below.remove_tree(f"{path.name}/{one.name}")
             if run.spools():
                 found.append(run)
             else:
@@ -115,7 +117,7 @@ def lock_of(path: Path) -> int:
     The system lets go of it when the process ends, however it ends.
     """
     try:
-        file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return -1
     try:

@@ -8,10 +8,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from kdissect.confined import PUBLIC, SECRET
 from kdissect.live.files.disk_trouble import DiskTrouble
 from kdissect.live.files.disk_worker import LOOK_S, DiskWorker
 from kdissect.tables.rotations import OPEN, OPEN_CONNECTIONS, SPOOL
-from kdissect.tables.spool import PUBLIC, SECRET, Spool, spooled, sync, write_whole
+from kdissect.tables.spool import Spool, spooled, sync, write_whole
 
 # What may wait in memory for a disk, all together: 400 000 exchanges with what belongs to them.
 HELD_BYTES: Final = 256 << 20

@@ -10,8 +10,11 @@ import json
 from pathlib import Path
 from typing import Final
 
+from kdissect.confined import Below
+from kdissect.errors import DatasetError
 from kdissect.live.files.runs import locked
 from kdissect.live.files.spools import FILE_MODES
+from kdissect.strict_json import mapping, parsed, text
 from kdissect.tables.rotations import TOPICS
 from kdissect.tables.rows import topic_id_text
 from kdissect.tables.spool import write_whole
@@ -19,6 +22,8 @@ from kdissect.tables.spool import write_whole
 # The newest are kept: 10 MB of file. Clusters have up to some ten thousand topics.
 KEPT_NAMES: Final = 100_000
 ID_SIZE: Final = 16
+# A name has 249 bytes at most, its id 22: 28 MB for as many as are kept.
+TOPICS_BYTES: Final = 64 << 20
 
 
 class TopicNames:
@@ -33,11 +38,13 @@ class TopicNames:
     def read(self) -> dict[bytes, str]:
         """The names that were kept; none where the file is damaged."""
         try:
-            kept = json.loads(self.path.read_bytes())
-            return {id_of(text): str(name) for text, name in kept.items()}
+            with Below(self.path.parent) as below:
+                kept = parsed(below.read(self.path.name, TOPICS_BYTES), self.path.name)
+            names = mapping(kept, self.path.name)
+            return {id_of(one): text(name, one) for one, name in names.items()}
         except FileNotFoundError:
             pass
-        except (ValueError, AttributeError) as error:
+        except (ValueError, DatasetError) as error:
             self.damage = f"{self.path} is damaged ({error}): names of topics are learnt anew"
         except OSError as error:
             self.damage = f"{self.path} cannot be read ({error.strerror}): it is written anew"

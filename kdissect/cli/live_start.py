@@ -1,0 +1,102 @@
+"""The start of ``kdissect live`` and ``top``: open what needs privileges, and give those up.
+
+    open sockets, key logs, directory ──▶ give up privileges ──▶ import the rest, start threads
+
+A thread has the privileges of the one that starts it, for good, and importing pyarrow or numpy
+starts threads. So this module, and all that it imports, imports neither; `drop_privileges` raises
+where a thread runs. docs/decisions/privileges.md
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kdissect.cli.live_imports import (
+    can_import_as,
+    cannot_read,
+    import_all,
+    import_without_threads,
+)
+from kdissect.errors import KdissectError
+from kdissect.live.keylogs import GrowingKeyLogs
+from kdissect.live.metrics_socket import Bound, bind
+from kdissect.live.privileges import (
+    Dropped,
+    check_alone,
+    check_directory,
+    check_user,
+    drop_privileges,
+    give_directory,
+    must_drop,
+)
+from kdissect.live.service import Notifier
+from kdissect.live.sources import Asked, open_source
+from kdissect.run_options import Options
+from kdissect.wire.wire import Wire
+
+if TYPE_CHECKING:
+    from kdissect.cli.live_options import Address
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What needs privileges; None is what was not asked for. `modules` are imported afterwards.
+
+    With `has_screen` more is imported at any time, when it is first shown.
+    """
+
+    asked: Asked
+    options: Options
+    modules: tuple[str, ...]
+    directory: Path | None = None
+    metrics: "Address | None" = None
+    user: str | None = None
+    has_screen: bool = False
+
+    @property
+    def imports(self) -> tuple[tuple[str, ...], Sequence[str]]:
+        """The arguments of `import_all`."""
+        return self.modules, self.options.tables
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What was opened; `dropped` is None where nothing was given up."""
+
+    wire: Wire
+    keylogs: GrowingKeyLogs
+    notifier: Notifier
+    bound: Bound | None
+    dropped: Dropped | None
+
+
+@contextmanager
+def opened(needs: Needs) -> Iterator[Opened]:
+    """Open all of it, and give up privileges; raises KdissectError with what to do."""
+    user = check_user(needs.user) if needs.user else None
+    must = must_drop(user)
+    if must:
+        check_alone(user)
+    with ExitStack() as closing:
+        notifier = Notifier()
+        closing.callback(notifier.close)
+        wire = open_source(needs.asked, needs.options)
+        closing.callback(wire.close)
+        keylogs = GrowingKeyLogs(needs.options.keylog)
+        closing.callback(keylogs.close)
+        bound = None
+        if needs.metrics is not None:
+            bound = closing.enter_context(bind(needs.metrics.host, needs.metrics.port))
+        if needs.directory is not None:
+            give_directory(needs.directory, user, needs.options.payload)
+        if user is not None and not can_import_as(user, *needs.imports):
+            if needs.has_screen:
+                raise KdissectError(f"{cannot_read(user)} (the screen imports more while it runs)")
+            import_without_threads(user, *needs.imports)
+        dropped = drop_privileges(user) if must else None
+        import_all(*needs.imports)
+        if needs.directory is not None:
+            check_directory(needs.directory)
+        yield Opened(wire, keylogs, notifier, bound, dropped)

@@ -1,0 +1,87 @@
+"""Values of one of several types, which a byte tells, and plain values of any."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kdissect.encoding.kinds import BOOL, BYTES, INT, TEXT, Dict, Kind, Many
+from kdissect.encoding.sinks import Sink, not_declared
+from kdissect.encoding.sources import Source
+from kdissect.errors import EncodingError
+
+# Of `Plain` values: what a join needs is seven deep.
+DEEPEST: Final = 16
+
+
+class OneOf:
+    """A value of one of several types, which its class tells; a byte says which."""
+
+    def __init__(self, **kinds: tuple[type, Kind]) -> None:
+        self.classes = {of: number for number, (of, _) in enumerate(kinds.values())}
+        self.kinds = [kind for _, kind in kinds.values()]
+        self.least = 1 + min(kind.least for kind in self.kinds)
+
+    def write(self, sink: Sink, value: Any) -> None:
+        """Write it."""
+        number = self.classes.get(type(value))
+        if number is None:
+            raise not_declared(value, f"one of {len(self.kinds)} types")
+        sink.integer(number)
+        self.kinds[number].write(sink, value)
+
+    def read(self, source: Source) -> Any:
+        """Read it."""
+        number = source.integer()
+        if not 0 <= number < len(self.kinds):
+            raise EncodingError(f"there is no type {number} of {len(self.kinds)}")
+        return self.kinds[number].read(source)
+
+
+class Nothing:
+    """None."""
+
+    least = 0
+
+    def write(self, sink: Sink, value: None) -> None:
+        """Nothing is written."""
+        if value is not None:
+            raise not_declared(value, "None")
+
+    def read(self, source: Source) -> None:
+        """Nothing is read."""
+
+
+class Plain:
+    """None, bool, int, text, bytes, and lists, tuples and dicts of these, DEEPEST deep."""
+
+    least = 1
+
+    def __init__(self, depth: int = DEEPEST, **more: tuple[type, Kind]) -> None:
+        self.inner = OneOf(
+            none=(type(None), Nothing()),
+            bool=(bool, BOOL),
+            int=(int, INT),
+            text=(str, TEXT),
+            bytes=(bytes, BYTES),
+            **self._nested(depth, more),
+            **more,
+        )
+
+    def _nested(
+        self, depth: int, more: Mapping[str, tuple[type, Kind]]
+    ) -> dict[str, tuple[type, Kind]]:
+        if not depth:
+            return {}
+        inside = Plain(depth - 1, **more)
+        return {
+            "list": (list, Many(inside)),
+            "tuple": (tuple, Many(inside, tuple)),
+            "dict": (dict, Dict(inside, inside)),
+        }
+
+    def write(self, sink: Sink, value: Any) -> None:
+        """Write it."""
+        self.inner.write(sink, value)
+
+    def read(self, source: Source) -> Any:
+        """Read it."""
+        return self.inner.read(source)

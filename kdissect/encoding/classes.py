@@ -1,0 +1,185 @@
+"""Classes of objects: which fields they have, and of which types."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from itertools import repeat
+from operator import attrgetter
+from typing import Any, Final, Protocol
+
+from kdissect.encoding.kinds import Dict, Kind
+from kdissect.encoding.sinks import MOST_CLASSES, NONE, Sink, not_declared
+from kdissect.encoding.sources import Source
+from kdissect.errors import EncodingError
+
+
+class Layout(Protocol):
+    """How the objects of a class are written; `number` stands for the class in documents."""
+
+    kind: type
+    number: int
+    least: int
+
+    def blank(self) -> Any:
+        """An object whose fields are to be read."""
+        ...
+
+    def write(self, sink: Sink, value: Any) -> None:
+        """Write the fields of an object."""
+        ...
+
+    def read(self, source: Source, value: Any) -> None:
+        """Read the fields of an object."""
+        ...
+
+
+class Fields:
+    """A class with fields: integers, then bools, then those of other types.
+
+    `make` makes an object whose fields have any values. Fields of `left_out` are not written: the
+    reader has the value given here, which the owner of the object replaces.
+    """
+
+    def __init__(
+        self,
+        kind: type,
+        make: Callable[[], Any] | None = None,
+        *,
+        ints: str = "",
+        bools: str = "",
+        left_out: Mapping[str, Any] | None = None,
+        **others: Kind,
+    ) -> None:
+        self.kind = kind
+        self.number = -1
+        self.ints = tuple(ints.split())
+        self.bools = tuple(bools.split())
+        self.others = tuple(others.values())
+        self.left_out = dict(left_out or {})
+        self.names = (*self.ints, *self.bools, *others, *self.left_out)
+        self.least = len(self.ints) + bool(self.bools) + sum(one.least for one in self.others)
+        self._make = make
+        self._get_ints = getter(self.ints)
+        self._get_bools = getter(self.bools)
+        self._get_others = getter(tuple(others))
+
+    def blank(self) -> Any:
+        """An object whose fields are to be read."""
+        # An object of an interpreted class takes only its own memory when it is made like this.
+        return object.__new__(self.kind) if self._make is None else self._make()
+
+    def write(self, sink: Sink, value: Any) -> None:
+        """Write the fields."""
+        if type(value) is not self.kind:
+            raise not_declared(value, self.kind.__name__)
+        sink.integers(self._get_ints(value))
+        if self.bools:
+            bits = sum(bool(one) << at for at, one in enumerate(self._get_bools(value)))
+            sink.integer(bits)
+        for kind, one in zip(self.others, self._get_others(value), strict=True):
+            kind.write(sink, one)
+
+    def read(self, source: Source, value: Any) -> None:
+        """Read the fields."""
+        fields: list[Any] = source.integers(len(self.ints))
+        if self.bools:
+            bits = source.integer()
+            if not 0 <= bits < 1 << len(self.bools):
+                raise EncodingError(f"{bits:#x} are not {len(self.bools)} bools")
+            fields += [bits >> at & 1 == 1 for at in range(len(self.bools))]
+        fields += [kind.read(source) for kind in self.others]
+        fields += self.left_out.values()
+        # Without a loop in Python: a state has thousands of fields.
+        deque(map(setattr, repeat(value), self.names, fields), 0)
+
+
+class Inline:
+    """An object that only one value has, which is written in its place."""
+
+    def __init__(self, layout: Fields) -> None:
+        self.layout = layout
+        self.least = max(layout.least, 1)
+
+    def write(self, sink: Sink, value: Any) -> None:
+        """Write its fields."""
+        self.layout.write(sink, value)
+
+    def read(self, source: Source) -> Any:
+        """Read its fields."""
+        value = self.layout.blank()
+        self.layout.read(source, value)
+        return value
+
+
+class SharedDict:
+    """A dict that several objects refer to, as one object."""
+
+    kind: type = dict
+
+    def __init__(self, key: Kind, value: Kind) -> None:
+        self.number = -1
+        self.items = Dict(key, value)
+        self.least = self.items.least
+
+    def blank(self) -> dict[Any, Any]:
+        """A dict without items."""
+        return {}
+
+    def write(self, sink: Sink, value: dict[Any, Any]) -> None:
+        """Write the items."""
+        self.items.write(sink, value)
+
+    def read(self, source: Source, value: dict[Any, Any]) -> None:
+        """Read the items."""
+        value.update(self.items.read(source))
+
+
+class Ref:
+    """One object of some classes; with `or_none` also None."""
+
+    least = 1
+
+    def __init__(self, *kinds: type, or_none: bool = False) -> None:
+        self.kinds = frozenset(kinds)
+        self.or_none = or_none
+
+    def write(self, sink: Sink, value: Any) -> None:
+        """Write a reference to it."""
+        if value is None and self.or_none:
+            sink.integer(NONE)
+        elif type(value) in self.kinds:
+            sink.reference(LAYOUTS[type(value)], value)
+        else:
+            raise not_declared(value, " or ".join(sorted(kind.__name__ for kind in self.kinds)))
+
+    def read(self, source: Source) -> Any:
+        """Read a reference to it."""
+        number = source.integer()
+        if number == NONE and self.or_none:
+            return None
+        if not 0 <= number < len(source.objects):
+            raise EncodingError(f"there is no object {number} of {len(source.objects)}")
+        value = source.objects[number]
+        if type(value) not in self.kinds:
+            raise EncodingError(f"object {number} is a {type(value).__name__}")
+        return value
+
+
+LAYOUTS: Final[dict[type, Layout]] = {}
+NUMBERED: Final[dict[int, Layout]] = {}
+
+
+def declare(number: int, layout: Layout) -> None:
+    """Let objects of a class be referred to, under a number that is part of the format."""
+    if layout.kind in LAYOUTS or number in NUMBERED or not 0 <= number < MOST_CLASSES:
+        raise ValueError(f"{layout.kind.__name__} cannot be class {number}")
+    layout.number = number
+    LAYOUTS[layout.kind] = layout
+    NUMBERED[number] = layout
+
+
+def getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """A function that gives the values of these attributes."""
+    if not names:
+        return lambda _: ()
+    found = attrgetter(*names)
+    return found if len(names) > 1 else lambda value: (found(value),)

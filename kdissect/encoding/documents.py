@@ -1,0 +1,95 @@
+"""Documents: a header, and a value of a declared kind; see the package."""
+
+import struct
+import zlib
+from typing import Any, Final, NamedTuple
+
+from kdissect.encoding.classes import NUMBERED, Layout
+from kdissect.encoding.kinds import Kind
+from kdissect.encoding.sinks import Sink
+from kdissect.encoding.sources import Source
+from kdissect.errors import EncodingError
+
+HEADER: Final = struct.Struct("<4sHHIQ")
+MAGIC: Final = b"kdv1"
+# What values that do not fit together raise where they are made.
+DAMAGE: Final = (LookupError, ValueError, TypeError, AttributeError, OverflowError)
+
+
+class Document(NamedTuple):
+    """A kind of document: its number, its name in messages, its version and the type of its root.
+
+    Numbers are told apart by readers and used once in kdissect; a version stands for the format of
+    everything in the root.
+    """
+
+    number: int
+    name: str
+    version: int
+    root: Kind
+
+
+def dump(document: Document, value: Any, version: int | None = None) -> bytes:
+    """The value as a document; raises EncodingError where it is not of the declared type."""
+    sink = Sink()
+    document.root.write(sink, value)
+    # The list grows while objects refer to others.
+    for layout, one in sink.objects:
+        layout.write(sink, one)
+    before = Sink()
+    before.integer(len(sink.objects))
+    numbers = bytes(layout.number for layout, _ in sink.objects)
+    content = bytes(before.out) + numbers + bytes(sink.out)
+    version = document.version if version is None else version
+    crc = zlib.crc32(content)
+    return HEADER.pack(MAGIC, document.number, version, crc, len(content)) + content
+
+
+def load(document: Document, content: bytes) -> Any:
+    """The value that `dump` wrote; raises EncodingError for anything else."""
+    try:
+        return read(document.root, Source(checked(document, content)))
+    except EncodingError as error:
+        raise EncodingError(f"no {document.name}: {error}") from error
+    except DAMAGE as error:
+        raise EncodingError(f"no {document.name}: its values do not fit: {error}") from error
+
+
+def checked(document: Document, content: bytes) -> bytes:
+    """The content behind the header."""
+    if len(content) < HEADER.size:
+        raise EncodingError(f"{len(content)} bytes")
+    magic, number, version, crc, size = HEADER.unpack_from(content)
+    if (magic, number) != (MAGIC, document.number):
+        raise EncodingError("bytes of something else, or of another version of kdissect")
+    if version != document.version:
+        raise EncodingError(f"version {version}; this version of kdissect reads {document.version}")
+    inside = content[HEADER.size :]
+    if size != len(inside):
+        raise EncodingError(f"{len(inside)} bytes of {size}")
+    if zlib.crc32(inside) != crc:
+        raise EncodingError("damaged: the checksum is wrong")
+    return inside
+
+
+def read(root: Kind, source: Source) -> Any:
+    """The root of a content, and all objects of it."""
+    layouts = layouts_of(source.take(source.count(1)))
+    least = root.least + sum(layout.least for layout in layouts)
+    if least > source.left:
+        raise EncodingError(f"objects of {least} bytes at least in {source.left} bytes")
+    source.objects = [layout.blank() for layout in layouts]
+    value = root.read(source)
+    for layout, one in zip(layouts, source.objects, strict=True):
+        layout.read(source, one)
+    if source.left:
+        raise EncodingError(f"{source.left} bytes too many")
+    return value
+
+
+def layouts_of(numbers: bytes) -> list[Layout]:
+    """The classes of these numbers."""
+    unknown = {*numbers} - NUMBERED.keys()
+    if unknown:
+        raise EncodingError(f"there is no class {min(unknown)}")
+    return [NUMBERED[number] for number in numbers]

@@ -1,0 +1,293 @@
+"""The types that a document may declare, but for classes of objects, which are in `classes`.
+
+A type writes a value to a `Sink` and reads it from a `Source`; `least` is how many bytes a value
+takes at least.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
+from struct import Struct
+from typing import Any, Final, Protocol
+
+from kdissect.encoding.sinks import NONE, Sink, not_declared
+from kdissect.encoding.sources import Source
+from kdissect.errors import EncodingError
+
+
+class Kind(Protocol):
+    """A declared type."""
+
+    least: int
+
+    def write(self, sink: Sink, value: Any) -> None:
+        """Write a value."""
+        ...
+
+    def read(self, source: Source) -> Any:
+        """Read a value; raises EncodingError and the errors of `documents.DAMAGE`."""
+        ...
+
+
+class Int:
+    """An integer of 64 bits."""
+
+    least = 1
+
+    def write(self, sink: Sink, value: int) -> None:
+        """Write it."""
+        sink.integer(value)
+
+    def read(self, source: Source) -> int:
+        """Read it."""
+        return source.integer()
+
+
+class Bool:
+    """A bool."""
+
+    least = 1
+
+    def write(self, sink: Sink, value: bool) -> None:
+        """Write it."""
+        sink.integer(value)
+
+    def read(self, source: Source) -> bool:
+        """Read it."""
+        number = source.integer()
+        if number not in (0, 1):
+            raise EncodingError(f"{number} is no bool")
+        return number == 1
+
+
+class Text:
+    """A text; with `or_none` also None."""
+
+    least = 1
+
+    def __init__(self, or_none: bool = False) -> None:
+        self.or_none = or_none
+
+    def write(self, sink: Sink, value: str | None) -> None:
+        """Write it."""
+        if value is None and self.or_none:
+            sink.integer(NONE)
+        elif isinstance(value, str):
+            sink.text(value)
+        else:
+            raise not_declared(value, "str")
+
+    def read(self, source: Source) -> str | None:
+        """Read it."""
+        text = source.text()
+        if text is None and not self.or_none:
+            raise EncodingError("a text is missing")
+        return text
+
+
+class Bytes:
+    """Bytes; `made` makes another type of them, such as a bytearray."""
+
+    least = 1
+
+    def __init__(self, made: Callable[[bytes], Any] | None = None) -> None:
+        self.made = made
+
+    def write(self, sink: Sink, value: bytes) -> None:
+        """Write them."""
+        sink.blob(value if isinstance(value, bytes) else bytes(value))
+
+    def read(self, source: Source) -> Any:
+        """Read them."""
+        content = source.blob()
+        if content is None:
+            raise EncodingError("bytes are missing")
+        return content if self.made is None else self.made(content)
+
+
+class Maybe:
+    """None, or a value of a type."""
+
+    least = 1
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+
+    def write(self, sink: Sink, value: Any) -> None:
+        """Write it."""
+        sink.integer(value is not None)
+        if value is not None:
+            self.kind.write(sink, value)
+
+    def read(self, source: Source) -> Any:
+        """Read it."""
+        return self.kind.read(source) if BOOL.read(source) else None
+
+
+class Many:
+    """A collection of any length, whose items are of one type; `made` makes it of a list."""
+
+    least = 1
+
+    def __init__(self, kind: Kind, made: Callable[[list[Any]], Any] = list) -> None:
+        self.kind = kind
+        self.made = made
+
+    def write(self, sink: Sink, value: Collection[Any]) -> None:
+        """Write the items; those of a set sorted, so that equal values are equal bytes."""
+        items = sorted(value) if isinstance(value, set | frozenset) else value
+        sink.integer(len(items))
+        if isinstance(self.kind, Int):
+            sink.integers(items)
+            return
+        for one in items:
+            self.kind.write(sink, one)
+
+    def read(self, source: Source) -> Any:
+        """Read the items."""
+        count = source.count(self.kind.least)
+        if isinstance(self.kind, Int):
+            found: list[Any] = source.integers(count)
+        else:
+            found = [self.kind.read(source) for _ in range(count)]
+        made = found if self.made is list else self.made(found)
+        if len(made) != count:
+            raise EncodingError(f"{count} items, of which only {len(made)} are different")
+        return made
+
+
+class Rows:
+    """A list of values that are a few integers each, which take 8 bytes each.
+
+    `split` gives the integers of a value, `made` makes the value of them, and `whole` the
+    collection of a list.
+    """
+
+    least = 1
+
+    def __init__(
+        self,
+        width: int,
+        split: Callable[[Any], Iterable[int]] = tuple,
+        made: Callable[..., Any] = lambda *row: row,
+        whole: Callable[[list[Any]], Any] = list,
+    ) -> None:
+        self.row = Struct(f"<{width}q")
+        self.split = split
+        self.made = made
+        self.whole = whole
+
+    def write(self, sink: Sink, value: Sequence[Any]) -> None:
+        """Write the values."""
+        sink.integer(len(value))
+        pack, split = self.row.pack, self.split
+        sink.out += b"".join([pack(*split(one)) for one in value])
+
+    def read(self, source: Source) -> Any:
+        """Read the values."""
+        content = source.take(source.count(self.row.size) * self.row.size)
+        made = self.made
+        return self.whole([made(*row) for row in self.row.iter_unpack(content)])
+
+
+class Dict:
+    """A dict."""
+
+    least = 1
+
+    def __init__(self, key: Kind, value: Kind) -> None:
+        self.key = key
+        self.value = value
+
+    def write(self, sink: Sink, value: Mapping[Any, Any]) -> None:
+        """Write the items in their order."""
+        sink.integer(len(value))
+        for key, one in value.items():
+            self.key.write(sink, key)
+            self.value.write(sink, one)
+
+    def read(self, source: Source) -> dict[Any, Any]:
+        """Read the items."""
+        count = source.count(self.key.least + self.value.least)
+        found = {}
+        for _ in range(count):
+            key = self.key.read(source)
+            found[key] = self.value.read(source)
+        if len(found) != count:
+            raise EncodingError(f"{count} keys, of which only {len(found)} are different")
+        return found
+
+
+class Fixed:
+    """So many values, each of a type of its own; `made` makes a value of their list."""
+
+    def __init__(self, *kinds: Kind, made: Callable[[list[Any]], Any] = tuple) -> None:
+        self.kinds = kinds
+        self.made = made
+        self.least = sum(kind.least for kind in kinds)
+
+    def write(self, sink: Sink, value: Sequence[Any]) -> None:
+        """Write the values."""
+        if len(value) != len(self.kinds):
+            raise not_declared(value, f"{len(self.kinds)} values")
+        for kind, one in zip(self.kinds, value, strict=True):
+            kind.write(sink, one)
+
+    def read(self, source: Source) -> Any:
+        """Read the values."""
+        return self.made([kind.read(source) for kind in self.kinds])
+
+
+class Record:
+    """A named tuple, or another value that `make` makes of its fields in their order."""
+
+    def __init__(self, make: Callable[..., Any], **fields: Kind) -> None:
+        self.make = make
+        self.fields = fields
+        self.least = sum(kind.least for kind in fields.values())
+
+    def write(self, sink: Sink, value: Any) -> None:
+        """Write the fields."""
+        for name, kind in self.fields.items():
+            kind.write(sink, getattr(value, name))
+
+    def read(self, source: Source) -> Any:
+        """Read the fields."""
+        return self.make(*[kind.read(source) for kind in self.fields.values()])
+
+
+class Converted:
+    """A value that is written as another one: `split` gives that, `made` makes the value of it."""
+
+    def __init__(self, kind: Kind, split: Callable[[Any], Any], made: Callable[[Any], Any]) -> None:
+        self.kind = kind
+        self.split = split
+        self.made = made
+        self.least = kind.least
+
+    def write(self, sink: Sink, value: Any) -> None:
+        """Write it."""
+        self.kind.write(sink, self.split(value))
+
+    def read(self, source: Source) -> Any:
+        """Read it."""
+        return self.made(self.kind.read(source))
+
+
+INT: Final = Int()
+BOOL: Final = Bool()
+TEXT: Final = Text()
+TEXT_OR_NONE: Final = Text(or_none=True)
+BYTES: Final = Bytes()
+INTS: Final = Many(INT)
+TEXTS: Final = Many(TEXT)
+TEXT_COUNTS: Final = Dict(TEXT, INT)
+INT_PAIR: Final = Fixed(INT, INT)
+
+
+def named(make: Callable[..., Any], **fields: Kind) -> Record:
+    """A named tuple; raises TypeError where `fields` are not its own in their order."""
+    own: Sequence[str] = getattr(make, "_fields", ())
+    if tuple(own) != tuple(fields):
+        wrong = next(islice({*own} ^ {*fields}, 1), "their order")
+        raise TypeError(f"{make}: {wrong}")
+    return Record(make, **fields)

@@ -1,0 +1,196 @@
+"""Whether a chain of responses starts at some place among a broker's bytes.
+
+Frames must follow each other, none may be what its request cannot be answered with, and ids must
+not go back where those of the requests do not. What speaks for a guess is counted as in
+`request_search`, with 1 for the answer to the request that has waited longest; where no frame was
+captured whole, 1 more is asked for.
+
+Many guesses lead to the same frames. What was found of a frame, and of the chain behind it, is
+remembered while a window is looked at, so that no byte is read again for each guess.
+"""
+
+from typing import Final
+
+from librt.strings import read_i32_be
+from mypy_extensions import i64
+
+from kdissect.exchanges.exchange import Exchange
+from kdissect.exchanges.fitting import EXACT, LONG, NOT, Fitting
+from kdissect.searching import NOT_HERE, Window
+from kdissect.streams.acknowledged import REORDER_NS
+
+TRUST: Final = 3
+SURE: Final = TRUST + 2  # a higher score says no more
+MAX_SIZE: Final = (100 << 20) + (64 << 10)
+MIN_SIZE: Final = 4
+TOLD_SIZE: Final = 20  # fewer bytes of a frame tell nothing of how it goes on
+# Steps (see `searching`) of a guess, and of a frame of its chain beside reading it.
+GUESS_STEPS: Final = 8
+FRAME_STEPS: Final = 8
+# How a chain ends that was not believed: where the window does, else
+BROKEN: Final = -1
+HOLED: Final = -2
+# Beside it, whether it was trusted, and more than that.
+TRUSTED: Final = 1
+MORE: Final = 2
+NO_INDICES: Final[list[int]] = []
+
+
+class Judge:
+    """Judges the guesses of one window, in order.
+
+    `_indices` are those of requests in `pending`, by correlation id. `_fits` are those of frames,
+    by index and layout. A chain that was not believed is not walked again behind a frame behind
+    which it was walked in the same standing: `_ends` says what became of it.
+    """
+
+    __slots__ = ("fitting", "pending", "window", "_indices", "_fits", "_ends")
+
+    def __init__(self, fitting: Fitting, pending: list[Exchange], window: Window) -> None:
+        self.fitting = fitting
+        self.pending = pending
+        self.window = window
+        self._indices: dict[int, list[int]] = {}
+        for index, exchange in enumerate(pending):
+            self._indices.setdefault(exchange.correlation_id, []).append(index)
+        self._fits: dict[int, int] = {}
+        self._ends: dict[int, int] = {}
+
+    def judge(self, start: i64) -> i64:
+        """Whether a chain of responses starts at `start`: its index, NOT_HERE or WAIT."""
+        window = self.window
+        data = window.data
+        at = start
+        is_start = window.is_start(start)
+        score: i64 = 1 if is_start else 0
+        trust: i64 = TRUST + 1
+        is_aligned = False
+        may_be_nested = False
+        asked: i64 = 0
+        before: i64 = -1
+        walked: list[int] = []
+        ended: i64 = 0
+        was_walked = False
+        window.work += GUESS_STEPS
+        while at < window.end:
+            window.work += FRAME_STEPS
+            seen = window.seen_from(at)
+            if seen - at < 8:
+                if seen < window.end:
+                    ended = HOLED
+                break
+            size: i64 = i64(read_i32_be(data, at))
+            if size < MIN_SIZE or size > MAX_SIZE:
+                ended = BROKEN
+                break
+            end = at + 4 + size
+            correlation_id: i64 = i64(read_i32_be(data, at + 4))
+            index = self._index_of(correlation_id, asked)
+            # Ids may go back where requests wait in that order: some clients count some APIs apart.
+            if correlation_id < before and index < 0:
+                ended = BROKEN
+                break
+            before = correlation_id
+            if index >= 0:
+                if self.pending[index].request_start > window.time_at(at) + REORDER_NS:
+                    ended = BROKEN
+                    break
+                fit = self._fit(at, seen, size, index)
+                while fit == NOT and index >= 0:
+                    # Requests may have the same id.
+                    index = self._index_of(correlation_id, index + 1)
+                    if index >= 0:
+                        fit = self._fit(at, seen, size, index)
+                if end <= seen:
+                    trust = TRUST
+                elif at == start and not is_start and fit != LONG:
+                    # Inside a response the size and first offset of its records look like this,
+                    # and end where it ends, so what follows says nothing of them.
+                    may_be_nested = True
+                    if seen < window.end:
+                        index = -1
+                if index < 0:
+                    ended = BROKEN
+                    break
+                if end <= seen or seen - at >= TOLD_SIZE:
+                    score += min(fit, EXACT)
+                if index == asked:
+                    score += 1
+                if at > start:
+                    score += 1
+                asked = index + 1
+            if end in window.ends:
+                if not is_aligned:
+                    score += 1
+                is_aligned = True
+            if score >= trust and is_aligned:
+                return start
+            score = min(score, SURE)
+            key = standing(at, asked, score, trust, is_aligned, may_be_nested)
+            known = self._ends.get(key)
+            if known is not None:
+                ended = known
+                was_walked = True
+                break
+            walked.append(key)
+            at = end
+        if not was_walked:
+            if ended == 0:
+                ended = at
+            ended = ended << 2
+            if score >= trust:
+                ended |= TRUSTED
+            if score > trust:
+                ended |= MORE
+        for one in walked:
+            self._ends[one] = ended
+        return self._answer(start, is_start, may_be_nested, ended)
+
+    def _answer(self, start: i64, is_start: bool, may_be_nested: bool, ended: i64) -> i64:
+        """What to say of a guess whose chain was not believed by itself."""
+        window = self.window
+        end = ended >> 2
+        if end == BROKEN:
+            return NOT_HERE
+        if end == HOLED:
+            # A hole in the header.
+            return start if ended & TRUSTED != 0 and is_start else NOT_HERE
+        if window.can_wait(start):
+            return window.wait(start, max(end, window.end + 1))
+        # What ends where no segment does must be surer than that.
+        return start if ended & MORE != 0 and not may_be_nested else NOT_HERE
+
+    def _index_of(self, correlation_id: i64, first: i64) -> i64:
+        """Which of ``pending[first:]`` has the id; -1 for none."""
+        for index in self._indices.get(correlation_id, NO_INDICES):
+            if index >= first:
+                return index
+        return -1
+
+    def _fit(self, at: i64, seen: i64, size: i64, index: i64) -> i64:
+        """How well the frame at `at` fits the answer to a request."""
+        request = self.pending[index]
+        key = request.api_key
+        version = request.api_version
+        place = ((key & 0x7FFF) << 16 | (version & 0xFFFF)) << 32 | at
+        known = self._fits.get(place, -1)
+        if known >= 0:
+            return known
+        window = self.window
+        fitting = self.fitting
+        stop = min(at + 4 + size, seen)
+        before = fitting.steps
+        fit = fitting.response_in(key, version, window.data, at + 4, stop, size)
+        window.work += fitting.steps - before
+        self._fits[place] = fit
+        return fit
+
+
+def standing(
+    at: i64, asked: i64, score: i64, trust: i64, is_aligned: bool, may_be_nested: bool
+) -> i64:
+    """All that the rest of a chain's judgment depends on, behind the frame at `at`."""
+    known = asked << 3 | score
+    known = known << 1 | (1 if trust == TRUST else 0)
+    known = known << 1 | (1 if is_aligned else 0)
+    return (known << 1 | (1 if may_be_nested else 0)) << 32 | at

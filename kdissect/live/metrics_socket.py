@@ -1,0 +1,46 @@
+"""The socket on which metrics are answered, bound before privileges are given up.
+
+A port below 1024 may need them. The thread that answers must not have them, so it starts later, in
+`counting.metrics`. Nothing can connect before that: a bound socket does not listen.
+"""
+
+import errno
+import socket
+from typing import Final
+
+from kdissect.errors import OutputError
+
+LOOPBACK: Final = "127.0.0.1"
+Bound = socket.socket
+
+
+def bind(address: str = LOOPBACK, port: int = 0) -> Bound:
+    """A TCP socket of that address and port; raises OutputError with what to do.
+
+    No address is loopback, port 0 one that is free.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    place = f"[{address}]:{port}" if family == socket.AF_INET6 else f"{address}:{port}"
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        # After a restart, connections of the process before may still be ending.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((address or LOOPBACK, port))
+    except OSError as error:
+        bound.close()
+        raise OutputError(f"--metrics {place}: {reason(error)}") from error
+    except OverflowError as error:
+        bound.close()
+        raise OutputError(f"--metrics {place}: ports are 0 to 65535") from error
+    return bound
+
+
+def reason(error: OSError) -> str:
+    """Why nothing can listen, and what to do."""
+    if error.errno == errno.EADDRINUSE:
+        return "the port is in use by another program; choose another one"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return "this machine has no such address; 127.0.0.1 is for itself, 0.0.0.0 for everybody"
+    if error.errno == errno.EACCES:
+        return "ports below 1024 are root's; choose a higher one"
+    return error.strerror or str(error)

@@ -1,0 +1,42 @@
+"""The API keys above Apache's that an ApiVersions response offers, found without decoding it.
+
+    v0 to v2   int16 error, int32 count, entries of int16 key, int16 min, int16 max, ...
+    v3 on      int16 error, varint count + 1, entries of the same and a tag section each, ...
+
+Every connection begins with one, of 60 entries and more, so the entries are looked at a column of
+bytes at a time.
+"""
+
+from typing import Final
+
+from kdissect.errors import DecodeError
+from kdissect.protocol.primitives import read_int32, read_unsigned_varint
+
+FLEXIBLE: Final = 3  # the first flexible version
+ERROR_SIZE: Final = 2
+
+
+def keys_above(data: bytes, offset: int, version: int) -> list[int] | None:
+    """The offered keys of 256 and more, of a body from `offset` on in the layout of `version`.
+
+    None where that cannot be told: the body ends too soon, or its entries have tags.
+    """
+    try:
+        if version < FLEXIBLE:
+            count, start = read_int32(data, offset + ERROR_SIZE)
+            width = 6
+        else:
+            count, start = read_unsigned_varint(data, offset + ERROR_SIZE)
+            count, width = count - 1, 7
+    except DecodeError:
+        return None
+    end = start + count * width
+    if count < 0 or end > len(data):
+        return None
+    if width == 7 and any(data[start + 6 : end : width]):
+        return None
+    high = data[start:end:width]
+    if not any(high):
+        return []
+    low = data[start + 1 : end : width]
+    return [one << 8 | other for one, other in zip(high, low, strict=True) if 0 < one < 0x80]

@@ -1,0 +1,46 @@
+"""`Options`: how to dissect. Importing this module imports no Arrow and starts no thread."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from kdissect.limits import Limits
+from kdissect.tables.schemas import DEFAULT_TABLES
+
+Progress = Callable[[int, int | None], None]
+
+# Rows of one record batch: 32 768 rows of 31 packed integers are 8 MB before they become Arrow.
+BATCH_ROWS: Final = 32_768
+
+DEFAULT_LIMITS: Final = Limits()
+
+
+@dataclass
+class Options:
+    """How to dissect; `limits` bound the memory that it takes.
+
+    `ports` are broker ports beside the known ones; `brokers` are ``address:port`` that are brokers
+    whatever else speaks for it. `decode_as` are ``port=protocol`` and ``address:port=protocol``:
+    they force a protocol (one of `messages.old_protocols.PROTOCOLS`, "tls") or exclude what is
+    there ("none"). `protocol` is what brokers and clients speak: "auto" for Kafka of any release,
+    else one of `PROTOCOLS` for every connection. `keylog` is a TLS key log (NSS format) or several,
+    beside the secrets in pcapng files. `jobs` processes share the work of `write` and `make_run` on
+    files of two million packets and more: 0 for as many as there are processors, from four million
+    on.
+    """
+
+    ports: Sequence[int] = ()
+    brokers: Sequence[str] = ()
+    decode_as: Sequence[str] = ()
+    keylog: str | Path | Sequence[str | Path] = ()
+    tables: Sequence[str] = DEFAULT_TABLES
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    payload: bool = False
+    verify_crc: bool = False
+    strict: bool = False
+    protocol: str = "auto"
+    limits: Limits = DEFAULT_LIMITS
+    batch_rows: int = BATCH_ROWS
+    progress: Progress | None = None
+    jobs: int = 0

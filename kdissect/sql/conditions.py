@@ -1,0 +1,183 @@
+"""Conditions of users (``--where``, ``--having``): one SQL expression, checked before it is run.
+
+DuckDB's own parser gives the syntax tree, in which everything must be known: columns, constants,
+operators, casts, the functions of `functions.FUNCTIONS`, and subqueries of tables that the caller
+names. All else is refused, so what later versions of DuckDB can do is refused too.
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from kdissect.errors import KdissectError
+from kdissect.sql.connections import locked_connection
+from kdissect.sql.functions import FUNCTIONS, refused_function, words
+
+Node = Mapping[str, Any]
+
+# Classes of expressions in DuckDB's trees. STAR is also COLUMNS(...), TYPE that of a cast.
+EXPRESSIONS: Final = words(
+    "BETWEEN CASE CAST COLLATE COLUMN_REF COMPARISON CONJUNCTION CONSTANT FUNCTION LAMBDA "
+    "LAMBDA_REF OPERATOR STAR SUBQUERY TYPE"
+)
+REFUSED_OPERATORS: Final = {"GROUPING_FUNCTION": "GROUPING", "OPERATOR_UNPACK": "UNPACK"}
+# Types of what is in a query beside expressions.
+QUERY_PARTS: Final = words(
+    "ASCENDING BASE_TABLE DESCENDING DISTINCT_MODIFIER EMPTY EXPRESSION_LIST JOIN LIMIT_MODIFIER "
+    "ORDER_DEFAULT ORDER_MODIFIER SELECT_NODE SET_OPERATION_NODE SUBQUERY"
+)
+TYPE_INFO: Final = "_TYPE_INFO"  # parameters of types, like those of DECIMAL(10, 2)
+NAMES: Final = {
+    "DEFAULT": "DEFAULT",
+    "PARAMETER": "a parameter",
+    "POSITIONAL_REFERENCE": "a column by its position",
+    "WINDOW": "a window function",
+    "SHOW_REF": "SHOW",
+}
+MAIN: Final = "main"  # the schema that DuckDB 1 puts before list_value
+ONE: Final = "a condition is one SQL expression"
+# Parts of a SELECT that an expression alone does not fill.
+REST: Final = (
+    "where_clause", "group_expressions", "group_sets", "having", "sample", "qualify", "modifiers",
+)  # fmt: skip
+PLACES: Final = re.compile(r'"query_location(?:_length)?":\d+,?')
+ALONE: Final = "SELECT \n{}\n"
+ENCLOSED: Final = "SELECT (\n{}\n)"
+
+
+def check_condition(text: str, option: str, tables: Collection[str] = ()) -> None:
+    """Raise KdissectError unless `text` is one expression with nothing in it but what is allowed.
+
+    `option` is what an error calls it, like ``--where``; `tables` are those of which subqueries
+    may be made. Columns are not checked: DuckDB does that, with the types.
+    """
+    if (reason := refusal_of(text, tuple(tables))) is not None:
+        raise KdissectError(f"{option} {text!r}: {reason}")
+
+
+@lru_cache(maxsize=64)
+def refusal_of(text: str, tables: tuple[str, ...]) -> str | None:
+    """Why the text is no condition that is allowed, None when it is one."""
+    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        return "a condition is UTF-8 without NUL"
+    # Also in the parentheses that it is put in; "1) OR (1" and "1," are nothing alone or there.
+    alone, enclosed = serialized(ALONE.format(text), ENCLOSED.format(text))
+    try:
+        tree = json.loads(alone)
+    except RecursionError:
+        return "the condition is nested too deeply"
+    if tree["error"]:
+        # DuckDB parses other statements too, but has trees of queries only.
+        is_syntax = tree["error_type"] == "parser"
+        return f"Parser Error: {first_line(tree['error_message'])}" if is_syntax else ONE
+    if not is_expression(tree["statements"]) or PLACES.sub("", alone) != PLACES.sub("", enclosed):
+        return ONE
+    return next(refusals(tree["statements"][0]["node"]["select_list"], tables), None)
+
+
+def is_expression(statements: list[Node]) -> bool:
+    """Whether the only statement is ``SELECT expression``, without a name for it."""
+    if len(statements) != 1:
+        return False
+    node = statements[0]["node"]
+    return bool(
+        node["type"] == "SELECT_NODE"
+        and len(node["select_list"]) == 1
+        and not node["select_list"][0]["alias"]
+        and node["from_table"]["type"] == "EMPTY"
+        and not any(node.get(part) for part in REST)
+    )
+
+
+def refusals(expressions: list[Node], tables: Collection[str]) -> Iterator[str]:
+    """What is not allowed in expressions, as errors say it."""
+    waiting: list[Any] = list(expressions)
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting += part
+        elif isinstance(part, dict):
+            if (reason := refusal(part, tables)) is not None:
+                yield reason
+            waiting += part.values()
+
+
+def refusal(part: Node, tables: Collection[str]) -> str | None:
+    """Why a part of a tree is not allowed, None when it is."""
+    kind = part.get("type")
+    if part.get("sample"):
+        return "a sample is not allowed in a condition"
+    if "class" in part:
+        return refused_expression(part["class"], part)
+    if kind == "BASE_TABLE":
+        return refused_table(part, tables)
+    if kind == "TABLE_FUNCTION":
+        return f"the table function {part['function']['function_name']} is not allowed"
+    if isinstance(kind, str) and kind not in QUERY_PARTS and not kind.endswith(TYPE_INFO):
+        return f"{NAMES.get(kind, kind)} is not allowed in a condition"
+    # The names that WITH gives could be those of the tables that are allowed.
+    return "WITH is not allowed in a condition" if part.get("map") else None
+
+
+def refused_expression(kind: str, part: Node) -> str | None:
+    """Why an expression of this class is not allowed, None when it is."""
+    name = REFUSED_OPERATORS.get(str(part.get("type")))
+    if name is not None or kind not in EXPRESSIONS:
+        return f"{name or NAMES.get(kind, kind)} is not allowed in a condition"
+    if kind == "FUNCTION":
+        return refused_call(part)
+    return None
+
+
+def refused_call(part: Node) -> str | None:
+    """Why a function may not be called, None when it may."""
+    names = path_of(part, "function_name")
+    if names[-1].lower() not in FUNCTIONS or names[:-1] not in ([], [MAIN]):
+        return refused_function(".".join(names))
+    return None
+
+
+def refused_table(part: Node, tables: Collection[str]) -> str | None:
+    """Why a table is not allowed, None when it is."""
+    names = path_of(part, "table_name")
+    if names[0] in tables and len(names) == 1 and not part.get("at_clause"):
+        return None
+    there = f"there are {', '.join(tables)}" if tables else "it has the columns of one table only"
+    return f"a condition cannot ask {'.'.join(names)!r}; {there}"
+
+
+def path_of(part: Node, key: str) -> list[str]:
+    """The name of a function or table behind those of its catalog and schema.
+
+    DuckDB 2 tells it a second time, as one path; where the two differ, both are in the answer.
+    """
+    schema = part.get("schema_name", part.get("schema"))
+    catalog = part.get("catalog_name", part.get("catalog"))
+    names = [name for name in (catalog, schema, part[key]) if name]
+    path = part.get("qualified_name", {}).get("path", names)
+    return names if path == names else [*path, *names]
+
+
+def serialized(*queries: str) -> list[str]:
+    """The trees of queries as DuckDB writes them, in JSON; for what is no query, its error."""
+    import duckdb
+
+    trees = []
+    with locked_connection(settings={"threads": "1"}) as connection:
+        for query in queries:
+            try:
+                rows = connection.execute("SELECT json_serialize_sql($1)", [query]).fetchall()
+                trees.append(str(rows[0][0]))
+            except duckdb.Error as error:
+                message = first_line(str(error))
+                trees.append(
+                    json.dumps({"error": True, "error_type": "parser", "error_message": message})
+                )
+    return trees
+
+
+def first_line(text: str) -> str:
+    """The first line of a message of DuckDB."""
+    return text.strip().splitlines()[0]

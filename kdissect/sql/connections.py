@@ -1,0 +1,53 @@
+"""DuckDB connections for queries with SQL of users: they reach the files they are given only.
+
+Of DuckDB's own protections all are on: no access to other files, to the network or to the variables
+of the calling program; no extension is installed or loaded; and no statement can change a setting.
+The memory limit is DuckDB's own. What does not fit is spilled below the temporary directory, into a
+directory that DuckDB makes when it first needs it and removes with the connection.
+"""
+
+import secrets
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kdissect.sql.files import quoted
+
+if TYPE_CHECKING:
+    import duckdb
+
+Settings = dict[str, str | bool | int | float | list[str]]
+
+PREFIX: Final = "kdissect-duckdb-"
+# Without what no query of ours needs, whatever the version's defaults are.
+SETTINGS: Final[Settings] = {
+    "allow_community_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "python_enable_replacements": "false",
+}
+
+
+def locked_connection(
+    files: Iterable[str] = (), settings: Mapping[str, str] | None = None
+) -> "duckdb.DuckDBPyConnection":
+    """A connection to a database in memory, in UTC, that can read these files of this machine.
+
+    Their paths are those of `PlainPaths`. Arrow tables and datasets can be registered, and tables
+    and views be made. Nothing else can be read or written. `settings` are further ones of DuckDB.
+    """
+    import duckdb
+
+    spill = Path(tempfile.gettempdir(), f"{PREFIX}{secrets.token_hex(8)}")
+    config = Settings(settings or {}) | SETTINGS | {"temp_directory": str(spill)}
+    connection = duckdb.connect(config=config)
+    try:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, files))}]")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+    except BaseException:
+        connection.close()
+        raise
+    return connection

@@ -1,0 +1,27 @@
+"""What became of captured bytes, as files of a dataset or a live capture tell it."""
+
+from typing import Any, Final
+
+from kdissect import strict_json
+from kdissect.errors import DatasetError
+
+# The fields of `pipeline.Balance`: numbers, and counts by name.
+NUMBERS: Final = (
+    "packets", "captured_bytes", "payload_bytes", "framed_bytes", "skipped_bytes",
+    "duplicate_bytes", "tls_bytes", "encrypted_bytes", "missing_bytes", "connections",
+    "encrypted_connections", "exchanges",
+)  # fmt: skip
+COUNTS: Final = ("packets_by_reason", "protocols", "problems")
+FIELDS: Final = frozenset((*NUMBERS, *COUNTS))
+
+
+def checked_balance(value: Any) -> dict[str, Any]:
+    """A balance, which has all fields; raises DatasetError for another value."""
+    balance = strict_json.mapping(value, "balance")
+    if balance.keys() != FIELDS:
+        raise DatasetError("a balance has other numbers than kdissect counts")
+    for name in NUMBERS:
+        strict_json.number(balance[name], name)
+    for name in COUNTS:
+        strict_json.counts(balance[name], name)
+    return balance

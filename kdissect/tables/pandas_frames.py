@@ -1,0 +1,19 @@
+"""pandas DataFrames of Arrow tables, where pandas is installed."""
+
+from typing import TYPE_CHECKING
+
+from kdissect.extras import MissingExtra
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+
+def pandas_frame(table: "pa.Table") -> "pd.DataFrame":
+    """A DataFrame of the rows; raises `MissingExtra` without pandas."""
+    try:
+        import pandas  # noqa: F401  # pyarrow's own error does not name the extra
+    except ImportError as error:
+        raise MissingExtra("to_pandas()", "pandas") from error
+    frame: pd.DataFrame = table.to_pandas()
+    return frame

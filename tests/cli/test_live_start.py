@@ -1,0 +1,108 @@
+"""What is opened with privileges; the ways to start with them are in tests/live."""
+
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kdissect.cli import live_start
+from kdissect.cli.live_options import Address
+from kdissect.cli.live_start import Needs, opened
+from kdissect.errors import CaptureError, KdissectError, OutputError
+from kdissect.live.privileges import Dropped
+from kdissect.live.sources import Asked
+from kdissect.run_options import Options
+
+CAPTURE = Path(__file__).parents[2] / "captures" / "quickstart.pcapng"
+# What starts threads when it is imported, or imports what does.
+HEAVY = ("pyarrow", "numpy", "pandas", "duckdb", "ibis", "textual", "prometheus_client")
+
+
+@pytest.mark.parametrize(
+    "module", ["kdissect.cli.live_start", "kdissect.cli.live", "kdissect.cli.top"]
+)
+def test_what_runs_with_privileges_imports_nothing_that_starts_a_thread(module: str) -> None:
+    program = (
+        f"import os, sys, {module}; print(len(os.listdir('/proc/self/task')),"
+        f" [name for name in {HEAVY} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "1 []\n"
+
+
+def test_all_that_was_asked_for_is_open_and_closed_afterwards(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.touch()
+    needs = Needs(
+        Asked([str(CAPTURE)]),
+        Options(keylog=str(keys)),
+        (),
+        directory=tmp_path / "tables",
+        metrics=Address("127.0.0.1", 0),
+    )
+    with opened(needs) as had:
+        assert had.bound is not None
+        assert had.bound.getsockname()[0] == "127.0.0.1"
+        # It does not listen yet.
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(had.bound.getsockname(), timeout=5)
+        assert (tmp_path / "tables").is_dir()
+        assert not had.notifier.is_heard
+        had.keylogs.begin()
+        assert had.wire.names == [str(CAPTURE)]
+    assert had.bound.fileno() == -1
+
+
+def test_what_cannot_be_opened_is_an_error_before_privileges_are_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_start, "drop_privileges", lambda _: pytest.fail("too late"))
+    monkeypatch.setattr(live_start, "must_drop", lambda _: True)
+    monkeypatch.setattr(live_start, "check_alone", lambda _: None)
+    asked = Asked([str(CAPTURE)])
+    (tmp_path / "file").touch()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for error, needs in (
+            (CaptureError, Needs(Asked([str(tmp_path / "no")]), Options(), ())),
+            (CaptureError, Needs(asked, Options(keylog=str(tmp_path / "no")), ())),
+            (OutputError, Needs(asked, Options(), (), metrics=Address("127.0.0.1", port))),
+            (OutputError, Needs(asked, Options(), (), directory=tmp_path / "file" / "tables")),
+            (KdissectError, Needs(asked, Options(), (), user="no-such-user")),
+        ):
+            with pytest.raises(error), opened(needs):
+                pass
+
+
+def test_a_module_that_cannot_be_imported_is_an_error_that_says_for_whom() -> None:
+    with (
+        pytest.raises(KdissectError, match=r"no_such cannot be imported by the user \d+.*/opt/kdi"),
+        opened(Needs(Asked([str(CAPTURE)]), Options(), ("kdissect.no_such",))),
+    ):
+        pass
+
+
+def test_all_threads_are_checked_once_all_others_have_begun(tmp_path: Path) -> None:
+    """Those of files, lines and metrics start when their listener begins."""
+    from kdissect.cli.live_run import Parts, Plan
+
+    class Counted(Dropped):
+        checks = 0
+
+        def check(self) -> None:
+            self.checks += 1
+
+    asked = Asked([str(CAPTURE)])
+    dropped = Counted(None, 0, is_alone=True)
+    with opened(Needs(asked, Options(), (), metrics=Address("127.0.0.1", 0))) as had:
+        plan = Plan(asked, Options(), tmp_path, is_json=True, duration_s=1.0)
+        listeners = Parts(plan, replace(had, dropped=dropped)).listeners
+        assert Parts(plan, replace(had, dropped=None)).listeners[-1] is not listeners[-1]
+    assert len(listeners) == 6
+    listeners[-1].begin(None)  # type: ignore[arg-type]  # it looks at threads alone
+    assert dropped.checks == 1

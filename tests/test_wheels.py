@@ -1,0 +1,209 @@
+"""The wheel that `make` takes from dist/, and the units that setup.py compiles."""
+
+import ast
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+pytest.importorskip("pip", reason="tools.matching_wheel uses the packaging that pip brings")
+
+from pip._vendor.packaging.tags import sys_tags
+
+from tools.matching_wheel import differences, matching_wheel
+
+ROOT = Path(__file__).parent.parent
+MODULE = "packets/ip"
+PYPROJECT = """
+[project]
+name = "kdissect"
+version = "0.1.0"
+requires-python = ">=3.11"
+dependencies = ["click>=8.1", "pyarrow >= 17"]
+[project.optional-dependencies]
+spark = ["pyspark[connect]>=4.3", "pandas<3,>=2.2"]
+"""
+METADATA = """Metadata-Version: 2.4
+Name: kdissect
+Version: 0.1.0
+Requires-Python: >=3.11
+Requires-Dist: click>=8.1
+Requires-Dist: pyarrow>=17
+Provides-Extra: spark
+Requires-Dist: pyspark[connect]>=4.3; extra == "spark"
+Requires-Dist: pandas<3,>=2.2; extra == "spark"
+
+"""
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    package = tmp_path / "kdissect" / "packets"
+    package.mkdir(parents=True)
+    (tmp_path / "kdissect" / "__init__.py").write_text("")
+    (package / "ip.py").write_text("X = 1\n")
+    (tmp_path / "pyproject.toml").write_text(PYPROJECT)
+    (tmp_path / "setup.py").write_text(f'COMPILED = """\n    {MODULE}\n""".split()\n')
+    (tmp_path / "dist").mkdir()
+    return tmp_path
+
+
+def make_wheel(
+    tree: Path, *, tag: str = "", metadata: str = METADATA, libraries: tuple[str, ...] = (MODULE,)
+) -> Path:
+    """A wheel of the tree as it is now; the compiled one for this Python by default."""
+    path = tree / "dist" / f"kdissect-0.1.0-{tag or next(sys_tags())}.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for source in (tree / "kdissect").rglob("*.py"):
+            archive.write(source, source.relative_to(tree).as_posix())
+        for each in libraries:
+            archive.writestr(f"kdissect/{each}.cpython-311-x86_64-linux-gnu.so", b"")
+        archive.writestr("kdissect-0.1.0.dist-info/METADATA", metadata)
+    return path
+
+
+def test_a_wheel_of_these_sources_for_this_python_is_taken(tree: Path) -> None:
+    wheel = make_wheel(tree)
+    assert matching_wheel(tree, tree / "dist", compiled=True) == wheel
+    assert matching_wheel(tree, tree / "dist", compiled=False) is None
+
+
+def test_the_plain_wheel_is_taken_only_when_it_is_asked_for(tree: Path) -> None:
+    wheel = make_wheel(tree, tag="py3-none-any", libraries=())
+    assert matching_wheel(tree, tree / "dist", compiled=True) is None
+    assert matching_wheel(tree, tree / "dist", compiled=False) == wheel
+
+
+def test_a_wheel_for_another_python_is_not_taken(tree: Path) -> None:
+    make_wheel(tree, tag="cp39-cp39-manylinux_2_17_x86_64")
+    assert matching_wheel(tree, tree / "dist", compiled=True) is None
+
+
+def changes(tree: Path) -> Iterator[str]:
+    """Changes to the sources, one after the other; each is undone."""
+    before = {path: path.read_text() for path in tree.rglob("*") if path.suffix in (".py", ".toml")}
+    edits = (
+        ("a module changed", "kdissect/packets/ip.py", "X = 1", "X = 2"),
+        ("the version changed", "pyproject.toml", '"0.1.0"', '"0.1.1"'),
+        ("a bound changed", "pyproject.toml", "click>=8.1", "click>=8.2"),
+        ("a dependency of an extra went", "pyproject.toml", ', "pandas<3,>=2.2"', ""),
+        ("the oldest Python changed", "pyproject.toml", ">=3.11", ">=3.12"),
+        ("one more is compiled", "setup.py", MODULE, f"{MODULE} packets/tcp"),
+    )
+    for change, name, old, new in edits:
+        path = tree / name
+        assert old in before[path]
+        path.write_text(before[path].replace(old, new))
+        yield change
+        path.write_text(before[path])
+    added = tree / "kdissect" / "added.py"
+    added.write_text("")
+    yield "a module came"
+    added.unlink()
+    gone = tree / "kdissect" / "packets" / "ip.py"
+    gone.unlink()
+    yield "a module went"
+    gone.write_text(before[gone])
+
+
+def test_a_wheel_of_other_sources_is_not_taken(tree: Path) -> None:
+    wheel = make_wheel(tree)
+    missed = [each for each in changes(tree) if not differences(tree, wheel, compiled=True)]
+    assert missed == []
+    assert differences(tree, wheel, compiled=True) == []
+
+
+def assigned(name: str) -> ast.expr:
+    for node in ast.parse((ROOT / "setup.py").read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            return node.value
+    raise AssertionError(f"setup.py has no {name}")
+
+
+def test_each_compiled_package_is_in_one_unit() -> None:
+    compiled = ast.literal_eval(assigned("COMPILED").func.value).split()  # type: ignore[attr-defined]
+    units = ast.literal_eval(assigned("UNITS"))
+    grouped = [package for packages in units.values() for package in packages]
+    assert sorted(grouped) == sorted({name.split("/")[0] for name in compiled})
+
+
+def test_the_classifiers_name_the_pythons_that_wheels_are_made_for() -> None:
+    import tomllib
+
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)
+    prefix = "Programming Language :: Python :: "
+    named = [c.removeprefix(prefix) for c in project["project"]["classifiers"] if prefix in c]
+    built = project["tool"]["cibuildwheel"]["build"]
+    assert built == [f"cp{version.replace('.', '')}-*" for version in named]
+
+
+def documents(name: str) -> list[dict[str, object]]:
+    return list(yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / name).read_text()))
+
+
+@pytest.mark.parametrize("name", ["sidecar.yaml", "daemonset.yaml", "debug.yaml"])
+def test_kubernetes_accepts_what_is_deployed(name: str) -> None:
+    validator = pytest.importorskip(
+        "kubernetes_validate", reason="pip install kubernetes-validate: Kubernetes' schemas"
+    )
+    for document in documents(name):
+        if name == "debug.yaml":  # a part of a container: kubectl debug adds the rest
+            container = {"name": "debug", "image": "kdissect"} | document
+            document = {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "debug"},
+                "spec": {"containers": [container]},
+            }
+        validator.validate(document, "1.32", strict=True)
+
+
+def containers(value: object) -> Iterator[dict[str, object]]:
+    """Everything in a document that runs kdissect-live."""
+    if isinstance(value, dict):
+        if value.get("command") == ["kdissect-live"]:
+            yield value
+        for each in value.values():
+            yield from containers(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from containers(each)
+
+
+@pytest.mark.parametrize("name", ["sidecar.yaml", "daemonset.yaml", "debug.yaml"])
+def test_a_container_captures_with_net_raw_only_and_not_as_root(name: str) -> None:
+    found = [each for document in documents(name) for each in containers(document)]
+    assert len(found) == 1
+    context = found[0]["securityContext"]
+    assert isinstance(context, dict)
+    assert context["capabilities"] == {"drop": ["ALL"], "add": ["NET_RAW"]}
+    assert (context["runAsNonRoot"], context["runAsUser"]) == (True, 65532)
+    # The capability comes from a file, which no_new_privs would ignore.
+    assert context["allowPrivilegeEscalation"] is True
+
+
+@pytest.mark.parametrize("name", ["sidecar.yaml", "daemonset.yaml", "debug.yaml"])
+def test_a_container_is_started_with_options_that_there_are(name: str) -> None:
+    help_text = subprocess.run(
+        [sys.executable, "-m", "kdissect", "live", "--help"],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    (container,) = (each for document in documents(name) for each in containers(document))
+    arguments = container["args"]
+    assert isinstance(arguments, list)
+    options = [each.partition("=")[0] for each in arguments if each.startswith("-")]
+    assert [option for option in options if f"{option} " not in help_text.replace(",", " ")] == []
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the steps are shell scripts")
+def test_the_steps_of_the_container_are_scripts_that_a_shell_reads() -> None:
+    for name, shell in (("build", "sh"), ("final", "sh"), ("net-raw", "sh"), ("chroot", "bash")):
+        script = ROOT / "deploy" / "container" / name
+        assert script.stat().st_mode & 0o111, f"{name} is not executable"
+        subprocess.run([shell, "-n", script], check=True)

@@ -1,0 +1,325 @@
+"""Run an installed kdissect as a user would: declared dependencies only, then one extra at a time.
+
+    python -m tools.installed dist/kdissect-0.1.0-*.whl [--only base,tls] [--python 3.12]
+
+Each environment is a new virtual environment with the wheel in it:
+
+    base      the declared dependencies: every command of the program with --help, every command
+              line of the documentation and of --help; a missing extra must be named in one line
+    oldest    the same lines with the oldest versions that pyproject.toml allows
+    others    one extra, installed by the very command that base printed, and the lines it is for
+
+Expected: exit code 0 (1 where `NOTHING` says so, 2 where an extra is missing) and no traceback.
+Prints a line for each environment and the failed command lines in full; exits 1 if one failed. The
+program itself uses the standard library and uv only: it shares no package with what it runs.
+"""
+
+import argparse
+import fcntl
+import os
+import pty
+import re
+import select
+import shlex
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tools.installed_lines import (
+    Line,
+    documented_lines,
+    extras_of,
+    help_lines,
+    is_endless,
+    needs_elsewhere,
+)
+from tools.installed_stage import Stage
+
+ROOT: Final = Path(__file__).parents[1]
+UV: Final = (sys.executable, "-m", "uv", "--quiet")
+SECONDS: Final = 240  # of one line; Spark's take up to 60 on two busy cores
+ENDLESS_SECONDS: Final = 6  # until an endless line is interrupted
+STREAM_SECONDS: Final = 40
+SCREEN_SECONDS: Final = 60  # from q until a screen is left
+PARALLEL: Final = 2
+# Command lines that find nothing in the captures of the stage, which is exit code 1.
+NOTHING: Final = re.compile(
+    r"upgrade broker\.pcap(?! --to 2\.8)"  # no client of the capture breaks on the newest release
+    r"|api = 'Fetch' and latency_ns > 1e9"  # no consumer waits longer than half a second
+    r"|not crc_ok"
+    r"|compare broker\.pcap --at"  # one half is like the other
+    r"|'svc-7' and error_code"
+)
+# What an extra is for, beside the lines that `extras_of` knows.
+TRIGGERS: Final = {
+    ("pandas",): "python frame.py broker.pcapng",
+    ("tls",): "kdissect tls.pcapng --keylog keys.log",
+    ("live",): "kdissect live broker.pcapng --metrics 127.0.0.1:0",
+    ("spark", "java"): "kdissect spark dissect taps -o data/new",
+    ("otel",): "kdissect spans broker.pcapng -o spans.jsonl",
+    ("rollups",): "kdissect spark rollup data/kafka --here",
+    (
+        "telemetry",
+    ): "kdissect show captures/telemetry-4.3.1.pcapng --where \"api = 'PushTelemetry'\"",
+    ("notebooks",): "python run_notebooks.py notebooks/*.ipynb",
+}
+ENVIRONMENTS: Final = ("base", "oldest", *("+".join(extras) for extras in TRIGGERS))
+INSTALL: Final = re.compile(r"pip install [^\n]*")
+
+
+class Outcome(NamedTuple):
+    """How a command line ended; `complaint` is empty when that was expected."""
+
+    line: Line
+    code: int
+    text: str
+    seconds: float
+    complaint: str
+
+
+class Environment:
+    """A virtual environment with kdissect in it."""
+
+    def __init__(self, name: str, place: Path, python: str, stage: Stage) -> None:
+        self.name = name
+        self.place = place / name
+        self.stage = stage
+        self.bin = self.place / "venv" / "bin"
+        subprocess.run([*UV, "venv", "--python", python, self.place / "venv"], check=True)
+        self.variables = {
+            "PATH": f"{self.bin}:{stage.programs}",
+            "HOME": str(self.place),
+            "STAGE": str(stage.files),
+            "LANG": "C.UTF-8",
+            "TERM": "xterm",
+            "COLUMNS": "100",
+        }
+
+    def install(self, *words: str | Path) -> None:
+        """Install by uv's `pip install`; raises CalledProcessError."""
+        python = self.bin / "python"
+        subprocess.run([*UV, "pip", "install", "--python", python, *words], check=True)
+
+    def run(self, line: Line, number: int, expected: tuple[int, ...]) -> Outcome:
+        """Run one line with bash, on a terminal where it shows a screen, which is left by q."""
+        text = self.stage.localized(line.text)
+        directory = self.stage.directory(self.place / f"line-{number}", text)
+        begin = time.monotonic()
+        words = ["bash", "-o", "pipefail", "-c", text]
+        if re.search(r"kdissect top (?!.*--once)", text):
+            code, said = on_terminal(words, directory, self.variables)
+        else:
+            code, said = self._run(words, text, directory)
+        seconds = time.monotonic() - begin
+        shutil.rmtree(directory)
+        return Outcome(line, code, said, seconds, complaint_of(code, said, expected))
+
+    def _run(self, words: list[str], text: str, directory: Path) -> tuple[int, str]:
+        seconds = STREAM_SECONDS if "spark stream" in text else ENDLESS_SECONDS
+        limit = ["timeout", "-k", "5", str(SECONDS)]
+        if is_endless(text):
+            limit = ["timeout", "--preserve-status", "-s", "INT", "-k", "60", str(seconds)]
+        done = subprocess.run(
+            [*limit, *words], cwd=directory, env=self.variables, text=True, errors="replace",
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout
+
+
+def on_terminal(words: list[str], directory: Path, variables: dict[str, str]) -> tuple[int, str]:
+    """Run a program with a screen, and type q; its exit code, -1 if it stayed, and what it drew."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(directory)
+        os.execvpe(words[0], words, variables)  # noqa: S606  a line of the documentation
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    drawn = bytearray()
+    begin = time.monotonic()
+    is_asked = False
+    code = -1
+    while (passed := time.monotonic() - begin) < ENDLESS_SECONDS + SCREEN_SECONDS:
+        if passed >= ENDLESS_SECONDS and not is_asked:
+            os.write(terminal, b"q")
+            is_asked = True
+        if select.select([terminal], [], [], 0.2)[0]:
+            with suppress(OSError):  # nobody holds the other end any more
+                drawn += os.read(terminal, 1 << 16)
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            code = os.waitstatus_to_exitcode(status)
+            break
+    else:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    os.close(terminal)
+    return code, drawn.decode(errors="replace")
+
+
+def complaint_of(code: int, text: str, expected: tuple[int, ...]) -> str:
+    """What is wrong with this ending; "" when it is as expected."""
+    if "Traceback (most recent call last)" in text:
+        return "a traceback"
+    if code not in expected:
+        return f"exit code {code}, expected {' or '.join(map(str, expected))}"
+    return ""
+
+
+def commands_of(environment: Environment, *group: str) -> Iterator[tuple[str, str]]:
+    """All commands of the installed program, groups' too, with their --help."""
+    words = [environment.bin / "kdissect", *group, "--help"]
+    done = subprocess.run(
+        words, capture_output=True, text=True, check=True, env=environment.variables
+    )
+    name = " ".join(("kdissect", *group))
+    yield name, done.stdout
+    _, _, listed = done.stdout.partition("\nCommands:\n")
+    for line in listed.partition("\n\n")[0].splitlines():
+        if found := re.match(r"  (\S+)", line):
+            yield from commands_of(environment, *group, found[1])
+
+
+def all_lines(environment: Environment) -> list[Line]:
+    """Every line to run, each text once; raises SystemExit if a command has none."""
+    found = {line.text: line for line in reversed(documented_lines(ROOT))}
+    for name, text in commands_of(environment):
+        examples = list(help_lines(name, text))
+        if not examples:
+            sys.exit(f"{name} --help has no examples, so nothing would be run")
+        found |= {line.text: line for line in examples}
+    return [line for line in found.values() if not needs_elsewhere(line.text)]
+
+
+def run_all(
+    environment: Environment, lines: Iterable[Line], extras: tuple[str, ...] = ()
+) -> list[Outcome]:
+    """Run the lines; those that need another extra must say so."""
+
+    def run_one(numbered: tuple[int, Line]) -> Outcome:
+        number, line = numbered
+        missing = [extra for extra in extras_of(line.text) if extra not in extras]
+        if missing:
+            return missing_outcome(environment, line, number)
+        expected = (
+            (0, 130) if is_endless(line.text) else (1,) if NOTHING.search(line.text) else (0,)
+        )
+        return environment.run(line, number, expected)
+
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        return list(pool.map(run_one, enumerate(lines)))
+
+
+def missing_outcome(environment: Environment, line: Line, number: int) -> Outcome:
+    """The line must end with exit code 2 and one line that has the command to install."""
+    outcome = environment.run(line, number, (2,))
+    # What feeds a pipe may complain behind it that nobody reads.
+    said = [line for line in outcome.text.splitlines() if line.startswith("kdissect: ")]
+    if not outcome.complaint and not (len(said) == 1 and INSTALL.search(said[0])):
+        return outcome._replace(complaint="the missing extra is not named in one line")
+    return outcome
+
+
+def installing_command(base: Environment, extras: tuple[str, ...]) -> str:
+    """The `pip install` command that base prints for these extras."""
+    code = f"from kdissect.extras import install_command; print(install_command(*{extras!r}))"
+    said = base.run(Line(TRIGGERS[extras], "trigger"), 0, (0, 2)).text
+    if found := INSTALL.search(said):
+        said = found[0]
+    asked = subprocess.run(
+        [base.bin / "python", "-c", code], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    if extras not in (("notebooks",), ("spark", "java")) and asked not in said:
+        sys.exit(f"{TRIGGERS[extras]!r} does not say {asked!r} but: {said}")
+    return asked
+
+
+def report(environment: Environment, outcomes: list[Outcome], begin: float) -> bool:
+    """Print how the environment did; whether all ended as expected."""
+    failed = [outcome for outcome in outcomes if outcome.complaint]
+    for outcome in failed:
+        print(f"--- {environment.name}: {outcome.line.source}: {outcome.line.text}")
+        print(f"    {outcome.complaint} after {outcome.seconds:.1f} s\n{outcome.text[-3000:]}")
+    seconds = time.monotonic() - begin
+    print(
+        f"{environment.name}: {len(outcomes)} lines, {len(failed)} failed ({seconds:.0f} s)",
+        flush=True,
+    )
+    return not failed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("wheel", type=Path)
+    parser.add_argument("--python", default=f"{sys.version_info[0]}.{sys.version_info[1]}")
+    parser.add_argument(
+        "--only", default=",".join(ENVIRONMENTS), help="environments, comma-separated"
+    )
+    arguments = parser.parse_args()
+    wheel = arguments.wheel.resolve()
+    with tempfile.TemporaryDirectory(prefix="kdissect-installed-") as directory:
+        return (
+            0 if check(wheel, Path(directory), arguments.python, arguments.only.split(",")) else 1
+        )
+
+
+def check(wheel: Path, place: Path, python: str, only: list[str]) -> bool:
+    """Run all environments that are asked for; whether all was as expected."""
+    stage = Stage(ROOT, place)
+    base = Environment("base", place, python, stage)
+    base.install(wheel)
+    stage.add_tables(base.bin / "kdissect")
+    lines = all_lines(base)
+    with stage.collector.running():
+        spark = with_extras(("spark", "java"), base, place, python, wheel)
+        stage.add_dataset(spark.bin / "kdissect", spark.variables)
+        held = [check_one(name, base, spark, lines, wheel, python) for name in only]
+    return all(held)
+
+
+def check_one(
+    name: str, base: Environment, spark: Environment, lines: list[Line], wheel: Path, python: str
+) -> bool:
+    begin = time.monotonic()
+    place, stage = base.place.parent, base.stage
+    if name == "base":
+        return report(base, run_all(base, lines), begin)
+    if name == "oldest":
+        oldest = Environment("oldest", place, python, stage)
+        oldest.install("--resolution", "lowest-direct", "-r", ROOT / "pyproject.toml")
+        oldest.install("--no-deps", wheel)
+        return report(oldest, run_all(oldest, lines), begin)
+    extras = tuple(name.split("+"))
+    environment = (
+        spark if extras == ("spark", "java") else with_extras(extras, base, place, python, wheel)
+    )
+    chosen = [line for line in lines if set(extras_of(line.text)) & set(extras)]
+    chosen = [line for line in chosen if set(extras_of(line.text)) <= set(extras)]
+    return report(
+        environment, run_all(environment, [Line(TRIGGERS[extras], name), *chosen], extras), begin
+    )
+
+
+def with_extras(
+    extras: tuple[str, ...], base: Environment, place: Path, python: str, wheel: Path
+) -> Environment:
+    """Base and these extras, installed as base says."""
+    environment = Environment("+".join(extras), place, python, base.stage)
+    environment.install(wheel)
+    words = shlex.split(installing_command(base, extras))
+    environment.install(*words[2:])
+    return environment
+
+
+if __name__ == "__main__":
+    sys.exit(main())
