@@ -21,8 +21,8 @@ INPUT_SIZE: Final = 1 << 16
 # Uncompressed bytes asked for at a time: what is lost before the place where a file is damaged.
 OUTPUT_SIZE: Final = 1 << 16
 # zstandard gives all that its input makes, so its input is what bounds its output: a block of 128
-# KiB may be written in 4 bytes, 256 make 8 MiB at worst. Fewer would take a fifth longer.
-ZSTD_INPUT_SIZE: Final = 1 << 8
+# KiB may be written in 4 bytes, 2 KiB make 64 MiB at worst.
+ZSTD_INPUT_SIZE: Final = 1 << 11
 # Memory that a zstd frame may ask for: what `zstd --ultra --long=27` needs, and no more.
 ZSTD_WINDOW_SIZE: Final = 1 << 27
 # The same for xz, whose dictionary may be of 4 GiB: `xz -9` needs 65 MiB.

@@ -39,7 +39,7 @@ from kdissect.exchanges.groups import GroupProtocols
 from kdissect.exchanges.long_polls import settle_share_fetch
 from kdissect.exchanges.memory import ConnectionState, frame_problem, note_spoken
 from kdissect.exchanges.merging import merge_partitions
-from kdissect.exchanges.sasl import LONGEST_KEPT, OK, Login
+from kdissect.exchanges.sasl import LONGEST_KEPT, OK, Login, is_cut, kept
 from kdissect.exchanges.timing import service_ns
 from kdissect.frames import Frame
 from kdissect.limits import DECODED_BYTES
@@ -127,17 +127,28 @@ class BodyReader:
             if exchange.group_protocol == NO_PROTOCOL:
                 frame.connection.touched |= SHARED_PAST
         elif exchange.api_key == API_VERSIONS and sink.software_name:
-            state.software_name = sink.software_name[:LONGEST_KEPT]
-            state.software_version = sink.software_version[:LONGEST_KEPT]
+            state.software_name = kept(sink.software_name)
+            state.software_version = kept(sink.software_version)
+            if is_cut(state.software_name) or is_cut(state.software_version):
+                self.tell_cut(frame, "the client's software", exchange.exchange_id)
         elif exchange.api_key == API_SASL_HANDSHAKE:
             frame.connection.touched |= OWN_PAST
             changed = state.login.begin(sink.mechanism, exchange.api_version == 0)
             self._login_changed(frame, exchange, changed)
+            if is_cut(state.login.mechanism):
+                self.tell_cut(frame, "the SASL mechanism", exchange.exchange_id)
         elif exchange.api_key == API_SASL_AUTHENTICATE:
             frame.connection.touched |= OWN_PAST
             changed = state.login.send(sink.auth_bytes)
             sink.auth_bytes = b""
             self._login_changed(frame, exchange, changed)
+            if is_cut(state.login.user):
+                self.tell_cut(frame, "the user", exchange.exchange_id)
+
+    def tell_cut(self, frame: Frame, what: str, exchange_id: i64 = -1) -> None:
+        """A problem for a name of which a connection keeps the beginning only."""
+        text = f"the name of {what} is cut to {LONGEST_KEPT} characters"
+        self._problem(frame, "decoded-limit", text, exchange_id)
 
     def _login_changed(self, frame: Frame, exchange: Exchange, changed: str) -> None:
         """A problem when a client that logs in again is not who it was."""

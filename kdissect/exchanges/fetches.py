@@ -62,12 +62,16 @@ class FetchSessions:
         self.max_size = max_size
         self.size: i64 = 0
 
+    def note(self, partition_count: i64, topic_count: i64) -> None:
+        """Positions of so many partitions may be new; those known already are noted too."""
+        self.size += partition_count * POSITION_BYTES + topic_count * TOPIC_BYTES
+
     def has_too_many(self) -> bool:
         """Whether positions are to be counted, and perhaps forgotten."""
         return self.size > self.max_size
 
     def count(self, states: list[ConnectionState]) -> bool:
-        """Count the positions of all; where they are too many, forget them. Whether it did."""
+        """Count the positions of all and forget them when they are too many; True then."""
         known: dict[int, Positions] = {id(state.positions): state.positions for state in states}
         for positions in self.by_number.values():
             known[id(positions)] = positions
@@ -79,8 +83,8 @@ class FetchSessions:
         if self.size <= self.max_size // 4 * 3:
             return False
         for state in states:
-            is_inside = state.connection.edge == INSIDE
-            state.positions = {} if is_inside else {PAST: TopicPositions()}
+            # Not PAST: what a piece before this one left is older than what is forgotten.
+            state.positions = {}
         self.by_number = {}
         self.size = 0
         return True
@@ -146,8 +150,7 @@ def remember_positions(
     partitions = exchange.partitions
     if partitions is not None:
         remember_rows(state, partitions, fresh)
-        # About, and too many: topics that are known already are not new.
-        sessions.size += partitions.count * POSITION_BYTES + len(partitions.topics) * TOPIC_BYTES
+        sessions.note(partitions.count, len(partitions.topics))
     state.positions = fresh
 
 
@@ -234,6 +237,7 @@ def settle_fetch(
     was_there = False
     partitions = exchange.partitions
     if partitions is not None and answered > 0:
+        sessions.note(answered, len(partitions.topics))
         was_there, asks = settle_rows(state, partitions, answered)
         if asks is not None:
             asks.was_there = was_there

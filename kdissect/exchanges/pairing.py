@@ -51,6 +51,7 @@ from kdissect.exchanges.sasl import (
     GSSAPI,
     GSSAPI_TAG,
     LONGEST_KEPT,
+    is_cut,
     is_token,
     may_be_token,
 )
@@ -417,7 +418,7 @@ class Exchanges:
     def _count_positions(self, frame: Frame) -> None:
         """The positions of fetch sessions may take too much: all are forgotten then."""
         if self.bodies.sessions.count(list(self.states.values())):
-            text = "positions of all fetch sessions are too many: they are forgotten"
+            text = "positions of all fetch sessions take too much memory: they are forgotten"
             self._problem(frame, "session-limit", text)
 
     def _unknown_request(self, state: ConnectionState, frame: Frame) -> None:
@@ -425,6 +426,8 @@ class Exchanges:
         data = frame.data
         if state.login.in_tokens:
             state.login.send_raw(data)
+            if is_cut(state.login.user):
+                self.bodies.tell_cut(frame, "the user")
         elif frame.missing and len(data) < FIXED_HEADER_SIZE:
             # Too little was captured of it to say that it is none.
             return
@@ -664,6 +667,8 @@ class Exchanges:
         self._set_response(exchange, frame)
         exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, previous_end)
         self.bodies.read_answer(state, exchange, frame)
+        if self.bodies.sessions.has_too_many():
+            self._count_positions(frame)
 
     def _problem(self, frame: Frame, kind: str, text: str, exchange_id: i64 = -1) -> None:
         self.bodies.problems.append(frame_problem(frame, kind, text, exchange_id))

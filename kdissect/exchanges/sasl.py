@@ -25,7 +25,7 @@ MAX_CLAIMS_SIZE: Final = 16_384  # bytes of a JSON web token that are looked int
 # Brokers take no larger ones (sasl.server.max.receive.size). One of separators would become a list
 # of 8 bytes for each.
 MAX_TOKEN_SIZE: Final = 524_288
-# Characters of names that a connection keeps: four of 1 KiB at most, of which there are 65 536.
+# Characters of each name that a connection keeps: at most six of 1 KiB, of 65 536 connections.
 LONGEST_KEPT: Final = 256
 
 
@@ -58,7 +58,8 @@ class Login:
 
         Gives what is wrong with the choice, "" when nothing is.
         """
-        self.mechanism = mechanism[:LONGEST_KEPT]
+        mechanism = kept(mechanism)
+        self.mechanism = mechanism
         self.in_tokens = is_raw
         self.is_open = True
         self.saw_token = False
@@ -191,4 +192,15 @@ def subject(pairs: bytes) -> str:
 
 def printable(name: bytes) -> str:
     """A name as text, whatever its bytes are; its beginning when it is long."""
-    return name[: 4 * LONGEST_KEPT].decode("utf-8", "backslashreplace")[:LONGEST_KEPT]
+    # A character takes up to 4 bytes, so one more than is kept is there when the name is longer.
+    return kept(name[: 4 * LONGEST_KEPT + 4].decode("utf-8", "backslashreplace"))
+
+
+def kept(name: str) -> str:
+    """A name as a connection keeps it: the beginning and an ellipsis when it is long."""
+    return name if len(name) <= LONGEST_KEPT else name[:LONGEST_KEPT] + "\u2026"
+
+
+def is_cut(name: str) -> bool:
+    """Whether `kept` cut this name."""
+    return len(name) > LONGEST_KEPT

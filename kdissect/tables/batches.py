@@ -117,8 +117,8 @@ class BatchBuilder:
     """Makes record batches of one table; `captures` and `names` are shared with the run.
 
     Rows whose topic id has no name yet are held back until the end, when it may have been learnt;
-    at most `held_limit` of them, or HELD_BYTES, and one batch; what is beyond goes out with a null
-    topic. So are assignments with such an id in them.
+    at most `held_limit` of them, or `held_bytes`, and one batch; what is beyond goes out with a
+    null topic. So are assignments with such an id in them.
     `columns` (all when None) says what is made, in that order.
     """
 
@@ -129,6 +129,7 @@ class BatchBuilder:
         names: dict[bytes, str],
         columns: Sequence[str] | None = None,
         held_limit: int = DEFAULT_HELD_ROWS,
+        held_bytes: int = HELD_BYTES,
     ) -> None:
         self.table = table
         self.captures = captures
@@ -145,12 +146,13 @@ class BatchBuilder:
         self.held_rows = 0
         self.held_size = 0
         self.held_limit = held_limit
+        self.held_bytes = held_bytes
         self.memory = Memory()
 
     def batch(self, rows: Rows) -> pa.RecordBatch:
         """One record batch of the rows in the buffer, without those held back."""
         made = columns_of(self, rows).record_batch()
-        if self.held_rows < self.held_limit and self.held_size < HELD_BYTES:
+        if self.held_rows < self.held_limit and self.held_size < self.held_bytes:
             if "topic" in self.wanted:
                 made = self._hold_nameless(made)
             elif "assignment" in self.wanted:
