@@ -9,6 +9,7 @@ has on an ordinary small capture is taken away from it.
 import os
 import random
 import re
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from typing import NamedTuple
 
 import pytest
 
+from kdissect import Limits
 from kdissect.cli.program import ANALYSES, COMMANDS
 from kdissect.tables.schemas import TABLES
 from tests.exchange_builders import request, response
@@ -220,3 +222,21 @@ def test_live_capture_keeps_below_the_memory_that_it_may_have(
         ended = run(["live", str(captures[0]), "-o", str(output), *limit], tmp_path)
         assert (ended.code, "Traceback" in ended.errors) == (0, False), ended.errors
         assert 0 < ended.peak < megabytes * MIB
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [["summary"], ["show"], ["table", "bodies"], ["live"]])
+def test_with_default_limits_64_mb_of_partitions_of_4_bytes_stay_small(
+    command: list[str], tmp_path: Path
+) -> None:
+    count = 16_000_000
+    body = struct.pack(">h1sih1si", 1, b"g", 1, 1, b"t", count) + bytes(4 * count)
+    talk = Talk().client(request("OffsetFetch", 1, 1, body=body))
+    capture = capture_of([talk.broker(response("OffsetFetch", 1, 1))])
+    path = tmp_path / "large.pcap.zst"
+    path.write_bytes(packed(capture, ".pcap.zst"))
+    assert path.stat().st_size < 20_000
+    ended = run([*command, str(path)], tmp_path)
+    assert (ended.code, "Traceback" in ended.errors) == (0, False), ended.errors
+    # A small capture takes 100 MiB, or 200 in a summary; the frame is there whole and as pieces.
+    assert 0 < ended.peak < (200 + 64) * MIB + 6 * Limits().decoded_bytes + 2 * len(body)
