@@ -102,6 +102,7 @@ properties: $(VENV)/.developer ## run the property tests a hundred times as long
 
 recovery: $(VENV)/.developer ## judge random faults of captures: make recovery CASES=100000
 	nice -n 19 $(BIN)/python -m tools.recovery --captures all --cases $(CASES)
+	nice -n 19 $(BIN)/python -m tools.recovery --captures all --snaplens 54-300
 
 tshark: $(VENV)/.developer ## ask tshark 4.0 again what is in the captures, for the tests
 	$(BIN)/python -m tools.tshark

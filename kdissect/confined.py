@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import IO, Final
 
 from kdissect.errors import DatasetError
-from kdissect.file_names import by_parent, checked_parts, joined, parent_of, shortened
+from kdissect.file_names import by_parent, checked_name, checked_parts, joined, parent_of, shortened
 
 PUBLIC: Final = 0o666  # less what the umask takes away
 SECRET: Final = 0o600  # payload, packets, and messages as they were captured
+OWNER_ONLY: Final = 0o700  # directories of such files
 IN_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK a FIFO in the place of a file would never be open.
 IN_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -225,7 +226,7 @@ class Below:
     @contextmanager
     def _parent(self, name: str) -> Iterator[tuple[int, str]]:
         """The directory of a name, open, and the last part of the name."""
-        *parents, last = checked_parts(name)
+        *parents, last = checked_name(name).split("/")
         with self._opened("/".join(parents)) as directory:
             yield directory, last
 

@@ -8,7 +8,9 @@ import pyarrow as pa
 
 from kdissect.capture.files import Source, open_captures
 from kdissect.choosing import chosen_rows
-from kdissect.exchanges.exchange import Exchange
+from kdissect.errors import DecodeError
+from kdissect.exchanges.doubts import doubt_of, guarded
+from kdissect.exchanges.exchange import SUSPECT, Exchange
 from kdissect.limits import DECODED_BYTES
 from kdissect.messages.facts import ErrorFact
 from kdissect.messages.full_bodies import full_body, topic_names
@@ -51,6 +53,8 @@ class DissectedExchange:
         self.errors: list[ErrorFact] = exchange.errors or []
         self._protocol = exchange.group_protocol
         self.dialect = int(exchange.dialect)
+        self._doubt = doubt_of(exchange)
+        self._is_unsure = bool(self._doubt or exchange.status & SUSPECT or self.dialect)
         self._frames = {"request": exchange.request_frame, "response": exchange.response_frame}
 
     def __getattr__(self, name: str) -> Any:
@@ -85,8 +89,10 @@ class DissectedExchange:
         None too for a response without request that may be of several versions.
 
         Credentials are redacted; `records` fields are lists of batches with their records. Topics
-        have the names learnt until now. Of more than the limit `decoded_bytes` the rest is not
-        there, and counted in ``left_out``. Raises DecodeError.
+        have the names learnt until now. What may be a credential of another API, where an exchange
+        does not hold together, is left out too (docs/privacy.md). Of more than the limit
+        `decoded_bytes` the rest is not there, and counted in ``left_out``. Raises DecodeError
+        without data.
         """
         data = self.raw_frame(side)
         if not data or self.api_key is None:
@@ -101,10 +107,17 @@ class DissectedExchange:
         if self.api_version is None:
             return None
         names = topic_names(self._packed, self._names)
-        return full_body(
-            self.api_key, self.api_version, data, is_response, request, names, self._protocol,
-            self._limit, self._unpacking,
-        )  # fmt: skip
+        try:
+            body = full_body(
+                self.api_key, self.api_version, data, is_response, request, names, self._protocol,
+                self._limit, self._unpacking,
+            )  # fmt: skip
+        except DecodeError as error:
+            # It may be of another API than its header says.
+            error.withhold()
+            raise
+        found: dict[str, Any] = guarded(body, self._doubt)
+        return found
 
     def shown(self) -> Allowance:
         """What the bytes of a body may take as JSON, see `messages.full_bodies.jsonable`."""
@@ -113,9 +126,10 @@ class DissectedExchange:
     def frame_bytes(self, side: str) -> bytes:
         """The frame of `side` without its size field, header included; b"" when there is none.
 
-        b"" too when credentials or records may be in it.
+        b"" too when credentials or records may be in it: also where not both sides were decoded to
+        their ends, as the header may be wrong then.
         """
-        if not self.dialect and (self.api_key is None or has_secrets(self.api_key, side)):
+        if self._is_unsure or has_secrets(self.api_key, side):
             return b""
         return self.raw_frame(side)
 

@@ -11,7 +11,7 @@ waits is written first when it goes on, so rows come in the same order with paus
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from mypy_extensions import i64
@@ -19,13 +19,23 @@ from mypy_extensions import i64
 from kdissect.capture.packet import Packet
 from kdissect.edges import Edges, Ended
 from kdissect.errors import CorruptRecords, DecodeError, DecompressionLimit, Problem
-from kdissect.exchanges.exchange import ANSWERED, API_HEARTBEAT, ORPHAN, Exchange, is_group_api
+from kdissect.exchanges.doubts import blanked, doubt_of, guarded, withhold
+from kdissect.exchanges.exchange import (
+    ANSWERED,
+    API_HEARTBEAT,
+    ORPHAN,
+    PENDING,
+    SUSPECT,
+    UNANSWERED,
+    Exchange,
+    is_group_api,
+)
 from kdissect.exchanges.memory import ConnectionState
 from kdissect.exchanges.naming import NameWait, held_size
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.exchanges.sniffing import Sniffer
 from kdissect.exchanges.until_now import note_tls, until_now
-from kdissect.frames import GIVES_FRAME, WANTS_CUTTING, Frames
+from kdissect.frames import GIVES_FRAME, WANTS_CUTTING, Frame, Frames
 from kdissect.limits import Limits
 from kdissect.messages.allowances import LEFT_OUT
 from kdissect.messages.batches import Batch
@@ -88,6 +98,11 @@ LARGE_RECORD_COUNT: Final = 65_536
 DONE: Final = object()
 NO_RECORDS: Final = RecordScan()  # of a batch that nobody reads; nothing is added to it
 TOO_MANY: Final = "too many records and headers in one message"
+# After so much work the owner may look at what else there is: a tenth of a second. In steps of
+# `searching`; a byte of a frame is about one.
+PULSE_STEPS: Final = 1 << 24
+FRAME_STEPS: Final = 256
+RECORD_STEPS: Final = 64
 
 # How much is made, see `Dissector.set_detail`; each is without what those before it are without.
 ALL: Final = 0
@@ -166,6 +181,12 @@ class Dissector:
         self.exchanges_done: list[Exchange] = []
         self.waiting = NameWait(exchanges.names, limits.name_wait_bytes)
         self.waits = waits
+        # Called after every PULSE_STEPS of work. Once it returns False it `is_ended`: no packet is
+        # taken and no frame is searched any more; what was begun is finished.
+        self.pulse: Callable[[], bool] | None = None
+        self.is_ended: bool = False
+        self._worked: i64 = 0
+        self._pulse_due: i64 = PULSE_STEPS
         # Of a piece of a capture that is not its first, see `edges`.
         self.edges: Edges | None = None
         # Kind → how many; and the first one, for callers that are strict.
@@ -212,19 +233,23 @@ class Dissector:
         self.body_rows = BodyRows()
         self.problem_rows = ProblemRows()
 
-    def feed(self, packets: list[Packet]) -> None:
-        """Take packets in the order of the capture, all of them, however many rows that makes."""
+    def feed(self, packets: list[Packet]) -> int:
+        """Take packets in the order of the capture, however many rows that makes.
+
+        Returns how many were taken: all of them, unless `pulse` ended it.
+        """
         if self.edges is not None:
             self._feed_at_edge(packets, self.edges)
-            return
+            return len(packets)
         self.pauses = False
-        self._feed_from(packets, 0)
+        return self._feed_from(packets, 0)
 
     def feed_from(self, packets: list[Packet], at: i64) -> i64:
         """Take packets from `at` on until rows are to be taken; the place of the next one.
 
         To be called again, after rows or exchanges were taken, as long as there are packets or
-        `is_behind`. Not for a piece of a capture.
+        `is_behind`. Not for a piece of a capture. Once `pulse` has returned False no packet is
+        taken any more.
         """
         self.pauses = True
         return self._feed_from(packets, at)
@@ -244,6 +269,10 @@ class Dissector:
         first = at
         try:
             while at < count and not self._holds_back:
+                if self.pulse is not None:
+                    self._look()
+                    if self.is_ended:
+                        break
                 packet = packets[at]
                 at += 1
                 captured += packet.end - packet.start
@@ -267,6 +296,15 @@ class Dissector:
         self._take_problems()
         return at
 
+    def _look(self) -> None:
+        """Call `pulse` when enough work was done since it was called last."""
+        done = self.frames.steps + self._worked
+        if self.pulse is not None and not self.is_ended and done >= self._pulse_due:
+            self._pulse_due = done + PULSE_STEPS
+            self.is_ended = not self.pulse()
+            if self.is_ended:
+                self.frames.searches = False
+
     def _take_events(self, events: list[Event]) -> None:
         """Take events in their order; where the stages pause, the others wait."""
         for event in events:
@@ -274,6 +312,7 @@ class Dissector:
                 self._events.append(event)
             else:
                 self._event(event)
+                self._look()
 
     def _go_on(self) -> None:
         """Do what waits, as far as rows need not be taken again before."""
@@ -291,6 +330,7 @@ class Dissector:
                 self._holds_back = False
                 return
             self._holds_back = True
+            self._look()
 
     def _step(self) -> None:
         """Go on with the records of one exchange."""
@@ -518,12 +558,15 @@ class Dissector:
             return
         step = self.frames.step(chunk)
         if step == GIVES_FRAME:
-            for exchange in self.exchanges.feed(self.frames.frame):
-                self._exchange(exchange)
+            self._frame(self.frames.frame)
         elif step == WANTS_CUTTING:
             for frame in self.frames.cut(chunk):
-                for exchange in self.exchanges.feed(frame):
-                    self._exchange(exchange)
+                self._frame(frame)
+
+    def _frame(self, frame: Frame) -> None:
+        self._worked += FRAME_STEPS + len(frame.data)
+        for exchange in self.exchanges.feed(frame):
+            self._exchange(exchange)
 
     def _event(self, event: Event) -> None:
         if event.connection.clear_directions >> event.direction & 1 and not isinstance(event, End):
@@ -539,11 +582,9 @@ class Dissector:
             if facts is not None:
                 note_tls(self.exchanges, self.exchanges.state_of(event.connection), facts)
             for frame in self.frames.settle(event):
-                for exchange in self.exchanges.feed(frame):
-                    self._exchange(exchange)
+                self._frame(frame)
         for frame in self.frames.feed(event):
-            for exchange in self.exchanges.feed(frame):
-                self._exchange(exchange)
+            self._frame(frame)
         if isinstance(event, End):
             left, state = self.exchanges.end(event.connection)
             for exchange in left:
@@ -591,6 +632,8 @@ class Dissector:
             return
         connection.given += 1
         self.exchange_count += 1
+        if exchange.status & SUSPECT or exchange.outcome in (UNANSWERED, PENDING):
+            withhold(exchange)
         if self._holds_back:
             self._unwritten.append(exchange)
         else:
@@ -714,9 +757,12 @@ class Dissector:
         request = self._body(exchange, False)
         if request is not None:
             response = self._body(exchange, True)
+            if doubt_of(exchange):
+                request, response = blanked(request), blanked(response)
             name = exchange.group_protocol[1]
+            is_known = response is not None
             before = self.member_rows.all_text_size()
-            for event in memberships(int(exchange.api_key), request, response, name):
+            for event in memberships(int(exchange.api_key), request, response, name, is_known):
                 self.member_rows.add(exchange, event)
                 self._note_made(MEMBER_BYTES)
             self._note_made(self.member_rows.all_text_size() - before)
@@ -761,10 +807,13 @@ class Dissector:
         self._body_problem(exchange, side, "unexpected-null", text)
 
     def _body(self, exchange: Exchange, is_response: bool) -> Body | None:
-        """A body in full; None when there is none, or none that can be decoded (a problem says)."""
+        """A body in full; None when there is none, or none that can be decoded (a problem says).
+
+        One with a hole is none of them.
+        """
         asked = exchange.request_frame
         frame = exchange.response_frame if is_response else asked
-        if frame is None or not frame.data:
+        if frame is None or not frame.data or frame.missing:
             return None
         key, version = int(exchange.api_key), int(exchange.api_version)
         request = b"" if asked is None else asked.data
@@ -776,12 +825,14 @@ class Dissector:
                     dialect, key, frame.data, is_response, request, self.decoded_limit,
                     self.unpacking,
                 )  # fmt: skip
-            return full_body(
+            body = full_body(
                 key, version, frame.data, is_response, request, names, exchange.group_protocol,
                 self.decoded_limit, self.unpacking,
             )  # fmt: skip
         except DecodeError:
             return None
+        shown: Body = guarded(body, doubt_of(exchange))
+        return shown
 
     def _batches(self, exchange: Exchange, partition: Partition, budget: Budget) -> None:
         batches = partition.batches
@@ -814,6 +865,7 @@ class Dissector:
             self._note_made(BATCH_BYTES)
             if self.has_shed:
                 self.unmade.batches -= 1
+        self._look()
 
     def _large(self, exchange: Exchange, partitions: Partitions, budget: Budget) -> Iterator[None]:
         """The rows of the batches of an exchange, some records at a time."""
@@ -872,6 +924,7 @@ class Dissector:
         count = scan.packed_count
         if scan.records:
             count += self._add_records(partition, scan, budget)
+        self._worked += RECORD_STEPS * count
         self.record_rows.add_run(exchange, partition, count, aborted_or_null(batch))
         self._note_made(RECORD_BYTES * count)
 

@@ -1,41 +1,105 @@
-"""Makes text from the wire harmless for where it is printed."""
+"""Makes text from the wire harmless for where it is printed.
 
+Harmful is what moves the cursor, sets colours or titles, and rings (control characters; C1 ones,
+80-9F, do so on some terminals); what makes text read as what it is not (bidirectional controls,
+line separators); what is there and cannot be seen (zero-width characters, tags, variation
+selectors, soft hyphens); what each font shows otherwise (private use); and what cannot be encoded
+(lone surrogates).
+"""
+
+import unicodedata
+from collections.abc import Callable
 from typing import Final
 
-# Control characters move the cursor, set colours or titles, and ring; C1 ones (80-9F) do so on
-# some terminals. Bidirectional controls make text read as what it is not.
-_BIDIRECTIONAL: Final = (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-_LINE_ENDS: Final = (0x2028, 0x2029)
-_SHORT: Final = {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r", 0x1B: "\\e"}
+# Control, format (bidirectional, zero-width, tags), private use, surrogate, line and paragraph
+# separator.
+HARMFUL_CATEGORIES: Final = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
+# Of other categories, and shown as nothing (Default_Ignorable_Code_Point of Unicode).
+INVISIBLE: Final = frozenset(
+    (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x2065, 0x3164)
+    + (*range(0xFE00, 0xFE10), 0xFFA0, *range(0xFFF0, 0xFFF9))
+)
+SUPPLEMENTARY_INVISIBLE: Final = range(0xE0000, 0xE1000)  # tags and further variation selectors
+SHORT: Final = {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r", 0x1B: "\\e"}
+# Characters whose escapes are kept: all of a language and more; a capture may have all there are.
+KNOWN_LIMIT: Final = 10_000
 
-
-def _escape_of(code: int) -> str:
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-
-
-_HARMFUL: Final = (*range(0x20), *range(0x7F, 0xA0), *_BIDIRECTIONAL, *_LINE_ENDS)
-_TABLE: Final = {code: _escape_of(code) for code in _HARMFUL} | _SHORT
-# Lone surrogates cannot be encoded.
-_TABLE.update({code: _escape_of(code) for code in range(0xD800, 0xE000)})
-_TABLE_WITH_LINES: Final = {code: text for code, text in _TABLE.items() if code != 0x0A}
-
-# A spreadsheet takes cells that start so as formulas.
-FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
+# A spreadsheet takes cells that start so as formulas, also behind what cannot be seen; MINUS SIGN
+# is for some a hyphen. Others that look alike, as full-width ones, are these in NFKC.
+FORMULA_STARTS: Final = ("=", "+", "-", "@", "\u2212")
+CELL_STARTS: Final = ("\t", "\r", "\n")
 
 
 def escaped(text: str, keep_lines: bool = False) -> str:
-    r"""Give `text` without anything a terminal would act on.
+    r"""Give `text` without anything harmful.
 
-    >>> escaped("a\x1b[31m\n")
-    'a\\e[31m\\n'
+    >>> escaped("a\x1b[31m\n\u200b")
+    'a\\e[31m\\n\\u200b'
     """
-    return text.translate(_TABLE_WITH_LINES if keep_lines else _TABLE)
+    return text.translate(_WITH_LINES if keep_lines else _ESCAPES)
+
+
+def json_safe(text: str) -> str:
+    r"""Give JSON with the escapes of JSON for what is harmful; it decodes to the same values.
+
+    >>> json_safe('"a\x9b\U000e0041"')
+    '"a\\u009b\\udb40\\udc41"'
+    """
+    return text if text.isascii() and "\x7f" not in text else text.translate(_JSON)
 
 
 def csv_safe(text: str) -> str:
     """Give `text` with an apostrophe in front when a spreadsheet would run it.
 
-    >>> csv_safe("=1+1")
-    "'=1+1"
+    >>> csv_safe("=1+1"), csv_safe(" \uff1d1+1")
+    ("'=1+1", "' \uff1d1+1")
     """
-    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+    if not text or (text[0].isalnum() and text[0].isascii()):
+        return text
+    seen = next((one for one in text if not one.isspace() and not is_harmful(ord(one))), "")
+    is_formula = unicodedata.normalize("NFKC", seen).startswith(FORMULA_STARTS)
+    return f"'{text}" if is_formula or text.startswith(CELL_STARTS) else text
+
+
+def is_harmful(code: int) -> bool:
+    """Whether a character is not to be printed as it is."""
+    return (
+        unicodedata.category(chr(code)) in HARMFUL_CATEGORIES
+        or code in INVISIBLE
+        or code in SUPPLEMENTARY_INVISIBLE
+    )
+
+
+class _Table(dict[int, int | str]):
+    """What `str.translate` looks up, found when it is first asked for."""
+
+    def __init__(self, escape: Callable[[int], str], kept: tuple[int, ...] = ()) -> None:
+        super().__init__({code: code for code in kept})
+        self.escape = escape
+
+    def __missing__(self, code: int) -> int | str:
+        found = self.escape(code) if is_harmful(code) else code
+        if len(self) < KNOWN_LIMIT:
+            self[code] = found
+        return found
+
+
+def _shown(code: int) -> str:
+    if code in SHORT:
+        return SHORT[code]
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _in_json(code: int) -> str:
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    high, low = divmod(code - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+
+
+_ESCAPES: Final = _Table(_shown)
+_WITH_LINES: Final = _Table(_shown, kept=(0x0A,))
+# Control characters of strings are escaped already: what is left is between the values.
+_JSON: Final = _Table(_in_json, kept=tuple(range(0x20)))

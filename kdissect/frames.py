@@ -24,8 +24,10 @@ from mypy_extensions import i64, mypyc_attr
 
 from kdissect.errors import Problem
 from kdissect.searching import (
+    FEW_BYTES,
     IGNORE,
     MAX_WAITING,
+    MORE_SHARE,
     PROBE_SIZE,
     WAIT,
     WINDOW,
@@ -35,6 +37,8 @@ from kdissect.searching import (
     part_of,
 )
 from kdissect.streams.events import (
+    CLOSED_BY_RST,
+    INSIDE,
     MET,
     MUTED,
     OPENER,
@@ -76,12 +80,16 @@ class Frame:
     that holds the last byte of the body; `end_time_ns` is -1 when that packet was not captured.
     `index` counts the frames that start in the same packet from 0. `troubles_*` are the
     connection's running count of troubles at start and end, `steps_at_start` its `clock_steps`.
+    `is_behind_loss`: other frames of its direction may have been missed since the one before it.
+    `is_broken_off`: nothing was missed of it, but the connection was reset before it was sent in
+    full.
     """
 
     __slots__ = (
         "connection", "direction", "position", "size", "data", "missing", "start_time_ns",
         "start_packet", "start_ordinal", "start_capture", "index", "end_time_ns", "end_packet",
-        "troubles_at_start", "troubles_at_end", "steps_at_start",
+        "troubles_at_start", "troubles_at_end", "steps_at_start", "is_behind_loss",
+        "is_broken_off",
     )  # fmt: skip
 
     def __init__(
@@ -118,6 +126,13 @@ class Frame:
         self.troubles_at_start = troubles_at_start
         self.troubles_at_end = troubles_at_end
         self.steps_at_start: i64 = connection.clock_steps
+        self.is_behind_loss: bool = False
+        self.is_broken_off: bool = False
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the capture lacks bytes of it that were sent."""
+        return self.missing > 0 and not self.is_broken_off
 
 
 NOTHING: Final[list[Frame]] = []
@@ -131,13 +146,14 @@ class Cutting:
 
     `wanted` is how many stream bytes of the body are still to come. `parts` are the bytes of the
     size field (AT_SIZE) or of the body before its first hole (IN_BODY); `held` is their size.
+    `is_behind_loss`: frames may have been missed since the last one that was given.
     """
 
     __slots__ = (
         "connection", "direction", "state", "position", "size", "wanted", "parts", "held",
         "is_holed", "time_ns", "packet", "ordinal", "capture", "index", "troubles", "steps",
         "framed", "skipped", "waiting", "waited", "was_found", "lost", "failures",
-        "frames_since_found",
+        "frames_since_found", "is_behind_loss",
     )  # fmt: skip
 
     def __init__(self, connection: Connection, direction: i64) -> None:
@@ -168,6 +184,8 @@ class Cutting:
         self.lost: i64 = 0
         self.failures: i64 = 0
         self.frames_since_found: i64 = 0
+        # At the edge of a piece the past is not lost: the whole has it.
+        self.is_behind_loss: bool = connection.edge == INSIDE
 
     def begin(self, chunk: Chunk, at: i64) -> None:
         """A frame starts at ``chunk.data[at]``."""
@@ -189,11 +207,14 @@ class Cutting:
         time_ns = chunk.time_ns
         packet = chunk.packet
         troubles = chunk.connection.troubles
-        return Frame(
+        frame = Frame(
             chunk.connection, chunk.direction, chunk.position, size, chunk.data[start : chunk.end],
             0, time_ns, packet, chunk.ordinal, chunk.capture, self.index, time_ns, packet,
             troubles, troubles,
         )  # fmt: skip
+        if self.is_behind_loss:
+            self.mark(frame)
+        return frame
 
     def frame(self, data: bytes, end_time_ns: i64, end_packet: i64) -> Frame:
         """The frame that was begun, with its body or what there is of it."""
@@ -203,7 +224,14 @@ class Cutting:
             self.index, end_time_ns, end_packet, self.troubles, self.connection.troubles,
         )  # fmt: skip
         frame.steps_at_start = self.steps
+        if self.is_behind_loss:
+            self.mark(frame)
         return frame
+
+    def mark(self, frame: Frame) -> None:
+        """The frame is the first behind a loss; those that follow it are not."""
+        frame.is_behind_loss = True
+        self.is_behind_loss = False
 
 
 class Frames:
@@ -216,6 +244,7 @@ class Frames:
     __slots__ = (
         "problems", "_probe", "_max_frame_size", "_max_held", "_held", "_waiting", "_max_waiting",
         "_from_opener", "_from_accepter", "_counts", "_told", "_nobody", "_places", "frame",
+        "steps", "searches",
     )  # fmt: skip
 
     def __init__(
@@ -226,6 +255,9 @@ class Frames:
         max_waiting: i64 = MAX_WAITING,
     ) -> None:
         self.problems: list[Problem] = []
+        # Work of all searches so far, see `searching`. Without `searches`, what waits is let go.
+        self.steps: i64 = 0
+        self.searches: bool = True
         self._probe = probe
         self._max_frame_size = max_frame_size
         self._max_held = max_held
@@ -306,9 +338,10 @@ class Frames:
             cutting = table.get(end.connection)
             if cutting is None or cutting.state != SEARCHING or cutting.waiting.span == 0:
                 continue
-            if first < 0:
+            if first < 0 and self.searches:
                 window = cutting.waiting.window(False, True)
                 found = self._probe.find_start(end.connection, cutting.direction, window)
+                self.steps += cutting.waiting.pay_for(window)
                 if found < 0:
                     continue
                 first = cutting.direction
@@ -539,6 +572,7 @@ class Frames:
     def _lose(self, cutting: Cutting) -> None:
         """The position of the next size field is not known any more."""
         cutting.state = SEARCHING
+        cutting.is_behind_loss = True
         cutting.connection.touched |= OWN_PAST
         if cutting.frames_since_found >= TRUSTED_FRAMES:
             cutting.failures = 0
@@ -605,13 +639,16 @@ class Frames:
         found_ones: Todo = []
         while waiting.span > 0 and (is_last or waiting.span >= waiting.need):
             self._count_waiting(cutting)
+            if not self.searches:
+                self._skip(cutting, waiting.drop(waiting.span))
+                break
             if waiting.credit < 0 and not is_last:
                 self._skip(cutting, waiting.put_off())
                 break
             is_short = not waiting.is_full and self._waiting >= self._max_waiting
             window = waiting.window(waiting.is_full or is_short, is_last)
             found = self._probe.find_start(cutting.connection, cutting.direction, window)
-            waiting.pay_for(window)
+            self.steps += waiting.pay_for(window)
             if window.preface > 0:
                 cutting.framed += window.preface
                 cutting.skipped -= window.preface
@@ -650,7 +687,12 @@ class Frames:
             dropped = 1
         need = window.need - window.start - dropped
         self._skip(cutting, waiting.drop(dropped))
-        waiting.need = max(waiting.span + 1, min(need, WINDOW))
+        span = waiting.span
+        more: i64 = 1
+        edge = cutting.connection.edge
+        if span > FEW_BYTES and edge != MUTED and edge != MET:
+            more = span // MORE_SHARE
+        waiting.need = max(min(span + more, WINDOW), span + 1, min(need, WINDOW))
 
     def _resume(self, cutting: Cutting, found: i64) -> Todo:
         """A frame starts `found` bytes into what waits: gives what is to be cut from there on."""
@@ -669,6 +711,8 @@ class Frames:
                     continue
                 self._skip(cutting, found)
                 self._report_resync(cutting, event)
+                if is_first_byte(cutting, event.position + found):
+                    cutting.is_behind_loss = False
                 todo.append((event, event.start + found))
             elif isinstance(event, Gap):
                 found = max(0, found - event.length)
@@ -719,9 +763,12 @@ class Frames:
         self._look_last(cutting, frames)
         if cutting.state == IN_BODY:
             self._complete(cutting, -1, -1, frames)
+            frames[-1].is_broken_off = not cutting.is_holed and end.reason == CLOSED_BY_RST
         elif cutting.state == AT_SIZE:
             cutting.skipped += cutting.held
-        elif cutting.state == SEARCHING and cutting.lost > 0:
+        if cutting.is_behind_loss or cutting.held > 0:
+            cutting.connection.unframed |= 1 << cutting.direction
+        if cutting.state == SEARCHING and cutting.lost > 0:
             if not self._probe.is_believed(cutting.connection):
                 return
             text = f"{cutting.lost} bytes skipped at the end, where no frame was found"
@@ -732,6 +779,12 @@ class Frames:
             Problem("frames", kind, text, event.time_ns, event.packet, size,
                     event.connection.id, -1, event.capture)
         )  # fmt: skip
+
+
+def is_first_byte(cutting: Cutting, position: i64) -> bool:
+    """Whether a direction's stream starts at the position, but for a PROXY header before it."""
+    is_known = cutting.connection.start_seen[cutting.direction]
+    return is_known and position == cutting.framed and cutting.skipped == 0
 
 
 def gap_is_held(gap: Gap) -> bool:

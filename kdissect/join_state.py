@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from kdissect.exchanges.memory import ConnectionState
+from kdissect.exchanges.timing import UNKNOWN_END
 from kdissect.frames import AT_SIZE, IN_BODY, Cutting
 from kdissect.messages.partitions import NO_ID, Partition, Partitions
 from kdissect.protocol.readers import NULL
@@ -111,7 +112,7 @@ def cutting_state(cutting: Cutting | None) -> tuple[Any, ...] | None:
             int(cutting.index), cutting.connection.troubles - cutting.troubles,
             cutting.connection.clock_steps - cutting.steps,
         )  # fmt: skip
-    return int(cutting.state), place, int(cutting.ordinal)
+    return int(cutting.state), place, int(cutting.ordinal), cutting.is_behind_loss
 
 
 def conversation_state(state: ConnectionState) -> tuple[Any, ...] | None:
@@ -132,7 +133,8 @@ def conversation_state(state: ConnectionState) -> tuple[Any, ...] | None:
     pending = state.pending[state.pending_head :]
     last_end = int(state.last_response_end)
     is_of_old = state.last_response_steps != state.connection.clock_steps
-    if is_of_old or (pending and last_end <= pending[0].request_end):
+    is_before = bool(pending) and last_end <= pending[0].request_end
+    if last_end != UNKNOWN_END and (is_of_old or is_before):
         # The first request that waits has not been behind another, as far as is known: see
         # `queue_ns`.
         last_end = NULL
@@ -145,6 +147,7 @@ def conversation_state(state: ConnectionState) -> tuple[Any, ...] | None:
         state.has_overflowed,
         state.has_let_go,
         state.repeats_ids,
+        state.misses_answers,
         int(state.dialect),
         state.is_told,
         int(state.refused),

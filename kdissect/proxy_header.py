@@ -40,6 +40,15 @@ def read_proxy_header(data: bytes, start: int, end: int) -> ProxyHeader:
     return ProxyHeader(NO_HEADER)
 
 
+def read_cut_header(data: bytes, start: int, end: int) -> ProxyHeader:
+    """The header that ``data[start:end]`` starts with, behind which bytes are missing.
+
+    Its size where that is known, without the address; NO_HEADER where it is not.
+    """
+    is_sized = data.startswith(V2_SIGNATURE, start, end) and end - start >= V2_FIXED
+    return ProxyHeader(_size_v2(data, start) if is_sized else NO_HEADER)
+
+
 def _read_v1(data: bytes, start: int, end: int) -> ProxyHeader:
     line_end = data.find(b"\r\n", start, min(end, start + V1_LIMIT))
     if line_end < 0:
@@ -59,7 +68,7 @@ def _read_v1(data: bytes, start: int, end: int) -> ProxyHeader:
 def _read_v2(data: bytes, start: int, end: int) -> ProxyHeader:
     if end - start < V2_FIXED:
         return ProxyHeader(INCOMPLETE)
-    size = V2_FIXED + int.from_bytes(data[start + 14 : start + 16], "big")
+    size = _size_v2(data, start)
     if end - start < size:
         return ProxyHeader(INCOMPLETE)
     width = V2_ADDRESS.get(data[start + 13], 0)
@@ -70,3 +79,8 @@ def _read_v2(data: bytes, start: int, end: int) -> ProxyHeader:
     port_at = at + 2 * width
     port = int.from_bytes(data[port_at : port_at + 2], "big")
     return ProxyHeader(size, data[at : at + width], port)
+
+
+def _size_v2(data: bytes, start: int) -> int:
+    """The size of a header of version 2, whose fixed part is there."""
+    return V2_FIXED + int.from_bytes(data[start + 14 : start + 16], "big")

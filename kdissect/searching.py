@@ -22,6 +22,9 @@ WINDOW: Final = 1 << 20
 # What waits of all directions together, before guesses must do with what is there.
 MAX_WAITING: Final = 64 << 20
 FEW_BYTES: Final = 4096  # so few can be looked at with every segment
+# More of them are looked at again when an eighth has come: all looks together at what only grows
+# see each byte 9 times.
+MORE_SHARE: Final = 8
 # The smallest Kafka request with its size field: fewer bytes tell a probe too little, so they wait.
 PROBE_SIZE: Final = 14
 # Memory that an event takes beside its bytes, so tiny segments count too; and all that waits of one
@@ -32,16 +35,19 @@ MAX_COST: Final = 4 * WINDOW
 # A step is about 16 instructions. Joining 16 bytes is one, an event in the window 4.
 JOINED_EACH: Final = 16
 EVENT_STEPS: Final = 4
-# Steps of one look: each byte of the window 64 times, and some for small windows. Searching it
-# takes 1 a byte, judging a chain of frames 4 a byte.
-STEPS_EACH: Final = 256
+# Steps of one look, for each byte of the window: searching takes 1, judging chains of the smallest
+# frames 50 to 150. And some for small windows: trying all layouts on a few responses.
+STEPS_EACH: Final = 160
 FIRST_STEPS: Final = 1 << 18
-# Steps that a new byte pays for: as often may be looked. At the beginning, and after each loss, as
-# many as two hundred looks at growing windows of small segments take. The most that is saved up is
-# what one full window pays for.
-CREDIT_EACH: Final = 256
+# Steps that a new byte pays for: as many as a look may take, so that looks at all that waits come
+# at most when it has doubled, and all of them together take no more than twice the last one. At the
+# beginning, and after each loss, there are as many as some hundred looks at growing windows of
+# small segments take. The most that is saved up is what one full window pays for.
+CREDIT_EACH: Final = STEPS_EACH
 FIRST_CREDIT: Final = 1 << 18
 MAX_CREDIT: Final = CREDIT_EACH * WINDOW
+# Of the last look, beside what is saved up.
+LAST_EACH: Final = 16
 
 IGNORE: Final = -2  # this direction holds no frames at all
 NOT_HERE: Final = -1  # no frame starts in these bytes
@@ -66,7 +72,7 @@ class Window:
 
     __slots__ = (
         "data", "start", "end", "starts", "ends", "holes", "times", "is_full", "is_last", "at",
-        "need", "preface", "position", "work", "_start_set",
+        "need", "preface", "position", "work", "limit", "_start_set",
     )  # fmt: skip
 
     def __init__(self, data: bytes, start: i64, end: i64, is_full: bool, is_last: bool) -> None:
@@ -84,12 +90,13 @@ class Window:
         self.preface: i64 = 0
         self.position: i64 = -1
         self.work: i64 = 0
+        self.limit: i64 = FIRST_STEPS + STEPS_EACH * (end - start)
         self._start_set: set[int] | None = None
 
     @property
     def is_spent(self) -> bool:
-        """Whether all the steps were taken that one look may take."""
-        return self.work > FIRST_STEPS + STEPS_EACH * (self.end - self.start)
+        """Whether all the steps were taken that this look may take."""
+        return self.work > self.limit
 
     def is_start(self, index: i64) -> bool:
         """Whether a captured segment starts at `index`."""
@@ -145,6 +152,13 @@ class Window:
         if at < self.end:
             parts.append((at, self.end))
         return parts
+
+    def captured_before(self, index: i64) -> i64:
+        """How many of the bytes before `index` were captured."""
+        count: i64 = 0
+        for first, last in self.seen_parts():
+            count += max(0, min(i64(last), index) - i64(first))
+        return count
 
     def hold(self, at: i64) -> i64:
         """WAIT for something outside this direction; the more is held, the less often."""
@@ -209,11 +223,13 @@ class Waiting:
         """So many bytes have come."""
         self.credit = min(MAX_CREDIT, self.credit + CREDIT_EACH * length)
 
-    def pay_for(self, window: Window) -> None:
-        """A look at what waits was taken."""
-        self.credit -= window.work + EVENT_STEPS * len(self.events)
+    def pay_for(self, window: Window) -> i64:
+        """A look at what waits was taken; gives how many steps it took."""
+        steps = window.work + EVENT_STEPS * len(self.events)
         if len(self.events) > 1:
-            self.credit -= self.span // JOINED_EACH
+            steps += self.span // JOINED_EACH
+        self.credit -= steps
+        return steps
 
     def put_off(self) -> i64:
         """There is no credit for a look: wait for it; gives how many captured bytes are let go.
@@ -251,6 +267,13 @@ class Waiting:
 
     def window(self, is_full: bool, is_last: bool) -> Window:
         """All that waits, for a probe."""
+        window = self._window(is_full, is_last)
+        if is_last:
+            saved = max(FIRST_STEPS, self.credit) + LAST_EACH * self.span
+            window.limit = min(window.limit, saved)
+        return window
+
+    def _window(self, is_full: bool, is_last: bool) -> Window:
         first = self.events[0]
         if len(self.events) == 1 and isinstance(first, Chunk):
             window = Window(first.data, first.start, first.end, is_full, is_last)

@@ -14,6 +14,9 @@ from kdissect.errors import DatasetError
 
 # A manifest is six deep: document, taps, tap, balance, counts by name, number.
 DEEPEST: Final = 16
+# A value takes 12 bytes with its name in all files that kdissect writes; in small ones any will do.
+VALUE_BYTES: Final = 8
+FREE_VALUES: Final = 10_000
 SMALLEST: Final = -(1 << 63)
 LARGEST: Final = (1 << 63) - 1
 
@@ -23,6 +26,7 @@ T = TypeVar("T")
 def parsed(content: bytes, where: str) -> Any:
     """The value of a JSON text; `where` is the file that it is in. Raises DatasetError."""
     try:
+        check_density(content)
         value = json.loads(
             content,
             object_pairs_hook=distinct,
@@ -35,6 +39,13 @@ def parsed(content: bytes, where: str) -> Any:
     except (ValueError, RecursionError) as error:
         raise DatasetError(f"{where}: no JSON: {error}") from error
     return value
+
+
+def check_density(content: bytes) -> None:
+    """Refuse many values in few bytes: an empty object of two bytes takes 64 in memory."""
+    many = max(content.count(b","), content.count(b"["), content.count(b"{"))
+    if many > FREE_VALUES + len(content) // VALUE_BYTES:
+        raise DatasetError(f"too many values in {len(content)} bytes")
 
 
 def distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ The default leaves all of it whole. A new field of `Limits` needs a case here.
 
 import struct
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tests.capture.writers import Captured, make_pcap
@@ -27,8 +27,8 @@ class Case(NamedTuple):
 
     capture: bytes
     limit: int
-    roomy: list[str]
-    small: list[str]
+    roomy: Sequence[str | None]
+    small: Sequence[str | None]
     kinds: list[str]
 
 
@@ -199,9 +199,10 @@ def waiting_tls() -> bytes:
 
 ANSWERED = ["answered"]
 UNANSWERED = ["unanswered"]
+UNKNOWN: list[str | None] = [None]
 ORPHAN = ["orphan"]
 BEHIND_HOLE = ANSWERED + UNANSWERED * 19
-SOME_EARLY = UNANSWERED * 2 + ANSWERED * 2 + ORPHAN * 3
+SOME_EARLY = UNKNOWN * 2 + ANSWERED * 2 + ORPHAN * 3
 CASES = {
     "connections": Case(
         four_connections(), 2, ANSWERED * 5, ANSWERED * 5, ["connection-limit"] * 3

@@ -14,6 +14,11 @@ from tests.messages.record_builders import make_batch, make_record
 PASSWORD = b"hunter2-the-password"
 JAAS = b'PlainLoginModule required password="jaas-secret";'
 KEYSTORE = b"keystore-secret-value"
+# Of plugins and vendors: neither Kafka nor the broker says that they are passwords.
+UNKNOWN_CONFIGS = {
+    "azure.storage.key": b"azure-account-key", "basic.auth.user.info": b"registry:registry-login",
+    "pwd": b"short-for-it", "encryption.key": b"the-encryption-key",
+}  # fmt: skip
 SYNONYM = b"default-keystore-secret"
 HMAC = bytes(range(200, 232))
 SALT = bytes(range(130, 150))
@@ -31,6 +36,7 @@ ANSWER_HMAC = b"\xabhmac-in-the-answer\xcd"
 SECRETS = (
     PASSWORD, b"jaas-secret", KEYSTORE, SYNONYM, HMAC, SALT, SALTED, STORED_KEY, SERVER_KEY, TOKEN,
     CLAIMS, PROOF, VERIFIER, KERBEROS, PRINCIPAL, PREVIEW_KEY, ANSWER_HMAC,
+    *UNKNOWN_CONFIGS.values(),
 )  # fmt: skip
 
 METADATA = "__cluster_metadata"
@@ -38,10 +44,12 @@ CONFIGS = [
     {"name": "sasl.jaas.config", "value": JAAS.decode()},
     {"name": "listener.name.x.ssl.keystore.password", "value": KEYSTORE.decode()},
     {"name": "retention.ms", "value": "1"},
+    *({"name": name, "value": value.decode()} for name, value in UNKNOWN_CONFIGS.items()),
 ]
 DESCRIBED = [
     {"name": "strange.config", "value": KEYSTORE.decode(), "is_sensitive": True,
      "synonyms": [{"name": "unheard.of", "value": SYNONYM.decode()}]},
+    *({"name": name, "value": value.decode()} for name, value in UNKNOWN_CONFIGS.items()),
 ]  # fmt: skip
 SCRAM_USER = {"name": "bob", "salt": SALT, "salted_password": SALTED}
 PLAIN = b"\0alice\0" + PASSWORD

@@ -12,7 +12,25 @@ from hypothesis import strategies as st
 
 from kdissect.errors import Problem
 from kdissect.frames import MAX_FAILURES, Frame, Frames
-from kdissect.searching import IGNORE, NOT_HERE, PROBE_SIZE, WAIT, Probe, Window
+from kdissect.searching import (
+    CREDIT_EACH,
+    EVENT_COST,
+    EVENT_STEPS,
+    FEW_BYTES,
+    FIRST_CREDIT,
+    FIRST_STEPS,
+    IGNORE,
+    LAST_EACH,
+    MAX_COST,
+    MORE_SHARE,
+    NOT_HERE,
+    PROBE_SIZE,
+    STEPS_EACH,
+    WAIT,
+    WINDOW,
+    Probe,
+    Window,
+)
 from kdissect.streams.connections import Streams
 from kdissect.streams.events import Chunk, Connection, End, Event, Gap
 from tests.conversation import (
@@ -428,3 +446,89 @@ def test_frames_of_the_same_bytes_are_the_same_in_any_chunks_without_gaps(
     if "bad-frame-size" not in whole.kinds and len(stream) >= PROBE_SIZE:
         assert split.bodies() == whole.bodies()
         assert split.counts == whole.counts
+
+
+# Work of searches
+
+
+class BusyProbe(Probe):
+    """Finds nothing, wants to see one more byte, and says that a look took `each` steps a byte."""
+
+    def __init__(self, each: int = 1) -> None:
+        self.each = each
+        self.spans: list[int] = []
+        self.limits: list[int] = []
+
+    def find_start(self, connection: Connection, direction: int, window: Window) -> int:
+        span = window.end - window.start
+        self.spans.append(span)
+        self.limits.append(window.limit)
+        window.work += self.each * span
+        return window.wait(window.start, window.end + 1)
+
+
+def searched(probe: Probe, *pieces: bytes | int) -> tuple[Cut, Frames]:
+    """What waits is never known: the stream begins before its first byte seen."""
+    frames = Frames(probe)
+    return Cut(bare(*pieces, starts=5), frames), frames
+
+
+@pytest.mark.parametrize(("size", "each"), [(1, 1), (100, 9), (1448, 60), (1448, STEPS_EACH)])
+def test_looks_at_what_waits_are_paid_for_by_the_bytes_that_come(size: int, each: int) -> None:
+    pieces = [b"x" * size] * min(1_000, 3 * WINDOW // size)
+    probe = BusyProbe(each)
+    done, frames = searched(probe, *pieces)
+    total = sum(map(len, pieces))
+    largest = max(probe.spans)
+    # What is paid in, one look that was begun with the last of it, and the last look.
+    allowed = FIRST_CREDIT + CREDIT_EACH * total + 2 * (each + 1) * largest
+    assert sum(probe.spans) * each <= frames.steps <= allowed + 2 * EVENT_STEPS * len(pieces)
+    assert largest <= WINDOW + size
+    assert done.counts == [((0, 0), (total, 0))]
+
+
+def test_few_bytes_are_looked_at_with_every_segment_more_when_an_eighth_has_come() -> None:
+    probe = BusyProbe()
+    searched(probe, *[b"x" * 100] * 5_000)
+    few = FEW_BYTES // 100 + 1
+    assert probe.spans[:few] == [100 * number for number in range(1, few + 1)]
+    # The last one is at the end.
+    grown = probe.spans[few - 1 : -2]
+    assert len(grown) > 30
+    for before, after in pairwise(grown):
+        assert 0 <= after - before - before // MORE_SHARE < 100
+    assert sum(grown) < (MORE_SHARE + 2) * grown[-1]
+
+
+def test_the_last_look_has_what_was_saved_up_and_a_little_more() -> None:
+    probe = BusyProbe(STEPS_EACH)
+    searched(probe, *[b"x" * 1448] * 400)
+    span = 400 * 1448
+    assert probe.limits[-1] <= FIRST_STEPS + max(FIRST_STEPS, CREDIT_EACH * span // 4)
+    rich = BusyProbe()
+    searched(rich, *[b"x" * 1448] * 30)
+    assert rich.limits[-1] == FIRST_STEPS + LAST_EACH * 30 * 1448 or rich.limits[-1] > FIRST_STEPS
+
+
+def test_tiny_segments_count_with_what_they_cost() -> None:
+    probe = BusyProbe()
+    searched(probe, *[b"x"] * (MAX_COST // EVENT_COST + 3_000))
+    # Beyond it only as long as a look is put off.
+    assert max(probe.spans) <= (1 + 1 / MORE_SHARE) * MAX_COST / EVENT_COST + 1
+
+
+def test_where_nothing_is_searched_any_more_what_waits_is_skipped() -> None:
+    probe = MarkProbe()
+    frames = Frames(probe)
+    frames.searches = False
+    done = Cut(bare(b"x" * 99, marked(b"one") * 3, starts=5), frames)
+    assert (done.rows, done.counts) == ([], [((0, 0), (99 + 3 * 11, 0))])
+    assert frames.steps == 0
+
+
+def test_frames_are_found_again_any_number_of_times_in_one_segment() -> None:
+    unit = marked(b"") * 16 + b"\xff"
+    count = 5_000
+    done = Cut(bare(unit * count), Frames(MarkProbe()))
+    assert len(done.frames) == 16 * count
+    assert done.kinds.count("bad-frame-size") == count - 1

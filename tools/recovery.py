@@ -2,21 +2,26 @@
 
 python -m tools.recovery [--cases N] [--captures quick|all] [CLASS...]     N cases of each class
 python -m tools.recovery CLASS --case N [--write FILE]                     one case, in detail
+python -m tools.recovery --snaplens 54-300 [--captures quick|all]          committed captures, cut
 """
 
 import argparse
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.capture.writers import Captured, make_pcap
+from tests.recovery.captures import EVERY, whole, wrong_at
 from tests.recovery.cases import ALL, QUICK, judged, make_case
 from tests.recovery.faults import CLASSES
 from tests.recovery.seen import Case
 from tests.recovery.talks import packets_of
 
-COLUMNS = ("right", "in part", "orphan", "lost", "unexplained", "phantom", "wrong", "balance")
+COLUMNS = (
+    "right", "in part", "orphan", "lost", "unexplained", "phantom", "wrong", "balance", "made up",
+)  # fmt: skip
 SHOWN = 5  # findings of a class
 
 
@@ -28,12 +33,17 @@ def main() -> None:
     parser.add_argument("--captures", choices=("quick", "all"), default="quick")
     parser.add_argument("--case", type=int)
     parser.add_argument("--write", type=Path, help="the faulty capture, as pcap")
+    parser.add_argument("--snaplens", metavar="FIRST-LAST", help="sizes to which packets are cut")
     options = parser.parse_args()
     names = options.classes or list(CLASSES)
     captures = ALL if options.captures == "all" else QUICK
     if options.case is not None:
         show(make_case(names[0], options.case, captures), options.write)
         return
+    if options.snaplens is not None:
+        first, _, last = options.snaplens.partition("-")
+        sizes = range(int(first), int(last or first) + 1)
+        sys.exit(1 if cut(EVERY if options.captures == "all" else captures, sizes) else 0)
     each = -(-options.cases // len(names))
     numbers = range(options.first, options.first + each)
     start = time.monotonic()
@@ -51,7 +61,7 @@ def run(name: str, numbers: range, captures: tuple[str, ...]) -> int:
         verdict = judged(make_case(name, number, captures))
         counts += verdict.counts
         found = Counter(finding.kind for finding in verdict.findings)
-        for kind in ("phantom", "wrong", "balance"):
+        for kind in ("phantom", "wrong", "balance", "made up"):
             counts[kind] += found[kind]
         counts["findings"] += len(verdict.findings)
         shown += [(number, finding) for finding in verdict.findings]
@@ -60,6 +70,22 @@ def run(name: str, numbers: range, captures: tuple[str, ...]) -> int:
     for number, finding in shown[:SHOWN]:
         print(f"    case {number}: {finding.kind}: {finding.text}")
     return counts["findings"]
+
+
+def cut(captures: Sequence[str], sizes: range) -> int:
+    """Committed captures at every snaplen; gives how many values are wrong."""
+    start = time.monotonic()
+    count = 0
+    for name in captures:
+        wrongs = [(size, wrong) for size in sizes for wrong in wrong_at(name, size)]
+        print(f"{name}: {len(sizes)} snaplens, {len(wrongs)} wrong values", flush=True)
+        for size, wrong in wrongs[:SHOWN]:
+            print(f"    {size} bytes: {wrong}")
+        count += len(wrongs)
+        # One at a time: all of them are much.
+        whole.cache_clear()
+    print(f"{len(captures)} captures, {count} wrong values, {time.monotonic() - start:.0f} s")
+    return count
 
 
 def show(case: Case, path: Path | None) -> None:

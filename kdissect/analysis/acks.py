@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, WINDOW, check_names, with_dimensions
+from kdissect.analysis.grouped import is_failed
 from kdissect.analysis.latency import whole
 from kdissect.analysis.question import NAMES, SHARE, Option, Question, Tables
 from kdissect.analysis.replication import last_followers
@@ -61,7 +62,7 @@ def acks(
         answer_p99_ns=whole(rows.answer_ns.quantile(0.99)),
         given_up=rows.is_given_up.sum().coalesce(0),
         records=rows.record_count.sum(),
-        failed=(rows.error_count > 0).sum().coalesce(0),
+        failed=is_failed(rows).sum().coalesce(0),
         unanswered=(rows.outcome == "unanswered").sum().coalesce(0),
     )
     groups = [ibis.asc(name) for name in by]

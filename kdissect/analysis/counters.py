@@ -86,7 +86,9 @@ class ExchangeColumns:
         self.work = integers(batch, "work_ns", -1)
         self.request = integers(batch, "request_size", 0)
         self.response = integers(batch, "response_size", 0)
-        self.failed = integers(batch, "error_count", 0) > 0
+        # How many errors there are is null where a response was not captured in full.
+        has_code = integers(batch, "error_code", 0) != 0
+        self.failed = has_code | (integers(batch, "error_count", 0) > 0)
         self.version = integers(batch, "api_version", -1)
         self.unanswered = texts(batch, "outcome") == "unanswered"
 

@@ -18,6 +18,11 @@ def beside(left: "ir.Table", right: "ir.Table", by: Sequence[str]) -> "ir.Table"
     return joined.drop(*[f"{name}_right" for name in by])
 
 
+def is_failed(rows: "ir.Table") -> "ir.BooleanValue":
+    """Whether a response has an error; how many is null where not all of it was captured."""
+    return (rows.error_count > 0) | (rows.error_code != 0)
+
+
 def listed(texts: "ir.StringColumn", where: "ir.BooleanValue | None" = None) -> "ir.StringValue":
     """Different texts in order, as one: ``a, b``; null when there are none."""
     return texts.collect(distinct=True, where=where).sort().join(", ")

@@ -128,12 +128,16 @@ def java_releases(rows: "ir.Table") -> "tuple[ir.IntegerValue, ir.IntegerValue]"
 def connection_facts(tables: Tables) -> "ir.Table":
     """Of each connection: whether its client asks for versions, and its broker's release.
 
-    A client asks when it does on any connection, and does not when all are there from their start.
-    A broker is as new as any answer it gave.
+    A client asks when it does on any connection, and does not when all its packets are there from
+    the start of all of them. A broker is as new as any answer it gave.
     """
-    connections = tables["connections"].select(
-        "connection_id", "client_ip", "broker_ip", "broker_port", "syn_seen",
-        says=tables["connections"].client_software_name.notnull(),
+    known = tables["connections"]
+    # What a snap length cut off has its header in front of it.
+    is_lossy = known.missing_bytes_to_broker > known.cut_bytes_to_broker
+    connections = known.select(
+        "connection_id", "client_ip", "broker_ip", "broker_port",
+        syn_seen=known.syn_seen & ~is_lossy.coalesce(False),
+        says=known.client_software_name.notnull(),
     )  # fmt: skip
     exchanges = tables["all_exchanges"]
     is_answer = (exchanges.outcome == "answered") & (

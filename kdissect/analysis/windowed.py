@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kdissect.analysis.dimensions import DEFAULT_WINDOW_NS, SECOND_NS, with_dimensions
 from kdissect.analysis.fingerprints import with_software
+from kdissect.analysis.grouped import is_failed
 from kdissect.analysis.latency import measured, whole
 from kdissect.analysis.question import Tables
 
@@ -83,7 +84,7 @@ def counts(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
         spoken=rows.api + " " + rows.api_version.cast("string").coalesce(NO_VERSION),
         problem=ibis.cases(
             (rows.outcome == "unanswered", "unanswered"),
-            ((rows.outcome == "answered") & (rows.error_count > 0), rows.error),
+            ((rows.outcome == "answered") & is_failed(rows), rows.error),
             else_=None,
         ),
     )

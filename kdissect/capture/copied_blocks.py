@@ -57,10 +57,10 @@ class Copier(Protocol):
     """Takes chosen packets of a capture that was opened with `keeps_blocks`, in its order.
 
     `pass_over` is told now and then which packets were the last ones, chosen or not: numbers by
-    file.
+    file. With `content` that is written in place of the packet's bytes; it has as many.
     """
 
-    def write(self, packet: Packet, comment: str) -> None: ...
+    def write(self, packet: Packet, comment: str, content: bytes | None = None) -> None: ...
 
     def pass_over(self, numbers: Mapping[int, int]) -> None: ...
 
@@ -97,20 +97,21 @@ class PcapngCopier:
         told = [Option(OPT_COMMENT, text_value(comment)), Option(SHB_USERAPPL, program.encode())]
         self._block(SECTION_HEADER, ORDER_LITTLE + version + packed_options(told))
 
-    def write(self, packet: Packet, comment: str) -> None:
+    def write(self, packet: Packet, comment: str, content: bytes | None = None) -> None:
         """The packet, with the comment beside those it has."""
+        data = packet.data[packet.start : packet.end] if content is None else content
         origin = self._origins[packet.capture]
         self._follow(packet.capture, origin, packet.number)
         layout = self._capture.layout(packet.capture)
         added = [Option(OPT_COMMENT, text_value(comment))]
         if layout is not None:
             number = self._of_pcap(layout)
-            self._packet(packet, number, packet.time_ns // layout.fraction_ns, added)
+            self._packet(packet, data, number, packet.time_ns // layout.fraction_ns, added)
         elif origin.simple == packet.number:
             # Without a time of its own; the interface's clock may be too coarse for that it got.
-            self._packet(packet, self._in_ns(origin.first), packet.time_ns, added)
+            self._packet(packet, data, self._in_ns(origin.first), packet.time_ns, added)
         else:
-            self._enhanced(packet, origin, added)
+            self._enhanced(packet, data, origin, added)
 
     def pass_over(self, numbers: Mapping[int, int]) -> None:
         """Take what the files said up to these packets, so that it does not pile up."""
@@ -170,7 +171,9 @@ class PcapngCopier:
             self._block(INTERFACE_DESCRIPTION, content)
         return number
 
-    def _enhanced(self, packet: Packet, origin: _Origin, added: list[Option]) -> None:
+    def _enhanced(
+        self, packet: Packet, written: bytes, origin: _Origin, added: list[Option]
+    ) -> None:
         """The packet of an Enhanced or an obsolete Packet Block, which is around its bytes."""
         data, order = packet.data, origin.order
         start = packet.start - PACKET_FIELDS
@@ -185,12 +188,16 @@ class PcapngCopier:
             if kind == ENHANCED_PACKET or option.code in OBSOLETE_OPTIONS
         ]
         number = origin.interfaces[interface]
-        self._packet(packet, number, high << 32 | low, options + added)
+        self._packet(packet, written, number, high << 32 | low, options + added)
 
     def _packet(
-        self, packet: Packet, interface: int, timestamp: int, options: Sequence[Option]
+        self,
+        packet: Packet,
+        data: bytes,
+        interface: int,
+        timestamp: int,
+        options: Sequence[Option],
     ) -> None:
-        data = packet.data[packet.start : packet.end]
         fields = struct.pack(
             "<5I", interface, timestamp >> 32 & 0xFFFFFFFF, timestamp & 0xFFFFFFFF,
             len(data), packet.original_length,
@@ -216,7 +223,7 @@ class PcapCopier:
         self._file = file
         self._link_type = -1
 
-    def write(self, packet: Packet, comment: str) -> None:
+    def write(self, packet: Packet, comment: str, content: bytes | None = None) -> None:
         """The packet without the comment."""
         if self._link_type < 0:
             self._link_type = packet.link_type
@@ -235,7 +242,7 @@ class PcapCopier:
         if seconds > LAST_SECOND:
             raise OutputError("pcap has no times after 2106: write pcapng")
         self._file.write(struct.pack("<4I", seconds, fraction, size, packet.original_length))
-        self._file.write(packet.data[packet.start : packet.end])
+        self._file.write(packet.data[packet.start : packet.end] if content is None else content)
 
     def pass_over(self, numbers: Mapping[int, int]) -> None:
         """The link type is all that packets depend on, and they have it."""

@@ -10,6 +10,7 @@ from kdissect.cli import options
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
+from kdissect.escape import escaped
 from kdissect.seams.crew import early_crew
 
 
@@ -71,7 +72,9 @@ def command(
         )
     width = max((len(name) for name in written), default=0)
     for name, (path, row_count) in written.items():
-        click.echo(f"{name:{width}}  {human.count(row_count):>12} rows  {path}", err=True)
+        click.echo(
+            f"{name:{width}}  {human.count(row_count):>12} rows  {escaped(str(path))}", err=True
+        )
     if not balance.exchanges:
         explain_empty("no Kafka exchanges", asdict(balance))
         return NOTHING_FOUND

@@ -11,7 +11,7 @@ import click
 
 from kdissect import human
 from kdissect.cli.live_output import Output
-from kdissect.escape import escaped
+from kdissect.escape import escaped, json_safe
 from kdissect.live.listener import Listener, Standing
 from kdissect.live.sources import Asked, told_filter
 from kdissect.run_options import Options
@@ -60,7 +60,7 @@ class Lines(Listener):
         self._has_begun = True
         self._last_ns = standing.now_ns
         found = self._text_of(self._meters.snapshot())
-        text = found if isinstance(found, str) else json.dumps(found)
+        text = found if isinstance(found, str) else json_safe(json.dumps(found))
         self._output.put(text)
 
 

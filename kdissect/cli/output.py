@@ -1,8 +1,10 @@
 """Rows on stdout or in a file: table, json, jsonl, csv and parquet, from record batches.
 
-Text from the wire is escaped for the terminal (`table`) and for spreadsheets (`csv`); the other
-formats carry it as it is. Bytes are text in JSON when they are UTF-8, else ``{"base64": "..."}``.
-Times are ISO 8601 with nanoseconds, in UTC.
+Text from the wire is escaped (`table`, `csv`), so that a terminal or an editor shows what is there;
+in CSV, texts that a spreadsheet would run have an apostrophe in front. JSON has its own escapes for
+the same characters and decodes to the text as it was; Parquet carries it as it is. Bytes are text
+in JSON when they are UTF-8, else ``{"base64": "..."}``. Times are ISO 8601 with nanoseconds, in
+UTC.
 """
 
 import json
@@ -17,7 +19,7 @@ import click
 
 from kdissect.confined import PUBLIC, SECRET, replacing
 from kdissect.errors import OutputError
-from kdissect.escape import csv_safe, escaped
+from kdissect.escape import csv_safe, escaped, json_safe
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -99,7 +101,8 @@ class JsonWriter:
 
     def write(self, batch: "pa.RecordBatch") -> None:
         for row in json_rows(batch):
-            self._file.write(self._between + json.dumps(row, ensure_ascii=False).encode(**_LENIENT))
+            text = json_safe(json.dumps(row, ensure_ascii=False))
+            self._file.write(self._between + text.encode())
             if self._is_array:
                 self._between = b",\n"
             else:
@@ -261,7 +264,7 @@ def _csv_column(column: "pa.Array") -> "pa.Array":
     if _is_numeric(column.type) or pa.types.is_boolean(column.type):
         return column
     values = _json_values(column)
-    texts = (None if value is None else csv_safe(_text(value)) for value in values)
+    texts = (None if value is None else escaped(csv_safe(_text(value))) for value in values)
     return pa.array(texts, pa.string())
 
 

@@ -143,7 +143,9 @@ def run(arguments: list[str] | None = None) -> int:
         report(error)
         return FAILED
     except OSError as error:
-        click.echo(f"kdissect: {error}", err=True)
+        from kdissect.escape import escaped
+
+        click.echo(f"kdissect: {escaped(str(error))}", err=True)
         return FAILED
 
 

@@ -8,6 +8,7 @@ from typing import Final, Self
 
 import click
 
+from kdissect.escape import escaped
 from kdissect.human import duration, size
 
 SHOW_AFTER_SECONDS: Final = 0.5
@@ -56,7 +57,7 @@ class Progress:
     def notice(self, text: str) -> None:
         """Print a line that stays."""
         self.clear()
-        click.echo(f"kdissect: {text}", err=True)
+        click.echo(f"kdissect: {escaped(text)}", err=True)
 
 
 def line(done: int, total: int | None, seconds: float) -> str:

@@ -10,6 +10,7 @@ from kdissect.cli import options
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
+from kdissect.escape import json_safe
 
 
 @click.command(
@@ -28,6 +29,11 @@ from kdissect.cli.reading import explain_empty
     "--format", "format_", type=click.Choice(("text", "jsonl")), default="text", show_default=True
 )
 @click.option("--payload", is_flag=True, help="Keys, values and headers of records too.")
+@click.option(
+    "--undecoded",
+    is_flag=True,
+    help="Bytes of messages that cannot be decoded too, in text; credentials may be among them.",
+)
 @options.reading
 def command(
     files: tuple[str, ...],
@@ -35,13 +41,15 @@ def command(
     limit: int | None,
     format_: str,
     payload: bool,
+    undecoded: bool,
     settings: options.Settings,
     progress: bool | None,
 ) -> int:
     """Show the exchanges of the captures FILE... in full: request, response, record batches.
 
     --where takes the columns of the exchanges table (docs/tables.md). Credentials are not shown,
-    keys and values of records only with --payload. In JSON, bytes are text when they are UTF-8,
+    keys and values of records only with --payload, and bytes of what cannot be decoded, which may
+    be of a login, only with --undecoded. In JSON, bytes are text when they are UTF-8,
     else {"base64": "..."}; it waits for names of topics, see kdissect.dissect, which text does not.
     """
     from kdissect.cli.tree import exchange_json, exchange_lines
@@ -62,11 +70,11 @@ def command(
             shown.clear()
             if format_ == "jsonl":
                 line = json.dumps(exchange_json(exchange, payload), ensure_ascii=False)
-                sys.stdout.write(f"{line}\n")
+                sys.stdout.write(f"{json_safe(line)}\n")
             else:
                 sys.stdout.write("\n" if shown_count else "")
                 # Not all in one text: a large message has many.
-                for line in exchange_lines(exchange, payload):
+                for line in exchange_lines(exchange, payload, undecoded):
                     sys.stdout.write(f"{line}\n")
             shown_count += 1
     if not shown_count and limit != 0:

@@ -1,9 +1,10 @@
 """``kdissect slice``: the packets of chosen exchanges as a capture."""
 
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -14,7 +15,10 @@ from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
 from kdissect.errors import OutputError
-from kdissect.human import count
+from kdissect.human import count, counted
+
+if TYPE_CHECKING:
+    from kdissect.slicing.rewriting import Rewriter
 
 STDOUT: Final = "-"
 FORMATS: Final = ("pcapng", "pcap")
@@ -58,6 +62,9 @@ FORMATS: Final = ("pcapng", "pcap")
 @click.option(
     "--context", callback=duration, metavar="TIME", help="--before and --after, both so long."
 )
+@click.option(
+    "--redact", is_flag=True, help="Mask credentials in the packets; says what it could not."
+)
 @click.option("--force", is_flag=True, help="Overwrite the output file.")
 @options.sharing
 @options.reading
@@ -70,6 +77,7 @@ def command(
     before: int | None,
     after: int | None,
     context: int | None,
+    redact: bool,
     force: bool,
     jobs: int,
     settings: options.Settings,
@@ -105,9 +113,26 @@ def command(
             explain_empty("no exchanges for a slice", asdict(selection.balance), where)
             return NOTHING_FOUND
         with destination(target, force, is_secret=True) as file:
-            copy(selection, file, format_)
+            rewriter = copy(selection, file, format_, redacts=redact)
     packets = f"{count(selection.packets)} of {count(selection.balance.packets)} packets"
     exchanges = f"{count(selection.exchanges)} of {count(selection.balance.exchanges)} exchanges"
     click.echo(f"{packets}; {exchanges} were chosen", err=True)
-    click.echo("logins and payload are in the packets as captured: treat them so", err=True)
+    for line in told(rewriter):
+        click.echo(line, err=True)
     return FOUND
+
+
+def told(rewriter: "Rewriter | None") -> Iterator[str]:
+    """What is in the packets that should not get about, and what was done about it."""
+    if rewriter is None:
+        yield "logins and payload are in the packets as captured: treat them so, or --redact"
+        return
+    yield f"credentials are masked in {counted(rewriter.masked, 'frame')}; payload is as captured"
+    if rewriter.zeroed:
+        frames = counted(rewriter.zeroed, "frame")
+        yield f"{frames} in which they cannot be located: zeros behind the header"
+    if rewriter.tls_packets:
+        packets = counted(rewriter.tls_packets, "packet")
+        yield f"{packets} of TLS cannot be redacted; the keys of TLS are not written"
+    if rewriter.left_out:
+        yield f"{counted(rewriter.left_out, 'fragment')} of IP packets cannot be redacted: left out"

@@ -10,7 +10,7 @@ import click
 from kdissect import human
 from kdissect.cli.program import FAILED, FOUND, NOTHING_FOUND
 from kdissect.cli.reading import explain_empty
-from kdissect.escape import escaped
+from kdissect.escape import escaped, json_safe
 
 if TYPE_CHECKING:
     from kdissect.spark.entries import Manifest
@@ -25,7 +25,7 @@ def show(outcome: "Outcome", is_json: bool) -> int:
     complain(outcome)
     rows = rows_of(outcome.manifest)
     if is_json:
-        click.echo(json.dumps(told(outcome)))
+        click.echo(json_safe(json.dumps(told(outcome))))
     else:
         click.echo(line(outcome), err=True)
         width = max((len(name) for name in rows), default=0)
@@ -40,7 +40,7 @@ def show_batch(number: int, outcome: "Outcome", is_json: bool) -> None:
     """Say what a batch of a stream did."""
     complain(outcome)
     if is_json:
-        click.echo(json.dumps({"batch": number, **told(outcome)}))
+        click.echo(json_safe(json.dumps({"batch": number, **told(outcome)})))
     else:
         click.echo(f"batch {number}: {line(outcome)}", err=True)
 

@@ -14,7 +14,7 @@ from kdissect.analysis.counters import ApiRow, ErrorRow, Quantiles
 from kdissect.analysis.summary import ProblemRow, ProtocolRow, Summary
 from kdissect.cli.findings_page import finding_data, finding_lines
 from kdissect.cli.summary_lines import balance_lines, network_lines
-from kdissect.escape import escaped
+from kdissect.escape import escaped, json_safe
 from kdissect.grid import Column, Grid, folded
 from kdissect.human import count, cut, cut_all, duration, share, size, time
 from kdissect.rules.finding import PROBLEM, Finding
@@ -34,7 +34,7 @@ def print_json(
         ns = totals.pop(f"{name}_ns")
         totals[name] = None if ns is None else time(ns).replace(" ", "T")
     content["is_interrupted"] = is_interrupted
-    json.dump(content, file, indent=2, ensure_ascii=False)
+    file.write(json_safe(json.dumps(content, indent=2, ensure_ascii=False)))
     file.write("\n")
 
 

@@ -22,7 +22,7 @@ PREVIEW_BYTES: Final = 64
 HEXDUMP_ROWS: Final = 16
 SHOWN_LENGTH: Final = 1_000  # characters of one text; --format json has all
 ROW: Final = 16
-WITHHELD: Final = "its bytes are not shown: credentials or records may be among them"
+WITHHELD: Final = "its bytes are not shown: credentials or records may be among them; --undecoded"
 
 
 class _Plain(str):
@@ -31,8 +31,13 @@ class _Plain(str):
     __slots__ = ()
 
 
-def exchange_lines(exchange: "DissectedExchange", has_payload: bool) -> Iterator[str]:
-    """The exchange as lines for a terminal; text from the wire is escaped."""
+def exchange_lines(
+    exchange: "DissectedExchange", has_payload: bool, has_undecoded: bool = False
+) -> Iterator[str]:
+    """The exchange as lines for a terminal; text from the wire is escaped.
+
+    With `has_undecoded` the bytes of a body that cannot be decoded are shown whatever they are.
+    """
     yield from _heading(exchange)
     names = old_error_name if exchange.dialect else error_name
     for side in SIDES:
@@ -44,7 +49,12 @@ def exchange_lines(exchange: "DissectedExchange", has_payload: bool) -> Iterator
             body = exchange.body(side)
         except DecodeError as error:
             yield f"    cannot be decoded: {escaped(str(error))}"
-            yield from _undecodable(exchange.frame_bytes(side), error)
+            if has_undecoded:
+                data = exchange.raw_frame(side)
+                whole = DecodeError(error.message, offset=error.offset, data=data)
+                yield from _undecodable(data, whole)
+            else:
+                yield from _undecodable(exchange.frame_bytes(side), error)
             continue
         yield from tree_lines(shaped(body, has_payload), "    ", names)
 
@@ -136,7 +146,7 @@ def _heading(exchange: "DissectedExchange") -> Iterator[str]:
 
 
 def _outcome(exchange: "DissectedExchange") -> str:
-    text = str(exchange.outcome).replace("_", " ")
+    text = (exchange.outcome or "outcome unknown").replace("_", " ")
     if exchange.latency_ns is not None:
         text += f" after {duration(exchange.latency_ns)}"
         parts = [

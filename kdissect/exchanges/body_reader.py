@@ -3,6 +3,10 @@
 A body is read with the projected decode of its API and version; one that does not fit, with the
 layouts that releases had before they changed it. What cannot be read is a problem, costs what
 stands behind that place, and never the row.
+
+Of a body with a hole only what stands before the hole is told, and no count: whether more would
+follow is not known. When the hole is in the header before it, where the body starts is not known,
+and nothing of it is read.
 """
 
 from contextlib import suppress
@@ -17,6 +21,7 @@ from kdissect.exchanges.exchange import (
     API_FETCH,
     API_INIT_PRODUCER_ID,
     API_JOIN_GROUP,
+    API_PRODUCE,
     API_SASL_AUTHENTICATE,
     API_SASL_HANDSHAKE,
     API_SHARE_FETCH,
@@ -24,6 +29,7 @@ from kdissect.exchanges.exchange import (
     API_VERSIONS,
     DAMAGED,
     LEFTOVER,
+    MISFIT,
     NO_PROTOCOL,
     REQUEST_FAILED,
     RESPONSE_FAILED,
@@ -34,16 +40,22 @@ from kdissect.exchanges.exchange import (
     Exchange,
     Producing,
 )
-from kdissect.exchanges.fetches import FetchSessions, remember_positions, settle_fetch
+from kdissect.exchanges.fetches import (
+    FetchSessions,
+    forget_marks,
+    forget_positions,
+    remember_positions,
+    settle_fetch,
+)
 from kdissect.exchanges.groups import GroupProtocols
 from kdissect.exchanges.long_polls import settle_share_fetch
 from kdissect.exchanges.memory import ConnectionState, frame_problem, note_spoken
 from kdissect.exchanges.merging import merge_partitions
-from kdissect.exchanges.sasl import LONGEST_KEPT, OK, Login, is_cut, kept
-from kdissect.exchanges.timing import service_ns
+from kdissect.exchanges.sasl import LONGEST_KEPT, OK, Login, is_long, kept
+from kdissect.exchanges.timing import own_wait_ns, service_ns
 from kdissect.frames import Frame
 from kdissect.limits import DECODED_BYTES
-from kdissect.messages.facts import FactSink
+from kdissect.messages.facts import LEADER_EPOCH, FactSink
 from kdissect.messages.headers import (
     RequestHeader,
     response_body_offset,
@@ -51,6 +63,7 @@ from kdissect.messages.headers import (
 )
 from kdissect.messages.interner import Interner
 from kdissect.messages.offered_keys import keys_above
+from kdissect.messages.partitions import AT_LEADER_EPOCH, WIDTH
 from kdissect.messages.roles import fact_plans
 from kdissect.protocol.apis import api_name, is_known, vendor_of
 from kdissect.protocol.plans import Plan, Plans
@@ -101,25 +114,29 @@ class BodyReader:
             if not known:
                 note_vendor(state, exchange)
             return
-        self._run(plan, exchange, frame, header.body_offset, REQUEST_FAILED)
+        is_whole = self._run(plan, exchange, frame, header.body_offset, REQUEST_FAILED)
+        is_cut = frame.missing > 0 and frame.is_cut
         if sink.has_unkept or self.interner.cut_count > 0:
             self._tell_unkept(exchange, frame, REQUEST_FAILED)
         exchange.acks = sink.acks
         exchange.group_id = sink.group
         exchange.transactional_id = sink.transactional_id
-        exchange.topic_count = sink.topic_count
+        exchange.topic_count = NULL if is_cut else sink.topic_count
         exchange.max_wait_ms = sink.max_wait_ms
         exchange.min_bytes = sink.min_bytes
         exchange.replica_id = sink.replica_id
         exchange.rack_id = sink.rack_id
         if sink.has_rare:
             exchange.producing = producing_of(sink)
-        if sink.has_records:
+        if sink.has_records and not is_cut:
             exchange.record_count = sink.record_count
             exchange.record_bytes = sink.record_bytes
         exchange.partitions = sink.take_partitions()
         if exchange.api_key == API_FETCH:
-            remember_positions(state, exchange, sink, self.sessions)
+            if is_whole:
+                remember_positions(state, exchange, sink, self.sessions)
+            else:
+                forget_positions(state)
         elif exchange.api_key == API_JOIN_GROUP:
             exchange.group_protocol = (sink.protocol_type, "")
         elif exchange.api_key == API_SYNC_GROUP:
@@ -127,22 +144,26 @@ class BodyReader:
             if exchange.group_protocol == NO_PROTOCOL:
                 frame.connection.touched |= SHARED_PAST
         elif exchange.api_key == API_VERSIONS and sink.software_name:
+            if exchange.status & MISFIT:
+                return  # it may be another request, and that a part of it
             state.software_name = kept(sink.software_name)
             state.software_version = kept(sink.software_version)
-            if is_cut(state.software_name) or is_cut(state.software_version):
+            if is_long(state.software_name) or is_long(state.software_version):
                 self.tell_cut(frame, "the client's software", exchange.exchange_id)
         elif exchange.api_key == API_SASL_HANDSHAKE:
             frame.connection.touched |= OWN_PAST
-            changed = state.login.begin(sink.mechanism, exchange.api_version == 0)
-            self._login_changed(frame, exchange, changed)
-            if is_cut(state.login.mechanism):
-                self.tell_cut(frame, "the SASL mechanism", exchange.exchange_id)
+            is_raw = exchange.api_version == 0
+            if is_whole:
+                changed = state.login.begin(sink.mechanism, is_raw)
+                self._login_changed(frame, exchange, changed)
+            else:
+                state.login.begin_unread(is_raw)
         elif exchange.api_key == API_SASL_AUTHENTICATE:
             frame.connection.touched |= OWN_PAST
             changed = state.login.send(sink.auth_bytes)
             sink.auth_bytes = b""
             self._login_changed(frame, exchange, changed)
-            if is_cut(state.login.user):
+            if is_long(state.login.user):
                 self.tell_cut(frame, "the user", exchange.exchange_id)
 
     def tell_cut(self, frame: Frame, what: str, exchange_id: i64 = -1) -> None:
@@ -170,6 +191,9 @@ class BodyReader:
         answered = settle_answer(exchange, sink, is_whole)
         if sink.has_unkept or self.interner.cut_count > 0:
             self._tell_unkept(exchange, frame, RESPONSE_FAILED)
+        if frame.missing > 0 and frame.is_cut:
+            forget_counts(exchange)
+            self._forget_answered(exchange, answered)
         if state.login.is_open:
             settle_login(state.login, exchange, sink, is_whole)
         if key == CREATE_ACLS and sink.errors and exchange.request_frame is not None:
@@ -180,9 +204,13 @@ class BodyReader:
         if key == API_FETCH:
             if is_whole:
                 settle_fetch(state, exchange, answered, sink, self.sessions)
+            else:
+                forget_marks(state)
             return
-        if key == API_SHARE_FETCH and is_whole:
-            settle_share_fetch(exchange, sink)
+        if key == API_SHARE_FETCH:
+            if is_whole:
+                settle_share_fetch(exchange, sink)
+            return
         if key == API_INIT_PRODUCER_ID and sink.producer_id >= 0 and exchange.producing:
             exchange.producing.producer_id = sink.producer_id
             exchange.producing.producer_epoch = sink.producer_epoch
@@ -191,8 +219,42 @@ class BodyReader:
             if key == API_JOIN_GROUP and sink.protocol_name:
                 exchange.group_protocol = (exchange.group_protocol[0], sink.protocol_name)
                 self.groups.learn(exchange.group_id, exchange.group_protocol)
-        if exchange.wait_ns == NULL and exchange.queue_ns != NULL:
-            exchange.wait_ns = 0
+            return
+        exchange.wait_ns = own_wait_ns(exchange)
+
+    def forget_answer(self, exchange: Exchange) -> None:
+        """The response to a request may have been missed: what it would say is not known."""
+        exchange.topic_count = NULL
+        self._forget_answered(exchange, 0)
+
+    def miss_requests(self, state: ConnectionState) -> None:
+        """Requests of the connection may have been missed."""
+        forget_positions(state)
+        state.login.miss()
+
+    def miss_answers(self, state: ConnectionState) -> None:
+        """Responses of the connection may have been missed."""
+        forget_marks(state)
+        state.misses_answers = True
+
+    def _forget_answered(self, exchange: Exchange, answered: i64) -> None:
+        """Forget what the response would say better than the request, which is what the client
+        believes: the producer, and leader epochs of partitions behind those that are answered.
+        """
+        producing = exchange.producing
+        if exchange.api_key == API_INIT_PRODUCER_ID and producing is not None:
+            producing.producer_id = NULL
+            producing.producer_epoch = NULL
+        partitions = exchange.partitions
+        if partitions is None:
+            return
+        plan = self._plan(exchange.api_key, exchange.api_version, True)
+        if plan is None or not any(shape.slots[LEADER_EPOCH] for shape in plan.shapes):
+            return
+        at = answered * WIDTH
+        while at < len(partitions.cells):
+            partitions.cells[at + AT_LEADER_EPOCH] = NULL
+            at += WIDTH
 
     def guess(self, state: ConnectionState, exchange: Exchange, frame: Frame) -> None:
         """Say what an orphan may be; and what it holds when it can be of one API only."""
@@ -241,37 +303,56 @@ class BodyReader:
 
         The sink then holds what stood before the place where reading ended.
         """
+        if frame.missing:
+            self._run_cut(plan, exchange, frame, offset, failed)
+            return False
         sink = self.sink
         sink.begin()
         data = frame.data
         end: i64 = 0
         try:
-            if offset < 0:
+            if failed == RESPONSE_FAILED:
                 offset = response_body_offset(exchange.api_key, exchange.api_version, data)
             end = plan.run(data, offset, sink)
         except DecodeError as error:
-            if not frame.missing and self._run_variant(plan, exchange, data, offset, failed):
+            if self._run_variant(plan, exchange, data, offset, failed):
                 return True
             sink.take_partial(plan, data, offset)
-            if frame.missing:
-                exchange.status |= DAMAGED
-            else:
-                text = f"cannot decode {body_name(exchange, failed)}: {error}"
-                self._body_problem(exchange, frame, "undecodable", failed, text)
+            text = f"cannot decode {body_name(exchange, failed)}: {error}"
+            self._body_problem(exchange, frame, "undecodable", failed, text)
             return False
-        if frame.missing:
-            exchange.status |= DAMAGED
-        elif end != len(data):
+        if end != len(data):
             if self._run_variant(plan, exchange, data, offset, failed):
                 return True
             left = f"{len(data) - end} bytes left over at byte {end} of {len(data)}"
             text = f"{body_name(exchange, failed)}: {left}"
             self._body_problem(exchange, frame, "leftover", failed, text)
             exchange.status = exchange.status & ~failed | LEFTOVER
-        if sink.corrupt_records and not frame.missing:
+        if sink.corrupt_records:
             text = f"{body_name(exchange, failed)}: {sink.corrupt_records}"
             self._problem(frame, "corrupt-records", text, exchange.exchange_id)
         return True
+
+    def _run_cut(
+        self, plan: Plan, exchange: Exchange, frame: Frame, offset: i64, failed: i64
+    ) -> None:
+        """Read a body with a hole: the sink then holds what stood before the hole.
+
+        Nothing where several layouts share the version: which one it is only the end tells.
+        """
+        exchange.status |= DAMAGED
+        sink = self.sink
+        sink.begin()
+        is_response = failed == RESPONSE_FAILED
+        if self.plans.variants(exchange.api_key, plan.version, is_response):
+            return
+        data = frame.data
+        if is_response:
+            try:
+                offset = response_body_offset(exchange.api_key, exchange.api_version, data)
+            except DecodeError:
+                return
+        sink.take_cut(plan, data, offset)
 
     def _run_variant(
         self, plan: Plan, exchange: Exchange, data: bytes, offset: i64, failed: i64
@@ -363,7 +444,7 @@ def settle_answer(exchange: Exchange, sink: FactSink, is_whole: bool) -> i64:
     """
     exchange.throttle_ms = sink.throttle_ms
     settle_errors(exchange, sink, is_whole)
-    if sink.topic_count > exchange.topic_count:
+    if exchange.topic_count != NULL and sink.topic_count > exchange.topic_count:
         exchange.topic_count = sink.topic_count
     if sink.has_records:
         exchange.record_count = sink.record_count
@@ -380,6 +461,18 @@ def settle_answer(exchange: Exchange, sink: FactSink, is_whole: bool) -> i64:
         sink.has_unkept = True
         sink.unkept_rows = merged.unkept
     return count
+
+
+def forget_counts(exchange: Exchange) -> None:
+    """The response has a hole: what counts its parts is not known.
+
+    Records of a Produce are those of its request.
+    """
+    exchange.topic_count = NULL
+    exchange.error_count = NULL
+    if exchange.api_key != API_PRODUCE:
+        exchange.record_count = NULL
+        exchange.record_bytes = NULL
 
 
 def settle_errors(exchange: Exchange, sink: FactSink, is_whole: bool) -> None:
@@ -406,6 +499,6 @@ def settle_login(login: Login, exchange: Exchange, sink: FactSink, is_whole: boo
             login.refuse()
         elif key == API_SASL_AUTHENTICATE and is_whole:
             login.receive(token)
-    elif key != API_VERSIONS and exchange.error_code != ILLEGAL_SASL_STATE:
+    elif key != API_VERSIONS and exchange.error_code not in (ILLEGAL_SASL_STATE, NULL):
         # Before the end brokers answer ApiVersions as ever, and refuse all else.
         login.settle(OK)

@@ -22,13 +22,13 @@ API_HEARTBEAT: Final = 12
 API_SHARE_FETCH: Final = 78
 GROUP_HEARTBEATS: Final = (68, 76, 88)  # consumer, share and streams groups
 
-# Outcomes.
+# Outcomes. PENDING is also that of an exchange which is over when the capture does not tell it.
 PENDING: Final = 0
 ANSWERED: Final = 1
 UNANSWERED: Final = 2
 NO_RESPONSE_EXPECTED: Final = 3
 ORPHAN: Final = 4
-OUTCOMES: Final = ("pending", "answered", "unanswered", "no_response_expected", "orphan")
+OUTCOMES: Final = ("unknown", "answered", "unanswered", "no_response_expected", "orphan")
 
 # Decode status: what of the exchange is not decoded, as bits; 0 is all decoded.
 REQUEST_FAILED: Final = 1
@@ -40,6 +40,11 @@ NO_REQUEST: Final = 32  # an orphan response says neither its API nor its versio
 LEFTOVER: Final = 64  # all fields of a body are there, and bytes behind them
 UNSEEN: Final = 128  # nothing of the direction that carries responses was captured
 CLOCK_SET: Final = 256  # the capture's clock was set meanwhile: no duration is known
+# A body of those does not end where its layout does, or is not all there.
+MISFIT: Final = REQUEST_FAILED | RESPONSE_FAILED | LEFTOVER
+INCOMPLETE: Final = DAMAGED | NO_REQUEST
+# Of exchanges with none of these and an answer both sides fit, see `doubts`.
+SUSPECT: Final = MISFIT | INCOMPLETE | UNKNOWN_API | UNKNOWN_VERSION
 # From this bit on: the number in VARIANTS, counted from 1, of the layout that a body is in.
 VARIANT_SHIFT: Final = 9
 # The first release of every layout that was changed under the same version later, and names of
@@ -68,14 +73,14 @@ class Asks:
     """What a Fetch response holds of partitions whose positions are not known, see `fetches`.
 
     `rows` are those, by their place among the exchange's partitions, `stated` the high watermarks
-    of before (ASK: not known either); `was_there`: one of the others had its data waiting.
-    `record_bytes` are of all partitions.
+    of before (ASK: not known either); `was_there`: whether one of the others had its data waiting,
+    see `long_polls`. `record_bytes` are of all partitions.
     """
 
     __slots__ = ("rows", "stated", "was_there", "record_bytes")
 
     def __init__(
-        self, rows: list[int], stated: list[int], was_there: bool, record_bytes: i64
+        self, rows: list[int], stated: list[int], was_there: i64, record_bytes: i64
     ) -> None:
         self.rows = rows
         self.stated = stated
@@ -105,8 +110,10 @@ class Producing:
 class Exchange:
     """A request and what became of it; times in ns since 1970, NULL where there is none.
 
-    `queue_end_ns` is the end of the previous answer on the connection, `wait_ns` the part of the
+    `queue_ns` is the part of the latency behind earlier requests, `wait_ns` the part of the
     service time that the request asked for. The frames are kept only when asked for.
+    `topic_count` is NULL while request or response is not there in full: how many topics and
+    partitions it names is not known then.
     `group_protocol` is the protocol type and name that the group of a JoinGroup or SyncGroup
     agreed on. `dialect` is 0, or which of `messages.old_protocols` API key, version and
     error codes are of. `candidates` is for orphans: what they may be, the likeliest first, and

@@ -6,6 +6,10 @@ sessions are kept by broker and number, and by connection the one that is in use
 In a piece of a capture the past of a session is not known. Its positions have the key PAST then,
 and high watermarks that may have been stated before are ASK; what depends on them is left to
 whoever knows the past (`Exchange.asks`, `settle_asks`).
+
+Where requests or responses of a session are missing, or parts of them, nobody knows its past. Its
+positions have the key LOST then, high watermarks that may have been stated before are UNSTATED, and
+what depends on them is not told. Full fetch requests name all positions anew.
 """
 
 from itertools import islice
@@ -15,14 +19,21 @@ from librt.vecs import vec
 from mypy_extensions import i64
 
 from kdissect.exchanges.exchange import Asks, Exchange
-from kdissect.exchanges.long_polls import classify
+from kdissect.exchanges.long_polls import (
+    MAY_HAVE_BEEN_THERE,
+    WAS_NOT_THERE,
+    WAS_THERE,
+    classify,
+)
 from kdissect.exchanges.memory import (
     ASK,
     AT_MARK,
     AT_OFFSET,
+    LOST,
     PAST,
     POSITION_WIDTH,
     TOPIC_BYTES,
+    UNSTATED,
     ConnectionState,
     Positions,
     TopicPositions,
@@ -39,7 +50,7 @@ from kdissect.messages.partitions import (
     Partitions,
 )
 from kdissect.protocol.readers import NULL
-from kdissect.streams.events import INSIDE, OPENER, SHARED_PAST
+from kdissect.streams.events import INSIDE, MET, MUTED, OPENER, SHARED_PAST
 
 # A broker keeps 1 000 (max.incremental.fetch.session.cache.slots); each holds the partitions that
 # its requests named.
@@ -84,7 +95,7 @@ class FetchSessions:
             return False
         for state in states:
             # Not PAST: what a piece before this one left is older than what is forgotten.
-            state.positions = {}
+            state.positions = {LOST: NOWHERE}
         self.by_number = {}
         self.size = 0
         return True
@@ -104,6 +115,7 @@ class FetchSessions:
             connection.touched |= SHARED_PAST
             if state.session_id != 0:
                 state.positions = {}
+            state.positions[LOST] = NOWHERE
         state.session_id = number
 
     def made(self, state: ConnectionState, number: i64) -> None:
@@ -139,6 +151,7 @@ def remember_positions(
     state: ConnectionState, exchange: Exchange, sink: FactSink, sessions: FetchSessions
 ) -> None:
     """Keep the fetch offsets a Fetch request names; epoch 0 or -1 names them all anew (KIP-227)."""
+    state.newest_fetch = exchange.exchange_id
     if sink.session_epoch == NULL or sink.session_epoch <= 0:
         if sink.session_id > 0:
             sessions.close(state, sink.session_id)
@@ -154,9 +167,31 @@ def remember_positions(
     state.positions = fresh
 
 
+def forget_positions(state: ConnectionState) -> None:
+    """Requests of the session may have been missed, or parts of them: nothing is known of it."""
+    positions = state.positions
+    positions.clear()
+    if state.connection.edge in (MUTED, MET):
+        # Whoever knows the past of the piece knows what was missed then.
+        positions[PAST] = NOWHERE
+    else:
+        positions[LOST] = NOWHERE
+
+
+def forget_marks(state: ConnectionState) -> None:
+    """Responses of the session may have been missed, or parts of them: where logs end, too."""
+    positions = state.positions
+    if state.connection.edge in (MUTED, MET):
+        forget_positions(state)
+        return
+    for known in positions.values():
+        known.forget_marks()
+    positions[LOST] = NOWHERE
+
+
 def remember_rows(state: ConnectionState, partitions: Partitions, fresh: Positions) -> None:
     """Put what is asked for into `fresh`; the high watermarks go on from those of the state."""
-    unknown: i64 = ASK if PAST in state.positions else NULL
+    unknown = unknown_mark(state.positions)
     cells = partitions.cells
     known = NOWHERE
     before = NOWHERE
@@ -189,6 +224,13 @@ def remember_rows(state: ConnectionState, partitions: Partitions, fresh: Positio
         place += POSITION_WIDTH
         guess = guess + POSITION_WIDTH if guess >= 0 else place
         at += WIDTH
+
+
+def unknown_mark(positions: Positions) -> i64:
+    """The high watermark of a partition that the session is not known to have."""
+    if PAST in positions:
+        return ASK
+    return UNSTATED if LOST in positions else NULL
 
 
 def names_same(known: TopicPositions, cells: vec[i64], at: i64) -> bool:
@@ -234,11 +276,13 @@ def settle_fetch(
     """
     if sink.session_id > 0 and sink.session_id != state.session_id:
         sessions.made(state, sink.session_id)
-    was_there = False
+    was_there: i64 = WAS_NOT_THERE
     partitions = exchange.partitions
     if partitions is not None and answered > 0:
         sessions.note(answered, len(partitions.topics))
-        was_there, asks = settle_rows(state, partitions, answered)
+        # Behind a later request the session stands somewhere else.
+        is_overtaken = state.newest_fetch != exchange.exchange_id
+        was_there, asks = settle_rows(state, partitions, answered, is_overtaken)
         if asks is not None:
             asks.was_there = was_there
             asks.record_bytes = sink.record_bytes
@@ -247,12 +291,16 @@ def settle_fetch(
 
 
 def settle_rows(
-    state: ConnectionState, partitions: Partitions, count: i64
-) -> tuple[bool, Asks | None]:
-    """Fill in offsets; whether data was there, and which rows only the past can tell of."""
-    was_there = False
+    state: ConnectionState, partitions: Partitions, count: i64, is_overtaken: bool
+) -> tuple[i64, Asks | None]:
+    """Fill in offsets; whether data was there, and which rows only the past can tell of.
+
+    When a later request came first, the offsets that it was asked for are not known.
+    """
+    was_there: i64 = WAS_NOT_THERE
     asks: Asks | None = None
-    is_past_unknown = PAST in state.positions
+    unknown = unknown_mark(state.positions)
+    is_past_unknown = unknown == ASK
     cells = partitions.cells
     known = NOWHERE
     topic: i64 = -1
@@ -267,17 +315,22 @@ def settle_rows(
         place = known.place(partition, guess)
         if place < 0:
             # No request named it; how far its log goes is worth remembering.
-            place = known.add(partition, NULL, ASK if is_past_unknown else NULL)
+            place = known.add(partition, NULL, unknown)
         mark = known.cells[place + AT_MARK]
+        is_lost = unknown == UNSTATED
         if cells[at + AT_FETCH_OFFSET] == NULL:
-            cells[at + AT_FETCH_OFFSET] = known.cells[place + AT_OFFSET]
+            offset = known.cells[place + AT_OFFSET]
+            if is_overtaken:
+                is_lost = is_lost or offset != NULL
+            else:
+                cells[at + AT_FETCH_OFFSET] = offset
         if mark == ASK or (is_past_unknown and cells[at + AT_FETCH_OFFSET] == NULL):
             if asks is None:
-                asks = Asks([], [], False, 0)
+                asks = Asks([], [], WAS_NOT_THERE, 0)
             asks.rows.append(at // WIDTH)
             asks.stated.append(mark)
-        elif was_waiting(cells, at, mark):
-            was_there = True
+        else:
+            was_there = max(was_there, was_waiting(cells, at, mark, is_lost))
         if cells[at + AT_HIGH_WATERMARK] != NULL:
             known.cells[place + AT_MARK] = cells[at + AT_HIGH_WATERMARK]
         guess = place + POSITION_WIDTH
@@ -285,12 +338,19 @@ def settle_rows(
     return was_there, asks
 
 
-def was_waiting(cells: vec[i64], at: i64, seen: i64) -> bool:
-    """Whether a partition's records had been there already; `seen`: how far the log went."""
+def was_waiting(cells: vec[i64], at: i64, seen: i64, is_lost: bool) -> i64:
+    """Whether a partition's records had been there already; `seen`: how far the log went.
+
+    `is_lost`: an offset that is not known was in a request that was missed, or overtaken.
+    """
     offset = cells[at + AT_FETCH_OFFSET]
-    if cells[at + AT_RECORD_BYTES] <= 0 or offset == NULL:
-        return False
-    return seen == NULL or offset < seen
+    if cells[at + AT_RECORD_BYTES] <= 0:
+        return WAS_NOT_THERE
+    if seen == UNSTATED or (is_lost and offset == NULL):
+        return MAY_HAVE_BEEN_THERE
+    if offset == NULL:
+        return WAS_NOT_THERE
+    return WAS_THERE if seen == NULL or offset < seen else WAS_NOT_THERE
 
 
 def settle_asks(exchange: Exchange, past: Positions) -> None:
@@ -300,6 +360,7 @@ def settle_asks(exchange: Exchange, past: Positions) -> None:
     if asks is None or partitions is None:
         return
     cells = partitions.cells
+    unknown = unknown_mark(past)
     for index, stated in zip(asks.rows, asks.stated, strict=True):
         at = i64(index) * WIDTH
         known = past.get(topic_key(partitions, cells[at]), NOWHERE)
@@ -308,8 +369,8 @@ def settle_asks(exchange: Exchange, past: Positions) -> None:
             cells[at + AT_FETCH_OFFSET] = known.cells[place + AT_OFFSET]
         mark = i64(stated)
         if mark == ASK:
-            mark = NULL if place < 0 else known.cells[place + AT_MARK]
-        if was_waiting(cells, at, mark):
-            asks.was_there = True
+            mark = unknown if place < 0 else known.cells[place + AT_MARK]
+        was_there = was_waiting(cells, at, mark, unknown == UNSTATED)
+        asks.was_there = max(asks.was_there, was_there)
     exchange.asks = None
     classify(exchange, asks.was_there, asks.record_bytes)

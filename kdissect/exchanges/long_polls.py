@@ -16,6 +16,10 @@ from kdissect.messages.facts import FactSink
 from kdissect.protocol.readers import NULL
 
 MS: Final = 1_000_000
+# Whether the data of a response was there when it was asked for; the larger of two counts.
+WAS_NOT_THERE: Final = 0
+MAY_HAVE_BEEN_THERE: Final = 1  # what tells was not captured
+WAS_THERE: Final = 2
 
 
 def settle_share_fetch(exchange: Exchange, sink: FactSink) -> None:
@@ -25,21 +29,34 @@ def settle_share_fetch(exchange: Exchange, sink: FactSink) -> None:
     older than the request.
     """
     newest = sink.newest_ms
-    was_there = newest == NULL or newest < exchange.request_end // MS
+    was_there: i64 = WAS_NOT_THERE
+    if newest == NULL or newest < exchange.request_end // MS:
+        was_there = WAS_THERE
+    if exchange.request_end == NULL:
+        was_there = MAY_HAVE_BEEN_THERE
     classify(exchange, was_there, sink.record_bytes)
 
 
-def classify(exchange: Exchange, was_there: bool, record_bytes: i64) -> None:
-    """Say how the long poll ended."""
+def classify(exchange: Exchange, was_there: i64, record_bytes: i64) -> None:
+    """Say how the long poll ended, as far as what was captured tells.
+
+    The response is there in full. Of a request that is not, less is known: what it waits for, and
+    for how long.
+    """
     service = service_ns(exchange)
+    min_bytes = exchange.min_bytes
     if exchange.error_count > 0:
         exchange.fetch_class = FETCH_ERROR
         exchange.wait_ns = 0
-    elif record_bytes < exchange.min_bytes or record_bytes == 0:
+    elif record_bytes == 0 or record_bytes < min_bytes:
         exchange.fetch_class = FETCH_EMPTY
-        asked: i64 = exchange.max_wait_ms * MS if exchange.max_wait_ms > 0 else 0
-        exchange.wait_ns = service if service < asked else asked
-    elif was_there:
+        if exchange.max_wait_ms != NULL:
+            asked = max(exchange.max_wait_ms, 0) * MS
+            exchange.wait_ns = min(service, asked)
+    elif min_bytes == NULL or was_there == MAY_HAVE_BEEN_THERE:
+        # The rest depends on it.
+        return
+    elif was_there == WAS_THERE:
         exchange.fetch_class = FETCH_DATA
         exchange.wait_ns = 0
     else:

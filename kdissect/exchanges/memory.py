@@ -30,6 +30,10 @@ NEAR: Final = 16
 # the capture that is looked at, see `fetches`.
 ASK: Final[i64] = -(1 << 62) + 1
 PAST: Final = None
+# In place of a high watermark or a topic: what is not here may have been said where the capture has
+# holes, see `fetches`.
+UNSTATED: Final[i64] = -(1 << 62) + 2
+LOST: Final = False
 # A row of `TopicPositions`: the number of a partition, and behind it
 POSITION_WIDTH: Final = 3
 AT_OFFSET: Final = 1
@@ -45,8 +49,8 @@ class TopicPositions:
     """Where a fetch session stands in the partitions of a topic: rows of `WIDTH` in `cells`.
 
     A row is a partition's number, its offset, NULL when no request named it yet, and how far the
-    broker said the log goes, NULL or ASK. They are in the order in which they were named first,
-    which is nearly always the order in which they are asked for again.
+    broker said the log goes, NULL, ASK or UNSTATED. They are in the order in which they were named
+    first, which is nearly always the order in which they are asked for again.
     """
 
     __slots__ = ("cells", "places", "is_ascending")
@@ -102,6 +106,14 @@ class TopicPositions:
         made.is_ascending = self.is_ascending
         return made
 
+    def forget_marks(self) -> None:
+        """How far the logs go is not known any more."""
+        cells = self.cells
+        at: i64 = AT_MARK
+        while at < len(cells):
+            cells[at] = UNSTATED
+            at += POSITION_WIDTH
+
     @property
     def packed(self) -> bytes:
         """The cells, 8 bytes each in the byte order of the machine."""
@@ -116,7 +128,7 @@ def unpacked_positions(cells: bytes) -> TopicPositions:
     return made
 
 
-# By topic (name or id); that of PAST is empty.
+# By topic (name or id); those of PAST and LOST are empty.
 Positions = dict[object, TopicPositions]
 
 
@@ -164,7 +176,7 @@ class ConnectionState:
         "unheld", "last_correlation_id", "last_client_id", "client_id_bytes", "last_request_ns",
         "old", "spoken_low", "spoken_high", "has_overflowed", "has_let_go", "dialect", "is_told",
         "is_unproved", "refused", "refusal", "has_proxy_header", "proxied_ip", "proxied_port",
-        "repeats_ids", "by_id", "vendor", "last_response_steps",
+        "repeats_ids", "by_id", "vendor", "last_response_steps", "misses_answers", "newest_fetch",
     )  # fmt: skip
 
     def __init__(self, connection: Connection) -> None:
@@ -181,6 +193,8 @@ class ConnectionState:
         self.login = Login()
         self.software_name = ""
         self.software_version = ""
+        # The newest Fetch request, by its exchange.
+        self.newest_fetch: i64 = -1
         # Fetch offsets, for sessions that leave them out; `session_id` is 0 while there is none.
         self.positions: Positions = {} if connection.edge == INSIDE else {PAST: TopicPositions()}
         self.session_id: i64 = 0
@@ -200,6 +214,8 @@ class ConnectionState:
         self.has_overflowed: bool = False
         self.has_let_go: bool = False
         self.repeats_ids: bool = False
+        # Responses may have been missed since the last one that answered a request.
+        self.misses_answers: bool = False
         self.vendor: i64 = -1
         self.old: OldConversation | None = None
         self.dialect: i64 = -1
@@ -216,10 +232,14 @@ class ConnectionState:
 
 def note_spoken(state: ConnectionState, key: i64) -> None:
     """The connection has certainly spoken this API."""
+    # Compiled, a constant on the left is shifted in 32 bits: so it is a variable.
+    bit: i64 = 1
     if 0 <= key < BITS_EACH:
-        state.spoken_low |= i64(1) << key
+        bit <<= key
+        state.spoken_low |= bit
     elif BITS_EACH <= key < 2 * BITS_EACH:
-        state.spoken_high |= i64(1) << (key - BITS_EACH)
+        bit <<= key - BITS_EACH
+        state.spoken_high |= bit
 
 
 def has_spoken(state: ConnectionState, key: i64) -> bool:
@@ -227,6 +247,14 @@ def has_spoken(state: ConnectionState, key: i64) -> bool:
     if 0 <= key < BITS_EACH:
         return state.spoken_low >> key & 1 == 1
     return BITS_EACH <= key < 2 * BITS_EACH and state.spoken_high >> (key - BITS_EACH) & 1 == 1
+
+
+def may_see_answers(state: ConnectionState) -> bool:
+    """Whether the capture holds what the broker sends, or the start of that, which was nothing."""
+    direction = 1 - state.request_direction
+    counts = state.connection.counts[direction]
+    is_start_seen = state.connection.start_seen[direction]
+    return counts.wire_bytes > 0 or (counts.packets > 0 and is_start_seen)
 
 
 def new_exchange(state: ConnectionState, frame: Frame) -> Exchange:

@@ -24,12 +24,13 @@ from kdissect.exchanges.holding import Holding
 from kdissect.exchanges.memory import (
     ConnectionState,
     frame_problem,
+    may_see_answers,
     new_exchange,
     place_response,
 )
 from kdissect.exchanges.old_details import take_request, take_response
 from kdissect.exchanges.old_waiting import Asked, OldWaiting
-from kdissect.exchanges.timing import queue_ns
+from kdissect.exchanges.timing import UNKNOWN_END, own_wait_ns, queue_ns
 from kdissect.frames import Frame
 from kdissect.messages.facts import FactSink
 from kdissect.messages.message_sets import scan_set
@@ -97,6 +98,9 @@ class OldConversation:
     def request(self, frame: Frame) -> list[Exchange]:
         """The client's frame: the exchanges that it completes."""
         data = frame.data
+        if frame.missing and len(data) < 2:
+            # Too little was captured of it to say what it asks.
+            return _NOTHING
         key = int.from_bytes(data[:2], "big", signed=True)
         api = old_api(self.protocol, key)
         if len(data) < 2 or api is None:
@@ -130,17 +134,24 @@ class OldConversation:
 
     def response(self, frame: Frame) -> list[Exchange]:
         """The broker's frame: the exchanges that it completes."""
+        if frame.is_behind_loss:
+            self._state.misses_answers = True
+            self._last_end = UNKNOWN_END
         at = self._position(frame)
         if at < 0:
             return self._keep_early(frame)
         *lost, asked = self._waiting.take_first(at + 1)
         done = [self._let_go(one) for one in lost]
+        self._state.misses_answers = False
         self._answer(asked, frame)
         done.append(asked.exchange)
         return done
 
     def end(self) -> list[Exchange]:
         """The connection is over: what is left."""
+        state = self._state
+        if state.connection.unframed >> (1 - state.request_direction) & 1:
+            state.misses_answers = True
         left = [self._let_go(asked) for asked in self._waiting.take_first(self._waiting.count)]
         for frame in self._early:
             self._holding.remove(frame)
@@ -176,10 +187,9 @@ class OldConversation:
         steps = frame.connection.clock_steps
         previous_end = self._last_end if self._last_steps == steps else NULL
         exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, previous_end)
-        exchange.wait_ns = 0 if exchange.queue_ns != NULL else NULL
-        if frame.end_time_ns >= 0:
-            self._last_end = frame.end_time_ns
-            self._last_steps = steps
+        exchange.wait_ns = own_wait_ns(exchange)
+        self._last_end = frame.end_time_ns if frame.end_time_ns >= 0 else UNKNOWN_END
+        self._last_steps = steps
         if asked.api.response:
             self.problems += take_response(asked.api, exchange, asked.facts, frame)
 
@@ -244,16 +254,22 @@ class OldConversation:
     def _let_go(self, asked: Asked) -> Exchange:
         """A request that no response came for."""
         exchange = asked.exchange
-        # Of the drafts no text says whether acks 0 is answered, so it may be.
-        is_expected = not (exchange.api_key == PRODUCE and exchange.acks == 0)
-        exchange.outcome = UNANSWERED if is_expected else NO_RESPONSE_EXPECTED
-        exchange.note_troubles(self._state.connection.troubles)
+        state = self._state
+        exchange.note_troubles(state.connection.troubles)
+        if exchange.api_key == PRODUCE and exchange.acks == 0:
+            # Of the drafts no text says whether acks 0 is answered, so it may be.
+            exchange.outcome = NO_RESPONSE_EXPECTED
+        elif state.misses_answers or not may_see_answers(state):
+            exchange.topic_count = NULL
+        elif not (exchange.api_key == PRODUCE and exchange.acks == NULL):
+            exchange.outcome = UNANSWERED
         return exchange
 
     def _orphan(self, frame: Frame) -> Exchange:
         exchange = self._new_exchange(frame)
         exchange.outcome = ORPHAN
         exchange.status = NO_REQUEST
+        exchange.topic_count = NULL
         self._place(exchange, frame)
         return exchange
 

@@ -42,6 +42,8 @@ def take_request(api: OldApi, exchange: Exchange, facts: OldFacts, frame: Frame)
     exchange.record_count = facts.record_count
     exchange.record_bytes = facts.record_bytes
     exchange.partitions = partitions_of(facts.rows) if facts.rows else None
+    if frame.is_cut:
+        forget_counts(exchange)
     if exchange.status & UNKNOWN_API:
         return []
     return check_side(api, exchange, facts, frame, read, REQUEST_FAILED)
@@ -56,7 +58,7 @@ def take_response(api: OldApi, exchange: Exchange, facts: OldFacts, frame: Frame
     exchange.partitions = partitions_of(facts.rows) if facts.rows else None
     exchange.record_count = facts.record_count
     exchange.record_bytes = facts.record_bytes
-    is_whole = read.error is None
+    is_whole = read.error is None and not frame.is_cut
     if facts.errors:
         exchange.errors = facts.errors
     if facts.errors or is_whole:
@@ -64,7 +66,19 @@ def take_response(api: OldApi, exchange: Exchange, facts: OldFacts, frame: Frame
         exchange.error_code = facts.errors[0].code if facts.errors else 0
     if is_whole and api.key in (FETCH, MULTIFETCH):
         settle_fetch(exchange)
+    if frame.is_cut:
+        forget_counts(exchange)
     return check_side(api, exchange, facts, frame, read, RESPONSE_FAILED)
+
+
+def forget_counts(exchange: Exchange) -> None:
+    """A side has a hole: what counts its parts is not known, nor how long a fetch was to wait."""
+    exchange.topic_count = NULL
+    exchange.error_count = NULL
+    exchange.record_count = NULL
+    exchange.record_bytes = NULL
+    if exchange.max_wait_ms != NULL:
+        exchange.wait_ns = NULL
 
 
 def check_side(
@@ -103,5 +117,6 @@ def settle_fetch(exchange: Exchange) -> None:
         exchange.fetch_class = FETCH_DATA
     else:
         exchange.fetch_class = FETCH_EMPTY
-        if exchange.max_wait_ms > 0 and exchange.queue_ns != NULL:
-            exchange.wait_ns = min(service_ns(exchange), exchange.max_wait_ms * MS)
+        if exchange.max_wait_ms > 0:
+            service = service_ns(exchange)
+            exchange.wait_ns = NULL if service == NULL else min(service, exchange.max_wait_ms * MS)

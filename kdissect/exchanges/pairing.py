@@ -40,6 +40,7 @@ from kdissect.exchanges.memory import (
     drop_pending,
     find_pending,
     frame_problem,
+    may_see_answers,
     new_exchange,
     note_pending,
     note_spoken,
@@ -51,20 +52,21 @@ from kdissect.exchanges.sasl import (
     GSSAPI,
     GSSAPI_TAG,
     LONGEST_KEPT,
-    is_cut,
+    is_long,
     is_token,
     may_be_token,
 )
 from kdissect.exchanges.shared_ids import Answer, has_shared_id, may_answer
 from kdissect.exchanges.sides import DEFAULT_PORTS, decide_sides
-from kdissect.exchanges.timing import queue_ns
+from kdissect.exchanges.timing import UNKNOWN_END, queue_ns
 from kdissect.exchanges.weighing import REFUSED_LIMIT, is_answered, is_proof
 from kdissect.frames import Frame
 from kdissect.limits import DECODED_BYTES
 from kdissect.messages.headers import (
     FIXED_HEADER_SIZE,
+    NO_BODY,
     is_plausible_request,
-    read_fixed_header,
+    read_cut_header,
     read_request_header,
 )
 from kdissect.messages.metadata_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
@@ -153,6 +155,8 @@ class Exchanges:
         self._places[connection.id & (NUMBER_OF_PLACES - 1)] = None
         left = state.pending[state.pending_head :]
         self.bodies.begin_guesses()
+        if left and connection.unframed >> (1 - state.request_direction) & 1:
+            state.misses_answers = True
         for exchange in left:
             self._let_go(state, exchange)
             exchange.note_troubles(connection.troubles)
@@ -171,13 +175,10 @@ class Exchanges:
         if state.old is not None:
             left += state.old.end()
             self._take_problems(state.old)
-        if not state.protocol and state.has_proxy_header:
-            state.protocol = "proxy"
-        if not state.protocol:
-            empty = counts[0].payload_bytes + counts[1].payload_bytes == 0
-            state.protocol = "none" if empty else "other"
-        is_closed = connection.closed_by in ("fin", "rst")
-        state.login.end(is_closed, state.protocol == "kafka")
+        if state.protocol in ("", "other"):
+            known = "proxy" if state.has_proxy_header else state.protocol
+            state.protocol = protocol_without_kafka(connection, known)
+        end_login(state)
         return left, state
 
     def take_in(self, state: ConnectionState) -> None:
@@ -363,13 +364,19 @@ class Exchanges:
                 return self._weigh(state, frame)
             state.login.end_tokens()
             state.protocol = "kafka"
+        if frame.is_behind_loss:
+            self.bodies.miss_requests(state)
         try:
             header = read_request_header(data)
         except DecodeError as error:
-            if not frame.missing or len(data) < FIXED_HEADER_SIZE:
+            if not frame.missing:
                 self._problem(frame, "bad-request-header", str(error))
                 return _NOTHING
-            header = read_fixed_header(data)
+            if len(data) < FIXED_HEADER_SIZE:
+                # Too little was captured of it to say what it asks.
+                self.bodies.miss_requests(state)
+                return _NOTHING
+            header = read_cut_header(data)
         exchange = new_exchange(state, frame)
         exchange.api_key = header.api_key
         exchange.api_version = header.api_version
@@ -382,7 +389,8 @@ class Exchanges:
                 exchange.client_id = self.bodies.interner.text(client_id)
             else:
                 exchange.client_id = state.last_client_id
-        state.last_client_id = exchange.client_id
+        if header.body_offset != NO_BODY or header.client_id_size >= 0:
+            state.last_client_id = exchange.client_id
         if header.client_id_size > LONGEST_KEPT:
             state.last_client_id = None
             state.client_id_bytes = b""
@@ -396,6 +404,8 @@ class Exchanges:
         key = exchange.api_key
         if self.keeps_frames or self._needs_frame(key):
             exchange.request_frame = frame
+        if not state.login.is_past:
+            state.login.note_request(key)
         self.bodies.read_request(state, exchange, header, frame)
         if self.bodies.sessions.has_too_many():
             self._count_positions(frame)
@@ -425,16 +435,16 @@ class Exchanges:
         """A frame of the client that is no request: a raw SASL token, or not Kafka at all."""
         data = frame.data
         if state.login.in_tokens:
-            state.login.send_raw(data)
-            if is_cut(state.login.user):
+            state.login.send_raw(data, frame.missing == 0)
+            if is_long(state.login.user):
                 self.bodies.tell_cut(frame, "the user")
-        elif frame.missing and len(data) < FIXED_HEADER_SIZE:
-            # Too little was captured of it to say that it is none.
-            return
+        elif frame.missing:
+            # Too little may have been captured of it to say that it is none.
+            self.bodies.miss_requests(state)
         elif not state.protocol and data[:1] == GSSAPI_TAG:
             # 0.9 clients start GSSAPI without a handshake.
             state.login.begin(GSSAPI, True)
-            state.login.send_raw(data)
+            state.login.send_raw(data, frame.missing == 0)
             state.protocol = "kafka"
         elif not state.protocol or state.protocol == "other":
             state.protocol = "other"
@@ -494,6 +504,8 @@ class Exchanges:
 
     def _response(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
         data = frame.data
+        if frame.is_behind_loss:
+            self.bodies.miss_answers(state)
         at = position_in_pending(state, data)
         connection = frame.connection
         if at >= 0 and (connection.counts[frame.direction].gaps > 0 or connection.edge != INSIDE):
@@ -516,13 +528,14 @@ class Exchanges:
         if len(data) < 4:
             if state.protocol == "kafka" and not frame.missing:
                 self._problem(frame, "bad-response-header", f"a response of {len(data)} bytes")
+            self.bodies.miss_answers(state)
+            state.last_response_end = UNKNOWN_END
             return _NOTHING
-        previous_end = state.last_response_end
-        if state.last_response_steps != connection.clock_steps:
+        previous_end = UNKNOWN_END if frame.is_behind_loss else state.last_response_end
+        if previous_end != UNKNOWN_END and state.last_response_steps != connection.clock_steps:
             previous_end = NULL
-        if frame.end_time_ns >= 0:
-            state.last_response_end = frame.end_time_ns
-            state.last_response_steps = connection.clock_steps
+        state.last_response_end = frame.end_time_ns if frame.end_time_ns >= 0 else UNKNOWN_END
+        state.last_response_steps = connection.clock_steps
         if at >= 0:
             return self._pair(state, at, frame, previous_end)
         if state.protocol and state.protocol != "kafka":
@@ -549,6 +562,7 @@ class Exchanges:
             at = find_pending(state, correlation_id, at + 1)
             if at < 0:
                 break
+        state.misses_answers = True
         return -1
 
     def _pair(
@@ -570,6 +584,7 @@ class Exchanges:
             head += 1
         drop_pending(state, at + 1)
         self.holding.remove_request(exchange)
+        state.misses_answers = False
         self._answer(state, exchange, frame, previous_end)
         return done
 
@@ -625,6 +640,8 @@ class Exchanges:
             ):
                 is_met = True
                 at = len(state.pending) - 1
+                # Those that wait before it are answered later.
+                state.misses_answers = True
                 done += self._pair(state, at, early.frame, early.previous_end)
             else:
                 left.append(early)
@@ -639,14 +656,20 @@ class Exchanges:
         return may_answer(self.fitting, exchange, early.frame)
 
     def _set_unanswered(self, state: ConnectionState, exchange: Exchange) -> None:
-        exchange.outcome = UNANSWERED
+        """No answer came; whether there was one is not known where answers may be missing."""
         if state.connection.counts[1 - state.request_direction].packets == 0:
             exchange.status |= UNSEEN
+        if state.misses_answers or not may_see_answers(state):
+            self.bodies.forget_answer(exchange)
+        elif exchange.api_key != API_PRODUCE or exchange.acks != NULL:
+            # A request whose acks were not captured may ask for no response.
+            exchange.outcome = UNANSWERED
 
     def _orphan(self, state: ConnectionState, early: EarlyResponse) -> Exchange:
         exchange = new_exchange(state, early.frame)
         exchange.outcome = ORPHAN
         exchange.status = NO_REQUEST
+        exchange.topic_count = NULL
         exchange.correlation_id = early.correlation_id
         exchange.certainty = 0
         self._set_response(exchange, early.frame)
@@ -672,3 +695,25 @@ class Exchanges:
 
     def _problem(self, frame: Frame, kind: str, text: str, exchange_id: i64 = -1) -> None:
         self.bodies.problems.append(frame_problem(frame, kind, text, exchange_id))
+
+
+def protocol_without_kafka(connection: Connection, known: str) -> str:
+    """What a connection speaks of which nothing was understood; "" when too much is missing.
+
+    `known` is what its bytes show it to be, other or proxy, else "".
+    """
+    one, other = connection.counts
+    missing = one.missing_bytes + other.missing_bytes
+    if one.wire_bytes + other.wire_bytes + missing == 0:
+        return "none"
+    if missing > 0:
+        return ""
+    return known or ("other" if connection.syn_seen else "")
+
+
+def end_login(state: ConnectionState) -> None:
+    """The connection is over, and with it what is known of its logins."""
+    connection = state.connection
+    is_all_seen = not connection.unframed and not state.misses_answers
+    is_closed = connection.closed_by in ("fin", "rst")
+    state.login.end(is_closed, is_all_seen, state.protocol == "kafka")

@@ -12,33 +12,41 @@ Mechanisms whose tokens are opaque (GSSAPI and others) went well when the broker
 
 import base64
 import json
+import re
 from typing import Final
 
 from mypy_extensions import i64
+
+from kdissect.protocol.readers import NULL
 
 OK: Final = "ok"
 FAILED: Final = "failed"
 NONE: Final = "none"
 GSSAPI: Final = "GSSAPI"
 GSSAPI_TAG: Final = b"\x60"  # ASN.1 application 0: how a GSSAPI client's first token begins
+MECHANISM: Final = re.compile(r"[A-Z0-9_-]{1,20}")  # RFC 4422, 3.1
 MAX_CLAIMS_SIZE: Final = 16_384  # bytes of a JSON web token that are looked into
 # Brokers take no larger ones (sasl.server.max.receive.size). One of separators would become a list
 # of 8 bytes for each.
 MAX_TOKEN_SIZE: Final = 524_288
 # Characters of each name that a connection keeps: at most six of 1 KiB, of 65 536 connections.
 LONGEST_KEPT: Final = 256
+# ApiVersions, SaslHandshake and SaslAuthenticate: what comes before the end of a login.
+LOGIN_APIS: Final = (18, 17, 36)
 
 
 class Login:
     """The authentications of one connection, the last one in front.
 
-    `outcome` is ok or failed, "" while none came to an end; `count` is of those that did.
-    `in_tokens`: frames are raw tokens, as after SaslHandshake v0. `is_open`: one is going on.
+    `outcome` is ok or failed, "" while none came to an end; `count` is of those that did, NULL in
+    the end where that is not known. `in_tokens`: frames are raw tokens, as after SaslHandshake v0.
+    `is_open`: one is going on. `is_past`: a request was seen that clients send after they have
+    logged in. `is_missed`: an authentication may not be in the capture.
     """
 
     __slots__ = (
         "mechanism", "user", "outcome", "count", "is_open", "in_tokens", "saw_token",
-        "proven_mechanism", "proven_user",
+        "proven_mechanism", "proven_user", "is_past", "is_missed",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -52,25 +60,42 @@ class Login:
         # Of the last authentication that went well; both must stay the same (KIP-368).
         self.proven_mechanism = ""
         self.proven_user = ""
+        self.is_past: bool = False
+        self.is_missed: bool = False
+
+    def note_request(self, key: i64) -> None:
+        """The client sends a request of this API."""
+        if key not in LOGIN_APIS:
+            self.is_past = True
+
+    def miss(self) -> None:
+        """Requests may be missing: of a client that has not logged in yet, or does so again."""
+        if not self.is_past or self.mechanism:
+            self.is_missed = True
+
+    def begin_unread(self, is_raw: bool) -> None:
+        """The client chose a mechanism that was not captured."""
+        self.begin(self.proven_mechanism, is_raw)
 
     def begin(self, mechanism: str, is_raw: bool) -> str:
         """The client chose a mechanism; with `is_raw` its tokens come without Kafka's headers.
 
         Gives what is wrong with the choice, "" when nothing is.
         """
-        mechanism = kept(mechanism)
-        self.mechanism = mechanism
+        # What is no name of a mechanism may be a part of another message.
+        self.mechanism = mechanism if MECHANISM.fullmatch(mechanism) else ""
         self.in_tokens = is_raw
         self.is_open = True
         self.saw_token = False
-        if self.proven_mechanism and mechanism != self.proven_mechanism:
-            return f"mechanism {mechanism} after {self.proven_mechanism}"
+        if self.proven_mechanism and self.mechanism != self.proven_mechanism:
+            return f"mechanism {self.mechanism or '?'} after {self.proven_mechanism}"
         return ""
 
-    def send_raw(self, token: bytes) -> None:
-        """A token of the client in a frame of its own."""
+    def send_raw(self, token: bytes, is_whole: bool = True) -> None:
+        """A token of the client in a frame of its own, or the first bytes of one."""
         self.saw_token = True
-        self.send(token)
+        # A name that is cut is another name: one is told only with what ends it.
+        self.send(token if is_whole else token[: max(token.rfind(b","), token.rfind(b"\0")) + 1])
 
     def send(self, token: bytes) -> str:
         """A token of the client: take the user out of it.
@@ -122,16 +147,21 @@ class Login:
                 self.proven_mechanism = self.mechanism
                 self.proven_user = self.user
 
-    def end(self, is_closed: bool, is_kafka: bool) -> None:
+    def end(self, is_closed: bool, is_all_seen: bool, is_kafka: bool) -> None:
         """The connection is over: ok, failed, none, or still "" when the capture does not tell.
 
-        A broker that refuses a raw token says nothing and closes.
+        `is_all_seen`: nothing was missed at its end. A broker that refuses a raw token says nothing
+        and closes.
         """
-        if self.is_open:
-            if self.in_tokens and self.saw_token and is_closed:
-                self.settle(FAILED)
-        elif not self.outcome and is_kafka:
+        if self.is_open and self.in_tokens and self.saw_token and is_closed and is_all_seen:
+            self.settle(FAILED)
+        if not is_kafka:
+            return
+        is_begun = self.is_open or self.outcome != ""
+        if not is_begun and not self.is_missed and (self.is_past or is_all_seen):
             self.outcome = NONE
+        if self.is_missed or not (self.outcome or (self.is_open and is_all_seen)):
+            self.count = NULL
 
 
 def may_be_token(mechanism: str, data: bytes) -> bool:
@@ -201,6 +231,6 @@ def kept(name: str) -> str:
     return name if len(name) <= LONGEST_KEPT else name[:LONGEST_KEPT] + "\u2026"
 
 
-def is_cut(name: str) -> bool:
+def is_long(name: str) -> bool:
     """Whether `kept` cut this name."""
     return len(name) > LONGEST_KEPT

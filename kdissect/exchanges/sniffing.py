@@ -27,7 +27,7 @@ from kdissect.exchanges.sides import decide_sides
 from kdissect.frames import MAX_FRAME_SIZE
 from kdissect.messages.old_protocols import KAFKA
 from kdissect.messages.old_recognition import is_request_07
-from kdissect.proxy_header import INCOMPLETE, NO_HEADER, read_proxy_header
+from kdissect.proxy_header import INCOMPLETE, NO_HEADER, read_cut_header, read_proxy_header
 from kdissect.searching import IGNORE, NOT_HERE, PROBE_SIZE, WAIT, Probe, Window
 from kdissect.streams.events import MET, MUTED, Connection
 
@@ -132,12 +132,13 @@ class Sniffer(Probe):
         state.probed |= 1 << direction
         is_client = state.request_direction == direction
         is_start = connection.start_seen[direction] or (state.has_proxy_header and is_client)
-        is_start = is_start and not has_hole
+        seen = window.seen_from(start)
+        is_start = is_start and not has_hole and seen > start
         if state.protocol == "" and not state.is_told:
-            state.protocol = foreign_protocol(window.data, start, window.end)
+            state.protocol = foreign_protocol(window.data, start, seen)
             if state.protocol == "" and is_start and is_client:
                 state.is_unproved = True
-                if not is_size(window.data, start, window.end):
+                if not is_size(window.data, start, seen):
                     state.protocol = "other"
             if state.protocol != "":
                 return IGNORE
@@ -243,7 +244,11 @@ def behind_proxy_header(state: ConnectionState, direction: i64, window: Window) 
     """Index behind a PROXY header, where there is one; WAIT for the rest of it, or what follows."""
     if state.has_proxy_header:
         return window.start
-    header = read_proxy_header(window.data, window.start, window.end)
+    # Bytes of a hole are zeros here, and say nothing.
+    seen = window.seen_from(window.start)
+    header = read_proxy_header(window.data, window.start, seen)
+    if header.size == INCOMPLETE and seen < window.end:
+        header = read_cut_header(window.data, window.start, seen)
     if header.size == NO_HEADER:
         return window.start
     if header.size == INCOMPLETE:
@@ -255,8 +260,8 @@ def behind_proxy_header(state: ConnectionState, direction: i64, window: Window) 
     if state.request_direction < 0:
         state.broker_side_by = "content"
     state.request_direction = direction
-    window.preface = header.size
     behind = window.start + header.size
+    window.preface = window.captured_before(behind)
     return behind if behind < window.end else window.wait(behind, behind + 1)
 
 

@@ -1,9 +1,14 @@
 """The parts of an exchange's latency (see the columns of the `exchanges` table)."""
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from kdissect.exchanges.exchange import CLOCK_SET, Exchange
 from kdissect.protocol.readers import NULL
+
+# In place of the end of the previous answer, when that was not captured; NULL: there was none.
+UNKNOWN_END: Final[i64] = -1
 
 
 def queue_ns(exchange: Exchange, response_start: i64, previous_end: i64) -> i64:
@@ -11,7 +16,9 @@ def queue_ns(exchange: Exchange, response_start: i64, previous_end: i64) -> i64:
 
     Unknown too where packets are not in order of time, or the clock was set meanwhile.
     """
-    if exchange.request_end == NULL or exchange.status & CLOCK_SET:
+    if exchange.request_end == NULL or previous_end == UNKNOWN_END:
+        return NULL
+    if exchange.status & CLOCK_SET:
         return NULL
     latency = response_start - exchange.request_end
     if latency < 0:
@@ -22,6 +29,13 @@ def queue_ns(exchange: Exchange, response_start: i64, previous_end: i64) -> i64:
     if behind <= 0:
         return 0
     return behind if behind < latency else latency
+
+
+def own_wait_ns(exchange: Exchange) -> i64:
+    """Wait of a request that asks for none: 0; NULL where its latency is not known."""
+    if exchange.request_end == NULL or exchange.status & CLOCK_SET:
+        return NULL
+    return 0 if exchange.response_start >= exchange.request_end else NULL
 
 
 def service_ns(exchange: Exchange) -> i64:

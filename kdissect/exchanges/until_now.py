@@ -3,8 +3,8 @@
 from typing import Final
 
 from kdissect.exchanges.memory import ConnectionState
-from kdissect.exchanges.pairing import Exchanges
-from kdissect.exchanges.sasl import NONE, Login
+from kdissect.exchanges.pairing import Exchanges, protocol_without_kafka
+from kdissect.exchanges.sasl import Login
 from kdissect.exchanges.sides import decide_sides
 from kdissect.streams.events import Connection
 from kdissect.tls.facts import TlsFacts
@@ -22,13 +22,10 @@ def until_now(
         copy_told(known, told)
     if facts is not None:
         note_tls(exchanges, told, facts)
-    if not told.protocol and told.has_proxy_header:
-        told.protocol = "proxy"
-    if not told.protocol:
-        payload = connection.counts[0].payload_bytes + connection.counts[1].payload_bytes
-        told.protocol = "none" if payload == 0 else "other"
-    if told.protocol == KAFKA_PROTOCOL and not told.login.is_open and not told.login.outcome:
-        told.login.outcome = NONE
+    if told.protocol in ("", "other"):
+        seen = "proxy" if told.has_proxy_header else told.protocol
+        told.protocol = protocol_without_kafka(connection, seen)
+    told.login.end(False, not told.misses_answers, told.protocol == KAFKA_PROTOCOL)
     return told
 
 
@@ -38,6 +35,7 @@ def copy_told(known: ConnectionState, told: ConnectionState) -> None:
     told.broker_side_by = known.broker_side_by
     told.protocol = known.protocol
     told.exchange_count = known.exchange_count
+    told.misses_answers = known.misses_answers
     told.software_name = known.software_name
     told.software_version = known.software_version
     told.has_proxy_header = known.has_proxy_header
@@ -49,6 +47,8 @@ def copy_told(known: ConnectionState, told: ConnectionState) -> None:
     login.outcome = known.login.outcome
     login.count = known.login.count
     login.is_open = known.login.is_open
+    login.is_past = known.login.is_past
+    login.is_missed = known.login.is_missed
     told.login = login
 
 

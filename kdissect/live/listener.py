@@ -35,7 +35,8 @@ class Standing(NamedTuple):
 class Listener:
     """Takes rows of its `tables`; what it does not override does nothing.
 
-    All calls come from the thread that reads the wire: between them nothing may take long.
+    All calls come from the thread that reads the wire: between them nothing may take long. `alive`
+    comes at any time between `begin` and `finish`, while packets are dissected too.
     """
 
     tables: frozenset[str] = frozenset()
@@ -45,6 +46,9 @@ class Listener:
 
     def take(self, table: str, batch: "pa.RecordBatch") -> None:
         """Rows with all columns of the table; those of one exchange come between two ticks."""
+
+    def alive(self) -> None:
+        """About once a second, by this machine's clock, also inside long work."""
 
     def tick(self, standing: Standing) -> None:
         """About once a second, by the packets' clock, after all rows that there are."""

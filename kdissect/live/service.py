@@ -72,8 +72,8 @@ class Notifier:
 class ServiceListener(Listener):
     """Tells that it is ready, how it goes, that it lives, and that it stops.
 
-    The manager sets for how long it may be silent (WatchdogSec); it is told at each tick, so it
-    should be several seconds.
+    The manager sets for how long it may be silent (WatchdogSec); it is told once a second, also
+    while much is done, so it should be several seconds.
     """
 
     def __init__(self, notifier: Notifier) -> None:
@@ -83,6 +83,9 @@ class ServiceListener(Listener):
     def begin(self, watcher: "Watcher") -> None:
         names = ", ".join(watcher.wire.names)
         self._notifier.tell("READY=1", f"STATUS=captures {names}")
+
+    def alive(self) -> None:
+        self._notifier.tell("WATCHDOG=1")
 
     def tick(self, standing: Standing) -> None:
         lines = ["WATCHDOG=1"]

@@ -28,10 +28,14 @@ TICK_NS: Final = 1_000_000_000
 WAIT_S: Final = 0.1
 # A wire may give thousands at a time; rows are handed on behind so many.
 FED_AT_ONCE: Final = 256
+# And no more than so many bytes of them: between two such parts it looks whether it is to end, and
+# tells that it lives. Inside a part the dissector asks for that after much work.
+FED_BYTES: Final = 1 << 20
 # Listeners that count keep some 100 bytes of a row until the next tick: of more rows than these
 # they are told before it is due.
 ROWS_OF_TICK: Final = 500_000
-# So long it goes on at most, when it is to stop, with what waits in the wire's buffer.
+# So long it goes on at most, when it is to stop, with what it has read and what waits in the wire's
+# buffer. Then connections end without a search for more frames in what waits of them.
 REST_NS: Final = 1_000_000_000
 Clock = Callable[[], int]
 
@@ -94,12 +98,18 @@ class Watcher:
         self.shedder = shedder or Shedder()
         self.shedder.begin(self.options.tables)
         self.dropped = 0
+        # Packets that had come, but were not taken when it was to stop.
+        self.left = 0
         self._packet_ns = time.time_ns()
         self._came_at = clock()
         self._is_ticking = False
         self._tick_ns = self._known_ns = self._packet_ns
         self._rows_since_tick = 0
         self._begun: list[Listener] = []
+        self._alive_ns = self._came_at
+        # When there is no more time to go on.
+        self._until_ns: int | None = None
+        self.dissector.pulse = self._pulse
         self._stopping = Flag()
         self._reopening = Flag()
 
@@ -121,8 +131,7 @@ class Watcher:
     def _read_rest(self) -> None:
         """Take what had come when it was asked to stop, as far as there is time for it."""
         self.wire.end()
-        until = self.clock() + REST_NS
-        while self.step() and self.clock() < until:
+        while not self._is_late() and self.step():
             pass
 
     def begin(self) -> None:
@@ -168,23 +177,53 @@ class Watcher:
         """
         at = 0
         while at < len(packets):
-            until = count_until(packets, at, self._tick_ns) + 1
-            part = packets[at : min(until, at + FED_AT_ONCE)]
-            at += len(part)
-            self._dissect(part)
-            self._set_time(part[-1].time_ns)
+            part = first_part(packets, at)
+            part = part[: count_until(part, 0, self._tick_ns) + 1]
+            taken = self._dissect(part)
+            at += taken
+            if taken:
+                self._set_time(part[taken - 1].time_ns)
             self._hand_on(self.options.batch_rows)
             if self.now_ns >= self._tick_ns and at < len(packets):
                 self._tick()
+            if not self._pulse():
+                self.left += len(packets) - at
+                break
 
-    def _dissect(self, packets: list[Packet]) -> None:
-        """Dissect packets; where they make very many rows, hand these on meanwhile."""
+    def _pulse(self) -> bool:
+        """Tell that it lives, about once a second; whether to go on with what has come.
+
+        Signals are heard in here too, as this is not compiled.
+        """
+        now = self.clock()
+        if now - self._alive_ns >= TICK_NS:
+            self._alive_ns = now
+            for listener in self._begun:
+                listener.alive()
+        return not self._is_late()
+
+    def _is_late(self) -> bool:
+        """Whether it is to stop, and there is no more time."""
+        if not self._stopping.is_set():
+            return False
+        if self._until_ns is None:
+            self._until_ns = self.clock() + REST_NS
+        return self.clock() >= self._until_ns
+
+    def _dissect(self, packets: list[Packet]) -> int:
+        """Dissect packets; where they make very many rows, hand these on meanwhile.
+
+        Gives how many were taken: all, unless it is to stop and there is no more time.
+        """
         at = self.dissector.feed_from(packets, 0)
         while at < len(packets) or self.dissector.is_behind:
             self._hand_on(1)
             if self._rows_since_tick > ROWS_OF_TICK:
                 self._tell_listeners()
+            if not self._pulse():
+                packets = packets[:at]
             at = self.dissector.feed_from(packets, at)
+        return at
 
     def finish(self) -> None:
         """End all connections, and hand on what is left.
@@ -270,6 +309,10 @@ class Watcher:
 
     def _take_problems(self) -> None:
         problems = self.wire.take_problems()
+        if self.left:
+            text = f"{self.left} packets that had come were not taken, as it was to end"
+            problems.append(Problem("live", "packets-left", text, self.now_ns))
+            self.left = 0
         counts = self.wire.counts()
         if counts.dropped > self.dropped:
             problems.append(self._drops(counts))
@@ -312,6 +355,16 @@ def _collected(failures: list[BaseException]) -> Iterator[None]:
         yield
     except Exception as error:
         failures.append(error)
+
+
+def first_part(packets: list[Packet], at: int) -> list[Packet]:
+    """The packets from `at` on that are fed at once: one at least, FED_AT_ONCE at most."""
+    size = 0
+    end = at
+    while end < len(packets) and end - at < FED_AT_ONCE and size < FED_BYTES:
+        size += packets[end].end - packets[end].start
+        end += 1
+    return packets[at:end]
 
 
 def memory_bytes() -> int:

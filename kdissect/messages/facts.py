@@ -313,16 +313,32 @@ class FactSink(Sink):
 
     def take_partial(self, plan: Plan, data: bytes, offset: i64) -> None:
         """Of a body that ends too soon, or is wrong somewhere: the facts before that place."""
+        if offset < 0:
+            self.begin()
+        else:
+            self._run_partial(plan, data, offset)
+
+    def take_cut(self, plan: Plan, data: bytes, offset: i64) -> None:
+        """Of a body that goes on behind the end of `data`: the facts before that place.
+
+        None by a layout that ends before it, which cannot be the body's.
+        """
+        if offset < 0 or self._run_partial(plan, data, offset):
+            self.begin()
+
+    def _run_partial(self, plan: Plan, data: bytes, offset: i64) -> bool:
+        """Take the facts that can be read; whether those are all."""
+        # What a struct lacks must not be what another body had there.
         self.slots = vec[i64]([NULL] * len(self.slots))
         self.begin()
-        if offset < 0:
-            return
         try:
             plan.run(data, offset, self)
         except DecodeError:
             for shape in plan.shapes:
                 if shape.kind & BODY:
-                    self.row(shape, data)
+                    self._partial_body_row(shape, data)
+            return False
+        return True
 
     def row(self, shape: Shape, data: bytes) -> None:
         """One struct is read: turn its slots into facts, by the bits of its kind."""
@@ -687,6 +703,19 @@ class FactSink(Sink):
         rare = at[SOFTWARE_NAME] | at[PROTOCOL_TYPE] | at[PROTOCOL_NAME] | at[MECHANISM]
         if rare | at[AUTH_BYTES] | at[PRODUCER_ID] | at[TRANSACTION_TIMEOUT] != 0:
             self._rare(shape, data)
+
+    def _partial_body_row(self, shape: Shape, data: bytes) -> None:
+        """The body itself, of which not all fields could be read: no topic and no partition.
+
+        An error inside is the first one only when the body's own code is known.
+        """
+        if shape.kind & HAS_ERROR:
+            kind = shape.kind & ~(HAS_TOPIC | HAS_PARTITION)
+            self._error_row(shape, data, ERROR, ERROR_MESSAGE, kind)
+            self._error_row(shape, data, SECOND_ERROR, SECOND_ERROR_MESSAGE, kind)
+            if shape.slots[ERROR] != 0 and self._value(shape, ERROR) == NULL:
+                self.first_error = NULL
+        self._body_row(shape, data)
 
     def _rare(self, shape: Shape, data: bytes) -> None:
         self.has_rare = True

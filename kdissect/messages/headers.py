@@ -26,6 +26,7 @@ from kdissect.protocol.primitives import check_offset, read_length16, truncated
 from kdissect.protocol.structures import skip_tags
 
 FIXED_HEADER_SIZE: Final = 8
+NO_BODY: Final = -1  # body_offset of a header that is not all there: where it ends is not known
 # A field of fewer bits out of 64: exclusive or with its sign bit, minus that, extends the sign.
 U16: Final = 0xFFFF
 SIGN16: Final = 0x8000
@@ -44,7 +45,8 @@ class RequestHeader:
     """A request header; `client_id_size` is -1 for null and where the version has none.
 
     `client_id_start` and `body_offset` are offsets in the frame's body. For an unknown API key the
-    header is taken for v1, the oldest that any API still in use has.
+    header is taken for v1, the oldest that any API still in use has. Of a header that is not all
+    there `body_offset` is NO_BODY.
     """
 
     __slots__ = (
@@ -90,8 +92,24 @@ def read_request_header(data: bytes) -> RequestHeader:
     return header
 
 
+def read_cut_header(data: bytes) -> RequestHeader:
+    """The part of a request header that was captured, at least 8 bytes: the rest is missing.
+
+    The client id is read when all of it is there.
+    """
+    header = read_fixed_header(data)
+    start: i64 = FIXED_HEADER_SIZE + 2
+    if header.header_version > 0 and len(data) >= start:
+        size = i64(read_i16_be(data, FIXED_HEADER_SIZE))
+        if 0 <= size <= len(data) - start:
+            header.client_id_start = start
+            header.client_id_size = size
+    header.body_offset = NO_BODY
+    return header
+
+
 def read_fixed_header(data: bytes) -> RequestHeader:
-    """What a request frame says whose capture ends inside its header: at least 8 bytes."""
+    """The fields of fixed size at the start of a request frame of at least 8 bytes."""
     fields = read_i64_be(data, 0)
     key = fields >> 48
     version = (fields >> 32 & U16 ^ SIGN16) - SIGN16

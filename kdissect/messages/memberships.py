@@ -15,6 +15,10 @@
 
 Heartbeats that change nothing are no events. Assignments are written ``topic:0,1 other:3``, with
 the topic's id where the message has no name.
+
+Where the response was sent, perhaps, but not captured in full, what it says is not known: nor what
+is chosen of several protocols that the member offers. Whether a heartbeat above epoch 0 is an event
+is not known then, so it is none.
 """
 
 import json
@@ -37,7 +41,7 @@ class Membership(NamedTuple):
     """One event; "" and None where the messages say nothing.
 
     `generation` is the member epoch in groups of the new protocols. `error_code` is None without
-    response.
+    response. What is not known is None and "", too.
     """
 
     event: str
@@ -54,13 +58,20 @@ class Membership(NamedTuple):
 
 
 def memberships(
-    key: int, request: Body, response: Body | None, protocol_name: str = ""
+    key: int,
+    request: Body,
+    response: Body | None,
+    protocol_name: str = "",
+    is_response_known: bool = True,
 ) -> list[Membership]:
     """The events of one exchange, from its bodies as `decode_frame` gives them.
 
-    `protocol_name` is what the group agreed on, which SyncGroup says only from v5 on.
+    `protocol_name` is what the group agreed on, which SyncGroup says only from v5 on. Unless
+    `is_response_known`, there may be one where `response` is None.
     """
     answer = response or {}
+    if not is_response_known:
+        request = _certain(key, request)
     if key == JOIN_GROUP:
         return [_joined(request, answer)]
     if key == SYNC_GROUP:
@@ -69,8 +80,15 @@ def memberships(
         return _left(request, answer)
     if key == HEARTBEAT:
         return _missed(request, answer)
-    beat = _beat(request, answer)
+    beat = _beat(request, answer) if is_response_known else _beat_alone(request)
     return [] if beat is None else [beat]
+
+
+def _certain(key: int, request: Body) -> Body:
+    """The request without what its response decides."""
+    if key == JOIN_GROUP and len(request.get("protocols") or ()) > 1:
+        return {**request, "protocols": [], "topics": None}
+    return request
 
 
 def _joined(request: Body, answer: Body) -> Membership:
@@ -186,6 +204,21 @@ def _beat(request: Body, answer: Body) -> Membership | None:
         assignment=(assigned if assigned is not None else owned) or "",
         reason=_reason(request, answer),
         error_code=error,
+    )
+
+
+def _beat_alone(request: Body) -> Membership | None:
+    """The event of a heartbeat whose response is not known; None when there may be none."""
+    epoch = request["member_epoch"]
+    if epoch > 0:
+        return None
+    return Membership(
+        "leave" if epoch < 0 else "join",
+        _text(request["group_id"]),
+        _text(request["member_id"]),
+        request.get("instance_id") or "",
+        protocol=request.get("server_assignor") or "",
+        subscription=subscription_text(_subscribed(request)),
     )
 
 

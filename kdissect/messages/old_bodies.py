@@ -44,10 +44,11 @@ TEXT_RATIO: Final = 4
 
 
 class SetSpan(NamedTuple):
-    """Where in a frame a message set lies."""
+    """Where in a frame a message set lies; `ends_frame`: it ends where the frame does."""
 
     start: int
     end: int
+    ends_frame: bool = False
 
 
 class OldRead(NamedTuple):
@@ -202,7 +203,8 @@ class _OldReader:
             return self.array(field, offset, into, is_last)
         if field.type == MESSAGE_SET:
             end = _end_of_set(field, self.data, offset, into, is_last)
-            into[field.name] = SetSpan(offset, end)
+            ends_frame = field.size == TO_THE_END or (not field.size and is_last)
+            into[field.name] = SetSpan(offset, end, ends_frame)
             return end
         into[field.name], offset = READERS[field.type](self.data, offset)
         return offset

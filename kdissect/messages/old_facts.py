@@ -19,7 +19,8 @@ class OldFacts:
     """What a request and then its response say; `rows` are in the order of the request's entries.
 
     `sink` says what is to be kept; nothing is put into it. `missing` bytes at the end of the frame
-    that is read are not there, and count as bytes of the set that they would end.
+    that is read are not there. A set that they would end is counted with them; its messages, of
+    which the last may go on in what is missing, are not told.
     """
 
     def __init__(self, sink: FactSink) -> None:
@@ -133,6 +134,10 @@ class OldFacts:
         self, row: Partition, span: SetSpan, data: bytes, position: Any | None = None
     ) -> None:
         """Walk the messages of a set, nothing unpacked, and count them."""
+        if self.missing and span.end == len(data):
+            if span.ends_frame:
+                row.record_bytes = span.end - span.start + self.missing
+            return
         if position is None:
             position = row.fetch_offset
         counts = BatchCounts()
@@ -154,8 +159,6 @@ class OldFacts:
         row.record_bytes = span.end - span.start
         row.batch_count = int(counts.batches)
         row.codec = int(counts.codec)
-        if span.end == len(data):
-            row.record_bytes += self.missing
         self.record_count = max(self.record_count, 0) + row.record_count
         self.record_bytes = max(self.record_bytes, 0) + row.record_bytes
         if self.sink.keeps_batches:

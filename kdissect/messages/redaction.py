@@ -3,8 +3,7 @@
 schema/secrets.tsv lists every field that is one, or has some in it, and its kind:
 
     credential   always: SASL tokens, SCRAM salts and keys, HMACs of delegation tokens
-    config       the value of a config that its name, or the broker, says is sensitive; parts of
-                 such names are in schema/secret_configs.tsv
+    config       the value of a config, unless `is_secret_config` knows that it is none
     message      another message in bytes, whose own fields count; redacted while it is bytes
     records      payload; redacted while it is bytes when it is of Kafka's metadata log
 
@@ -12,6 +11,7 @@ Messages that the list does not name cost nothing. Of those it names, errors hav
 them, and tags that no layout knows have no content.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -31,6 +31,14 @@ KINDS: Final = (CREDENTIAL, CONFIG, MESSAGE, RECORDS)
 # The metadata log by name and, always the same, by id.
 SECRET_TOPICS: Final = ("__cluster_metadata", "AAAAAAAAAAAAAAAAAAAAAQ")
 UNKNOWN_TAGS: Final = "unknown_tags"
+PASSWORD: Final = "password"  # noqa: S105  # the name of a type
+# Configs of one listener, and those of SASL of one mechanism there, have Kafka's names behind it.
+# Where the name of a listener has a dot it is not found.
+OF_LISTENER: Final = re.compile(r"listener\.name\.[^.]+\.(?P<name>.+)")
+OF_MECHANISM: Final = re.compile(r"[a-z0-9_-]+\.(?P<name>sasl\..+|connections\.max\.reauth\.ms)")
+# Of resources of this type, KIP-412.
+BROKER_LOGGER: Final = 8
+LOG_LEVELS: Final = ("ALL", "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
 
 
 class Secrets(NamedTuple):
@@ -79,19 +87,31 @@ def has_secrets(message: str | int, side: str) -> bool:
         return True
 
 
-def is_secret_config(name: object) -> bool:
-    """Whether the value of the config of this name is a credential.
+def is_secret_config(name: object, value: object = None, is_logger: bool = False) -> bool:
+    """Whether the value of the config of this name may be a credential.
 
-    >>> is_secret_config("sasl.jaas.config"), is_secret_config("segment.ms")
-    (True, False)
+    It is none when Kafka's own ConfigDefs know the name, in any release, and in none as a password
+    (schema/configs.tsv). That holds behind ``listener.name.LISTENER.`` and a mechanism too. Where
+    `is_logger`, names are those of classes, and a level is no credential. All else may be one.
+
+    >>> is_secret_config("sasl.jaas.config"), is_secret_config("basic.auth.user.info")
+    (True, True)
+    >>> is_secret_config("listener.name.a.gssapi.connections.max.reauth.ms")
+    False
     """
-    return isinstance(name, str) and any(part in name.lower() for part in secret_parts())
+    if not isinstance(name, str):
+        return True
+    if is_logger:
+        return value not in LOG_LEVELS
+    if name in public_configs():
+        return False
+    return not any(inner in public_configs() for inner in _own_names(name))
 
 
 @cache
-def secret_parts() -> tuple[str, ...]:
-    """What the names of configs with credentials have in them, in lower case."""
-    return tuple(part for part, _ in read_index("secret_configs"))
+def public_configs() -> frozenset[str]:
+    """Names of the configs that Kafka knows and that are no passwords."""
+    return frozenset(name for name, type_, *_ in read_index("configs") if type_ != PASSWORD)
 
 
 @cache
@@ -107,26 +127,43 @@ def listed() -> dict[tuple[str, str], Secrets]:
     return found
 
 
-def _redacted(secrets: Secrets, value: Any, is_secret: bool, keeps_records: bool) -> Any:
-    """`value`, a struct or array of them; `is_secret` says that its configs or records are."""
+def _own_names(name: str) -> Iterator[str]:
+    """Kafka's names behind a listener, and behind a listener and a mechanism."""
+    of_listener = OF_LISTENER.fullmatch(name)
+    if of_listener:
+        yield of_listener["name"]
+        of_mechanism = OF_MECHANISM.fullmatch(of_listener["name"])
+        if of_mechanism:
+            yield of_mechanism["name"]
+
+
+def _redacted(
+    secrets: Secrets, value: Any, is_secret: bool, keeps_records: bool, is_logger: bool = False
+) -> Any:
+    """`value`, a struct or array of them; `is_secret` says that its configs or records are.
+
+    `is_logger` says that its configs are levels of loggers.
+    """
     if isinstance(value, list):
-        return [_redacted(secrets, item, is_secret, keeps_records) for item in value]
+        return [_redacted(secrets, item, is_secret, keeps_records, is_logger) for item in value]
     if not isinstance(value, dict):
         return value
-    is_secret = is_secret or _is_secret(secrets, value)
+    is_logger = is_logger or value.get("resource_type") == BROKER_LOGGER
+    is_secret = is_secret or is_secret_struct(secrets, value, is_logger)
     safe = dict(value)
     for name, kind in secrets.kinds.items():
-        if name in safe and _is_hidden(kind, safe[name], is_secret, keeps_records):
+        if name in safe and is_hidden(kind, safe[name], is_secret, keeps_records):
             safe[name] = _mark(safe[name])
     for name, inner in secrets.structs.items():
         if name in safe:
-            safe[name] = _redacted(inner, safe[name], is_secret, keeps_records)
+            safe[name] = _redacted(inner, safe[name], is_secret, keeps_records, is_logger)
     if UNKNOWN_TAGS in safe:
         safe[UNKNOWN_TAGS] = {tag: _mark(content) for tag, content in safe[UNKNOWN_TAGS].items()}
     return safe
 
 
-def _is_hidden(kind: str, value: Any, is_secret: bool, keeps_records: bool) -> bool:
+def is_hidden(kind: str, value: Any, is_secret: bool, keeps_records: bool) -> bool:
+    """Whether a field of this kind is taken out; `is_secret` is of the struct that it is in."""
     if kind == MESSAGE:
         return isinstance(value, bytes)
     if kind == RECORDS:
@@ -134,10 +171,12 @@ def _is_hidden(kind: str, value: Any, is_secret: bool, keeps_records: bool) -> b
     return kind == CREDENTIAL or is_secret
 
 
-def _is_secret(secrets: Secrets, struct: dict[str, Any]) -> bool:
-    """Whether a struct is a config entry whose value nobody should see, or the metadata log's."""
+def is_secret_struct(secrets: Secrets, struct: dict[str, Any], is_logger: bool) -> bool:
+    """Whether a struct is a config entry with a value that may be one, or the metadata log's."""
     if CONFIG in secrets.kinds.values():
-        return bool(struct.get("is_sensitive")) or is_secret_config(struct.get("name"))
+        return bool(struct.get("is_sensitive")) or is_secret_config(
+            struct.get("name"), struct.get("value"), is_logger
+        )
     names = (struct.get("topic"), struct.get("name"), struct.get("topic_id"))
     return any(name in SECRET_TOPICS for name in names)
 

@@ -1,4 +1,9 @@
-"""All rules together: causes before symptoms, the worst first."""
+"""All rules together: causes before symptoms, the worst first.
+
+Of a capture that lacks bytes only those findings are told as problems and warnings that rest on
+what was captured alone. What explains the others may be among what is missing: a follower's fetches
+behind a slow Produce, the end of a transaction, the rebalance behind an error. They become notices.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -54,6 +59,14 @@ OF_REFUSED: Final = ("connection-churn", "requests-unanswered", "produce-sent-ag
 OF_REPLICAS: Final = frozenset((
     "produce-latency-slow-follower", "replicas-missing", "failover-blackout",
 ))  # fmt: skip
+LOSSES: Final = "capture-loses-packets"
+# What stands whatever is missing: error codes, times and versions that were captured, and what is
+# said of the capture itself.
+CERTAIN: Final = frozenset((
+    LOSSES, "connections-encrypted", "messages-undecoded", "not-asked", "no-kafka",
+    "authentication-fails", "authorization-fails", "replicas-missing", "throttled-by-quota",
+    "failover-blackout", "duplicates-in-log", "client-breaks-on-4.0", "broker-stalls",
+))  # fmt: skip
 STALLS: Final = "broker-stalls"
 SLOW_FOLLOWER: Final = "produce-latency-slow-follower"
 ONLY_IN_ALL: Final = ("may-lose-records", "partition-skew")
@@ -71,8 +84,32 @@ def judge(seen: Seen) -> list[Finding]:
     found = [finding for finding in found if not is_explained(finding, found)]
     if all(finding.severity == NOTICE for finding in found):
         found += healthy(seen)
-    told = sorted((one for one in found if not is_symptom(one, found)), key=weight)
-    return [bounded(one) for one in told]
+    found = [one for one in found if not is_symptom(one, found)]
+    if is_partial(found):
+        found = [softened(one) for one in found]
+    return [bounded(one) for one in sorted(found, key=weight)]
+
+
+def is_partial(found: Iterable[Finding]) -> bool:
+    """Whether so many bytes are missing that causes may be among them."""
+    return any(one.id == LOSSES for one in found)
+
+
+def softened(finding: Finding) -> Finding:
+    """A finding of a capture that lacks bytes: a notice, unless it stands whatever they were."""
+    if finding.severity == NOTICE or is_certain(finding):
+        return finding
+    text = f"{finding.text}; what is missing in the capture may explain it"
+    return replace(finding, severity=NOTICE, text=text)
+
+
+def is_certain(finding: Finding) -> bool:
+    """Whether what was captured is enough to say it."""
+    if not finding.id.startswith(ERROR):
+        return finding.id in CERTAIN
+    name = finding.id.removeprefix(ERROR)
+    explained = name in OF_REBALANCES or any(name in names for names in EXPLAINED.values())
+    return not explained and "Produce" not in finding.concerns["apis"]
 
 
 def judged(seen: Seen, rule: Callable[[Seen], Iterable[Finding]]) -> Iterator[Finding]:
@@ -127,17 +164,16 @@ def is_symptom(finding: Finding, found: Sequence[Finding]) -> bool:
         )  # fmt: skip
     if finding.id in OF_REFUSED and refused(found):
         return True
-    if any(one.id == "capture-loses-packets" and one.severity == PROBLEM for one in found):
-        # What is missing are answers, and why a fetch waited.
-        if finding.id == "requests-unanswered":
-            return True
-        if finding.id == STALLS and finding.numbers["requests"] == 1:
-            return True
+    if finding.id == "requests-unanswered" and any(
+        one.id == LOSSES and one.severity == PROBLEM for one in found
+    ):
+        # What is missing are answers.
+        return True
     if finding.id == STALLS:
         # A leader of acks=all waits for followers; one that stands still holds all requests.
         is_held = finding.concerns["apis"] == ["Produce"] or finding.numbers["requests"] == 1
         is_told = is_during(finding, found) or is_throttle(finding, found)
-        return (is_held and bool(ids & OF_REPLICAS)) or is_told
+        return (is_held and bool(ids & (OF_REPLICAS | {LOSSES}))) or is_told
     if finding.id == SLOW_FOLLOWER:
         stalls = any(one.id == STALLS and not is_symptom(one, found) for one in found)
         return stalls or "failover-blackout" in ids

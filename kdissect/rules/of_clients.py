@@ -64,7 +64,7 @@ def churn(seen: Seen) -> Iterator[Finding]:
     """Clients that connect again and again, to somebody who listens."""
     rows = [
         row
-        for row in seen.rows("health")
+        for row in seen.named_rows("health")
         if number(row, "reconnects") >= CHURN
         and number(row, "life_p50_ns") <= SHORT_NS
         and number(row, "exchanges")
@@ -100,7 +100,7 @@ def resets(seen: Seen) -> Iterator[Finding]:
 
 def metadata(seen: Seen) -> Iterator[Finding]:
     """Clients that ask who leads over and over."""
-    rows = [row for row in seen.rows("traffic") if _is_storm(seen, row)]
+    rows = [row for row in seen.named_rows("traffic") if _is_storm(seen, row)]
     if rows:
         times = total(rows, "metadata")
         yield Finding(
@@ -124,7 +124,7 @@ def empty_polls(seen: Seen) -> Iterator[Finding]:
     """Consumers that spin."""
     rows = [
         row
-        for row in seen.rows("traffic")
+        for row in seen.named_rows("traffic")
         if (row["empty"] or 0) >= EMPTY
         and number(row, "fetches") >= OFTEN
         and number(row, "fetches") * SECOND_NS >= POLLS_PER_SECOND * seen.span_ns
@@ -148,7 +148,7 @@ def _rate(seen: Seen, times: int) -> str:
 def lonely_records(seen: Seen) -> Iterator[Finding]:
     """Producers that do not batch."""
     rows = [
-        row for row in seen.rows("traffic")
+        row for row in seen.named_rows("traffic")
         if (row["batches"] or 0) >= OFTEN and (row["single"] or 0) >= SINGLE
     ]  # fmt: skip
     if rows:

@@ -189,7 +189,7 @@ def _slow_broker(broker: str, found: list[tuple[Row, int | None]]) -> Finding:
 def network(seen: Seen) -> Iterator[Finding]:
     """Clients whose p99 is the network's."""
     rows = [
-        row for row in seen.rows("health")
+        row for row in seen.named_rows("health")
         if (row["network"] or 0) >= NETWORK and number(row, "time_p99_ns") >= NETWORK_NS
         and number(row, "troubled") >= TROUBLED
         and number(row, "retransmitted_segments") + number(row, "zero_windows") >= TROUBLED

@@ -37,6 +37,16 @@ class Seen:
             self.cut.add(name)
         return found[:ROWS]
 
+    def named_rows(self, name: str) -> list[Row]:
+        """The rows of an evidence that are of one client each.
+
+        Where bytes are missing, those without a name are of many clients: it was not captured.
+        """
+        rows = self.rows(name)
+        if not self.summary.network.missing_bytes:
+            return rows
+        return [row for row in rows if row["client"]]
+
     @property
     def span_ns(self) -> int:
         """From the first packet to the last."""

@@ -125,6 +125,7 @@ class Joined:
     def _take_state(self, state: ConnectionState) -> None:
         known = self.state
         state.exchange_count += self.at.exchanges - self.head.at.exchanges
+        known.login.is_past = known.login.is_past or state.login.is_past
         state.login = known.login
         if state.vendor < 0:
             state.vendor = known.vendor

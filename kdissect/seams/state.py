@@ -24,7 +24,7 @@ from kdissect.streams.copies import Mark
 from kdissect.streams.events import Chunk, Connection
 from kdissect.tls.session import Session
 
-VERSION: Final = 3
+VERSION: Final = 4
 
 
 class State(NamedTuple):

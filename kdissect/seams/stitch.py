@@ -20,6 +20,7 @@ from kdissect.errors import Problem
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.fetches import settle_asks
 from kdissect.exchanges.memory import PAST, ConnectionState
+from kdissect.exchanges.pairing import end_login
 from kdissect.join_state import counted, join_state
 from kdissect.packets.decoder import PacketDecoder
 from kdissect.packets.segment import Segment, flow_of
@@ -377,7 +378,7 @@ class _Step:
         self._note(joined)
         before = joined.head.at
         joined.take(ended.state)
-        ended.state.login.end(ended.state.connection.closed_by in ("fin", "rst"), True)
+        end_login(ended.state)
         framed = joined.cut(ended.framed, before.framed, joined.at.framed)
         skipped = joined.cut(ended.skipped, before.skipped, joined.at.skipped)
         self._forget(joined.opener)

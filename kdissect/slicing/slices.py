@@ -21,6 +21,8 @@ from kdissect.errors import KdissectError, OutputError
 from kdissect.pipeline import Balance
 from kdissect.slicing.marking import Marking, Marks
 from kdissect.slicing.ranges import ASKED, NEEDED, Around, Ranges, find_ranges
+from kdissect.slicing.redacting import make_plan
+from kdissect.slicing.rewriting import Rewriter
 from kdissect.sql.conditions import check_condition
 
 PCAPNG: Final = "pcapng"
@@ -38,6 +40,7 @@ class Selection(NamedTuple):
     ranges: Ranges
     marks: Marks
     balance: Balance
+    reading: dict[str, Any]
 
     @property
     def packets(self) -> int:
@@ -57,6 +60,7 @@ def write_slice(
     before_ns: int = 0,
     after_ns: int = 0,
     force: bool = False,
+    redacts: bool = False,
     jobs: int = 0,
     **reading: Any,
 ) -> Selection:
@@ -66,8 +70,8 @@ def write_slice(
     connections are written, else what is needed to decode them (see `ranges`), and what is on the
     same connections so long before and after. `reading` are keywords of `Options`. Nothing is
     written when there is no such exchange: look at `packets`. Only the owner may read the file:
-    packets have logins and payload. Raises OutputError for a file that
-    is there already, unless `force`.
+    packets have logins and payload; with `redacts` credentials are masked (see `redacting`).
+    Raises OutputError for a file that is there already, unless `force`.
     """
     path = Path(path)
     if path.exists() and not force:
@@ -76,7 +80,7 @@ def write_slice(
     selection = select(source, where, around, jobs, reading)
     if selection.packets:
         with replacing(path, SECRET) as file:
-            copy(selection, file, SUFFIXES.get(path.suffix, PCAPNG))
+            copy(selection, file, SUFFIXES.get(path.suffix, PCAPNG), redacts=redacts)
     return selection
 
 
@@ -101,11 +105,20 @@ def select(
             for packets in capture:
                 marking.feed(packets)
         marking.finish()
-    return Selection(sources, where or ALL, ranges, marking.marks, balance)
+    return Selection(sources, where or ALL, ranges, marking.marks, balance, reading or {})
 
 
-def copy(selection: Selection, file: IO[bytes], format_: str = PCAPNG) -> None:
-    """Write the packets; each has a comment that says where it was, in pcapng."""
+def copy(
+    selection: Selection, file: IO[bytes], format_: str = PCAPNG, *, redacts: bool = False
+) -> Rewriter | None:
+    """Write the packets; each has a comment that says where it was, in pcapng.
+
+    With `redacts` credentials in them are masked, see `redacting`, and the captures are read once
+    more; what became of the packets is counted in what is given.
+    """
+    rewriter = None
+    if redacts:
+        rewriter = Rewriter(make_plan(selection.sources, selection.reading))
     with open_captures(selection.sources, keeps_blocks=True) as capture:
         names = short_names(capture.names)
         copier: Copier = PcapCopier(file)
@@ -116,16 +129,22 @@ def copy(selection: Selection, file: IO[bytes], format_: str = PCAPNG) -> None:
                 capture,
                 told[:LONGEST_COMMENT],
                 f"kdissect {__version__}",
-                selection.ranges.has_tls,
+                selection.ranges.has_tls and not redacts,
             )
         marks = selection.marks
         for packets in capture:
             for packet in packets:
-                if packet.ordinal in marks:
+                is_chosen = packet.ordinal in marks
+                content = None
+                if rewriter is not None:
+                    content = rewriter.rewritten(packet, is_chosen)
+                if is_chosen and (rewriter is None or content is not None):
                     where_from = names[packet.capture]
-                    copier.write(packet, f"kdissect: frame {packet.number} of {where_from}")
+                    comment = f"kdissect: frame {packet.number} of {where_from}"
+                    copier.write(packet, comment, content)
             copier.pass_over({packet.capture: packet.number for packet in packets})
         copier.finish()
+    return rewriter
 
 
 def files_of(source: Source | Sequence[Source]) -> list[Source]:

@@ -9,6 +9,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from kdissect.escape import json_safe
+
 # Of `flags`: it is known whether the context is remote, and it is (opentelemetry-proto, SpanFlags).
 HAS_IS_REMOTE: Final = 0x100
 IS_REMOTE: Final = 0x200
@@ -24,7 +26,8 @@ def json_line(spans: Iterable[Any]) -> bytes:
     for span in spans:
         groups.setdefault((id(span.resource), id(span.instrumentation_scope)), []).append(span)
     message = {"resourceSpans": [_resource_spans(group) for group in groups.values()]}
-    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+    return json_safe(text).encode() + b"\n"
 
 
 def _resource_spans(spans: Sequence[Any]) -> Json:

@@ -16,12 +16,12 @@ import json
 import os
 import re
 import uuid
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
 from kdissect import strict_json
-from kdissect.confined import Below
+from kdissect.confined import OWNER_ONLY, Below
 from kdissect.errors import DatasetError, KdissectError, OutputError
 from kdissect.file_names import shortened
 from kdissect.spark.entries import OWN, Manifest, state_tap, table_place
@@ -30,6 +30,7 @@ from kdissect.spark.storage import is_uri, joined, read_bytes, remember
 MANIFEST: Final = "manifest.json"
 COMMIT: Final = "commit.json"
 LOCK: Final = "lock"
+STATES: Final = "states"
 RUN: Final = re.compile(r"run-[A-Za-z0-9-]{1,200}")
 # A capture takes 1.5 kB with its files, so these are 170 000 captures: 20 taps, one file an hour,
 # for a year.
@@ -89,7 +90,10 @@ class Dataset:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._recover()
         self._run = f"run-{self.manifest.run + 1:06}-{uuid.uuid4().hex[:12]}"
-        self._own.make_directory(self._run)
+        # What is in them may be of logins. Files of tables are moved out of it.
+        self._own.make_new(self._run, OWNER_ONLY)
+        with suppress(FileExistsError):
+            self._own.make_new(STATES, OWNER_ONLY)
         self.run_directory = self.directory / OWN / self._run
 
     def _recover(self) -> None:
@@ -135,9 +139,12 @@ class Commit:
         if made.keys() != {"manifest", "moved", "removed"}:
             raise DatasetError(f"{where}: no commit")
         self.where = where
-        self.manifest = Manifest.from_json(made["manifest"])
-        self.moved = [checked_file(one) for one in strict_json.items(made["moved"], "moved")]
-        self.removed = [checked_file(one) for one in strict_json.items(made["removed"], "removed")]
+        try:
+            self.manifest = Manifest.from_json(made["manifest"])
+            self.moved = files_in(made["moved"])
+            self.removed = files_in(made["removed"])
+        except DatasetError as error:
+            raise DatasetError(f"{where}: {error}") from error
 
     def check(self, before: Manifest) -> None:
         """Raise DatasetError where it does not follow a manifest."""
@@ -148,6 +155,11 @@ class Commit:
         strange += [one for one in self.removed if one in names or one not in known]
         if strange:
             raise DatasetError(f"{self.where}: {shortened(strange[0])} is no file of the run")
+
+
+def files_in(value: Any) -> list[str]:
+    """A list of names of tables' files and states; raises DatasetError."""
+    return [checked_file(one) for one in strict_json.items(value, "a list of files")]
 
 
 def checked_file(name: Any) -> str:
@@ -181,8 +193,12 @@ def read_manifest(dataset: str | os.PathLike[str]) -> Manifest | None:
 
 
 def manifest_of(content: bytes, where: str) -> Manifest:
-    """The manifest of a file's content; raises DatasetError."""
-    return Manifest.from_json(strict_json.parsed(content, where))
+    """The manifest of a file's content; raises DatasetError, which names the file."""
+    made = strict_json.parsed(content, where)
+    try:
+        return Manifest.from_json(made)
+    except DatasetError as error:
+        raise DatasetError(f"{where}: {error}") from error
 
 
 def manifest_bytes(manifest: Manifest, where: str) -> bytes:

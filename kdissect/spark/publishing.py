@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kdissect.confined import PUBLIC
 from kdissect.protocol.readers import NULL
 from kdissect.spark.columns import of_tap, spark_batch, spark_schema
 from kdissect.spark.entries import NO_DATE, FileEntry, partition_name
@@ -29,7 +30,9 @@ class Output:
         name: str,
         is_open: bool = False,
         is_nameless: bool = False,
+        mode: int = PUBLIC,
     ) -> None:
+        self.mode = mode
         self.directory = Path(directory)
         self.work = work
         self.name = name
@@ -87,6 +90,7 @@ class Output:
             partition = Path(f"date={date}", f"tap={partition_name(self.work.tap.name)}")
             directory = self.directory / table / partition
             directory.mkdir(parents=True, exist_ok=True)
-            file = ParquetFile(directory / self.name, self.schemas[table], force=True)
+            path = directory / self.name
+            file = ParquetFile(path, self.schemas[table], force=True, mode=self.mode)
             self.files[table, date] = file
         return file

@@ -80,7 +80,7 @@ def rolled_clients(exchanges: str) -> "pa.Table":
 def of_clients(exchanges: str) -> str:
     """The query for a file of exchanges."""
     return f"""
-        SELECT *, error_count > 0 AS is_failed, record_count AS records_here,
+        SELECT *, error_count > 0 OR error_code <> 0 AS is_failed, record_count AS records_here,
             record_bytes AS bytes_here
         FROM {parquet_files([exchanges])}
         """  # noqa: S608  # quoted

@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from kdissect.confined import Below
+from kdissect.confined import OWNER_ONLY, SECRET, Below
 from kdissect.errors import DatasetError, OutputError
 from kdissect.spark.processes import is_over, process_in, this_process
 from kdissect.tables.spool import write_whole
@@ -76,8 +76,8 @@ class Staging:
         # By part: what its file looked like, and since when.
         self._seen: dict[int, tuple[int, float]] = {}
         try:
-            directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            directory.mkdir(mode=0o700, exist_ok=True)
+            directory.parent.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
+            directory.mkdir(mode=OWNER_ONLY, exist_ok=True)
             own = [directory, *([directory.parent] if directory.parent == default_base() else [])]
             strange = [one for one in own if not is_ours(one)]
         except OSError as error:
@@ -99,7 +99,7 @@ class Staging:
         """Make a file; raises OutputError where that fails."""
         path = self._path(part, kind)
         try:
-            write_whole(path, content)
+            write_whole(path, content, mode=SECRET)
         except OSError as error:
             raise OutputError(f"cannot write {path}: {error.strerror}") from error
 

@@ -34,7 +34,7 @@ from pyspark.sql.streaming.datasource import (
 
 from kdissect import strict_json
 from kdissect.capture.opened import NO_PACKET_NS
-from kdissect.confined import Below
+from kdissect.confined import OWNER_ONLY, SECRET, Below
 from kdissect.errors import DatasetError, KdissectError, OutputError
 from kdissect.limits import Limits
 from kdissect.spark.following import Followed, follow
@@ -259,7 +259,7 @@ def write_state(path: str, state: Followed) -> None:
     """A file that is there whole or not at all; raises OutputError."""
     to = Path(path)
     try:
-        to.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(to, state.to_bytes())
+        to.parent.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
+        write_whole(to, state.to_bytes(), mode=SECRET)
     except OSError as error:
         raise OutputError(f"cannot write {to}: {error.strerror}") from error

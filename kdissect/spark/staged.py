@@ -16,7 +16,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from kdissect.confined import MISSING, Below
+from kdissect.confined import MISSING, OWNER_ONLY, SECRET, Below
 from kdissect.encoding.documents import Document, dump, load
 from kdissect.errors import DatasetError
 from kdissect.limits import MIB, Limits
@@ -28,7 +28,7 @@ from kdissect.tables.stored_rows import believed
 
 STAGING: Final = "staging"
 # Of a connection in a seam or a state beside the bytes that wait, which have limits of their own:
-# 1.8 kB, and as much again for what its requests say.
+# 0.5 to 1 kB, and what its requests say.
 CONNECTION_BYTES: Final = 4096
 # Marks, chunks, names of topics and groups.
 SHARED_BYTES: Final = 64 * MIB
@@ -41,14 +41,14 @@ class Staged:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
-        self.temporary.mkdir(parents=True)
+        self.temporary.mkdir(mode=OWNER_ONLY, parents=True)
         self.spools: dict[str, Spool] = {}
         self.size = 0
 
     def write(self, table: str, batch: pa.RecordBatch) -> None:
         """Add rows."""
         if table not in self.spools:
-            self.spools[table] = Spool(self.temporary / table)
+            self.spools[table] = Spool(self.temporary / table, SECRET)
         self.spools[table].add(batch)
         self.spools[table].write()
         self.size += batch.nbytes
@@ -121,6 +121,9 @@ def names_in(content: bytes) -> dict[bytes, str]:
 
 
 def make_whole(path: Path, content: bytes) -> None:
-    """A file that is there whole or not at all, and its directory."""
+    """A file that is there whole or not at all, and its directory; for its owner only.
+
+    It has raw bytes of messages, logins among them.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, content)
+    write_whole(path, content, mode=SECRET)

@@ -25,7 +25,7 @@ from pyarrow.parquet import ParquetFile
 from kdissect.capture.blocks import Secrets
 from kdissect.capture.packet import Packet
 from kdissect.capture.pieces import Piece, read_piece
-from kdissect.confined import Below
+from kdissect.confined import PUBLIC, SECRET, Below
 from kdissect.errors import EncodingError
 from kdissect.pipeline import Options, PausedCollector, Run
 from kdissect.seams.corrections import Corrections
@@ -246,11 +246,11 @@ def outputs(
     task: Task, work: Work, name: str, is_open: bool = False
 ) -> Iterator[tuple[Output, Output]]:
     """Files for rows, and for those of which only the topic's id is known."""
-    directory = task.run_directory
+    directory, mode = task.run_directory, mode_of(task)
     late = f"{name}-nameless"
     with (
-        Output(directory, work, file_name(task, work, name), is_open) as output,
-        Output(directory, work, file_name(task, work, late), is_open, True) as nameless,
+        Output(directory, work, file_name(task, work, name), is_open, mode=mode) as output,
+        Output(directory, work, file_name(task, work, late), is_open, True, mode) as nameless,
     ):
         yield output, nameless
 
@@ -300,11 +300,18 @@ def read_whole(task: Task, place: tuple[int]) -> tuple[list[FileEntry], dict[str
     with (
         local_copies(work.paths) as copies,
         Run(list(copies), task.options, copies) as run,
-        Output(task.run_directory, work, file_name(task, work, "whole")) as output,
+        Output(
+            task.run_directory, work, file_name(task, work, "whole"), mode=mode_of(task)
+        ) as output,
     ):
         for table, batch in run:
             output.write(table, batch)
     return output.entries, asdict(run.balance)
+
+
+def mode_of(task: Task) -> int:
+    """The mode of files with rows: with payload they are for their owner only."""
+    return SECRET if task.options.payload else PUBLIC
 
 
 def file_name(task: Task, work: Work, part: str) -> str:

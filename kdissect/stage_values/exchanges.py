@@ -6,6 +6,7 @@ from typing import Any, Final
 from kdissect.encoding.choices import Nothing, OneOf
 from kdissect.encoding.classes import Fields, Inline, Ref, SharedDict, declare
 from kdissect.encoding.kinds import (
+    BOOL,
     BYTES,
     INT,
     INTS,
@@ -111,16 +112,15 @@ PARTITIONS: Final = Converted(
 )
 # A connection and the sessions of the broker share them.
 OF_POSITIONS: Final = SharedDict(
-    OneOf(none=(type(None), Nothing()), name=(str, TEXT), id=(bytes, BYTES)),
+    OneOf(none=(type(None), Nothing()), name=(str, TEXT), id=(bytes, BYTES), lost=(bool, BOOL)),
     Converted(BYTES, lambda value: value.packed, made_positions),
 )
 POSITIONS: Final = Ref(dict)
 
 ASKS: Final = Fields(
     Asks,
-    lambda: Asks([], [], False, 0),
-    ints="record_bytes",
-    bools="was_there",
+    lambda: Asks([], [], 0, 0),
+    ints="was_there record_bytes",
     rows=INTS,
     stated=INTS,
 )
@@ -162,7 +162,7 @@ LOGIN: Final = Fields(
     Login,
     Login,
     ints="count",
-    bools="is_open in_tokens saw_token",
+    bools="is_open in_tokens saw_token is_past is_missed",
     mechanism=TEXT,
     user=TEXT,
     outcome=TEXT,
@@ -174,8 +174,9 @@ OF_STATE: Final = Fields(
     lambda: ConnectionState(NO_CONNECTION),
     ints="request_direction pending_head last_response_end exchange_count session_id probed "
     "unheld last_correlation_id last_request_ns spoken_low spoken_high dialect refused "
-    "proxied_port vendor last_response_steps",
-    bools="has_overflowed has_let_go is_told is_unproved has_proxy_header repeats_ids",
+    "proxied_port vendor last_response_steps newest_fetch",
+    bools="has_overflowed has_let_go is_told is_unproved has_proxy_header repeats_ids "
+    "misses_answers",
     connection=CONNECTION,
     broker_side_by=TEXT,
     protocol=TEXT,

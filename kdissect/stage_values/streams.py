@@ -76,7 +76,8 @@ OF_CONNECTION: Final = Fields(
     Connection,
     lambda: Connection(-1, 0, b"", 0, 0),
     ints="id capture first_time_ns last_time_ns first_packet handshake_rtt_ns rtt_ns troubles "
-    "clear_directions edge touched given epoch clock_steps",
+    "clear_directions edge touched given epoch clock_steps "
+    "unframed",
     bools="syn_seen",
     flow=BYTES,
     start_seen=TWO_BOOLS,
@@ -162,7 +163,7 @@ CUTTING: Final = Fields(
     lambda: Cutting(NO_CONNECTION, 0),
     ints="direction state position size wanted held time_ns packet ordinal capture index "
     "steps troubles framed skipped waited lost failures frames_since_found",
-    bools="is_holed was_found",
+    bools="is_holed was_found is_behind_loss",
     connection=CONNECTION,
     parts=Many(BYTES),
     waiting=Inline(WAITING),
@@ -172,6 +173,7 @@ OF_FRAME: Final = Fields(
     lambda: Frame(NO_CONNECTION, 0, 0, 0, b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
     ints="direction position size missing start_time_ns start_packet start_ordinal "
     "start_capture index end_time_ns end_packet troubles_at_start troubles_at_end steps_at_start",
+    bools="is_behind_loss is_broken_off",
     connection=CONNECTION,
     data=BYTES,
 )

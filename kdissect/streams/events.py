@@ -102,7 +102,7 @@ class Connection:
         "id", "capture", "flow", "first_time_ns", "last_time_ns", "first_packet", "syn_seen",
         "start_seen", "handshake_rtt_ns", "handshake_half_ns", "min_rtt_ns", "rtt_ns", "counts",
         "troubles", "closed_by", "clear_directions", "edge", "touched", "given", "epoch",
-        "clock_steps",
+        "clock_steps", "unframed",
     )  # fmt: skip
 
     def __init__(
@@ -134,6 +134,8 @@ class Connection:
         self.touched: i64 = 0
         # Exchanges that came out of it.
         self.given: i64 = 0
+        # At its end: directions, as bits, in which frames may have been missed at last.
+        self.unframed: i64 = 0
 
     def refresh_rtt(self) -> None:
         """Set `rtt_ns`, after one of its parts got smaller or known."""

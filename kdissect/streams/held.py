@@ -14,7 +14,7 @@ PIECE_COST: Final = 160  # bytes one Piece takes besides its payload, so tiny se
 MIN_DROPPED: Final = 64  # pieces that were given out, before the list of them is cut
 # Pieces that a segment may pass over behind its captured bytes, of which each may pass one: a
 # packet that was cut short says with a few bytes that it is over thousands of pieces.
-MAX_PASSED: Final = 64
+MAX_PASSED: Final = 128
 
 
 @mypyc_attr(acyclic=True)

@@ -461,8 +461,11 @@ def dictionary(values: Ints, texts: Sequence[str], repeats: Ints | None = None) 
 
 
 def strings(texts: Iterable[str]) -> pa.Array:
-    """Texts as an Arrow array; not by `pa.array`, see `packed`."""
-    encoded = [text.encode() for text in texts]
+    """Texts as an Arrow array; not by `pa.array`, see `packed`.
+
+    Names of files that are not UTF-8 have lone surrogates, which become escapes.
+    """
+    encoded = [text.encode("utf-8", "backslashreplace") for text in texts]
     offsets = np.cumsum([0, *map(len, encoded)]).astype("<i4")
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
     return pa.Array.from_buffers(pa.string(), len(encoded), buffers)

@@ -145,7 +145,7 @@ class ExchangeRows(Rows):
         write_i64_le(b, x.api_version)
         write_i64_le(b, x.correlation_id)
         write_i64_le(b, NULL if client_id is None else self.client_ids.index(client_id))
-        write_i64_le(b, x.outcome)
+        write_i64_le(b, x.outcome if x.outcome else NULL)
         write_i64_le(b, x.request_start)
         write_i64_le(b, x.request_end)
         write_i64_le(b, x.response_start)
@@ -174,7 +174,10 @@ class ExchangeRows(Rows):
         write_i64_le(b, x.replica_id if x.replica_id >= 0 else NULL)
         write_i64_le(b, self.racks.index_or_null(x.rack_id))
         write_i64_le(b, x.topic_count)
-        write_i64_le(b, 0 if partitions is None else partitions.count + partitions.unkept)
+        if x.topic_count == NULL:
+            write_i64_le(b, NULL)
+        else:
+            write_i64_le(b, 0 if partitions is None else partitions.count + partitions.unkept)
         write_i64_le(b, x.record_count)
         write_i64_le(b, x.record_bytes)
         write_i64_le(b, x.fetch_class if x.fetch_class else NULL)

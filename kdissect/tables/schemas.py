@@ -207,7 +207,8 @@ EXCHANGES = Table(
         Column(
             "outcome", TEXT, "",
             "answered, unanswered (connection or capture ended first), no_response_expected "
-            "(produce with acks=0), orphan (a response whose request was not captured)",
+            "(produce with acks=0), orphan (a response whose request was not captured); null when "
+            "the response may be among what was not captured",
         ),
         Column("request_start", TIME, "", "packet with the first byte of the request"),
         Column("request_end", TIME, "", "packet with the last byte of the request"),
@@ -219,10 +220,15 @@ EXCHANGES = Table(
         Column(
             "queue_ns", INT64, "ns",
             "part of latency spent behind earlier requests of the connection: "
-            "response_end of the previous answer - request_end, within 0 and latency",
+            "response_end of the previous answer - request_end, within 0 and latency; null when "
+            "that answer may not have been captured",
         ),
         Column("service_ns", INT64, "ns", "latency - queue", stored=False),
-        Column("wait_ns", INT64, "ns", "part of service it asked for: long poll, join wait"),
+        Column(
+            "wait_ns", INT64, "ns",
+            "part of service it asked for: long poll, join wait; null when what tells it was not "
+            "captured",
+        ),
         Column("work_ns", INT64, "ns", "service - wait", stored=False),
         Column("throttle_ms", INT32, "ms", "throttle time the broker states"),
         Column("request_size", INT64, "bytes", "size field of the request"),
@@ -232,7 +238,11 @@ EXCHANGES = Table(
             "top-level error code; when that is 0 or absent, the first other code in the response",
         ),
         Column("error", TEXT, "", "name of error_code", stored=False),
-        Column("error_count", INT32, "", "error codes other than 0 anywhere in the response"),
+        Column(
+            "error_count", INT32, "",
+            "error codes other than 0 anywhere in the response; null when not all of it was "
+            "captured",
+        ),
         Column("acks", INT16, "", "acks of a Produce request"),
         Column("group_id", TEXT, "", "group of the request (or its first group)"),
         Column("transactional_id", TEXT, "", "transactional id of the request"),
@@ -253,13 +263,17 @@ EXCHANGES = Table(
             "OffsetForLeaderEpoch, FetchSnapshot, Vote); null for clients",
         ),
         Column("rack_id", TEXT, "", "rack of the client: Fetch, heartbeats of the new groups"),
-        Column("topic_count", INT32, "", "topics named in request or response, whichever has more"),
+        Column(
+            "topic_count", INT32, "",
+            "topics named in request or response, whichever has more; null when not all of both "
+            "was captured",
+        ),
         Column(
             "partition_count",
             INT32,
             "",
             "partitions named in request or response: its rows in `partitions`, and those that a "
-            "message has beyond the limit on what it may become",
+            "message has beyond the limit on what it may become; null as topic_count",
         ),
         Column("record_count", INT64, "", "records carried, as the batch headers count them"),
         Column("record_bytes", INT64, "bytes", "size of the records fields, as on the wire"),

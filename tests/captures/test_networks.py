@@ -111,12 +111,12 @@ def test_one_that_began_late_has_what_was_asked_after_it_began() -> None:
     assert seen.problems == []
 
 
-def test_requests_alone_are_all_there_and_unanswered() -> None:
+def test_requests_alone_are_all_there_and_without_outcome() -> None:
     seen = view("requests")
     assert Counter(map(seen.key, seen.exchanges)) == Counter(
         map(logged_key, seen.of.known("exchanges"))
     )
-    assert {row["outcome"] for row in seen.exchanges} == {"unanswered"}
+    assert {row["outcome"] for row in seen.exchanges} == {None}
 
 
 def test_responses_alone_are_all_there_and_none_is_taken_for_another_api() -> None:

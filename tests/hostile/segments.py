@@ -180,6 +180,29 @@ def clock_that_jumps(source: random.Random, wire: Wire) -> None:
         wire.now_us += 20_000 * SECOND_US + step // 1000
 
 
+def clock_to_and_fro(source: random.Random, wire: Wire) -> None:
+    """A clock that is set back and ahead again and again, over many connections that are open.
+
+    Two packets of each time, so that it is no single wrong one; by less and more than the time
+    after which connections that are silent or closed end.
+    """
+    half = wire.left // 2
+    number = 0
+    while wire.left > half:
+        talk = Talk(wire, number=number, opened=True)
+        if source.random() < 0.3:
+            talk.segment(True, b"", talk.next[0], flags=RST)
+        number += 1
+    start = wire.now_us
+    by = source.choice((2, 11, 290, 310, 4_000)) * SECOND_US
+    is_alone = source.random() < 0.3
+    while wire.has_room:
+        number += 1
+        for _ in range(1 if is_alone else 2):
+            Talk(wire, number=source.randrange(number)).segment(True, b"", 1_000, flags=ACK)
+        wire.now_us = start + (by if number % 2 else 0) + number
+
+
 def a_second_a_packet(source: random.Random, wire: Wire) -> None:
     """A pause between all packets, with connections that stay open."""
     step = source.choice((1, 2, 11)) * SECOND_US
@@ -277,6 +300,7 @@ SEGMENTS = (
     backwards, first_one_missing, every_other_missing, shuffled, tiny_overlaps,
     filled_by_large_ones, filled_whole, copies, sent_again_otherwise, acknowledged_ahead,
     old_holes, syns, ports_used_again, half_requests, closed_at_once, clock_that_jumps,
+    clock_to_and_fro,
     a_second_a_packet, far_segments, repeated_acknowledgments, fragments_of_eight_bytes,
     fragments_without_end, fragments_that_overlap, tunnels,
 )  # fmt: skip

@@ -88,6 +88,8 @@ def many(count: int, first: int = 0, clients: int = 200, topics: int = 300) -> M
         "request_start": sent,
         "response_start": sent + latency,
         "latency_ns": latency,
+        "queue_ns": np.zeros(count, np.int64),
+        "wait_ns": np.zeros(count, np.int64),
         "request_size": random.integers(20, 20_000, count),
         "response_size": random.integers(20, 20_000, count),
         "error_count": (random.random(count) < 0.01).astype(np.int32),

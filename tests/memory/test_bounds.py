@@ -100,18 +100,10 @@ def test_names_of_software_are_cut_and_told() -> None:
     ]
 
 
-def test_a_mechanism_is_cut_and_told_and_the_same_one_again_is_no_change() -> None:
-    talk = conversation()
-    for number in (1, 3):
-        talk = talk.client(request("SaslHandshake", 1, number, mechanism=LONG))
-        talk = talk.broker(response("SaslHandshake", 1, number))
-        talk = talk.client(request("SaslAuthenticate", 1, number + 1, auth_bytes=b"x"))
-        talk = talk.broker(response("SaslAuthenticate", 1, number + 1))
-        talk = talk.client(request("Heartbeat", 0, 9)).broker(response("Heartbeat", 0, 9))
-    found = found_in(talk)
-    assert found.column("sasl_mechanism", table="connections") == [CUT]
-    assert len(told(found, "decoded-limit")) == 2
-    assert told(found, "login-changed") == []
+def test_a_mechanism_that_no_name_is_allowed_to_be_is_not_kept() -> None:
+    login = Login()
+    login.begin(LONG, True)
+    assert login.mechanism == ""
 
 
 @pytest.mark.parametrize("version", [0, 1])

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kdissect.errors import DecodeError
@@ -101,35 +101,78 @@ def test_every_field_of_records_or_of_a_forwarded_message_is_listed() -> None:
     assert found == told
 
 
-def test_every_part_of_a_config_name_has_an_example_that_it_is_in() -> None:
-    parts = [tuple(row) for row in read_index("secret_configs")]
-    assert [part for part, example in parts if part not in example.lower()] == []
-    assert all(is_secret_config(example) for _, example in parts)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        # Every config of type PASSWORD of brokers, clients and Connect, Kafka 0.9 to 4.4.
+def test_what_kafka_calls_a_password_in_any_release_is_hidden() -> None:
+    passwords = {name for name, type_, *_ in read_index("configs") if type_ == "password"}
+    assert passwords == {
+        # Of brokers, clients and Connect, Kafka 0.10.2 to 4.4, from their documentation.
         "ssl.keystore.password", "ssl.key.password", "ssl.truststore.password", "ssl.keystore.key",
         "ssl.keystore.certificate.chain", "ssl.truststore.certificates", "sasl.jaas.config",
         "password.encoder.secret", "password.encoder.old.secret", "delegation.token.secret.key",
         "delegation.token.master.key", "zookeeper.ssl.keystore.password",
         "zookeeper.ssl.truststore.password", "sasl.oauthbearer.client.credentials.client.secret",
         "sasl.oauthbearer.assertion.private.key.passphrase",
-        "listener.name.internal.scram-sha-256.sasl.jaas.config",
-        "listener.name.external.ssl.keystore.password", "SCRAM-SHA-512",
+        # Strings in its code, with salted keys in them.
+        "SCRAM-SHA-256", "SCRAM-SHA-512",
+    }  # fmt: skip
+    assert all(is_secret_config(name) for name in passwords)
+    assert all(is_secret_config(f"listener.name.internal.{name}") for name in passwords)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "listener.name.internal.scram-sha-256.sasl.jaas.config", "SCRAM-SHA-512",
+        "azure.blob.storage.account", "azure.key", "basic.auth.user.info", "pwd", "encryption.key",
+        "confluent.license", "retention.ms ", "Retention.ms", "retention.ms\0", "", None, 3,
+        "listener.name.retention.ms", "listener.name..retention.ms", "name.a.retention.ms",
+        "listener.name.a.b.retention.ms", "listener.name.a.b.ssl.protocol", "x.sasl.login.class",
+        "listener.name.a.b.c.sasl.login.class", "config.providers.vault.param.token",
+        "kafka.controller.KafkaController",
     ],
 )  # fmt: skip
-def test_names_of_secret_configs_are_known(name: str) -> None:
+def test_configs_that_kafka_does_not_know_are_hidden(name: object) -> None:
+    assert is_secret_config(name)
+
+
+@given(st.text())
+def test_any_other_name_is_hidden(name: str) -> None:
+    known = {row[0] for row in read_index("configs")}
+    assume(name not in known)
     assert is_secret_config(name)
 
 
 @pytest.mark.parametrize(
-    "name", ["retention.ms", "cleanup.policy", "log.segment.bytes", "listeners", None, 3]
-)
-def test_names_of_other_configs_are_not_secret(name: object) -> None:
+    "name",
+    [
+        # Brokers (also of ZooKeeper), topics, groups, client metrics, Connect's workers.
+        "retention.ms", "cleanup.policy", "log.segment.bytes", "listeners", "zookeeper.connect",
+        "delegation.token.max.lifetime.ms", "ssl.keystore.location", "sasl.kerberos.service.name",
+        "leader.replication.throttled.replicas", "leader.replication.throttled.rate",
+        "consumer.session.timeout.ms", "share.auto.offset.reset", "interval.ms", "match", "metrics",
+        "remote.storage.enable", "message.format.version", "offset.storage.topic",
+        "process.roles", "node.id", "group.coordinator.rebalance.protocols",
+        "listener.name.internal.ssl.keystore.location",
+        "listener.name.internal.plain.sasl.login.callback.handler.class",
+        "listener.name.external.scram-sha-256.connections.max.reauth.ms",
+    ],
+)  # fmt: skip
+def test_configs_that_kafka_knows_and_calls_no_password_are_shown(name: str) -> None:
     assert not is_secret_config(name)
+
+
+@pytest.mark.parametrize("api", ["DescribeConfigs", "IncrementalAlterConfigs", "AlterConfigs"])
+def test_levels_of_loggers_are_shown_and_nothing_else_of_them(api: str) -> None:
+    side, structs = (
+        ("response", "results") if api == "DescribeConfigs" else ("request", "resources")
+    )
+    configs = [
+        {"name": "kafka.server.KafkaApis", "value": "DEBUG"},
+        {"name": "root", "value": "hunter2"},
+    ]
+    for type_, shown in ((8, "DEBUG"), (4, "<redacted, 5 bytes>")):
+        body = {structs: [{"resource_type": type_, "resource_name": "1", "configs": configs}]}
+        found = redacted(api, side, body)[structs][0]["configs"]
+        assert [config["value"] for config in found] == [shown, "<redacted, 7 bytes>"]
 
 
 def test_values_of_configs_with_passwords_are_taken_out_and_others_stay() -> None:

@@ -16,6 +16,7 @@ from kdissect.errors import Problem
 from kdissect.packets.decoder import PacketDecoder
 from kdissect.packets.fragments import (
     FRAGMENT_COST,
+    MAXIMUM_OVERLAPS,
     MAXIMUM_PACKETS,
     MAXIMUM_PROBLEMS,
     WAIT_NS,
@@ -327,3 +328,39 @@ def test_any_fragments_give_segments_or_reasons_in_bounded_memory(
         assert len(found) <= 4
     decoder.finish()
     assert fragments.cost == 0
+
+
+def bare_fragments(starts: list[int], size: int = 8, ip_id: int = 9) -> list[bytes]:
+    """Fragments of a packet that lacks its end."""
+    return [
+        make_ethernet(make_ipv4(bytes(size), fragment=0x2000 | at // 8, identification=ip_id))
+        for at in starts
+    ]
+
+
+def test_a_fragment_over_too_many_others_is_left_out_and_told() -> None:
+    others = bare_fragments(list(range(0, 16 * (MAXIMUM_OVERLAPS + 2), 16)))
+    for count, kinds in ((MAXIMUM_OVERLAPS, []), (MAXIMUM_OVERLAPS + 1, ["fragment-overlap"])):
+        over = bare_fragments([0], size=16 * count)
+        decoder = PacketDecoder()
+        decoder.feed([packet_of(data, n, n) for n, data in enumerate([*others, *over], 1)])
+        decoder.finish()
+        assert [one.kind for one in decoder.problems] == [*kinds, "ip-fragment"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), max_size=40))
+def test_what_there_is_from_the_start_on_is_what_the_pieces_say(
+    parts: list[tuple[int, int]],
+) -> None:
+    fragments = Fragments()
+    packet = packet_of(b"")
+    whole = fragments.find(b"key", bytes(8), 6, 1, 0, packet)
+    there: dict[int, int] = {}
+    for number, (start, length) in enumerate(parts):
+        data = bytes([number]) * (8 * length)
+        fragments.add(whole, 8 * start, 8 * length, data, True, packet)
+        for place in range(8 * start, 8 * (start + length)):
+            there.setdefault(place, number)
+        end = next(place for place in range(500) if place not in there)
+        assert whole.declared_size() == end
+        assert whole.captured() == bytes(there[place] for place in range(end))

@@ -9,7 +9,7 @@ from tools.import_messages.definitions import parse_json, to_source
 from tools.import_messages.files import Schema
 
 BY_HAND = {
-    "enum_fields.tsv", "enums.tsv", "error_codes.tsv", "secret_configs.tsv", "secrets.tsv",
+    "configs.tsv", "enum_fields.tsv", "enums.tsv", "error_codes.tsv", "secrets.tsv",
 }  # fmt: skip
 LICENCE = '// Licensed to nobody.\n// See http://example.org/ "quoted\n'
 OLD_REQUEST = (

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 
-from tests.recovery.faults import CLASSES
+from tests.recovery.faults import CLASSES, SEGMENTING
 from tests.recovery.judge import Verdict, judge
 from tests.recovery.seen import Case
 from tests.recovery.talks import (
@@ -16,6 +16,7 @@ from tests.recovery.talks import (
     packets_of,
     talks_in,
 )
+from tests.recovery.wholes import wrong_values
 
 QUICK = (
     "basics-4.0.1.pcapng",
@@ -79,9 +80,13 @@ def make_case(name: str, seed: int, captures: Sequence[str] = QUICK) -> Case:
     chosen = CLASSES[name]
     talks = [make_talk(source, captures) for _ in range(source.choice((1, 1, 2, 3, 4)))]
     starts = [source.randrange(SPREAD_NS) for _ in talks]
-    wires = chosen.apply(merged(talks, starts), source)
+    wires = whole = merged(talks, starts)
+    for fault in chosen.drawn(source):
+        wires = fault(wires, source)
+        if fault in SEGMENTING:
+            whole = wires
     port = ODD_PORT if chosen.is_odd_port else BROKER_PORT
-    return Case(talks, wires, port, chosen.loses, chosen.mixes)
+    return Case(talks, wires, port, chosen.loses, chosen.mixes, whole)
 
 
 def make_talk(source: random.Random, captures: Sequence[str]) -> Talk:
@@ -93,5 +98,9 @@ def make_talk(source: random.Random, captures: Sequence[str]) -> Talk:
 
 
 def judged(case: Case) -> Verdict:
-    """What kdissect finds in a case, judged."""
-    return judge(case, dissect(packets_of(case.wires, case.broker_port)))
+    """What kdissect finds in a case, judged: by the bytes, and every value by the whole capture."""
+    found = dissect(packets_of(case.wires, case.broker_port))
+    verdict = judge(case, found)
+    for number, wrong in wrong_values(case, found):
+        verdict.add("made up", number, str(wrong))
+    return verdict

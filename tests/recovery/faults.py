@@ -5,7 +5,7 @@ wires and on `source` only, so a seed says everything.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -20,9 +20,12 @@ Fault = Callable[[list[Wire], random.Random], list[Wire]]
 
 class FaultClass(NamedTuple):
     """Faults that are judged alike; `loses` says whether bytes may be missing afterwards, `mixes`
-    whether packets may overtake each other, of which fetch sessions tell other stories too."""
+    whether packets may overtake each other, of which fetch sessions tell other stories too.
 
-    apply: Fault
+    `drawn` gives the faults of one case, in the order in which they happen to a packet.
+    """
+
+    drawn: Callable[[random.Random], Sequence[Fault]]
     loses: bool = True
     mixes: bool = False
     is_odd_port: bool = False
@@ -64,6 +67,7 @@ def sent_again(wires: list[Wire], source: random.Random) -> list[Wire]:
     """Some segments are sent again though they arrived, perhaps with the bytes around them."""
     share = source.choice((0.05, 0.3))
     more = []
+    last = max((wire.number for wire in wires), default=0)
     for wire in wires:
         if wire.payload and source.random() < share:
             start = source.randrange(len(wire.payload)) if source.random() < 0.5 else 0
@@ -74,6 +78,7 @@ def sent_again(wires: list[Wire], source: random.Random) -> list[Wire]:
                     payload=wire.payload[start:],
                     time_ns=wire.time_ns + late,
                     ip_id=len(wires) + len(more),
+                    number=last + 1 + len(more),
                 )
             )
     return sorted([*wires, *more], key=lambda wire: wire.time_ns)
@@ -205,12 +210,10 @@ def without_handshake(wires: list[Wire], source: random.Random) -> list[Wire]:
     return found
 
 
-def combined(wires: list[Wire], source: random.Random) -> list[Wire]:
+def combined(source: random.Random) -> Sequence[Fault]:
     """Two to four of them, in the order in which they happen to a packet."""
     chosen = source.sample(range(len(IN_ORDER)), source.randrange(2, 5))
-    for at in sorted(chosen):
-        wires = IN_ORDER[at](wires, source)
-    return wires
+    return [IN_ORDER[at] for at in sorted(chosen)]
 
 
 IN_ORDER: tuple[Fault, ...] = (
@@ -228,32 +231,35 @@ IN_ORDER: tuple[Fault, ...] = (
 )
 
 
-def lossless(wires: list[Wire], source: random.Random) -> list[Wire]:
-    """All that loses nothing."""
-    for fault in (coalesced, resegmented, sent_again, doubled, reordered):
-        wires = fault(wires, source)
-    return wires
+# Faults that make other packets of the same bytes: what they give is the whole capture.
+SEGMENTING = (coalesced, resegmented)
+LOSSLESS = (coalesced, resegmented, sent_again, doubled, reordered)
+
+
+def always(*faults: Fault) -> Callable[[random.Random], Sequence[Fault]]:
+    """These faults, whatever is drawn."""
+    return lambda _: faults
 
 
 CLASSES: dict[str, FaultClass] = {
-    "untouched": FaultClass(untouched, loses=False),
-    "doubled": FaultClass(doubled, loses=False),
-    "sent again": FaultClass(sent_again, loses=False),
-    "reordered": FaultClass(reordered, loses=False, mixes=True),
-    "re-segmented": FaultClass(resegmented, loses=False),
-    "coalesced": FaultClass(coalesced, loses=False),
-    "all that loses nothing": FaultClass(lossless, loses=False, mixes=True),
-    "one packet lost": FaultClass(one_lost),
-    "packets lost": FaultClass(randomly_lost),
-    "bursts lost": FaultClass(bursts_lost),
-    "one direction lossy": FaultClass(one_side_lost),
-    "snaplen": FaultClass(snapped),
-    "requests only": FaultClass(requests_only),
-    "responses only": FaultClass(responses_only),
-    "started late": FaultClass(started_late),
-    "ended early": FaultClass(ended_early),
-    "no handshake": FaultClass(without_handshake),
-    "no handshake, odd port": FaultClass(without_handshake, is_odd_port=True),
+    "untouched": FaultClass(always(untouched), loses=False),
+    "doubled": FaultClass(always(doubled), loses=False),
+    "sent again": FaultClass(always(sent_again), loses=False),
+    "reordered": FaultClass(always(reordered), loses=False, mixes=True),
+    "re-segmented": FaultClass(always(resegmented), loses=False),
+    "coalesced": FaultClass(always(coalesced), loses=False),
+    "all that loses nothing": FaultClass(always(*LOSSLESS), loses=False, mixes=True),
+    "one packet lost": FaultClass(always(one_lost)),
+    "packets lost": FaultClass(always(randomly_lost)),
+    "bursts lost": FaultClass(always(bursts_lost)),
+    "one direction lossy": FaultClass(always(one_side_lost)),
+    "snaplen": FaultClass(always(snapped)),
+    "requests only": FaultClass(always(requests_only)),
+    "responses only": FaultClass(always(responses_only)),
+    "started late": FaultClass(always(started_late)),
+    "ended early": FaultClass(always(ended_early)),
+    "no handshake": FaultClass(always(without_handshake)),
+    "no handshake, odd port": FaultClass(always(without_handshake), is_odd_port=True),
     "combined": FaultClass(combined),
     "combined, odd port": FaultClass(combined, is_odd_port=True),
 }

@@ -9,7 +9,8 @@ found. Of a connection whose requests neither have a client id nor show themselv
 it could be anything. The verdict has a finding for
 
 - phantom: an exchange that is not there, twice there, or made of two that are;
-- wrong: a value that the surviving bytes do not say;
+- wrong: a value that the surviving bytes do not say (`columns` asks it of every column, by what
+  the whole capture has there);
 - unexplained: a request with known start and surviving header that is not found, a response with
   known start and surviving header that does not answer its request;
 - balance: captured bytes that are neither framed, skipped nor duplicate, or holes not counted.
@@ -244,7 +245,8 @@ def differences(
     row, true = match.row, match.true.row
     yield from compared(row, true, REQUEST_COLUMNS, may_be_null=not is_intact)
     yield from timed(match, "request", asked, match.true.request)
-    if row["outcome"] not in ("answered", true["outcome"], "unanswered"):
+    # Null: where responses may be missing, nothing says that there was none.
+    if row["outcome"] not in ("answered", true["outcome"], "unanswered", None):
         yield f"outcome {row['outcome']} was {true['outcome']}"
     if row["outcome"] == "answered":
         assert match.true.response is not None

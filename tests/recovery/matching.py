@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from kdissect.exchanges.exchange import Exchange
 from kdissect.frames import Frame
 from tests.exchange_builders import Found, Row
+from tests.recovery.relations import DETAILS
 from tests.recovery.seen import Case
-from tests.recovery.talks import BROKER, CLIENT, TABLES, TrueExchange, TrueFrame
+from tests.recovery.talks import BROKER, CLIENT, TrueExchange, TrueFrame
 
 
 @dataclass
@@ -30,7 +31,7 @@ def match(case: Case, found: Found) -> tuple[list[list[Match]], list[tuple[int, 
     if len(rows) != len(found.rows):
         phantoms.append((-1, "two exchanges have the same id"))
     others: dict[int, dict[str, list[Row]]] = {}
-    for table in TABLES:
+    for table in DETAILS:
         for row in found.tables[table]:
             others.setdefault(row["exchange_id"], {}).setdefault(table, []).append(row)
     finder = Finder(case)
@@ -50,6 +51,7 @@ class Finder:
 
     def __init__(self, case: Case) -> None:
         self.case = case
+        self.wires = {wire.number: wire for wire in case.wires}
         self.taken: set[tuple[int, int, int]] = set()
         self.reason = ""
 
@@ -58,7 +60,7 @@ class Finder:
         request, response = exchange.request_frame, exchange.response_frame
         frame = request or response
         assert frame is not None
-        number = self.case.wires[int(frame.start_packet) - 1].talk
+        number = self.wires[int(frame.start_packet)].talk
         truth = self.case.talks[number].truth
         asked = None if request is None else self._frame(CLIENT, number, request)
         answer = None if response is None else self._frame(BROKER, number, response)
@@ -76,7 +78,7 @@ class Finder:
         return number, None
 
     def _frame(self, side: int, number: int, frame: Frame) -> TrueFrame | None:
-        wire = self.case.wires[int(frame.start_packet) - 1]
+        wire = self.wires[int(frame.start_packet)]
         if wire.side != side or wire.talk != number:
             return None
         talk = self.case.talks[number]

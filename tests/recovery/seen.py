@@ -11,13 +11,17 @@ LOST, CAPTURED, CUT, LATE = 0, 1, 2, 3
 
 
 class Case(NamedTuple):
-    """A faulty capture: `wires` in capture order are of `talks`, by number."""
+    """A faulty capture: `wires` in capture order are of `talks`, by number.
+
+    `whole` are the same packets before anything happened to them.
+    """
 
     talks: Sequence[Talk]
     wires: Sequence[Wire]
     broker_port: int
     loses: bool
     mixes: bool = False
+    whole: Sequence[Wire] = ()
 
     @property
     def skips_sessions(self) -> bool:
@@ -104,8 +108,8 @@ class Seen:
 
 def seen_of(case: Case) -> list[tuple[Seen, Seen]]:
     seen = [(Seen(len(talk.streams[0])), Seen(len(talk.streams[1]))) for talk in case.talks]
-    for number, wire in enumerate(case.wires, 1):
-        seen[wire.talk][wire.side].add(number, wire)
+    for wire in case.wires:
+        seen[wire.talk][wire.side].add(wire.number, wire)
         if wire.flags & ACK:
             seen[wire.talk][1 - wire.side].acknowledge(wire.acknowledged, wire.time_ns)
     return seen

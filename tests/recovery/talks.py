@@ -38,6 +38,8 @@ class Wire(NamedTuple):
     Of the payload the capture holds the first `captured` bytes. `acknowledged` is a position in the
     other direction's stream; both are -1 for the byte that is the SYN. `ip_id` counts the packets
     that were sent, so a packet that is captured twice has the same one, and one sent again another.
+    `number` is the packet's in the whole capture, which a faulty capture keeps; a packet that is
+    sent again has one of its own.
     """
 
     talk: int
@@ -50,6 +52,7 @@ class Wire(NamedTuple):
     time_ns: int
     captured: int = 1 << 30
     ip_id: int = 0
+    number: int = 0
 
     @property
     def end(self) -> int:
@@ -173,11 +176,11 @@ def true_exchanges(found: Found) -> list[TrueExchange]:
 
 
 def packets_of(wires: Iterable[Wire], broker_port: int = BROKER_PORT) -> list[Packet]:
-    """Wires as captured packets, numbered in their order."""
-    return [packet_of(wire, number, broker_port) for number, wire in enumerate(wires, 1)]
+    """Wires as captured packets, with their numbers."""
+    return [packet_of(wire, broker_port) for wire in wires]
 
 
-def packet_of(wire: Wire, number: int, broker_port: int) -> Packet:
+def packet_of(wire: Wire, broker_port: int) -> Packet:
     ends = [("10.0.0.1", FIRST_PORT + wire.talk), ("10.0.0.9", broker_port)]
     (source, source_port), (target, target_port) = ends if wire.side == CLIENT else ends[::-1]
     tcp = make_tcp(
@@ -189,12 +192,13 @@ def packet_of(wire: Wire, number: int, broker_port: int) -> Packet:
     # An id of 0 says nothing.
     data = make_ethernet(make_ipv4(tcp, source, target, identification=1 + wire.ip_id % 0xFFFF))
     captured = min(len(data), HEADERS + wire.captured)
+    number = wire.number
     return Packet(number, wire.time_ns, 1, data, 0, captured, len(data), number, 0)
 
 
 def numbered(wires: Iterable[Wire]) -> list[Wire]:
-    """Wires as packets that are sent one after the other: each has another IP id."""
-    return [wire._replace(ip_id=number) for number, wire in enumerate(wires)]
+    """Wires as packets that are sent one after the other: each has another IP id and number."""
+    return [wire._replace(ip_id=number, number=number + 1) for number, wire in enumerate(wires)]
 
 
 def sequence_of(talk: int, side: int, position: int) -> int:

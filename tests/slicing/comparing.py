@@ -18,6 +18,8 @@ OF_THE_FILE = {"capture", "connection_id", "exchange_id", "request_packet", "res
 # What is known from packets long before: docs/export.md.
 OF_THE_PAST = {"rtt_ns", "retransmits"}
 OF_THE_SESSION = {"wait_ns", "work_ns", "fetch_class"}
+# Null where the answer before is not in the slice: how long the request was behind it.
+OF_THE_ANSWER_BEFORE = {"queue_ns", "service_ns", "wait_ns", "work_ns"}
 KEY = ("request_start", "response_start", "api", "correlation_id", "client_id", "outcome")
 
 
@@ -44,7 +46,19 @@ def compared(
         for row in rows_of(target, **options):
             found[key_of(row)].append(row)
     same = [found[key_of(row)].pop(0) if found[key_of(row)] else {} for row in chosen]
+    if not is_whole:
+        chosen = [beside(row, other) for row, other in zip(chosen, same, strict=True)]
     return [lasting(row, is_whole) for row in chosen], [lasting(row, is_whole) for row in same]
+
+
+def beside(row: Row, other: Row) -> Row:
+    """The chosen row as a slice without the answer before it has it: null where that has null."""
+    unknown = {name for name in OF_THE_ANSWER_BEFORE if name in other and other[name] is None}
+    is_before_unknown = "queue_ns" in unknown
+    return {
+        name: None if is_before_unknown and name in unknown else value
+        for name, value in row.items()
+    }
 
 
 def key_of(row: Row) -> tuple[object, ...]:

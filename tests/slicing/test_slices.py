@@ -276,7 +276,7 @@ def test_what_was_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[
     told = capsys.readouterr().err
     assert told == (
         "10 of 1\u202f318 packets; 1 of 331 exchanges were chosen\n"
-        "logins and payload are in the packets as captured: treat them so\n"
+        "logins and payload are in the packets as captured: treat them so, or --redact\n"
     )
     assert run([*words, "-o", str(tmp_path / "a.pcapng")]) == 2
     assert "--force overwrites it" in capsys.readouterr().err

@@ -13,6 +13,8 @@ import kdissect
 from kdissect.errors import KdissectError
 from kdissect.spark.java import find_java
 from kdissect.spark.sessions import session
+from tests.spark.hostile import sandbox_of, sound_dataset
+from tests.spark.sandbox import Sandbox
 from tests.spark.stores import s3_server
 
 if TYPE_CHECKING:
@@ -82,3 +84,14 @@ def server() -> Iterator[str]:
     """An S3 server on this machine: what is behind the `?` of its URIs."""
     with s3_server() as options:
         yield options
+
+
+@pytest.fixture(scope="session")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset that nobody has changed, and captures for more."""
+    return sound_dataset(tmp_path_factory.mktemp("sound"))
+
+
+@pytest.fixture
+def sandbox(sound: Path, tmp_path: Path) -> Sandbox:
+    return sandbox_of(sound, tmp_path)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kdissect
-from kdissect.errors import KdissectError, OutputError, StoreError
+from kdissect.errors import DatasetError, KdissectError, OutputError, StoreError
 from kdissect.spark import storage, storage_dataset, tasks
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.planning import Failed
 from kdissect.spark.reading import read_table
+from kdissect.spark.rollups import roll_up
 from kdissect.spark.storage import (
     BLOCK_SIZE,
     files_in,
@@ -452,3 +453,39 @@ def test_executors_reach_stores_and_spark_tries_again_what_a_store_refused(
     reader = spark.read.format("kdissect").option("table", "partitions")
     found = spark_rows("partitions", reader.load(source).toArrow().to_batches())
     assert found == expected["partitions"]
+
+
+def test_a_manifest_in_a_store_names_files_of_the_dataset_only(bucket: Bucket) -> None:
+    dataset = bucket.uri("kafka")
+    dissect(None, [CAPTURES / "groups-4.3.1.pcapng"], dataset)
+    place = bucket.at("kafka/_kdissect/manifest.json")
+    other = bucket.at("other/canary.parquet")
+    write_bytes(other, b"canary")
+    content = read_bytes(place)
+    assert content is not None
+    made = json.loads(content)
+    own = made["taps"][0]["files"][0]["path"]
+    for name in (
+        "../other/canary.parquet",
+        other,
+        f"{own}/../../canary",
+        "/etc/passwd",
+        f"{own}\n",
+    ):
+        made["taps"][0]["files"][0]["path"] = name
+        write_bytes(place, json.dumps(made).encode())
+        for use in (
+            lambda: dissect(None, [CAPTURES / "sasl-4.3.1.pcapng"], dataset),
+            lambda: kdissect.analyse("latency", dataset),
+            lambda: roll_up(dataset),
+        ):
+            with pytest.raises(KdissectError, match=r"manifest\.json: .* is no "):
+                use()
+    assert read_bytes(other) == b"canary"
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"process": "x"}', bytes(10_000)])
+def test_an_owner_that_is_none_is_one_error(content: bytes, bucket: Bucket) -> None:
+    write_bytes(bucket.at(f"kafka/_kdissect/run-1/{OWNER}"), content)
+    with pytest.raises(DatasetError, match=OWNER):
+        open_dataset(bucket.uri("kafka")).__enter__()

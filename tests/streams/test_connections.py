@@ -318,3 +318,15 @@ def test_times_that_go_back_a_little_do_no_harm() -> None:
     reading = Reading(segments)
     assert reading.both() == (b"abc", b"def")
     assert reading.ends == [(1, "fin")]
+
+
+def test_connections_are_counted_those_of_a_socket_with_itself_too() -> None:
+    streams = Streams()
+    for number, segment in enumerate(syns(5), 1):
+        streams.feed(segment)
+        assert streams.connection_count == number == len(streams.connections)
+    own = make_flow(CLIENT, CLIENT, 7, 7)
+    streams.feed(Segment(9, 9, 0, 9, own, 1, 0, 2, 501, bytes(20), 20, 20, 0, 0, 9))
+    assert streams.connection_count == 6 == len(streams.connections)
+    streams.finish()
+    assert streams.connection_count == 0 == len(streams.connections)

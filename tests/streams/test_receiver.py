@@ -1,10 +1,14 @@
 """One direction: duplicates, overlaps, holes and limits, case by case."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kdissect.errors import Problem
+from kdissect.packets.segment import Segment
 from kdissect.streams.connections import Streams
 from kdissect.streams.events import ZERO_WINDOW, Chunk, Event, Gap
+from kdissect.streams.held import MAX_PASSED, PIECE_COST, Allowance, Held
 from tests.conversation import START_NS, Conversation, conversation
 from tests.streams.reading import Reading
 
@@ -271,3 +275,66 @@ def test_everything_twice_gives_everything_once() -> None:
     assert reading.both() == (b"one", b"two")
     assert reading.connection.counts[0].duplicate_bytes == 3
     assert reading.kinds == []
+
+
+def behind_a_hole(pieces: int, step: int = 2) -> tuple[Streams, list[Segment]]:
+    """Bytes with holes between them, behind a hole; and segments like them for any place."""
+    streams = Streams()
+    talk = conversation(has_acks=False).client(b"x")
+    *handshake, one = talk.segments()
+    for segment in handshake:
+        streams.feed(segment)
+
+    def at(place: int, length: int, captured: int) -> Segment:
+        return Segment(
+            9, 9, 0, START_NS, one.flow, one.sequence + 10 + place, one.acknowledgment, one.flags,
+            501, bytes(20 + captured), 20, 20 + captured, length, 0, 9,
+        )  # fmt: skip
+
+    for number in range(pieces):
+        streams.feed(at(number * step, 1, 1))
+    return streams, [at(0, 2 * pieces * step, captured) for captured in (0, 50)]
+
+
+def test_a_segment_cut_short_fills_no_more_holes_than_it_may_pass_pieces() -> None:
+    streams, (empty, short) = behind_a_hole(1_000)
+    before = streams.held_cost
+    streams.feed(empty)
+    assert (streams.held_cost - before) // PIECE_COST == MAX_PASSED
+    streams.feed(short)
+    assert (streams.held_cost - before) // PIECE_COST <= MAX_PASSED + 50
+
+
+def test_pieces_that_were_given_out_are_let_go() -> None:
+    streams, _ = behind_a_hole(500)
+    held = streams.held_cost
+    events = streams.finish()
+    assert held == 500 * (PIECE_COST + 1)
+    assert streams.held_cost == 0
+    assert len(texts(events)) == 2 * 500
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 9)), max_size=60))
+def test_what_is_held_is_given_out_once_and_in_order(parts: list[tuple[int, int]]) -> None:
+    held = Held(Allowance(1 << 20))
+    there: dict[int, int] = {}
+    gone = 0
+    for number, (start, length) in enumerate(parts):
+        position = max(start, gone)
+        if start + length <= gone:
+            continue
+        segment = Segment(
+            number, 1, 0, 0, b"", 0, 0, 0, 0, bytes([number]) * length, 0, length, length, 0, 0
+        )
+        held.insert(segment, start, position)
+        for place in range(position, start + length):
+            there.setdefault(place, number)
+        if number % 7 == 6 and not held.is_empty:
+            first = held.first()
+            gone = first.position + first.length
+            held.drop_first(1)
+    pieces = held.pieces[held.head :]
+    found = {p.position + n: byte for p in pieces for n, byte in enumerate(p.data)}
+    assert found == {place: number for place, number in there.items() if place >= gone}
+    assert [p.position for p in pieces] == sorted(p.position for p in pieces)
+    assert held.cost == sum(PIECE_COST + len(p.data) for p in pieces)

@@ -114,7 +114,8 @@ def test_numbers_that_json_does_not_know_are_text(tmp_path: Path) -> None:
 def test_half_a_character_in_the_json_of_a_registry_is_not_written(tmp_path: Path) -> None:
     protocols = [{"name": "v0", "metadata": b'{"host": "\\ud800"}'}]
     body = make_body("JoinGroup", 5, "request", {"protocol_type": "sr", "protocols": protocols})
-    talk = conversation().open().client(request("JoinGroup", 5, 1, body=body)).close()
+    talk = conversation().open().client(request("JoinGroup", 5, 1, body=body))
+    talk = talk.broker(response("JoinGroup", 5, 1)).close()
     (row,) = rows(talk, tmp_path, "bodies")
     assert json.loads(row["request"])["protocols"][0]["metadata"]["undecoded"] == 18
     (member,) = rows(talk, tmp_path, "members")

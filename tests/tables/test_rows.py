@@ -371,7 +371,7 @@ def test_what_says_nothing_is_null(table: str) -> None:
         | {"capture", "connection_id", "client_ip", "client_port", "broker_ip", "broker_port",
            "first_time", "last_time", "first_packet", "syn_seen", "fin_seen", "exchanges",
                "sasl_logins"},
-        "exchanges": {*KEYS, "outcome", "topic_count", "partition_count", "retransmits",
+        "exchanges": {*KEYS, "topic_count", "partition_count", "retransmits",
                       "zero_windows", "missing_bytes", "decode_status", "certainty"},
         "partitions": {*KEYS, "partition"},
         "batches": {*KEYS, "partition", "magic", "codec", "compressed_size", "base_offset",

@@ -126,9 +126,10 @@ class Counters:
         api, latency = exchanges.api[answered], exchanges.latency[answered]
         queue, wait = exchanges.queue[answered], exchanges.wait[answered]
         totals.latency.add(api, latency)
-        totals.queue.add(api, queue)
-        totals.service.add(api, latency - queue)
-        known = wait != NULL
+        known = queue != NULL
+        totals.queue.add(api[known], queue[known])
+        totals.service.add(api[known], (latency - queue)[known])
+        known &= wait != NULL
         totals.work.add(api[known], np.maximum(latency - queue - wait, 0)[known])
 
 

@@ -154,6 +154,9 @@ def exchange_columns(batch: pa.RecordBatch, names: Vocabulary[Names]) -> Exchang
     latency = ints_of(batch["latency_ns"])
     # Packets that were captured out of order make it negative.
     np.maximum(latency, 0, out=latency, where=latency != NULL)
+    # How many errors there are is null where a response was not captured in full.
+    failed = ints_of(batch["error_count"]) > 0
+    failed |= or_zero(ints_of(batch["error_code"])) != 0
     return ExchangeColumns(
         np.where(start == NULL, ints_of(batch["response_start"]), start),
         ints_of(batch["exchange_id"]),
@@ -162,10 +165,10 @@ def exchange_columns(batch: pa.RecordBatch, names: Vocabulary[Names]) -> Exchang
         names.clients.codes(batch["client_id"]),
         names.errors.codes(batch["error"]),
         outcomes_of(batch),
-        ints_of(batch["error_count"]) > 0,
+        failed,
         latency,
         buckets_of(latency),
-        or_zero(ints_of(batch["queue_ns"])),
+        ints_of(batch["queue_ns"]),
         ints_of(batch["wait_ns"]),
         or_zero(ints_of(batch["request_size"])).astype(np.int32),
         or_zero(ints_of(batch["response_size"])).astype(np.int32),

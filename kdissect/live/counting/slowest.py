@@ -8,6 +8,7 @@ from kdissect.live.counting.addresses import Addresses
 from kdissect.live.counting.joined import Joined
 from kdissect.live.counting.snapshot import Slow
 from kdissect.live.counting.timed import highest
+from kdissect.protocol.readers import NULL
 from kdissect.tables.matrices import Ints
 
 LISTED: Final = 50
@@ -25,9 +26,13 @@ class Candidates(NamedTuple):
 
 
 def candidates(joined: Joined) -> Candidates:
-    """The exchanges with the longest latency, less what a long poll waits by itself."""
+    """The exchanges with the longest latency, less what a long poll waits by itself.
+
+    Those of which it is not known how long that was are none of them.
+    """
     # NULL is far below 0: without latency it stays there.
-    own = joined.column("latency") - np.maximum(joined.column("wait"), 0)
+    wait = joined.column("wait")
+    own = np.where(wait == NULL, -1, joined.column("latency") - wait)
     some = highest(own, LISTED)
     some = some[own[some] >= 0]
     return Candidates(joined.rows[some], own[some])
@@ -48,8 +53,8 @@ def slowest(joined: Joined, found: Candidates, addresses: Addresses) -> tuple[Sl
             names.clients.texts[client],
             topic,
             latency_ns,
-            queue,
-            max(waited, 0),
+            max(queue, 0),
+            waited,
             request_size,
             response_size,
             names.errors.texts[error],

@@ -1,0 +1,120 @@
+"""Exchanges that do not hold together, of which the API may be another one than the header says.
+
+One wrong byte in a header makes a login a Heartbeat: its token is then a group, and is shown. Such
+an exchange nearly never decodes to the last byte on both sides. So one that does is believed, and
+one whose request does not decode, but whose response does. Of all others
+
+    DOUBTFUL   no text is kept that has control characters, is no UTF-8 or has a ``=``, as tokens
+               of SASL, keys, and configs of JAAS do
+    HOPELESS   neither side fits: no text of the bodies is kept
+
+Numbers, errors and the row stay. A client id of a request that does not decode is a name without
+control characters, or its length is wrong and it is part of the body: the first byte of a body
+is one, or no UTF-8, in all versions with credentials.
+"""
+
+import re
+from typing import Any, Final
+
+from kdissect.exchanges.exchange import (
+    ANSWERED,
+    INCOMPLETE,
+    LEFTOVER,
+    MISFIT,
+    PENDING,
+    REQUEST_FAILED,
+    RESPONSE_FAILED,
+    UNANSWERED,
+    Exchange,
+)
+from kdissect.messages.full_bodies import RECORD_FIELDS
+from kdissect.messages.partitions import NO_ID, Partitions
+
+BELIEVED: Final = 0
+DOUBTFUL: Final = 1
+HOPELESS: Final = 2
+
+# The interner writes what is no UTF-8 with backslashes.
+CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\\\ufffd\ud800-\udfff]")
+NOT_PLAIN: Final = re.compile(r"[=\x00-\x1f\x7f-\x9f\\\ufffd\ud800-\udfff]")
+MARK: Final = "<withheld,"
+
+
+def doubt_of(exchange: Exchange) -> int:
+    """How far an exchange is from holding together."""
+    status = int(exchange.status)
+    misfit = status & MISFIT
+    if misfit == REQUEST_FAILED and exchange.outcome == ANSWERED:
+        return BELIEVED
+    if misfit & REQUEST_FAILED or misfit == RESPONSE_FAILED | LEFTOVER:
+        return HOPELESS
+    if misfit or status & INCOMPLETE or exchange.outcome in (UNANSWERED, PENDING):
+        return DOUBTFUL
+    return BELIEVED
+
+
+def withhold(exchange: Exchange) -> None:
+    """Forget the texts of an exchange that may be something else."""
+    if exchange.client_id is not None and CONTROL.search(exchange.client_id):
+        exchange.client_id = None
+    doubt = doubt_of(exchange)
+    if doubt == BELIEVED:
+        return
+    exchange.group_id = kept(exchange.group_id, doubt)
+    exchange.transactional_id = kept(exchange.transactional_id, doubt)
+    exchange.rack_id = kept(exchange.rack_id, doubt)
+    if exchange.partitions is not None:
+        withhold_topics(exchange.partitions, doubt)
+    for error in exchange.errors or ():
+        error.message = kept(error.message, doubt)
+        error.topic = kept(error.topic, doubt)
+        error.group = kept(error.group, doubt)
+        error.resource = kept(error.resource, doubt)
+        if doubt == HOPELESS:
+            error.topic_id = NO_ID
+
+
+def withhold_topics(partitions: Partitions, doubt: int) -> None:
+    """Forget names of topics; the lists are new ones, as other exchanges may have the old."""
+    partitions.topics = [kept(topic, doubt) for topic in partitions.topics]
+    if doubt == HOPELESS:
+        partitions.topic_ids = [NO_ID] * len(partitions.topics)
+    else:
+        partitions.topic_ids = list(partitions.topic_ids)
+    partitions.owns_topics = True
+
+
+def kept(text: str, doubt: int) -> str:
+    """The text, or none."""
+    return "" if doubt == HOPELESS or NOT_PLAIN.search(text) else text
+
+
+def guarded(body: Any, doubt: int) -> Any:
+    """A decoded body with sizes in place of what may be credentials; records are as they are."""
+    if doubt == BELIEVED:
+        return body
+    if isinstance(body, dict):
+        if body.keys() >= RECORD_FIELDS:
+            return body
+        return {name: guarded(field, doubt) for name, field in body.items()}
+    if isinstance(body, list):
+        return [guarded(item, doubt) for item in body]
+    if isinstance(body, bytes):
+        return mark(len(body))
+    if isinstance(body, str) and body and not kept(body, doubt):
+        return mark(len(body.encode("utf-8", "backslashreplace")))
+    return body
+
+
+def blanked(body: Any) -> Any:
+    """A guarded body with empty texts in place of what is not shown."""
+    if isinstance(body, dict):
+        return {name: blanked(field) for name, field in body.items()}
+    if isinstance(body, list):
+        return [blanked(item) for item in body]
+    return "" if isinstance(body, str) and body.startswith(MARK) else body
+
+
+def mark(size: int) -> str:
+    """What stands in place of a text or bytes."""
+    return f"{MARK} {size} bytes>"

@@ -1,0 +1,85 @@
+"""Counts work and memory: what a busy machine cannot blur.
+
+`lines` counts the lines of Python that run, so loops inside C (a list that is searched, bytes that
+are copied) do not show: `tests.hostile.instructions` counts those, by valgrind.
+"""
+
+import io
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+from unittest import mock
+
+import kdissect
+from kdissect import searching
+from kdissect.pipeline import Options, Run
+from kdissect.streams import copies
+from kdissect.tables.schemas import TABLES
+from tests.hostile.catalogue import Hostile
+
+PACKAGE = Path(kdissect.__path__[0])
+IS_COMPILED = bool(list(PACKAGE.parent.glob("*__mypyc*.so")))
+# A doubled input may take so much more: twice, and what comes in steps.
+GROWTH = 2.5
+
+
+# Loops and credits that a constant bounds, and the constant that a quick test has instead: what
+# grows only until such a bound is reached grows no more in a capture of a few kilobytes.
+SMALL_BOUNDS = (
+    (copies, "RECENT_SEGMENTS", 64),
+    (searching, "FIRST_CREDIT", 1 << 13),
+    (searching, "FIRST_STEPS", 1 << 13),
+)
+
+
+@contextmanager
+def small_bounds() -> Iterator[None]:
+    """Let bounds that hold for any capture be reached early; only for modules that are plain."""
+    with ExitStack() as stack:
+        for module, name, value in SMALL_BOUNDS:
+            stack.enter_context(mock.patch.object(module, name, value))
+        yield
+
+
+def dissect(hostile: Hostile, capture: bytes) -> Run:
+    """All tables of a capture; every byte is accounted for."""
+    run = Run(io.BytesIO(capture), Options(tables=list(TABLES), jobs=1, protocol=hostile.protocol))
+    for _ in run:
+        pass
+    balance = run.balance
+    told = balance.framed_bytes + balance.skipped_bytes + balance.duplicate_bytes
+    assert told + balance.tls_bytes + balance.encrypted_bytes == balance.payload_bytes
+    return run
+
+
+def lines(work: Callable[[], Any]) -> int:
+    """How many lines of Python run."""
+    count = 0
+
+    def in_function(_: FrameType, event: str, __: Any) -> Any:
+        nonlocal count
+        if event == "line":
+            count += 1
+        return in_function
+
+    before = sys.gettrace()
+    sys.settrace(lambda *_: in_function)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def peak(work: Callable[[], Any]) -> int:
+    """The most memory that is held at once, in bytes."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,96 @@
+"""Counts machine instructions of hostile captures by callgrind, loops inside C too.
+
+    python -m tests.hostile.instructions [--size BYTES] [--doublings N] [--seed SEED] [NAME ...]
+
+One process dissects every capture; between two of them it calls `getppid`, where callgrind writes
+down what it counted and begins anew. Start-up and generating captures are left out.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from tests.hostile.catalogue import HOSTILE
+from tests.hostile.counting import GROWTH, dissect
+
+TOTAL = re.compile(r"^(?:totals|summary): (\d+)", re.MULTILINE)
+IN_CHILD = "KDISSECT_COUNTED"
+Counts = dict[str, list[int]]
+
+
+def counted(names: Sequence[str], sizes: Sequence[int], seed: int) -> Counts:
+    """Instructions of each generator at each size."""
+    command = [sys.executable, "-m", "tests.hostile.instructions", "--seed", str(seed)]
+    command += ["--size", str(sizes[0]), "--doublings", str(len(sizes) - 1), *names]
+    surroundings = os.environ | {IN_CHILD: "1", "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryDirectory() as out:
+        valgrind = ["valgrind", "--tool=callgrind", "--dump-before=getppid"]
+        valgrind.append(f"--callgrind-out-file={out}/counts")
+        done = subprocess.run(
+            [*valgrind, *command], check=False, capture_output=True, text=True, env=surroundings
+        )
+        if done.returncode:
+            raise RuntimeError(f"nothing was counted:\n{done.stderr[-2000:]}")
+        dumps = sorted(Path(out).glob("counts.*"), key=lambda file: int(file.suffix[1:]))
+        totals = [total_of(dump) for dump in dumps]
+    # The first dump is of what was before, every second one is of a capture in the making.
+    found = totals[1::2]
+    if len(found) != len(names) * len(sizes):
+        raise RuntimeError(f"{len(found)} counts of {len(names)} generators")
+    return {name: found[at * len(sizes) : (at + 1) * len(sizes)] for at, name in enumerate(names)}
+
+
+def total_of(dump: Path) -> int:
+    """Instructions of one part that callgrind wrote."""
+    found = TOTAL.search(dump.read_text())
+    if found is None:
+        raise RuntimeError(f"no total in {dump.name}")
+    return int(found[1])
+
+
+def dissect_all(names: Sequence[str], sizes: Sequence[int], seed: int) -> None:
+    """What is counted."""
+    for name in names:
+        hostile = HOSTILE[name]
+        dissect(hostile, hostile.capture(seed, sizes[0]))  # layouts that it needs are read now
+        for size in sizes:
+            capture = hostile.capture(seed, size)
+            os.getppid()
+            dissect(hostile, capture)
+            os.getppid()
+
+
+def growths(counts: Sequence[int]) -> list[float]:
+    """How much more each doubling takes."""
+    return [after / before for before, after in pairwise(counts)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", default=list(HOSTILE))
+    parser.add_argument("--size", type=int, default=1 << 16)
+    parser.add_argument("--doublings", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    sizes = [given.size << number for number in range(given.doublings + 1)]
+    if os.environ.get(IN_CHILD):
+        dissect_all(given.names, sizes, given.seed)
+        return
+    for name in given.names:
+        (counts,) = counted([name], sizes, given.seed).values()
+        grown = growths(counts)
+        mark = "" if max(grown) < GROWTH else "   grows too fast"
+        each = ", ".join(f"{count / size:.0f}" for count, size in zip(counts, sizes, strict=True))
+        times = ", ".join(f"{one:.2f}" for one in grown)
+        sys.stdout.write(f"{name:32} {each} a byte; x {times}{mark}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""Machine instructions of hostile captures at doubling sizes, counted by valgrind."""
+
+import os
+import random
+import shutil
+
+import pytest
+
+from tests.hostile.counting import GROWTH, IS_COMPILED
+from tests.hostile.instructions import counted, growths
+
+SEED = int(os.environ.get("KDISSECT_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
+SIZES = (1 << 16, 1 << 17, 1 << 18)
+# Those that were quadratic once, and those with loops inside C; `python -m
+# tests.hostile.instructions` counts them all, which takes half an hour.
+COUNTED = ("api_versions", "zeros_on_an_unknown_port", "mutated_captures", "first_one_missing")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed"),
+    pytest.mark.skipif(not IS_COMPILED, reason="plain code is counted in lines: test_work"),
+]
+
+
+def test_instructions_grow_with_the_bytes_at_every_doubling() -> None:
+    counts = counted(COUNTED, SIZES, SEED)
+    grown = {name: growths(found) for name, found in counts.items()}
+    fast = {name: found for name, found in grown.items() if max(found) >= GROWTH}
+    assert not fast, f"KDISSECT_SEED={SEED}: {counts}"

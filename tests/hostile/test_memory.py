@@ -1,0 +1,35 @@
+"""Hostile captures take memory that grows with them no faster, and is bounded by their bytes."""
+
+import os
+import random
+from itertools import pairwise
+
+import pytest
+
+from tests.hostile.catalogue import HOSTILE
+from tests.hostile.counting import GROWTH, dissect, peak
+
+SEED = int(os.environ.get("KDISSECT_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
+MIB = 1 << 20
+SIZE = 24_000
+# Rows of all tables before they are a batch: a record of seven bytes is 40 columns of 8 bytes, and
+# as much again while they become Arrow.
+EACH = 400
+BASE = 8 * MIB
+
+
+def peak_of(name: str, seed: int, size: int) -> int:
+    hostile = HOSTILE[name]
+    capture = hostile.capture(seed, size)
+    return peak(lambda: dissect(hostile, capture))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HOSTILE)
+def test_memory_of_a_hostile_capture_is_bounded_by_its_bytes(name: str) -> None:
+    dissect(HOSTILE[name], HOSTILE[name].capture(SEED, SIZE))
+    peaks = [peak_of(name, SEED, SIZE << n) for n in range(3)]
+    for number, found in enumerate(peaks):
+        assert found < BASE + EACH * (SIZE << number), f"{name}, seed {SEED}: {peaks}"
+    for one, two in pairwise(peaks):
+        assert two < GROWTH * max(one, 2 * MIB), f"{name}, seed {SEED}: {peaks}"

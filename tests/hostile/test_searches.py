@@ -1,0 +1,152 @@
+"""What is remembered while frames are searched changes no answer, and bounds the work."""
+
+import random
+import struct
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kdissect.exchanges.candidates import Candidates
+from kdissect.exchanges.exchange import Exchange
+from kdissect.exchanges.fitting import FIRST_LOOK, Fitting
+from kdissect.exchanges.memory import ConnectionState
+from kdissect.exchanges.request_search import RequestSearch
+from kdissect.exchanges.response_search import FIRST_SEARCH, Needles, ResponseSearch
+from kdissect.messages.roles import fact_plans
+from kdissect.searching import FIRST_STEPS, STEPS_EACH, Window
+from kdissect.streams.events import Connection
+from tests.exchange_builders import request as built
+from tests.hostile.plain_searches import answer_of, find_request, find_response
+from tests.hostile.searches import SMALL_REQUESTS
+from tests.hostile.wire import request, sized
+
+FITTING = Fitting(fact_plans())
+CONNECTION = Connection(1, 0, bytes(12), 0, 1)
+
+
+def small(source: random.Random) -> bytes:
+    key, version, client, body = source.choice(SMALL_REQUESTS)
+    return request(key, version, source.randrange(1, 40), client, body)
+
+
+def answer(source: random.Random) -> bytes:
+    body = source.choice((b"\0\0", b"\0\0\0\0\0\0", bytes(40), b"\x7f\xff"))
+    return sized(struct.pack(">i", source.randrange(1, 9)) + body)
+
+
+def spoilt(source: random.Random, frames: list[bytes]) -> bytes:
+    """Frames in a row, some of them with sizes or bytes that are wrong."""
+    data = bytearray(b"".join(frames))
+    for _ in range(source.choice((0, 1, 8, 40))):
+        data[source.randrange(len(data))] = source.choice((0, 0, 1, 3, 14, 18, 255))
+    return bytes(data[source.randrange(30) :])
+
+
+def window_of(source: random.Random, data: bytes) -> Window:
+    """As segments of some sizes, with holes, have brought it."""
+    is_last, is_full = source.choice(((False, False), (True, False), (False, True)))
+    window = Window(data, 0, len(data), is_full, is_last)
+    size = source.choice((1, 14, 60, 700))
+    places = [*range(0, len(data), size), len(data)]
+    for first, last in pairwise(places):
+        if source.random() < 0.1 and first > 0 and last < len(data):
+            window.holes.append((first, last))
+            continue
+        if source.random() < 0.7:
+            window.starts.append(first)
+        window.times.append((first, first))
+        window.ends.add(last)
+    blank = bytearray(data)
+    for first, last in window.holes:
+        blank[first:last] = bytes(last - first)
+    window.data = bytes(blank)
+    return window
+
+
+def state_of(source: random.Random) -> ConnectionState:
+    state = ConnectionState(CONNECTION)
+    state.request_direction = source.choice((-1, 0))
+    state.broker_side_by = source.choice(("", "port", "content"))
+    state.protocol = source.choice(("", "kafka"))
+    if source.random() < 0.5:
+        state.last_client_id = source.choice(("c", "a", "q"))
+        state.last_correlation_id = source.randrange(40)
+    for _ in range(source.choice((0, 1, 5, 40))):
+        exchange = Exchange(CONNECTION, 0, 1, 0)
+        exchange.api_key, exchange.api_version = source.choice(((18, 0), (12, 0), (3, 1), (16, 0)))
+        exchange.correlation_id = source.randrange(1, 9)
+        exchange.request_start = source.choice((0, 0, 0, 1 << 40))
+        state.pending.append(exchange)
+    return state
+
+
+@given(st.integers(0, 1 << 48))
+@settings(max_examples=400)
+def test_a_request_is_found_where_a_plain_search_finds_it(seed: int) -> None:
+    source = random.Random(seed)
+    state = state_of(source)
+    data = spoilt(source, [small(source) for _ in range(source.choice((1, 4, 30, 60)))])
+    window = window_of(source, data)
+    expected = find_request(FITTING, state, window)
+    found = RequestSearch(FITTING).find(state, window)
+    assert answer_of(window, found) == expected
+
+
+@given(st.integers(0, 1 << 48))
+@settings(max_examples=400)
+def test_a_response_is_found_where_a_plain_search_finds_it(seed: int) -> None:
+    source = random.Random(seed)
+    state = state_of(source)
+    data = spoilt(source, [answer(source) for _ in range(source.choice((1, 4, 30, 60)))])
+    window = window_of(source, data)
+    expected = find_response(FITTING, state, window)
+    found = ResponseSearch(FITTING, Candidates(FITTING.plans)).find(state, window)
+    assert answer_of(window, found) == expected
+
+
+@given(st.integers(0, 1 << 48))
+def test_what_is_read_in_stages_fits_as_what_is_read_at_once(seed: int) -> None:
+    source = random.Random(seed)
+    names = [{"name": "t" * source.randrange(1, 9)} for _ in range(source.choice((1, 99, 900)))]
+    whole = built("Metadata", source.choice((1, 4, 9, 12)), 5, topics=names)[4:]
+    data = bytearray(whole)
+    for _ in range(source.choice((0, 1, 5))):
+        data[source.randrange(len(data))] = source.choice((0, 1, 127, 255))
+    stop = source.randrange(len(data) + 1)
+    body = bytes(data[:stop])
+    assert len(whole) < FIRST_LOOK or len(names) > 1
+    found = FITTING.request_in(b"xx" + bytes(data), 2, 2 + stop, len(data))
+    assert found == FITTING.request(body, len(data))
+    there = FITTING.response_in(3, 1, b"xx" + bytes(data), 2, 2 + stop, len(data))
+    assert there == FITTING.response(3, 1, body, len(data))
+
+
+@given(st.binary(max_size=60), st.lists(st.binary(min_size=1, max_size=2), max_size=3))
+def test_needles_are_found_in_order_however_far_they_are(data: bytes, texts: list[bytes]) -> None:
+    spread = b"".join(bytes([byte]) + b"\xee" * (FIRST_SEARCH // 8) for byte in data)
+    window = Window(spread, 0, len(spread), False, False)
+    needles = Needles(set(texts), window)
+    at, found = 0, []
+    while (at := needles.next_from(at)) < len(spread):
+        found.append(at)
+        at += 1
+    assert found == [i for i in range(len(spread)) if any(spread[i:].startswith(t) for t in texts)]
+
+
+def chains(size: int) -> bytes:
+    """Small frames that run into each other."""
+    source = random.Random(1)
+    units = [struct.pack(">ihh", source.choice((12, 16, 20, 28)), 18, 0) for _ in range(size // 8)]
+    return b"".join(units)
+
+
+@pytest.mark.parametrize("unit", [request(18, 0, 1, None), request(12, 0, 5, b"c"), b"\0\0\0\x10"])
+def test_a_look_takes_a_bounded_number_of_steps_a_byte(unit: bytes) -> None:
+    for data in (unit * (40_000 // len(unit)), chains(40_000)):
+        window = Window(data, 0, len(data), False, False)
+        window.starts += range(0, len(data), 1448)
+        state = ConnectionState(CONNECTION)
+        RequestSearch(FITTING).find(state, window)
+        assert 0 < window.work < FIRST_STEPS + (STEPS_EACH + 20) * len(data)

@@ -1,0 +1,92 @@
+"""Hostile captures take work that grows with them, and no faster."""
+
+import os
+import random
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.catalogue import HOSTILE
+from tests.hostile.counting import GROWTH, IS_COMPILED, dissect, lines, small_bounds
+from tests.hostile.paths import WAYS
+from tests.hostile.searches import SEARCHES
+
+# Drawn anew each time, and told with every failure: KDISSECT_SEED draws the same again.
+SEED = int(os.environ.get("KDISSECT_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
+SMALL = 24_000
+FIRST = 3_000  # to read the layouts that it needs
+# What a run takes, whatever is in it.
+BASE = 40_000
+# Lines for a byte that need not grow evenly: large messages come in steps.
+EACH = 12
+# Where a frame, request or response is searched a byte may take STEPS_EACH steps, of two lines and
+# more; requests and responses that cannot be told apart are compared with MAX_SHARED or MAX_TRIES
+# others. Not every small capture reaches these bounds: below them nothing is asked of its growth.
+EACH_SEARCHED = 160
+# Some of them reach them within one doubling, which is a step; what grows with the square of the
+# bytes takes four times as much at each.
+SEARCH_GROWTH = 3.3
+SEARCHED = {one.__name__ for one in SEARCHES} | {
+    "answers_to_nothing", "answers_to_the_last", "one_id_for_all", "rounds_of_a_controller",
+    "many_answers_before", "undecided",
+}  # fmt: skip
+# Few that take little, for quick tests.
+QUICK = (
+    "api_versions", "zeros", "zeros_on_an_unknown_port", "zeros_both_ways", "growing_chains",
+    "clock_that_jumps", "clock_to_and_fro", "every_other_missing", "fragments_of_eight_bytes",
+)  # fmt: skip
+# Captures of which commands and single tables make much.
+DECODED = (
+    "api_versions", "zeros", "mutated_captures", "never_answered", "one_id_for_all", "huge_counts",
+    "many_names", "topics_in_turn", "members", "errors", "wrappers", "tiny_records",
+    "headers_of_a_record", "many_batches", "names_learnt_late", "one_partition_over_and_over",
+    "syns", "hellos", "clock_to_and_fro",
+)  # fmt: skip
+pytestmark = pytest.mark.skipif(
+    IS_COMPILED, reason="compiled code has no lines to count: test_instructions counts there"
+)
+
+
+def counted(name: str, seed: int, size: int) -> int:
+    """Lines of Python for a capture of about this size."""
+    hostile = HOSTILE[name]
+    capture = hostile.capture(seed, size)
+    with small_bounds():
+        dissect(hostile, hostile.capture(seed, FIRST))
+        return lines(lambda: dissect(hostile, capture))
+
+
+def check_growth(counts: list[int], size: int, name: str, way: str = "all tables") -> None:
+    """Each count is of a capture that is twice as large as the one before."""
+    each, growth = (EACH_SEARCHED, SEARCH_GROWTH) if name in SEARCHED else (EACH, GROWTH)
+    said = f"{way} of {name}, KDISSECT_SEED={SEED}: {counts} lines"
+    for number, (one, two) in enumerate(pairwise(counts)):
+        least = BASE + each * (size << number)
+        assert two < growth * max(one, least), said
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_twice_a_hostile_capture_takes_no_more_than_twice_the_work(name: str) -> None:
+    check_growth([counted(name, SEED, SMALL << n) for n in range(2)], SMALL, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HOSTILE)
+def test_work_grows_with_the_bytes_at_every_doubling(name: str) -> None:
+    check_growth([counted(name, SEED, SMALL << n) for n in range(3)], SMALL, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DECODED)
+@pytest.mark.parametrize("way", WAYS)
+def test_commands_tables_and_live_capture_grow_with_the_bytes_too(
+    way: str, name: str, tmp_path: Path
+) -> None:
+    counts = []
+    with small_bounds():
+        for number, size in enumerate((FIRST, SMALL, 2 * SMALL)):
+            capture = tmp_path / f"{number}.pcap"
+            capture.write_bytes(HOSTILE[name].capture(SEED, size))
+            counts.append(lines(lambda: WAYS[way](capture)))  # noqa: B023  # is called here
+    check_growth(counts[1:], SMALL, name, way)

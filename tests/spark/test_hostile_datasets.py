@@ -1,0 +1,155 @@
+"""Files of datasets that are links, FIFOs or others than they were: nothing outside is touched."""
+
+import os
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from kdissect.confined import Below
+from kdissect.errors import KdissectError
+from kdissect.spark.pipeline import dissect
+from tests.spark.hostile import NAMES, RUN, directory, each_way, everything, fifo, link, placed
+from tests.spark.rotated import manifest_of
+from tests.spark.sandbox import Sandbox
+
+
+def test_a_sound_dataset_is_used_as_ever(sandbox: Sandbox) -> None:
+    assert [*everything(sandbox)] == [""] * 12
+    manifest = manifest_of(sandbox.inside)
+    assert len(manifest.taps[0].captures) == 3
+    assert len(manifest.broken) == 1
+
+
+def own_file(sandbox: Sandbox, number: int = 0) -> str:
+    return manifest_of(sandbox.inside).taps[0].files[number].path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", [".", "canary.txt"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "_kdissect", "_kdissect/manifest.json", "_kdissect/lock", "_kdissect/states",
+        "_kdissect/states/0", "_kdissect/rollups", "_kdissect/rollups/1",
+        f"_kdissect/{RUN}", f"_kdissect/{RUN}/commit.json", "exchanges", "FILE", "DATE", "STATE",
+    ],
+)  # fmt: skip
+def test_no_link_in_a_dataset_is_followed(name: str, to: str, sandbox: Sandbox) -> None:
+    file = own_file(sandbox)
+    state = manifest_of(sandbox.inside).taps[0].state
+    name = {
+        "FILE": file,
+        "DATE": str(Path(file).parent.parent),
+        "STATE": state,
+    }.get(name, name)
+    link(sandbox.inside / name, sandbox.outside / to)
+    said = [*each_way(sandbox)]
+    assert any("symbolic link" in one for one in said), said
+    assert (sandbox.inside / name).is_symlink()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", [fifo, directory])
+@pytest.mark.parametrize(
+    "name",
+    ["_kdissect/manifest.json", "_kdissect/lock", f"_kdissect/{RUN}/commit.json", "FILE", "STATE"],
+)
+def test_what_is_no_regular_file_is_not_opened(
+    name: str, change: Callable[[Path, Path], None], sandbox: Sandbox
+) -> None:
+    name = {"FILE": own_file(sandbox), "STATE": manifest_of(sandbox.inside).taps[0].state}.get(
+        name, name
+    )
+    change(sandbox.inside / name, sandbox.outside)
+    assert any(each_way(sandbox))
+
+
+def test_a_rollup_that_is_a_link_is_made_anew(sandbox: Sandbox) -> None:
+    rollup = sorted(sandbox.inside.glob("_kdissect/rollups/**/*.parquet"))[0]
+    link(rollup, sandbox.outside / "rollups/1/client_id/canary.parquet")
+    assert not any(each_way(sandbox))
+    assert not rollup.is_symlink()
+
+
+def other_parquet(path: Path, chance: random.Random) -> None:
+    """Another Parquet file, or something like one, in the place of a file."""
+    content = bytearray(path.read_bytes())
+    what = chance.randrange(6)
+    if what == 0:
+        parquet.write_table(pa.table({"x": [1, 2]}), path)
+    elif what == 1:
+        rows = parquet.ParquetFile(path).read()
+        at = chance.randrange(rows.num_columns)
+        changed = pa.array(["x"] * rows.num_rows)
+        parquet.write_table(rows.set_column(at, rows.schema.names[at], changed), path)
+    elif what == 2:
+        rows = parquet.ParquetFile(path).read()
+        parquet.write_table(rows.drop_columns([chance.choice(rows.schema.names)]), path)
+    elif what == 3:
+        path.write_bytes(content[: chance.randrange(len(content))])
+    elif what == 4:
+        parquet.write_table(parquet.ParquetFile(path).read().slice(1), path)
+    else:
+        for _ in range(30):
+            content[chance.randrange(len(content))] ^= chance.randrange(1, 256)
+        path.write_bytes(content)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("_", range(8))
+def test_a_parquet_file_that_is_another_is_one_error_at_most(_: int, sandbox: Sandbox) -> None:
+    seed = random.randrange(1 << 32)
+    chance = random.Random(seed)
+    try:
+        files = [sandbox.inside / one.path for one in manifest_of(sandbox.inside).taps[0].files]
+        other_parquet(chance.choice(files), chance)
+        for rollup in sandbox.inside.glob("_kdissect/rollups/**/*.parquet"):
+            other_parquet(rollup, chance)
+        for _ in everything(sandbox):
+            pass
+    except BaseException as error:
+        error.add_note(f"seed {seed}")
+        raise
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x80\x04r\xff\xff\xff\x1f.", b"cos\nsystem\n(Vx\ntR.", bytes(10_000)]
+)
+def test_a_state_that_is_none_fails_its_tap_alone(content: bytes, sandbox: Sandbox) -> None:
+    state = sandbox.inside / manifest_of(sandbox.inside).taps[0].state
+    state.write_bytes(content)
+    (failed,) = dissect(None, sandbox.captures, sandbox.inside).failed
+    assert "no state of this version of kdissect" in failed.message
+    sandbox.check()
+
+
+def test_a_state_larger_than_memory_is_not_read(sandbox: Sandbox) -> None:
+    state = sandbox.inside / manifest_of(sandbox.inside).taps[0].state
+    os.truncate(state, 1 << 40)  # of which the disk has nothing
+    (failed,) = dissect(None, sandbox.captures, sandbox.inside).failed
+    assert "more than" in failed.message
+
+
+def test_names_below_a_directory_stay_below(tmp_path: Path) -> None:
+    sandbox = Sandbox(tmp_path)
+    sandbox.inside.mkdir()
+    (sandbox.inside / "link").symlink_to(sandbox.outside)
+    with Below(sandbox.inside) as below:
+        for name in (*NAMES, "link/canary.txt", "link/states/0/000001.state", "link"):
+            given = placed(name, sandbox)
+            for act in (
+                lambda one: below.remove(one),
+                lambda one: below.write(one, b"x"),
+                lambda one: below.make_directory(one),
+                lambda one: below.remove_tree(one),
+                lambda one: below.read(one, 10),
+                lambda one: below.rename(one, f"{one}x"),
+            ):
+                with suppress(KdissectError, OSError):
+                    act(given)
+                sandbox.check()

@@ -1,0 +1,183 @@
+"""Files that tasks leave for each other, changed before they are read: nothing in them runs."""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kdissect.errors import DatasetError, OutputError
+from kdissect.spark.pipeline import dissect
+from kdissect.spark.processes import process_in, this_process
+from kdissect.spark.source_staging import Staging
+from kdissect.spark.source_stream import check_offset
+from kdissect.spark.storage_tasks import inside
+from kdissect.spark.tasks import Task
+from tests.spark.hostile import NAMES, directory, fifo, link, places_in
+from tests.spark.rotated import CAPTURES, manifest_of, rotate
+
+
+class Swapped:
+    """Changes a file of the staging directory between two tasks of a run."""
+
+    def __init__(self, kind: str, change: Callable[[Path], None]) -> None:
+        self.kind = kind
+        self.change = change
+        self.count = 0
+
+    def __call__(self, task: Task, place: Any) -> Any:
+        for path in sorted(Path(task.run_directory).glob(f"staging/*/{self.kind}")):
+            self.change(path)
+            self.count += 1
+        return self.function(task, place)
+
+
+EVIL = b"cos\nsystem\n(Vtouch executed\ntR."
+
+
+@pytest.mark.parametrize(
+    "content", [EVIL, b"", b"kdv1" + bytes(40)], ids=["pickle", "none", "header"]
+)
+@pytest.mark.parametrize("kind", ["names", "*.corrections", "*.seam", "*/exchanges"])
+def test_a_swapped_file_of_the_staging_directory_runs_nothing(
+    kind: str, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    from kdissect.spark import steps
+
+    capture = str(CAPTURES / "sasl-4.3.1.pcapng")
+    swapped = Swapped(kind, lambda path: path.write_bytes(content) and None)
+    step = "stitch_tap" if kind == "*.seam" else "publish"
+    swapped.function = getattr(steps, step)  # type: ignore[attr-defined]
+    monkeypatch.setattr(steps, step, swapped)
+    outcome = dissect(None, [capture], tmp_path / "dataset", piece_size=20_000)
+    assert swapped.count
+    if content or kind != "*/exchanges":
+        (failed,) = outcome.failed
+        assert failed.message
+    assert not (tmp_path / "executed").exists()
+    assert outcome.manifest.taps == [] or kind == "*/exchanges"
+
+
+def test_a_swapped_seam_of_another_piece_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kdissect.spark import steps
+
+    def exchanged(task: Task, place: Any) -> Any:
+        seams = sorted(Path(task.run_directory).glob("staging/*/*.seam"))
+        seams[0].write_bytes(seams[1].read_bytes())
+        return stitch_tap(task, place)
+
+    stitch_tap = steps.stitch_tap
+    monkeypatch.setattr(steps, "stitch_tap", exchanged)
+    capture = str(CAPTURES / "sasl-4.3.1.pcapng")
+    (failed,) = dissect(None, [capture], tmp_path / "dataset", piece_size=20_000).failed
+    assert "is of another one" in failed.message
+
+
+def test_a_state_of_other_captures_is_refused(tmp_path: Path) -> None:
+    """Its pieces say which files are read again."""
+    from kdissect.seams.state import State
+
+    paths = rotate("tls/tls13-4.3.1.pcapng", tmp_path / "ring", 2, seed=1)
+    keys = CAPTURES / "tls/tls13-4.3.1.keys"
+    dataset = tmp_path / "dataset"
+    dissect(None, paths[:1], dataset, tables=("exchanges",), keylog=str(keys))
+    place = dataset / manifest_of(dataset).taps[0].state
+    state = State.from_bytes(place.read_bytes())
+    assert state.pieces
+    other = tuple(piece._replace(path="/dev/zero") for piece in state.pieces)
+    place.write_bytes(state._replace(pieces=other).to_bytes())
+    (failed,) = dissect(None, paths, dataset, tables=("exchanges",), keylog=str(keys)).failed
+    assert "other captures" in failed.message
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"process": -1}', EVIL, b"[" * 3000])
+def test_what_nobody_has_written_keeps_nobody_waiting(content: bytes, tmp_path: Path) -> None:
+    staging = Staging(tmp_path / "staging")
+    (tmp_path / "staging" / "000003.alive").write_bytes(content)
+    assert not staging.is_alive(3)
+
+
+@pytest.mark.parametrize("change", [fifo, link, directory])
+def test_files_of_a_staging_directory_are_regular(
+    change: Callable[[Path, Path], None], tmp_path: Path
+) -> None:
+    staging = Staging(tmp_path / "staging")
+    (tmp_path / "secret").write_bytes(staging.me.encode())
+    for kind in ("alive", "state", "nameless"):
+        change(tmp_path / "staging" / f"000003.{kind}", tmp_path / "secret")
+    assert not staging.is_alive(3)
+    for kind in ("state", "nameless"):
+        with pytest.raises((DatasetError, IsADirectoryError)):
+            staging.read(3, kind, 100)
+    with suppress(OSError, OutputError), staging.work(3):
+        staging.touch()
+    assert (tmp_path / "secret").read_bytes() == staging.me.encode()
+
+
+def test_a_staging_directory_is_no_link(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "staging").symlink_to(tmp_path / "other")
+    with pytest.raises(OutputError, match="or a link"):
+        Staging(tmp_path / "staging")
+    assert [*(tmp_path / "other").iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"host": 1}, {"namespace": None}, {"process": "1"}, {"process": 0}, {"process": -1},
+        {"process": 1 << 31}, {"process": True}, {"process": 1.0},
+    ],
+)  # fmt: skip
+def test_a_process_is_what_a_process_can_be(said: dict[str, Any]) -> None:
+    sound = this_process()
+    assert process_in(json.dumps(sound).encode(), "owner") == sound
+    with pytest.raises(DatasetError, match="owner"):
+        process_in(json.dumps(sound | said).encode(), "owner")
+
+
+OFFSET = {
+    "batch": 2,
+    "broken": [["/a.pcap", 1, 2]],
+    "taps": {"/r*": {"name": "r", "batch": 2, "captures": 1, "last_ns": 5, "files": ["/r1"]}},
+}
+
+
+def test_an_offset_of_a_checkpoint_has_all_its_values() -> None:
+    check_offset(OFFSET)
+    count = 0
+    for container, key in places_in(json.loads(json.dumps(OFFSET))):
+        before = container[key]
+        for value in (None, [], {}, "x", -1, 1 << 64, 0.5, True, [[]], {"": None}):
+            # Another text, an empty list or object, and another number are values too.
+            if type(value) is type(before) and value in ("x", [], {}):
+                continue
+            if key == "last_ns" and value == -1:
+                continue
+            container[key] = value
+            made = container if "taps" in container else None
+            if made is not None:
+                with pytest.raises(DatasetError):
+                    check_offset(made)
+                count += 1
+            container[key] = before
+    assert count > 20
+
+
+@pytest.mark.parametrize("name", NAMES, ids=ascii)
+def test_a_name_in_a_store_is_one_in_the_directory_of_a_task(name: str, tmp_path: Path) -> None:
+    staged = "s3://bucket/kafka/_kdissect/run-1/staging/0/0"
+    with pytest.raises(DatasetError):
+        inside(staged, f"s3://other/{name}")
+    try:
+        given = inside(staged, f"{staged}/{name}")
+    except DatasetError:
+        return
+    assert (tmp_path / given).resolve().is_relative_to(tmp_path)
+    assert given.isprintable()
+    assert not {*given} & {*"*?[ :\\"}

@@ -1,0 +1,13 @@
+"""Which APIs a connection has spoken, as bits in two numbers of 64."""
+
+import pytest
+
+from kdissect.exchanges.memory import BITS_EACH, ConnectionState, has_spoken, note_spoken
+from kdissect.streams.events import Connection
+
+
+@pytest.mark.parametrize("key", range(2 * BITS_EACH))
+def test_an_api_that_is_spoken_is_told_from_all_others(key: int) -> None:
+    state = ConnectionState(Connection(1, 0, bytes(12), 0, 1))
+    note_spoken(state, key)
+    assert [one for one in range(-2, 130) if has_spoken(state, one)] == [key]

@@ -1,0 +1,1 @@
+"""Names and types of the configs that Kafka documents, asked of its ConfigDef classes."""
