@@ -82,7 +82,7 @@ from kdissect.tls.keylog import KeyLog
 from kdissect.tls.stage import Tls
 
 # Characters of long texts in the rows of a table before they become a batch.
-TEXT_LIMIT: Final = 32 << 20
+TEXT_LIMIT: Final = 16 << 20
 # Bytes of rows of all tables, about, at which the stages pause. As they become columns there are
 # four copies of them.
 ROWS_LIMIT: Final = 16 << 20
@@ -500,7 +500,7 @@ class Dissector:
             self.is_full = False
         full: list[str] = []
         for name, rows in self._tables().items():
-            is_full = rows.count >= row_limit or rows.text_size >= TEXT_LIMIT
+            is_full = rows.count >= row_limit or rows.all_text_size() >= TEXT_LIMIT
             if is_full and rows.count > 0:
                 full.append(name)
         return full
@@ -761,11 +761,11 @@ class Dissector:
                 request, response = blanked(request), blanked(response)
             name = exchange.group_protocol[1]
             is_known = response is not None
-            before: i64 = self.member_rows.text_size
+            before = self.member_rows.all_text_size()
             for event in memberships(int(exchange.api_key), request, response, name, is_known):
                 self.member_rows.add(exchange, event)
                 self._note_made(MEMBER_BYTES)
-            self._note_made(self.member_rows.text_size - before)
+            self._note_made(self.member_rows.all_text_size() - before)
             if not self.makes_bodies:
                 for side, body in (("request", request), ("response", response)):
                     count = left_out_of(body)

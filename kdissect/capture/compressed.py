@@ -25,6 +25,8 @@ OUTPUT_SIZE: Final = 1 << 16
 ZSTD_INPUT_SIZE: Final = 1 << 11
 # Memory that a zstd frame may ask for: what `zstd --ultra --long=27` needs, and no more.
 ZSTD_WINDOW_SIZE: Final = 1 << 27
+# The same for xz, whose dictionary may be of 4 GiB: `xz -9` needs 65 MiB.
+XZ_MEMORY: Final = 1 << 27
 GZIP_WBITS: Final = 31  # 15 bits of window, plus 16 for a gzip header
 
 FAILURES: Final = (zlib.error, OSError, EOFError, lzma.LZMAError, zstandard.ZstdError, RuntimeError)
@@ -117,10 +119,14 @@ def find_decoder(first: bytes) -> Callable[[], Decoder] | None:
     if first.startswith(LZ4_MAGIC):
         return _make_lz4_decoder
     if first.startswith(XZ_MAGIC):
-        return lzma.LZMADecompressor
+        return _make_xz_decoder
     if first.startswith(BZIP2_MAGIC):
         return bz2.BZ2Decompressor
     return None
+
+
+def _make_xz_decoder() -> Decoder:
+    return lzma.LZMADecompressor(memlimit=XZ_MEMORY)
 
 
 def _make_lz4_decoder() -> Decoder:

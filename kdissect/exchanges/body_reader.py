@@ -51,7 +51,7 @@ from kdissect.exchanges.groups import GroupProtocols
 from kdissect.exchanges.long_polls import settle_share_fetch
 from kdissect.exchanges.memory import ConnectionState, frame_problem, note_spoken
 from kdissect.exchanges.merging import merge_partitions
-from kdissect.exchanges.sasl import OK, Login
+from kdissect.exchanges.sasl import LONGEST_KEPT, OK, Login, is_long, kept
 from kdissect.exchanges.timing import own_wait_ns, service_ns
 from kdissect.frames import Frame
 from kdissect.limits import DECODED_BYTES
@@ -91,7 +91,7 @@ class BodyReader:
         self.problems: list[Problem] = []
         self.interner = Interner()
         self.groups = GroupProtocols()
-        self.sessions = FetchSessions()
+        self.sessions = FetchSessions(max_size=decoded_bytes)
         self.sink = FactSink(self.interner, names, decoded_bytes)
         # Other sinks meet few bodies of many layouts, most of which do not fit.
         self.sink.takes_short_ways = True
@@ -99,6 +99,8 @@ class BodyReader:
         self.sink.keeps_records = keeps_records
         self.plans: Plans = fact_plans()
         self.candidates = Candidates(self.plans)
+        # What orphans may take that come to light at once: hundreds may have waited.
+        self.guess_room: i64 = decoded_bytes
 
     def read_request(
         self, state: ConnectionState, exchange: Exchange, header: RequestHeader, frame: Frame
@@ -144,8 +146,10 @@ class BodyReader:
         elif exchange.api_key == API_VERSIONS and sink.software_name:
             if exchange.status & MISFIT:
                 return  # it may be another request, and that a part of it
-            state.software_name = sink.software_name
-            state.software_version = sink.software_version
+            state.software_name = kept(sink.software_name)
+            state.software_version = kept(sink.software_version)
+            if is_long(state.software_name) or is_long(state.software_version):
+                self.tell_cut(frame, "the client's software", exchange.exchange_id)
         elif exchange.api_key == API_SASL_HANDSHAKE:
             frame.connection.touched |= OWN_PAST
             is_raw = exchange.api_version == 0
@@ -159,6 +163,13 @@ class BodyReader:
             changed = state.login.send(sink.auth_bytes)
             sink.auth_bytes = b""
             self._login_changed(frame, exchange, changed)
+            if is_long(state.login.user):
+                self.tell_cut(frame, "the user", exchange.exchange_id)
+
+    def tell_cut(self, frame: Frame, what: str, exchange_id: i64 = -1) -> None:
+        """A problem for a name of which a connection keeps the beginning only."""
+        text = f"the name of {what} is cut to {LONGEST_KEPT} characters"
+        self._problem(frame, "decoded-limit", text, exchange_id)
 
     def _login_changed(self, frame: Frame, exchange: Exchange, changed: str) -> None:
         """A problem when a client that logs in again is not who it was."""
@@ -269,7 +280,16 @@ class BodyReader:
         sink.begin()
         with suppress(DecodeError):
             plan.run(data, response_body_offset(key, found[0].last, data), sink)
+            if sink.spent() > self.guess_room:
+                sink.let_go()
+            self.guess_room -= sink.spent()
             settle_answer(exchange, sink, True)
+            if sink.has_unkept or self.interner.cut_count > 0:
+                self._tell_unkept(exchange, frame, RESPONSE_FAILED)
+
+    def begin_guesses(self) -> None:
+        """Orphans follow that come to light at once."""
+        self.guess_room = self.sink.limit
 
     def _plan(self, key: i64, version: i64, is_response: bool) -> Plan | None:
         """The projected decode of a body; None when there is no layout for it."""
@@ -389,7 +409,8 @@ class BodyReader:
 def body_name(exchange: Exchange, failed: i64) -> str:
     """What a problem's text calls a body, like ``Fetch response v12``."""
     side = "request" if failed == REQUEST_FAILED else "response"
-    return f"{api_name(exchange.api_key)} {side} v{exchange.api_version}"
+    version = "" if exchange.api_version == NULL else f" v{exchange.api_version}"
+    return f"{api_name(exchange.api_key)} {side}{version}"
 
 
 def note_vendor(state: ConnectionState, exchange: Exchange) -> None:

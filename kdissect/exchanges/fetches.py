@@ -32,11 +32,13 @@ from kdissect.exchanges.memory import (
     LOST,
     PAST,
     POSITION_WIDTH,
+    TOPIC_BYTES,
     UNSTATED,
     ConnectionState,
     Positions,
     TopicPositions,
 )
+from kdissect.limits import DECODED_BYTES
 from kdissect.messages.facts import FactSink
 from kdissect.messages.partitions import (
     AT_FETCH_OFFSET,
@@ -53,16 +55,50 @@ from kdissect.streams.events import INSIDE, MET, MUTED, OPENER, SHARED_PAST
 # A broker keeps 1 000 (max.incremental.fetch.session.cache.slots); each holds the partitions that
 # its requests named.
 SESSION_LIMIT: Final = 5_000
+POSITION_BYTES: Final = 8 * POSITION_WIDTH
 FORGOTTEN_SHARE: Final = 16  # one in so many goes at once: a dict is slow to find its first key
 NOWHERE: Final = TopicPositions()  # of a topic that is not known; nothing is added to it
 
 
 class FetchSessions:
-    """The sessions of all brokers; the oldest are forgotten when there are too many."""
+    """The sessions of all brokers; the oldest are forgotten when there are too many.
 
-    def __init__(self, limit: i64 = SESSION_LIMIT) -> None:
+    Positions of all connections may take `max_size` bytes; `size` are those that were added since
+    they were counted last.
+    """
+
+    def __init__(self, limit: i64 = SESSION_LIMIT, max_size: i64 = DECODED_BYTES) -> None:
         self.by_number: dict[tuple[bytes, int], Positions] = {}
         self.limit = limit
+        self.max_size = max_size
+        self.size: i64 = 0
+
+    def note(self, partition_count: i64, topic_count: i64) -> None:
+        """Positions of so many partitions may be new; those known already are noted too."""
+        self.size += partition_count * POSITION_BYTES + topic_count * TOPIC_BYTES
+
+    def has_too_many(self) -> bool:
+        """Whether positions are to be counted, and perhaps forgotten."""
+        return self.size > self.max_size
+
+    def count(self, states: list[ConnectionState]) -> bool:
+        """Count the positions of all and forget them when they are too many; True then."""
+        known: dict[int, Positions] = {id(state.positions): state.positions for state in states}
+        for positions in self.by_number.values():
+            known[id(positions)] = positions
+        self.size = 0
+        for positions in known.values():
+            for topic in positions.values():
+                self.size += topic.size
+        # A quarter of it may be added before they are counted again.
+        if self.size <= self.max_size // 4 * 3:
+            return False
+        for state in states:
+            # Not PAST: what a piece before this one left is older than what is forgotten.
+            state.positions = {LOST: NOWHERE}
+        self.by_number = {}
+        self.size = 0
+        return True
 
     def go_on(self, state: ConnectionState, number: i64) -> None:
         """The connection uses a session that was made on another one, or before the capture."""
@@ -127,6 +163,7 @@ def remember_positions(
     partitions = exchange.partitions
     if partitions is not None:
         remember_rows(state, partitions, fresh)
+        sessions.note(partitions.count, len(partitions.topics))
     state.positions = fresh
 
 
@@ -242,6 +279,7 @@ def settle_fetch(
     was_there: i64 = WAS_NOT_THERE
     partitions = exchange.partitions
     if partitions is not None and answered > 0:
+        sessions.note(answered, len(partitions.topics))
         # Behind a later request the session stands somewhere else.
         is_overtaken = state.newest_fetch != exchange.exchange_id
         was_there, asks = settle_rows(state, partitions, answered, is_overtaken)

@@ -71,6 +71,10 @@ class Holding:
         cost: i64 = REQUEST_COST
         if exchange.partitions is not None:
             cost += exchange.partitions.count * PARTITION_COST + exchange.partitions.spent
+        # A character takes up to 4 bytes.
+        cost += 4 * (len(exchange.group_id) + len(exchange.transactional_id))
+        if exchange.client_id is not None:
+            cost += 4 * len(exchange.client_id)
         if exchange.request_frame is not None:
             cost += len(exchange.request_frame.data)
         if self.keeps_records and exchange.record_bytes > 0:

@@ -38,6 +38,9 @@ LOST: Final = False
 POSITION_WIDTH: Final = 3
 AT_OFFSET: Final = 1
 AT_MARK: Final = 2
+# Bytes of memory of a topic without partitions, with its name, and of a partition in `places`.
+TOPIC_BYTES: Final = 256
+PLACE_BYTES: Final = 128
 # Up to here a partition is found by looking at each.
 FEW_CELLS: Final[i64] = 144
 
@@ -87,6 +90,14 @@ class TopicPositions:
         if self.places is not None:
             self.places[number] = place
         return place
+
+    @property
+    def size(self) -> i64:
+        """Bytes of memory that they take, about."""
+        size: i64 = TOPIC_BYTES + 8 * len(self.cells)
+        if self.places is not None:
+            size += PLACE_BYTES * len(self.places)
+        return size
 
     def copied(self) -> "TopicPositions":
         """The same, which does not change with this one."""

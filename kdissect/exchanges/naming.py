@@ -11,6 +11,7 @@ from mypy_extensions import i64
 
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.memory import NOBODY
+from kdissect.messages.facts import ROW_BYTES
 from kdissect.messages.partitions import AT_RECORD_BYTES, NO_ID, WIDTH
 
 # Frames of what waits. A client asks for names every 5 minutes (metadata.max.age.ms) at least.
@@ -110,6 +111,9 @@ class NameWait:
 def held_size(exchange: Exchange) -> i64:
     """Bytes that an exchange keeps from being freed, about."""
     size: i64 = EXCHANGE_SIZE
+    partitions = exchange.partitions
+    if partitions is not None:
+        size += partitions.count * ROW_BYTES + partitions.spent
     request, response = exchange.request_frame, exchange.response_frame
     if request is not None:
         size += len(request.data)

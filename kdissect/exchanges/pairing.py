@@ -48,7 +48,14 @@ from kdissect.exchanges.memory import (
     position_in_pending,
 )
 from kdissect.exchanges.old_conversations import OldConversation, fits_request, make_conversation
-from kdissect.exchanges.sasl import GSSAPI, GSSAPI_TAG, is_token, may_be_token
+from kdissect.exchanges.sasl import (
+    GSSAPI,
+    GSSAPI_TAG,
+    LONGEST_KEPT,
+    is_long,
+    is_token,
+    may_be_token,
+)
 from kdissect.exchanges.shared_ids import Answer, has_shared_id, may_answer
 from kdissect.exchanges.sides import DEFAULT_PORTS, decide_sides
 from kdissect.exchanges.timing import UNKNOWN_END, queue_ns
@@ -147,6 +154,7 @@ class Exchanges:
         self.states.pop(connection.id, None)
         self._places[connection.id & (NUMBER_OF_PLACES - 1)] = None
         left = state.pending[state.pending_head :]
+        self.bodies.begin_guesses()
         if left and connection.unframed >> (1 - state.request_direction) & 1:
             state.misses_answers = True
         for exchange in left:
@@ -383,6 +391,9 @@ class Exchanges:
                 exchange.client_id = state.last_client_id
         if header.body_offset != NO_BODY or header.client_id_size >= 0:
             state.last_client_id = exchange.client_id
+        if header.client_id_size > LONGEST_KEPT:
+            state.last_client_id = None
+            state.client_id_bytes = b""
         state.last_request_ns = frame.start_time_ns
         note_spoken(state, exchange.api_key)
         exchange.request_start = frame.start_time_ns
@@ -396,6 +407,8 @@ class Exchanges:
         if not state.login.is_past:
             state.login.note_request(key)
         self.bodies.read_request(state, exchange, header, frame)
+        if self.bodies.sessions.has_too_many():
+            self._count_positions(frame)
         if exchange.acks == 0 and exchange.api_key == API_PRODUCE:
             exchange.outcome = NO_RESPONSE_EXPECTED
             exchange.note_troubles(frame.troubles_at_end)
@@ -412,11 +425,19 @@ class Exchanges:
             return [*done, self._overflow(state, frame)]
         return [*done, *self._make_room(frame)] if is_full else done
 
+    def _count_positions(self, frame: Frame) -> None:
+        """The positions of fetch sessions may take too much: all are forgotten then."""
+        if self.bodies.sessions.count(list(self.states.values())):
+            text = "positions of all fetch sessions take too much memory: they are forgotten"
+            self._problem(frame, "session-limit", text)
+
     def _unknown_request(self, state: ConnectionState, frame: Frame) -> None:
         """A frame of the client that is no request: a raw SASL token, or not Kafka at all."""
         data = frame.data
         if state.login.in_tokens:
             state.login.send_raw(data, frame.missing == 0)
+            if is_long(state.login.user):
+                self.bodies.tell_cut(frame, "the user")
         elif frame.missing:
             # Too little may have been captured of it to say that it is none.
             self.bodies.miss_requests(state)
@@ -572,6 +593,7 @@ class Exchanges:
         holding = self.holding
         state.early.append(early)
         holding.add(early.frame)
+        self.bodies.begin_guesses()
         done: list[Exchange] = []
         while state.early and holding.has_too_many(len(state.early)):
             oldest = state.early.pop(0)
@@ -587,6 +609,7 @@ class Exchanges:
 
     def _meet_early(self, state: ConnectionState, exchange: Exchange) -> list[Exchange]:
         """The newest request may be the one of an early response, or show that it is an orphan."""
+        self.bodies.begin_guesses()
         done: list[Exchange] = []
         left: list[EarlyResponse] = []
         is_met = False
@@ -667,6 +690,8 @@ class Exchanges:
         self._set_response(exchange, frame)
         exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, previous_end)
         self.bodies.read_answer(state, exchange, frame)
+        if self.bodies.sessions.has_too_many():
+            self._count_positions(frame)
 
     def _problem(self, frame: Frame, kind: str, text: str, exchange_id: i64 = -1) -> None:
         self.bodies.problems.append(frame_problem(frame, kind, text, exchange_id))

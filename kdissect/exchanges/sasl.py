@@ -26,6 +26,11 @@ GSSAPI: Final = "GSSAPI"
 GSSAPI_TAG: Final = b"\x60"  # ASN.1 application 0: how a GSSAPI client's first token begins
 MECHANISM: Final = re.compile(r"[A-Z0-9_-]{1,20}")  # RFC 4422, 3.1
 MAX_CLAIMS_SIZE: Final = 16_384  # bytes of a JSON web token that are looked into
+# Brokers take no larger ones (sasl.server.max.receive.size). One of separators would become a list
+# of 8 bytes for each.
+MAX_TOKEN_SIZE: Final = 524_288
+# Characters of each name that a connection keeps: at most six of 1 KiB, of 65 536 connections.
+LONGEST_KEPT: Final = 256
 # ApiVersions, SaslHandshake and SaslAuthenticate: what comes before the end of a login.
 LOGIN_APIS: Final = (18, 17, 36)
 
@@ -179,7 +184,9 @@ def is_token(data: bytes) -> bool:
 
 
 def user_of(mechanism: str, token: bytes) -> str:
-    """The user name in a client's token; "" where there is none in clear."""
+    """The user name in a client's token; "" where there is none in clear, or it is too large."""
+    if len(token) > MAX_TOKEN_SIZE:
+        return ""
     if mechanism == "PLAIN":
         parts = token.split(b"\0")
         return printable(parts[1]) if len(parts) == 3 else ""
@@ -214,5 +221,16 @@ def subject(pairs: bytes) -> str:
 
 
 def printable(name: bytes) -> str:
-    """A name as text, whatever its bytes are."""
-    return name.decode("utf-8", "backslashreplace")
+    """A name as text, whatever its bytes are; its beginning when it is long."""
+    # A character takes up to 4 bytes, so one more than is kept is there when the name is longer.
+    return kept(name[: 4 * LONGEST_KEPT + 4].decode("utf-8", "backslashreplace"))
+
+
+def kept(name: str) -> str:
+    """A name as a connection keeps it: the beginning and an ellipsis when it is long."""
+    return name if len(name) <= LONGEST_KEPT else name[:LONGEST_KEPT] + "\u2026"
+
+
+def is_long(name: str) -> bool:
+    """Whether `kept` cut this name."""
+    return len(name) > LONGEST_KEPT

@@ -298,6 +298,19 @@ class FactSink(Sink):
         self.topic_index = -1
         return taken
 
+    def spent(self) -> i64:
+        """Bytes of memory, about, that the facts of the body take."""
+        return self.row_count * ROW_BYTES + self.limit - self.room
+
+    def let_go(self) -> None:
+        """Keep no rows of the body, and no errors: they are counted only."""
+        self.has_unkept = True
+        self.unkept_rows += self.row_count
+        self.unkept_errors += len(self.errors)
+        self.row_count = 0
+        self.held = None
+        self.errors = []
+
     def take_partial(self, plan: Plan, data: bytes, offset: i64) -> None:
         """Of a body that ends too soon, or is wrong somewhere: the facts before that place."""
         if offset < 0:

@@ -48,6 +48,8 @@ from kdissect.tables.schemas import Column, Table
 
 # About 150 bytes a row in Arrow: 75 MB at the most.
 DEFAULT_HELD_ROWS: Final = 500_000
+# And what they take with the texts of the batches that they were in.
+HELD_BYTES: Final = 96 << 20
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -115,8 +117,8 @@ class BatchBuilder:
     """Makes record batches of one table; `captures` and `names` are shared with the run.
 
     Rows whose topic id has no name yet are held back until the end, when it may have been learnt;
-    at most `held_limit` of them and one batch, what is beyond goes out with a null topic. So are
-    assignments with such an id in them.
+    at most `held_limit` of them, or `held_bytes`, and one batch; what is beyond goes out with a
+    null topic. So are assignments with such an id in them.
     `columns` (all when None) says what is made, in that order.
     """
 
@@ -127,6 +129,7 @@ class BatchBuilder:
         names: dict[bytes, str],
         columns: Sequence[str] | None = None,
         held_limit: int = DEFAULT_HELD_ROWS,
+        held_bytes: int = HELD_BYTES,
     ) -> None:
         self.table = table
         self.captures = captures
@@ -141,13 +144,15 @@ class BatchBuilder:
         self.position = {column.name: i for i, column in enumerate(table.stored)}
         self.held: list[pa.RecordBatch] = []
         self.held_rows = 0
+        self.held_size = 0
         self.held_limit = held_limit
+        self.held_bytes = held_bytes
         self.memory = Memory()
 
     def batch(self, rows: Rows) -> pa.RecordBatch:
         """One record batch of the rows in the buffer, without those held back."""
         made = columns_of(self, rows).record_batch()
-        if self.held_rows < self.held_limit:
+        if self.held_rows < self.held_limit and self.held_size < self.held_bytes:
             if "topic" in self.wanted:
                 made = self._hold_nameless(made)
             elif "assignment" in self.wanted:
@@ -197,7 +202,7 @@ class BatchBuilder:
 
     def finish(self) -> list[pa.RecordBatch]:
         """The rows that were held back, with the names that were learnt since."""
-        held, self.held, self.held_rows = self.held, [], 0
+        held, self.held, self.held_rows, self.held_size = self.held, [], 0, 0
         names = {topic_id_text(raw): name for raw, name in self.names.items()}
         name = self._named if "topic" in self.wanted else self._named_assignments
         return [name(batch, names).select(self.wanted) for batch in held]
@@ -224,6 +229,7 @@ class BatchBuilder:
         held = batch.filter(mask(is_nameless))
         self.held.append(held)
         self.held_rows += held.num_rows
+        self.held_size += held.nbytes
         return batch.filter(mask(~is_nameless))
 
     def _named(self, batch: pa.RecordBatch, names: dict[str, str]) -> pa.RecordBatch:

@@ -34,7 +34,6 @@ class MemberRows(Rows):
         write_i64_le(b, self.column("reason").index_or_null(m.reason))
         write_i64_le(b, int_or_null(m.error_code))
         self.count += 1
-        self.text_size += len(m.subscription) + len(m.assignment)
 
 
 class BodyRows(Rows):
@@ -51,7 +50,6 @@ class BodyRows(Rows):
         write_i64_le(b, self.column("request").index_or_null(request))
         write_i64_le(b, self.column("response").index_or_null(response))
         self.count += 1
-        self.text_size += len(request) + len(response)
 
 
 def int_or_null(value: int | None) -> i64:

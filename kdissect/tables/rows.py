@@ -10,6 +10,7 @@ import ipaddress
 from typing import Final
 
 from librt.strings import BytesWriter, write_i64_le
+from librt.vecs import vec
 from mypy_extensions import i64
 
 from kdissect.errors import Problem
@@ -36,15 +37,21 @@ TIMESTAMP_TYPES: Final = ("create", "append")
 VENDOR_BASE: Final = 16
 # From so many partitions on it is faster to copy their cells through an object of bytes.
 MANY_ROWS: Final = 8
+HEADER_BYTES: Final = 150  # a record's header as a pair, about
+COPIED_ROWS: Final = 16_384  # at once: 2 MB
 
 
 class Texts:
-    """The dictionary of one text column of one batch: text → index, in order of appearance."""
+    """The dictionary of one text column of one batch: text → index, in order of appearance.
 
-    __slots__ = ("indices",)
+    `size` is the number of characters of all.
+    """
+
+    __slots__ = ("indices", "size")
 
     def __init__(self) -> None:
         self.indices: dict[str, int] = {}
+        self.size: i64 = 0
 
     def index(self, text: str) -> i64:
         """Index of `text`, added when new."""
@@ -53,6 +60,7 @@ class Texts:
             return known
         size = len(self.indices)
         self.indices[text] = size
+        self.size += len(text)
         return size
 
     def index_or_null(self, text: str) -> i64:
@@ -88,7 +96,7 @@ def topic_id_text(topic_id: bytes) -> str:
 class Rows:
     """The rows of one table since the last batch: a buffer, their number, and dictionaries.
 
-    `text_size` is about how many characters of long texts they hold.
+    `text_size` is about how many characters of long texts they hold beside their dictionaries.
     """
 
     def __init__(self) -> None:
@@ -105,6 +113,13 @@ class Rows:
             texts = Texts()
             self.texts[name] = texts
         return texts
+
+    def all_text_size(self) -> i64:
+        """About how many characters they hold in all."""
+        size = self.text_size
+        for texts in self.texts.values():
+            size += texts.size
+        return size
 
 
 class ExchangeRows(Rows):
@@ -205,7 +220,10 @@ class PartitionRows(Rows):
                 start = at
         self.count += partitions.count
         if x.dialect == 0 and partitions.count >= MANY_ROWS:
-            self.cells.write(partitions.packed)
+            if partitions.count <= COPIED_ROWS:
+                self.cells.write(partitions.packed)
+            else:
+                self._write_some(cells)
             return
         b = self.cells
         at = 0
@@ -215,6 +233,14 @@ class PartitionRows(Rows):
             while at < end:
                 write_i64_le(b, code if at + WIDTH - end == AT_ERROR_CODE else cells[at])
                 at += 1
+
+    def _write_some(self, cells: vec[i64]) -> None:
+        """Copy very many rows, some at a time."""
+        size: i64 = COPIED_ROWS * WIDTH
+        at: i64 = 0
+        while at < len(cells):
+            self.cells.write(bytes(memoryview(cells[at : at + size])))
+            at += size
 
     def _add_run(self, x: Exchange, partitions: Partitions, topic: i64, count: i64) -> None:
         b = self.buffer
@@ -317,7 +343,7 @@ class RecordRows(Rows):
         self.keys.append(record.key())
         self.values.append(record.value())
         self.headers.append(record.headers())
-        self.text_size += record.end - record.start
+        self.text_size += record.end - record.start + HEADER_BYTES * record.header_count
 
 
 class ErrorRows(Rows):

@@ -1,0 +1,242 @@
+"""Peaks of memory of every command that reads a capture, on messages that become very large.
+
+One capture holds them all: messages of 2 MB in which the smallest elements are repeated, records
+that unpack to 1000 times their size, and very many tiny ones. Each command runs in a process of its
+own, which says its peak (VmHWM: that of a process begins anew with its program). The peak that it
+has on an ordinary small capture is taken away from it.
+"""
+
+import os
+import random
+import re
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kdissect import Limits
+from kdissect.cli.program import ANALYSES, COMMANDS
+from kdissect.tables.schemas import TABLES
+from tests.exchange_builders import request, response
+from tests.hostile_captures import Talk, capture_of, packed
+from tests.hostile_messages import LEAST, ONE, Shape, hostile_body, layouts, shapes_of
+from tests.messages.record_builders import GZIP, make_batch, make_record
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="peaks of processes are told by Linux's /proc"
+)
+
+SEED = int(os.environ.get("KDISSECT_SEED", random.SystemRandom().randrange(1 << 32)))
+MIB = 1 << 20
+FRAME = 2_000_000
+DECODED_BYTES = 2 * MIB
+# Beside what the command takes at a small capture: rows until they are handed on, in four copies
+# (ROWS_BYTES of kdissect.live.memory); what one message becomes, six copies; records unpacked, two;
+# the frames of a request and its response, each whole and as pieces.
+RECORD = 8 * MIB
+ROOM = 64 * MIB + 6 * DECODED_BYTES + 2 * RECORD + 4 * FRAME
+# A record as JSON: a byte of zero is six characters, as text, escaped, and as bytes; beside what it
+# was made of: as unpacked, as value, in Arrow, and as text.
+PAYLOAD_COPIES = 3 * 6 + 4
+WITH_PAYLOAD = ("table records --payload", "dissect everything")
+ORDINARY = Path(__file__).parents[2] / "captures" / "quickstart.pcapng"
+TIMEOUT_S = 120
+WORKERS = 2
+ELSEWHERE = {"protocol", "spark"}  # reads no capture; is a job of another program
+
+# The program, and its peak in KiB behind its own standard error.
+CHILD = """
+import sys
+from kdissect.cli import main
+sys.argv[0] = "kdissect"
+try:
+    code = main()
+except SystemExit as ended:
+    code = ended.code
+sys.stdout.flush()
+for line in open("/proc/self/status"):
+    if line.startswith("VmHWM:"):
+        sys.stderr.write("\\npeak " + line.split()[1] + "\\n")
+sys.exit(code)
+"""
+
+# API, version and side of what is large, and the path of the array that is repeated.
+LARGE = (
+    ("OffsetFetch", 1, "request", "partition_indexes"),
+    ("OffsetFetch", 5, "response", "partitions"),
+    ("OffsetCommit", 2, "request", "partitions"),
+    ("Metadata", 1, "response", "topics"),
+    ("Fetch", 11, "request", "partitions"),
+    ("Fetch", 11, "response", "partitions"),
+    ("JoinGroup", 2, "response", "members"),
+    ("JoinGroup", 2, "request", "protocols"),
+    ("CreateTopics", 2, "response", "topics"),
+    ("DescribeGroups", 1, "response", "members"),
+)
+
+
+class Ended(NamedTuple):
+    """How a process ended."""
+
+    code: int
+    peak: int
+    errors: str
+
+
+def large_messages() -> Iterator[Talk]:
+    """A connection for each large message."""
+    source = random.Random(SEED)
+    found = {(one.name, one.version, one.side): one for one in layouts() if not one.spec.releases}
+    for number, (name, version, side, array) in enumerate(LARGE):
+        layout = found[name, version, side]
+        body = hostile_body(layout, shape_of(name, version, side, array), FRAME, source)
+        asks = {"body": body} if side == "request" else {}
+        says = {"body": body} if side == "response" else {}
+        talk = Talk(port=40_000 + number, begin_ns=number * 1_000_000_000)
+        talk = talk.client(request("ApiVersions", 0, 1)).broker(response("ApiVersions", 0, 1))
+        talk = talk.client(request(name, version, 2, **asks))
+        yield talk.broker(response(name, version, 2, **says))
+
+
+def shape_of(name: str, version: int, side: str, array: str) -> Shape:
+    """The shape that repeats the array of that name."""
+    layout = next(
+        one for one in layouts() if (one.name, one.version, one.side) == (name, version, side)
+    )
+    for shape in shapes_of(layout):
+        fields = layout.spec.fields
+        names = ""
+        for index in shape.path:
+            names = fields[index].name
+            fields = fields[index].fields
+        if snake(names) == array and not shape.is_tags and shape.inner in (LEAST, ONE):
+            return shape
+    raise AssertionError(f"no array {array} in {layout}")
+
+
+def snake(name: str) -> str:
+    return re.sub("(?<=[a-z])[A-Z]", lambda found: "_" + found.group(), name).lower()
+
+
+def produced() -> Talk:
+    """Records that unpack to 1000 times their size, and many tiny ones."""
+    talk = Talk(port=45_000, begin_ns=100_000_000_000)
+    for number, batch in enumerate(
+        (
+            make_batch([make_record(None, bytes(RECORD))], codec=GZIP),
+            make_batch([make_record(None, b"")] * 30_000, codec=GZIP),
+        )
+    ):
+        topic = {"name": "orders", "partition_data": [{"index": 3, "records": batch}]}
+        talk = talk.client(request("Produce", 7, number, acks=1, topic_data=[topic]))
+        talk = talk.broker(response("Produce", 7, number))
+    return talk
+
+
+def commands(capture: Path, before: Path, output: Path) -> dict[str, list[str]]:
+    """Every command that reads a capture, in each of its ways."""
+    path, limits = str(capture), ["--max", f"decoded_bytes={DECODED_BYTES}"]
+    found = {f"table {name}": ["table", name, path] for name in TABLES}
+    found["table records --payload"] = ["table", "records", path, "--payload"]
+    found |= {one: [one, path] for one, module in COMMANDS.items() if module == ANALYSES}
+    found |= {one: [one, path] for one in ("summary", "show")}
+    found["show --payload"] = ["show", path, "--payload"]
+    found["compare"] = ["compare", str(before), path]
+    everything = ["--bodies", "--records", "--payload"]
+    found["dissect"] = ["dissect", path, "-o", str(output / "tables")]
+    found["dissect everything"] = ["dissect", path, *everything, "-o", str(output / "all")]
+    found["slice"] = ["slice", path, "-o", str(output / "slice.pcap"), "--where", "api_key >= 0"]
+    found["spans"] = ["spans", path, "-o", str(output / "spans.json"), "--parts"]
+    found["top"] = ["top", path, "--once", "--window", "1h"]
+    found["live"] = ["live", path]
+    found["live -o"] = ["live", path, "-o", str(output / "live")]
+    return {name: [*command, *limits] for name, command in found.items()}
+
+
+def run(command: list[str], cwd: Path) -> Ended:
+    root = str(Path(__file__).parents[2]) if "PYTHONPATH" not in os.environ else ""
+    paths = [os.environ.get("PYTHONPATH", root)]
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, *command],
+        check=False, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        timeout=TIMEOUT_S, cwd=cwd, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+    )  # fmt: skip
+    errors = done.stderr.decode(errors="replace")
+    told = re.findall(r"^peak (\d+)$", errors, re.MULTILINE)
+    return Ended(done.returncode, int(told[-1]) << 10 if told else -1, errors)
+
+
+@pytest.fixture(scope="module")
+def captures(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The hostile capture, and an ordinary one."""
+    directory = tmp_path_factory.mktemp("peaks")
+    hostile = directory / "hostile.pcap.gz"
+    hostile.write_bytes(packed(capture_of([*large_messages(), produced()]), ".pcap.gz"))
+    return hostile, ORDINARY
+
+
+def excess(name: str, captures: tuple[Path, Path], directory: Path) -> str:
+    """What is wrong with the command, "" for nothing."""
+    hostile, ordinary = captures
+    ended = []
+    for capture in (ordinary, hostile):
+        output = directory / capture.name / name.replace(" ", "_")
+        output.mkdir(parents=True)
+        ended.append(run(commands(capture, ordinary, output)[name], output))
+    small, large = ended
+    if large.code not in (0, 1) or "Traceback" in large.errors or -1 in (small.peak, large.peak):
+        return f"{name}: code {large.code}, {large.errors[-2000:]}"
+    more = large.peak - small.peak
+    room = ROOM + (PAYLOAD_COPIES * RECORD if name in WITH_PAYLOAD else 0)
+    return f"{name}: {more // MIB} MiB more than {small.peak // MIB} MiB" if more > room else ""
+
+
+def check(names: list[str], captures: tuple[Path, Path], directory: Path) -> None:
+    with ThreadPoolExecutor(WORKERS) as workers:
+        found = list(workers.map(lambda name: excess(name, captures, directory), names))
+    assert [one for one in found if one] == [], f"seed {SEED}"
+
+
+def test_every_command_that_reads_a_capture_is_here() -> None:
+    here = {command[0] for command in commands(Path(), Path(), Path()).values()}
+    assert here == set(COMMANDS) - ELSEWHERE
+
+
+@pytest.mark.slow
+def test_no_command_takes_more_than_it_may(captures: tuple[Path, Path], tmp_path: Path) -> None:
+    check(list(commands(Path(), Path(), Path())), captures, tmp_path)
+
+
+@pytest.mark.slow
+def test_live_capture_keeps_below_the_memory_that_it_may_have(
+    captures: tuple[Path, Path], tmp_path: Path
+) -> None:
+    for megabytes in (512, 768):
+        output = tmp_path / str(megabytes)
+        limit = ["--max-memory", f"{megabytes}M"]
+        ended = run(["live", str(captures[0]), "-o", str(output), *limit], tmp_path)
+        assert (ended.code, "Traceback" in ended.errors) == (0, False), ended.errors
+        assert 0 < ended.peak < megabytes * MIB
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [["summary"], ["show"], ["table", "bodies"], ["live"]])
+def test_with_default_limits_64_mb_of_partitions_of_4_bytes_stay_small(
+    command: list[str], tmp_path: Path
+) -> None:
+    count = 16_000_000
+    body = struct.pack(">h1sih1si", 1, b"g", 1, 1, b"t", count) + bytes(4 * count)
+    talk = Talk().client(request("OffsetFetch", 1, 1, body=body))
+    capture = capture_of([talk.broker(response("OffsetFetch", 1, 1))])
+    path = tmp_path / "large.pcap.zst"
+    path.write_bytes(packed(capture, ".pcap.zst"))
+    assert path.stat().st_size < 20_000
+    ended = run([*command, str(path)], tmp_path)
+    assert (ended.code, "Traceback" in ended.errors) == (0, False), ended.errors
+    # A small capture takes 100 MiB, or 200 in a summary; the frame is there whole and as pieces.
+    assert 0 < ended.peak < (200 + 64) * MIB + 6 * Limits().decoded_bytes + 2 * len(body)

@@ -1,0 +1,121 @@
+"""What one message becomes is bounded: for every layout, whatever is repeated in it.
+
+Peaks are those of tracemalloc beside a small limit on what a message may become. Without it the
+worst messages here take 100 times their size as facts, and 600 times as bodies.
+"""
+
+import gc
+import os
+import random
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kdissect.messages.facts import FactSink
+from kdissect.messages.full_bodies import body_json, full_body
+from kdissect.messages.interner import Interner
+from kdissect.messages.roles import fact_plans
+from kdissect.protocol.plans import Plan
+from kdissect.protocol.readers import Allowance
+from tests.exchange_builders import request, response
+from tests.hostile_messages import Layout, Shape, hostile_body, layouts, shapes_of
+
+SEED = int(os.environ.get("KDISSECT_SEED", random.SystemRandom().randrange(1 << 32)))
+KIB = 1 << 10
+LIMIT = 32 * KIB
+SIZE = 48 * KIB
+# What is held beside: readers, generated functions, names of fields, an interner's texts.
+BASE = 64 * KIB
+# Facts are cells, which grow to twice as many, objects of as many bytes, and the texts of each.
+FACTS = 6
+# A body is there as values, as those for JSON twice, and as text; integers of small messages are
+# counted with more than they take.
+VALUES = 8
+# Bytes of a message that are copied: of strings and bytes, and the message cut out of its frame.
+COPIES = 6
+
+
+def peak_of(work: Callable[[], Any]) -> int:
+    gc.collect()
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def plan_of(layout: Layout) -> Plan:
+    is_response = layout.side == "response"
+    plans = fact_plans()
+    if not layout.spec.releases:
+        return plans.get(layout.key, layout.version, is_response)
+    found = plans.variants(layout.key, layout.version, is_response)
+    return next(plan for plan in found if plan.spec is layout.spec)
+
+
+def check_facts(layout: Layout, shape: Shape, data: bytes) -> None:
+    plan = plan_of(layout)
+    sink = FactSink(Interner(size_limit=LIMIT), {}, LIMIT)
+
+    def run() -> None:
+        sink.begin()
+        assert plan.run(data, 0, sink) == len(data), f"{layout} {shape} seed {SEED}"
+        sink.take_partitions()
+
+    run()
+    peak = peak_of(run)
+    assert peak < BASE + FACTS * LIMIT + len(data), f"{layout} {shape} seed {SEED}"
+
+
+def check_body(layout: Layout, shape: Shape, data: bytes) -> None:
+    is_response = layout.side == "response"
+    make = response if is_response else request
+    frame = make(layout.key, layout.version, 1, body=data)[4:]
+
+    def run() -> None:
+        body = full_body(layout.key, layout.version, frame, is_response, limit=LIMIT)
+        body_json(body, True, Allowance(LIMIT))
+
+    run()
+    peak = peak_of(run)
+    assert peak < BASE + VALUES * LIMIT + COPIES * len(data), f"{layout} {shape} seed {SEED}"
+
+
+def newest() -> list[Layout]:
+    """The newest layout of each side of each API."""
+    found = {(one.key, one.side): one for one in layouts() if not one.spec.releases}
+    return list(found.values())
+
+
+def check(layout: Layout, shape_count: int) -> None:
+    """The layout with so many of its shapes, which are drawn."""
+    source = random.Random(f"{SEED} {layout}")
+    shapes = list(shapes_of(layout))
+    for shape in source.sample(shapes, min(shape_count, len(shapes))):
+        data = hostile_body(layout, shape, SIZE, source)
+        check_facts(layout, shape, data)
+        check_body(layout, shape, data)
+
+
+def drawn(found: list[Layout], count: int) -> list[Layout]:
+    return random.Random(SEED).sample(found, count)
+
+
+def test_no_array_or_tag_of_drawn_layouts_takes_more_than_the_limit() -> None:
+    for layout in drawn(newest(), 4):
+        check(layout, 2)
+
+
+@pytest.mark.slow
+def test_nor_of_any_newest_layout() -> None:
+    for layout in newest():
+        check(layout, 1)
+
+
+@pytest.mark.slow
+def test_nor_of_any_other_layout() -> None:
+    for layout in drawn(list(layouts()), 60):
+        check(layout, 1)
