@@ -99,7 +99,7 @@ def guarded(body: Any, doubt: int) -> Any:
         return {name: guarded(field, doubt) for name, field in body.items()}
     if isinstance(body, list):
         return [guarded(item, doubt) for item in body]
-    if isinstance(body, bytes):
+    if isinstance(body, bytes) and body:
         return mark(len(body))
     if isinstance(body, str) and body and not kept(body, doubt):
         return mark(len(body.encode("utf-8", "backslashreplace")))
