@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
@@ -66,15 +66,26 @@ def transact(addresses: str) -> None:
 def consume(addresses: str) -> None:
     """A group whose second member comes later and leaves earlier."""
     first, second = (consumer(addresses, "readers", name) for name in ("one", "two"))
-    with contextlib.closing(first), contextlib.closing(second):
-        first.subscribe(list(GROUP_TOPICS))
-        take(first, RECORDS)
-        first.commit(asynchronous=False)
-        second.subscribe(list(GROUP_TOPICS))
-        deadline = time.monotonic() + TIMEOUT_SECONDS
-        while not second.assignment() and time.monotonic() < deadline:
-            first.poll(0.1)
-            second.poll(0.1)
+    with contextlib.closing(first):
+        with contextlib.closing(second):
+            first.subscribe(list(GROUP_TOPICS))
+            take(first, RECORDS)
+            first.commit(asynchronous=False)
+            alone = len(first.assignment())
+            second.subscribe(list(GROUP_TOPICS))
+            poll_until(lambda: bool(second.assignment()), first, second)
+        # librdkafka's close() may wait for ever in a rebalance that nobody polls for.
+        poll_until(lambda: len(first.assignment()) == alone, first)
+
+
+def poll_until(is_so: Callable[[], bool], *readers: Consumer) -> None:
+    """Poll the members of a group until something is so; raises when it never is."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise RuntimeError("the group did not come to rest")
+        for reader in readers:
+            reader.poll(0.1)
 
 
 def consumer(addresses: str, group: str, name: str) -> Consumer:
