@@ -74,18 +74,25 @@ class Asks:
 
     `rows` are those, by their place among the exchange's partitions, `stated` the high watermarks
     of before (ASK: not known either); `was_there`: whether one of the others had its data waiting,
-    see `long_polls`. `record_bytes` are of all partitions.
+    see `long_polls`. `record_bytes` are of all partitions. `is_overtaken`: a later request of the
+    session came before the response.
     """
 
-    __slots__ = ("rows", "stated", "was_there", "record_bytes")
+    __slots__ = ("rows", "stated", "was_there", "record_bytes", "is_overtaken")
 
     def __init__(
-        self, rows: list[int], stated: list[int], was_there: i64, record_bytes: i64
+        self,
+        rows: list[int],
+        stated: list[int],
+        was_there: i64,
+        record_bytes: i64,
+        is_overtaken: bool,
     ) -> None:
         self.rows = rows
         self.stated = stated
         self.was_there = was_there
         self.record_bytes = record_bytes
+        self.is_overtaken = is_overtaken
 
 
 @mypyc_attr(acyclic=True)

@@ -7,9 +7,10 @@ In a piece of a capture the past of a session is not known. Its positions have t
 and high watermarks that may have been stated before are ASK; what depends on them is left to
 whoever knows the past (`Exchange.asks`, `settle_asks`).
 
-Where requests or responses of a session are missing, or parts of them, nobody knows its past. Its
-positions have the key LOST then, high watermarks that may have been stated before are UNSTATED, and
-what depends on them is not told. Full fetch requests name all positions anew.
+Where requests or responses of a session are missing, in whole or in part, its past is lost, for the
+whole capture too. Its positions have the key LOST then, high watermarks that may have been stated
+before are UNSTATED, and columns that depend on them are null. A full fetch request names all
+positions anew.
 """
 
 from itertools import islice
@@ -287,6 +288,7 @@ def settle_fetch(
             asks.was_there = was_there
             asks.record_bytes = sink.record_bytes
             exchange.asks = asks
+            return
     classify(exchange, was_there, sink.record_bytes)
 
 
@@ -324,9 +326,10 @@ def settle_rows(
                 is_lost = is_lost or offset != NULL
             else:
                 cells[at + AT_FETCH_OFFSET] = offset
-        if mark == ASK or (is_past_unknown and cells[at + AT_FETCH_OFFSET] == NULL):
+        is_known = cells[at + AT_FETCH_OFFSET] != NULL
+        if (is_known or not is_lost) and (mark == ASK or (is_past_unknown and not is_known)):
             if asks is None:
-                asks = Asks([], [], WAS_NOT_THERE, 0)
+                asks = Asks([], [], WAS_NOT_THERE, 0, is_overtaken)
             asks.rows.append(at // WIDTH)
             asks.stated.append(mark)
         else:
@@ -365,12 +368,17 @@ def settle_asks(exchange: Exchange, past: Positions) -> None:
         at = i64(index) * WIDTH
         known = past.get(topic_key(partitions, cells[at]), NOWHERE)
         place = known.place(cells[at + AT_PARTITION], 0)
+        is_lost = unknown == UNSTATED
         if place >= 0 and cells[at + AT_FETCH_OFFSET] == NULL:
-            cells[at + AT_FETCH_OFFSET] = known.cells[place + AT_OFFSET]
+            offset = known.cells[place + AT_OFFSET]
+            if asks.is_overtaken:
+                is_lost = is_lost or offset != NULL
+            else:
+                cells[at + AT_FETCH_OFFSET] = offset
         mark = i64(stated)
         if mark == ASK:
             mark = unknown if place < 0 else known.cells[place + AT_MARK]
-        was_there = was_waiting(cells, at, mark, unknown == UNSTATED)
+        was_there = was_waiting(cells, at, mark, is_lost)
         asks.was_there = max(asks.was_there, was_there)
     exchange.asks = None
     classify(exchange, asks.was_there, asks.record_bytes)

@@ -86,9 +86,9 @@ class NameWait:
             self.given_up[topic_id] = self.given_up.get(topic_id, 0) + 1
 
     def _unnamed(self, exchange: Exchange) -> bytes:
-        """The id of a topic that nobody named yet and that there are records of; b"" for none.
+        """The id of the first topic with records and without a name; b"" for none.
 
-        Of the first that waits: rows before `_looked` have names, which nobody takes from them.
+        Rows before `_looked` have names, and a name is never removed.
         """
         partitions = exchange.partitions
         if partitions is None:

@@ -7,6 +7,7 @@ directions may have to change places.
 from typing import Any
 
 from kdissect.edges import Head
+from kdissect.exchanges.fetches import unknown_mark
 from kdissect.exchanges.memory import (
     ASK,
     AT_MARK,
@@ -222,12 +223,13 @@ def copied(positions: Positions) -> Positions:
 def complete(positions: Positions, past: Positions) -> None:
     """Put into the positions of a fetch session what the piece did not know of its past."""
     goes_on = positions.pop(PAST, None) is not None
+    unknown = unknown_mark(past)
     for topic, here in positions.items():
         known = past.get(topic, TopicPositions())
         for place in range(0, len(here.cells), POSITION_WIDTH):
             before = known.place(here.cells[place], place)
             if here.cells[place + AT_MARK] == ASK:
-                mark = NULL if before < 0 else known.cells[before + AT_MARK]
+                mark = unknown if before < 0 else known.cells[before + AT_MARK]
                 here.cells[place + AT_MARK] = mark
             if here.cells[place + AT_OFFSET] == NULL and before >= 0 and goes_on:
                 here.cells[place + AT_OFFSET] = known.cells[before + AT_OFFSET]

@@ -119,7 +119,8 @@ POSITIONS: Final = Ref(dict)
 
 ASKS: Final = Fields(
     Asks,
-    lambda: Asks([], [], 0, 0),
+    lambda: Asks([], [], 0, 0, False),
+    bools="is_overtaken",
     ints="was_there record_bytes",
     rows=INTS,
     stated=INTS,

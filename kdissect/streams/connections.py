@@ -140,8 +140,8 @@ class Streams:
         # Openers' receivers of closed connections, with the time to look at them again.
         self._lingering: deque[tuple[int, Receiver]] = deque()
         self.clock = Clock()
-        # A segment whose time is odd, until the next one tells what to think of it. Who reads a
-        # piece of a capture takes it as it is: only the whole knows the next one of the last.
+        # A segment whose time is odd, held until the next segment's time decides. A piece of a
+        # capture does not hold it: the segment after its last one is in the next piece.
         self.odd: Segment | None = None
         self.holds_odd: bool = True
         self.is_last_odd: bool = False

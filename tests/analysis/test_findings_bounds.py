@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from kdissect.human import NAME_LENGTH, TEXT_LENGTH, cut
 from kdissect.rules.finding import NOTICE, WARNING, Finding
 from kdissect.rules.judging import LISTED, SENTENCE_LENGTH, bounded, judged
 from kdissect.rules.seen import ROWS, Seen
+from tests.analysis.made_findings import seen
 from tests.capture.writers import Captured, make_pcap
 from tests.conversation import conversation
 from tests.exchange_builders import request, response
@@ -27,11 +29,11 @@ def row(number: int) -> dict[str, object]:
 
 
 def seen_with(rows: int) -> Seen:
-    return Seen(None, None, {"logins": [row(number) for number in range(rows)]})  # type: ignore[arg-type]
+    return seen(logins=[row(number) for number in range(rows)])
 
 
-def counting(seen: Seen):  # type: ignore[no-untyped-def]
-    rows = seen.rows("logins")
+def counting(evidence: Seen) -> Iterator[Finding]:
+    rows = evidence.rows("logins")
     yield Finding("logins-fail", WARNING, f"{len(rows)} logins failed", {"failed": len(rows)})
 
 

@@ -2,8 +2,6 @@
 
 import gzip
 import struct
-import tracemalloc
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -19,6 +17,7 @@ from kdissect.messages.records import decode_records, read_records, scan_batches
 from kdissect.messages.roles import fact_plans
 from kdissect.protocol.apis import APIS
 from kdissect.protocol.readers import Sink
+from tests.measuring import peak_memory
 from tests.messages.record_builders import (
     GZIP,
     LZ4,
@@ -49,16 +48,6 @@ PATTERNS = {
 }
 
 
-def peak_of(work: Callable[[], Any]) -> int:
-    """The most memory that is held at once while it works, in bytes."""
-    tracemalloc.start()
-    try:
-        work()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
 def decode_any(key: int, version: int, direction: str, data: bytes) -> None:
     with suppress(DecodeError):
         decode(key, version, direction, data)
@@ -72,7 +61,7 @@ def test_no_count_or_length_of_any_layout_is_believed_beyond_the_bytes(pattern: 
                 # Behind three bytes of zeros too: what stands in front then is 0.
                 for data in (pattern * 60, bytes(3) + pattern * 60):
                     decode_any(key, version, direction, data)
-                    peak = peak_of(lambda: decode_any(key, version, direction, data))  # noqa: B023
+                    peak = peak_memory(lambda: decode_any(key, version, direction, data))  # noqa: B023
                     assert peak < BASE + FULL_RATIO * len(data), (api.name, version, direction)
 
 
@@ -92,7 +81,7 @@ def test_an_honest_count_costs_a_small_multiple_of_its_elements(
     data = start + struct.pack(">i", count) + element * count
     decode_data = data + (bytes(4) if api == "LeaderAndIsr" else b"")
     decode(api, version, direction, decode_data)
-    peak = peak_of(lambda: decode(api, version, direction, decode_data))
+    peak = peak_memory(lambda: decode(api, version, direction, decode_data))
     assert peak < BASE + FULL_RATIO * len(data)
 
 
@@ -102,14 +91,14 @@ def test_as_many_tags_as_fit_cost_a_small_multiple_of_their_bytes() -> None:
     body = bytes(4) + section  # a ListPartitionReassignments: timeout, no topics, tags
     values = decode("Heartbeat", 4, RESPONSE, bytes(6) + section)
     assert len(values["unknown_tags"]) == 10_000
-    peak = peak_of(lambda: decode("Heartbeat", 4, RESPONSE, bytes(6) + section))
+    peak = peak_memory(lambda: decode("Heartbeat", 4, RESPONSE, bytes(6) + section))
     assert peak < BASE + 200 * len(body)
 
 
 def test_tags_of_a_header_cost_nothing() -> None:
     tags = b"".join(unsigned_varint(1000 + number) + b"\x00" for number in range(10_000))
     frame = bytes.fromhex("0003 0009 00000001 ffff") + unsigned_varint(10_000) + tags
-    assert peak_of(lambda: read_request_header(frame)) < 10 * KIB
+    assert peak_memory(lambda: read_request_header(frame)) < 10 * KIB
 
 
 def test_a_projected_decode_of_hostile_counts_costs_nothing() -> None:
@@ -125,7 +114,7 @@ def test_a_projected_decode_of_hostile_counts_costs_nothing() -> None:
                         plan.run(data, 0, sink)
 
                 run()
-                assert peak_of(run) < 20 * KIB, (api.name, is_response)
+                assert peak_memory(run) < 20 * KIB, (api.name, is_response)
 
 
 def bomb(codec: int, size: int) -> bytes:
@@ -144,7 +133,7 @@ def test_a_bomb_in_a_batch_costs_its_limit_twice_at_most(codec: int) -> None:
     data = make_batch([], codec=codec, record_count=1, packed=bomb(codec, 16 * MIB))
     limit = 4 * MIB
     for batch in scan_batches(data, 0, len(data)).batches:
-        peak = peak_of(lambda: read_records(data, batch, limit))  # noqa: B023
+        peak = peak_memory(lambda: read_records(data, batch, limit))  # noqa: B023
         assert peak < 2 * limit + len(data) + 2 * MIB
         assert isinstance(read_records(data, batch, limit).error, DecompressionLimit)
 
@@ -155,49 +144,49 @@ def test_a_bomb_in_an_old_wrapper_costs_its_limit_twice_at_most(magic: int, code
     data = make_message(magic, bomb(codec, 16 * MIB), attributes=codec)
     limit = 4 * MIB
     [batch] = scan_batches(data, 0, len(data)).batches
-    assert peak_of(lambda: read_records(data, batch, limit)) < 2 * limit + len(data) + 2 * MIB
+    assert peak_memory(lambda: read_records(data, batch, limit)) < 2 * limit + len(data) + 2 * MIB
     assert isinstance(read_records(data, batch, limit).error, DecompressionLimit)
 
 
 def test_a_wrapper_in_a_wrapper_is_not_unpacked() -> None:
     inner = make_wrapper(1, GZIP, [make_message(1, bytes(8 * MIB))], offset=0)
     data = make_wrapper(1, GZIP, [inner], offset=0)
-    assert peak_of(lambda: decode_records(data)) < MIB
+    assert peak_memory(lambda: decode_records(data)) < MIB
 
 
 def test_many_bombs_in_a_field_are_not_held_together() -> None:
     data = make_batch([], codec=GZIP, record_count=1, packed=bomb(GZIP, 2 * MIB)) * 40
     limit = 4 * MIB
-    assert peak_of(lambda: decode_records(data, limit)) < 2 * limit + 2 * MIB
+    assert peak_memory(lambda: decode_records(data, limit)) < 2 * limit + 2 * MIB
 
 
 @pytest.mark.parametrize("record_count", [1, 1 << 20, (1 << 31) - 1])
 def test_a_count_of_records_is_not_believed(record_count: int) -> None:
     data = make_batch([], codec=GZIP, record_count=record_count, packed=gzip.compress(b""))
-    assert peak_of(lambda: decode_records(data)) < 100 * KIB
+    assert peak_memory(lambda: decode_records(data)) < 100 * KIB
 
 
 def test_a_count_of_headers_is_not_believed() -> None:
     body = b"\x00\x00\x00\x01\x01" + make_varint((1 << 31) - 1)
     data = make_batch([make_varint(len(body)) + body])
-    assert peak_of(lambda: decode_records(data)) < 100 * KIB
+    assert peak_memory(lambda: decode_records(data)) < 100 * KIB
 
 
 def test_the_smallest_records_cost_a_small_multiple_of_their_bytes() -> None:
     records = [b"\x0c\x00\x00\x00\x01\x01\x00"] * 20_000
     data = make_batch(records)
     assert len(decode_records(data)[0]["records"]) == 20_000  # type: ignore[arg-type]
-    assert peak_of(lambda: decode_records(data)) < 100 * len(data)
+    assert peak_memory(lambda: decode_records(data)) < 100 * len(data)
     [batch] = scan_batches(data, 0, len(data)).batches
-    assert peak_of(lambda: read_records(data, batch)) < 50 * len(data)
+    assert peak_memory(lambda: read_records(data, batch)) < 50 * len(data)
 
 
 def test_the_smallest_entries_cost_a_small_multiple_of_their_bytes() -> None:
     # Runs of one message each: magic and time type change from one to the next.
     data = (make_message(0, b"") + make_message(1, b"")) * 5_000
     assert len(scan_batches(data, 0, len(data)).batches) == 10_000
-    assert peak_of(lambda: scan_batches(data, 0, len(data))) < 30 * len(data)
-    assert peak_of(lambda: decode_records(data)) < 150 * len(data)
+    assert peak_memory(lambda: scan_batches(data, 0, len(data))) < 30 * len(data)
+    assert peak_memory(lambda: decode_records(data)) < 150 * len(data)
 
 
 def unsigned_varint(value: int) -> bytes:

@@ -6,7 +6,6 @@ are copied) do not show: `tests.hostile.instructions` counts those, by valgrind.
 
 import io
 import sys
-import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -73,13 +72,3 @@ def lines(work: Callable[[], Any]) -> int:
     finally:
         sys.settrace(before)
     return count
-
-
-def peak(work: Callable[[], Any]) -> int:
-    """The most memory that is held at once, in bytes."""
-    tracemalloc.start()
-    try:
-        work()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()

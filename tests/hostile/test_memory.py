@@ -7,7 +7,8 @@ from itertools import pairwise
 import pytest
 
 from tests.hostile.catalogue import HOSTILE
-from tests.hostile.counting import GROWTH, dissect, peak
+from tests.hostile.counting import GROWTH, dissect
+from tests.measuring import peak_memory
 
 SEED = int(os.environ.get("KDISSECT_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
 MIB = 1 << 20
@@ -21,7 +22,7 @@ BASE = 8 * MIB
 def peak_of(name: str, seed: int, size: int) -> int:
     hostile = HOSTILE[name]
     capture = hostile.capture(seed, size)
-    return peak(lambda: dissect(hostile, capture))
+    return peak_memory(lambda: dissect(hostile, capture))
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Directories of live captures that somebody has changed: nothing outside is read or touched."""
+"""Tampered directories of live captures: nothing outside them is read or changed."""
 
 import json
 import os

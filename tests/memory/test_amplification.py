@@ -4,12 +4,8 @@ Peaks are those of tracemalloc beside a small limit on what a message may become
 worst messages here take 100 times their size as facts, and 600 times as bodies.
 """
 
-import gc
 import os
 import random
-import tracemalloc
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -21,6 +17,7 @@ from kdissect.protocol.plans import Plan
 from kdissect.protocol.readers import Allowance
 from tests.exchange_builders import request, response
 from tests.hostile_messages import Layout, Shape, hostile_body, layouts, shapes_of
+from tests.measuring import peak_memory
 
 SEED = int(os.environ.get("KDISSECT_SEED", random.SystemRandom().randrange(1 << 32)))
 KIB = 1 << 10
@@ -35,16 +32,6 @@ FACTS = 6
 VALUES = 8
 # Bytes of a message that are copied: of strings and bytes, and the message cut out of its frame.
 COPIES = 6
-
-
-def peak_of(work: Callable[[], Any]) -> int:
-    gc.collect()
-    tracemalloc.start()
-    try:
-        work()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 def plan_of(layout: Layout) -> Plan:
@@ -66,7 +53,7 @@ def check_facts(layout: Layout, shape: Shape, data: bytes) -> None:
         sink.take_partitions()
 
     run()
-    peak = peak_of(run)
+    peak = peak_memory(run)
     assert peak < BASE + FACTS * LIMIT + len(data), f"{layout} {shape} seed {SEED}"
 
 
@@ -80,7 +67,7 @@ def check_body(layout: Layout, shape: Shape, data: bytes) -> None:
         body_json(body, True, Allowance(LIMIT))
 
     run()
-    peak = peak_of(run)
+    peak = peak_memory(run)
     assert peak < BASE + VALUES * LIMIT + COPIES * len(data), f"{layout} {shape} seed {SEED}"
 
 

@@ -124,6 +124,22 @@ def test_so_they_do_where_traffic_is_decrypted(by_ns: int, tmp_path: Path) -> No
     assert check_cuts(path, source, seed, options).balance.exchanges > 10
 
 
+@pytest.mark.parametrize("fault", ["clock", "gap"])
+def test_so_they_do_where_fetch_sessions_lost_their_past(fault: str, tmp_path: Path) -> None:
+    """Replicas go on with sessions of which packets are missing, or whose connections ended."""
+    seed, source = fresh_seed()
+    name = str(CAPTURES / "cluster-4.3.1.pcapng")
+    packets = read_packets(name)
+    at = source.randrange(len(packets) // 4, len(packets) * 3 // 4)
+    if fault == "clock":
+        made = stepped(packets, Step(at, HOUR_NS, len(packets)))
+    else:
+        made = packets[:at] + packets[at + source.randrange(1, 40) :]
+    path = written(made, tmp_path / "lost.pcap", link_type_of(name))
+    expected = check_cuts(path, source, seed)
+    assert any("'fetch_class': None" in row for row in expected.tables["exchanges"])
+
+
 def test_silence_and_a_clock_set_back_end_the_same_connections(tmp_path: Path) -> None:
     """Connections are silent for long enough, or nearly, on both sides of each step."""
     seed, source = fresh_seed()

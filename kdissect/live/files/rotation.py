@@ -44,8 +44,8 @@ class RotatedTables(Listener):
     A rotation ends at multiples of `every_s` by the packets' clock, when its rows take about `size`
     bytes, and with `reopen`. The newest `keep` rotations stay, and `disk` bytes of them. Rows are
     on disk after `flush_s`, by the same clock; a kill loses those that came since. With `is_secret`
-    nobody else may read the files. `memory` bytes at most, about, are held on their way to the
-    disk. `notice` is told, line by line, what somebody should read.
+    the files are readable by their owner only. About `memory` bytes at most wait to be written.
+    `notice` is called with each line that is to be shown to the operator.
     Raises OutputError where nothing can be written.
     """
 

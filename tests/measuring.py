@@ -1,0 +1,17 @@
+"""Measures what code takes."""
+
+import gc
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+
+def peak_memory(work: Callable[[], Any]) -> int:
+    """The most memory that Python holds at once while it works, in bytes."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
