@@ -1,6 +1,5 @@
 """Measures what code takes."""
 
-import gc
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 
 def peak_memory(work: Callable[[], Any]) -> int:
     """The most memory that Python holds at once while it works, in bytes."""
-    gc.collect()
     tracemalloc.start()
     try:
         work()
