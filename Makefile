@@ -19,7 +19,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py $(shell find kdissect -type f -not -path '*/__pycache__/*')
 
-.PHONY: help demo setup check test test-plain test-compiled wheels test-wheels sbom release-requirements fuzz properties recovery tshark bench bench-scaling bench-spark bench-live soak bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs notebooks clean
+.PHONY: help demo setup check test test-all test-plain test-compiled wheels test-wheels sbom release-requirements fuzz properties recovery tshark bench bench-scaling bench-spark bench-live soak bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs notebooks clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -60,6 +60,9 @@ demo: $(VENV)/.installed ## install into .venv and show the capture in the tree
 
 test: $(VENV)/.installed $(VENV)/.developer ## install and run the tests on what was installed
 	@TESTED=$(TESTED) .ci/test-installed $(BIN)/python $(TESTS)
+
+test-all: export KDISSECT_SWEEP = all
+test-all: test ## make test with every case of the sweeps: all captures, generators, commands
 
 # --- for developers --------------------------------------------------------------------------
 

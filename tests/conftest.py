@@ -1,5 +1,7 @@
 import os
+import random
 import shutil
+from collections import defaultdict
 from pathlib import Path
 
 import hypothesis
@@ -16,10 +18,40 @@ if os.environ.get("CI"):
     hypothesis.settings.load_profile("ci")
 
 
+# Cases of each test marked `sweep` that are run, or "all": others are drawn each time.
+SWEEP = os.environ.get("KDISSECT_SWEEP", "8")
+SWEEP_SEED = int(os.environ.get("KDISSECT_SEED", "0")) or random.randrange(1, 1 << 31)
+
+
 def pytest_report_header() -> str:
     package = Path(kdissect.__path__[0])
     kind = "compiled" if list(package.rglob("*.so")) else "plain Python"
     return f"kdissect: {kind}, from {package}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print which cases of sweeps were run, and the seed that draws them again."""
+    cases = "all cases" if SWEEP == "all" else f"{SWEEP} cases of each, KDISSECT_SEED={SWEEP_SEED}"
+    terminalreporter.write_line(f"sweeps: {cases}")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Draw the cases of sweeps, which are tests of every capture, generator or command."""
+    if SWEEP == "all":
+        return
+    sweeps = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("sweep"):
+            sweeps[item.nodeid.partition("[")[0]].append(item)
+    draw = random.Random(SWEEP_SEED)
+    left_out = {
+        id(item)
+        for cases in sweeps.values()
+        if len(cases) > int(SWEEP)
+        for item in draw.sample(cases, len(cases) - int(SWEEP))
+    }
+    config.hook.pytest_deselected(items=[item for item in items if id(item) in left_out])
+    items[:] = [item for item in items if id(item) not in left_out]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

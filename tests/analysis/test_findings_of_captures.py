@@ -61,6 +61,7 @@ def test_the_page_names_what_happened(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ALL)
 def test_every_capture_has_findings(name: str) -> None:
     found = kdissect.findings(CAPTURES / name)

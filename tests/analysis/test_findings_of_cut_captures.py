@@ -66,6 +66,7 @@ def test_drawn_captures_cut_at_drawn_sizes_have_no_false_findings(tmp_path: Path
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", EVERY)
 def test_no_cut_capture_has_false_findings(name: str, tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(1 << 32)

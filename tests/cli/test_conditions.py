@@ -66,6 +66,7 @@ def test_there_are_commands_with_conditions() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize(("command", "option"), list(conditional()))
 def test_no_command_does_what_an_attack_asks_for(
     command: str, option: str, tables: Path, prey: Prey, capfd: pytest.CaptureFixture[str]
@@ -91,6 +92,7 @@ def test_no_command_does_what_an_attack_asks_for(
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("command", "option"), [one for one in conditional() if one[1] == "--where"]
 )

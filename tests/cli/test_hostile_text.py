@@ -139,6 +139,7 @@ def lines() -> list[list[str]]:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("words", lines(), ids=" ".join)
 def test_no_output_has_a_harmful_character(
     words: list[str], capture: Path, capfd: pytest.CaptureFixture[str]

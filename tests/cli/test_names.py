@@ -108,6 +108,7 @@ def answer(words: list[str]) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", names(), ids=repr)
 def test_answers_are_those_of_plain_names(
     name: str,
@@ -134,6 +135,7 @@ def commands() -> list[list[str]]:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("words", commands(), ids=" ".join)
 def test_every_command_takes_files_of_any_name(
     words: list[str],

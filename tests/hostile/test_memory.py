@@ -26,6 +26,7 @@ def peak_of(name: str, seed: int, size: int) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", HOSTILE)
 def test_memory_of_a_hostile_capture_is_bounded_by_its_bytes(name: str) -> None:
     dissect(HOSTILE[name], HOSTILE[name].capture(SEED, SIZE))

@@ -72,12 +72,14 @@ def test_twice_a_hostile_capture_takes_no_more_than_twice_the_work(name: str) ->
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", HOSTILE)
 def test_work_grows_with_the_bytes_at_every_doubling(name: str) -> None:
     check_growth([counted(name, SEED, SMALL << n) for n in range(3)], SMALL, name)
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", DECODED)
 @pytest.mark.parametrize("way", WAYS)
 def test_commands_tables_and_live_capture_grow_with_the_bytes_too(

@@ -25,6 +25,7 @@ def wrong_in_prefix(name: str, source: random.Random) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", EVERY)
 def test_a_prefix_of_any_capture_never_contradicts_the_whole(name: str) -> None:
     seed = random.SystemRandom().randrange(1 << 32)

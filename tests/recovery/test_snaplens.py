@@ -38,6 +38,7 @@ def drawn_sizes(source: random.Random) -> set[int]:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", EVERY)
 def test_a_capture_cut_at_any_size_makes_nothing_up(name: str) -> None:
     seed = random.SystemRandom().randrange(1 << 32)

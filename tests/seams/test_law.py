@@ -21,6 +21,7 @@ ALL = sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.glob("**/*.pca
 MANY = "cluster-3.9.1.pcapng"
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ALL)
 def test_pieces_of_a_capture_give_the_rows_of_the_whole(name: str) -> None:
     path = CAPTURES / name

@@ -34,6 +34,7 @@ HOUR_NS = 3_600_000_000_000
 WITH_KEYS = Options(tables=tuple(TABLES), keylog=RESUMED.with_suffix(".keys"))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ALL)
 def test_a_stitcher_that_is_written_down_gives_the_rows_of_the_whole(name: str) -> None:
     path = CAPTURES / name

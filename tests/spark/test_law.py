@@ -14,6 +14,7 @@ pytestmark = pytest.mark.slow
 EVERY = sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.glob("**/*.pcap*"))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("capture", EVERY)
 def test_a_dataset_that_grows_has_the_rows_of_the_library(capture: str, tmp_path: Path) -> None:
     chance = random.Random(capture)

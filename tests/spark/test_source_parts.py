@@ -50,6 +50,7 @@ def rows_of(reader: "KdissectReader", chance: random.Random) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("capture", EVERY)
 def test_parts_in_any_order_give_the_rows_of_the_library(capture: str, tmp_path: Path) -> None:
     chance = random.Random(capture)
