@@ -4,7 +4,7 @@ Nothing is asked of an engine when the counters say that no rule would find anyt
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from kdissect.rules.finding import Finding
 from kdissect.rules.gates import wanted
 from kdissect.rules.judging import judge
 from kdissect.rules.printed import columns_needed
-from kdissect.rules.seen import Rows, Seen
+from kdissect.rules.seen import Seen
 from kdissect.rules.signs import Signs
 from kdissect.seams.crew import Crew
 from kdissect.tables.kept import KeptTables
@@ -67,19 +67,25 @@ class FirstPage:
         """What the rules say, the worst first; `is_all` asks whatever the counters say."""
         seen = Seen(summary, self.signs)
         names = wanted(seen, is_all)
-        if names:
-            seen = Seen(summary, self.signs, *self._evidence(names))
-        return judge(seen)
+        return self._judged(seen, names) if names else judge(seen)
 
-    def _evidence(self, names: list[str]) -> tuple[dict[str, Rows], dict[str, str]]:
-        from kdissect.rules.asking import gather
+    def _judged(self, seen: Seen, names: list[str]) -> list[Finding]:
+        from kdissect.rules.asking import answers
 
-        if self.trouble:
-            return {}, dict.fromkeys(names, self.trouble)
+        trouble = self.trouble
         try:
-            return gather(self.kept.files(), self.kept.columns, names)
+            directory = None if trouble else self.kept.files()
         except OutputError as error:
-            return {}, dict.fromkeys(names, str(error))
+            directory, trouble = None, str(error)
+        if directory is None:
+            return judge(replace(seen, failures=dict.fromkeys(names, trouble)))
+        with answers(directory, self.kept.columns, names) as found:
+            return judge(
+                replace(
+                    seen, evidence=found.rows, failures=found.failures,
+                    more=found.more, unread=found.unread,
+                )
+            )  # fmt: skip
 
 
 def findings(

@@ -130,7 +130,9 @@ IN_SQL = {
         "source_of(name, places)", "where",
     },
     "choosing.py": {"ROW_NUMBER", "where"},
-    "rules/asking.py": {"_selection(table, chosen)", "select", "source", "table"},
+    "rules/asking.py": {
+        "_selection(table, chosen)", "name", "select", "source", "table", "whole_query(name)",
+    },
     "slicing/ranges.py": {
         "BEGINNINGS", "IN_FLIGHT", "IS_TLS", "NAMING_APIS", "START_APIS", "_LIST",
         "around.after_ns", "around.before_ns", "name", "query", "whole",

@@ -7,7 +7,6 @@ in JSON when they are UTF-8, else ``{"base64": "..."}``. Times are ISO 8601 with
 UTC.
 """
 
-import json
 import shutil
 import sys
 from collections.abc import Iterator
@@ -17,9 +16,10 @@ from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 
 import click
 
+from kdissect.cli.json_pieces import is_long, long_cells, row_pieces
 from kdissect.confined import PUBLIC, SECRET, replacing
 from kdissect.errors import OutputError
-from kdissect.escape import csv_safe, escaped, json_safe
+from kdissect.escape import csv_safe, escaped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,8 +101,9 @@ class JsonWriter:
 
     def write(self, batch: "pa.RecordBatch") -> None:
         for row in json_rows(batch):
-            text = json_safe(json.dumps(row, ensure_ascii=False))
-            self._file.write(self._between + text.encode())
+            self._file.write(self._between)
+            for piece in row_pieces(row):
+                self._file.write(piece)
             if self._is_array:
                 self._between = b",\n"
             else:
@@ -218,11 +219,20 @@ _LENIENT: Final[dict[str, str]] = {"encoding": "utf-8", "errors": "backslashrepl
 
 
 def json_rows(batch: "pa.RecordBatch") -> Iterator[dict[str, Any]]:
-    """Rows as JSON can carry them."""
+    """Rows as JSON can carry them; long values are `LongValue`."""
     names = batch.schema.names
-    columns = [_json_values(column) for column in batch.columns]
+    columns = [
+        _json_cells(column) if is_long(column) else _json_values(column) for column in batch.columns
+    ]
     for row in zip(*columns, strict=True):
         yield dict(zip(names, row, strict=True))
+
+
+def _json_cells(column: "pa.Array") -> Iterator[Any]:
+    from kdissect.messages.full_bodies import json_bytes
+
+    for value in long_cells(column):
+        yield json_bytes(value) if isinstance(value, bytes) else value
 
 
 def _json_values(column: "pa.Array") -> list[Any]:

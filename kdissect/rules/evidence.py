@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kdissect.analysis.commits import RISKS
 from kdissect.analysis.dimensions import SECOND_NS
 from kdissect.analysis.questions import QUESTIONS
-from kdissect.rules.seen import ROWS
+from kdissect.rules.chosen import ROWS
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

@@ -12,9 +12,10 @@ from typing import Any, Final
 from kdissect.analysis.failovers import OF_LEADERSHIP
 from kdissect.human import TEXT_LENGTH, count, cut
 from kdissect.rules import of_capture, of_clients, of_errors, of_groups, of_time, of_writing
+from kdissect.rules.chosen import ROWS
 from kdissect.rules.finding import NOTICE, PROBLEM, Finding, weight
 from kdissect.rules.kinds import ERROR
-from kdissect.rules.seen import ROWS, Seen
+from kdissect.rules.seen import Seen
 
 Rule = Callable[[Seen], Iterator[Finding]]
 RULES: Final[tuple[Rule, ...]] = (
@@ -117,7 +118,7 @@ def judged(seen: Seen, rule: Callable[[Seen], Iterable[Finding]]) -> Iterator[Fi
     seen.cut.clear()
     for one in rule(seen):
         if seen.cut:
-            text = f"{one.text}; at least: only the first {count(ROWS)} of more rows were counted"
+            text = f"{one.text}; at least: only the first {count(ROWS)} of more rows were looked at"
             one = replace(one, text=text, numbers={**one.numbers, "is_at_least": True})
         yield one
 
@@ -133,7 +134,7 @@ def bounded(finding: Finding) -> Finding:
                 cut(one, TEXT_LENGTH) if isinstance(one, str) else one for one in value[:LISTED]
             ]
             if len(value) > LISTED:
-                concerns[f"{name}_count"] = len(value)
+                concerns.setdefault(f"{name}_count", len(value))
         else:
             concerns[name] = value
     return replace(finding, text=cut(finding.text, SENTENCE_LENGTH), concerns=concerns)

@@ -1,12 +1,21 @@
 """Findings about clients: how they connect, what they ask for, whether they are too old."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from kdissect.human import count, counted, duration, share
+from kdissect.rules.chosen import CLIENT, Chosen, Row, distinct
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
-from kdissect.rules.seen import SECOND_NS, Row, Seen, earliest, largest, latest, number, total
-from kdissect.rules.telling import client_of, clients_of, listed, named, their
+from kdissect.rules.seen import SECOND_NS, Seen, Wanted, earliest, largest, latest, number, total
+from kdissect.rules.telling import (
+    client_of,
+    clients_of,
+    column_of,
+    counted_list,
+    listed,
+    named,
+    their,
+)
 
 FEW: Final = 3
 NAMED: Final = 2  # old clients that are told one by one
@@ -25,9 +34,7 @@ VERDICTS: Final = {"breaks": "client-breaks-on-4.0", "may break": "client-may-br
 
 def refusals(seen: Seen) -> Iterator[Finding]:
     """Brokers that are not there, for a while or for good."""
-    by_broker: dict[str, list[Row]] = {}
-    for row in seen.rows("health"):
-        by_broker.setdefault(str(row["broker"]), []).append(row)
+    by_broker = seen.grouped("health", lambda row: str(row["broker"]))
     failing = {
         broker: rows
         for broker, rows in by_broker.items()
@@ -35,40 +42,46 @@ def refusals(seen: Seen) -> Iterator[Finding]:
     }
     for is_there in (False, True):
         brokers = [
-            broker
-            for broker, rows in failing.items()
-            if is_there == any(number(row, "exchanges") for row in rows)
+            broker for broker, rows in failing.items() if is_there == bool(total(rows, "exchanges"))
         ]
         if brokers:
-            yield _refused(brokers, [row for name in brokers for row in failing[name]], is_there)
+            yield _refused(brokers, seen.chosen("health", is_failing(brokers)), is_there)
 
 
-def _refused(brokers: list[str], rows: list[Row], is_there: bool) -> Finding:
+def is_failing(brokers: Collection[str]) -> Wanted:
+    """Whether connections to one of the brokers failed."""
+    chosen = frozenset(brokers)
+    return lambda row: str(row["broker"]) in chosen and (row["refused"] or row["no_answer"])
+
+
+def _refused(brokers: list[str], rows: Chosen, is_there: bool) -> Finding:
     refused, silent = total(rows, "refused"), total(rows, "no_answer")
     told = [f"refused {counted(refused, 'connection')}"] if refused else []
     told += [f"did not answer {counted(silent, 'connection')}"] if silent else []
-    failed = [row for row in rows if row["refused"] or row["no_answer"]]
-    addresses = list(dict.fromkeys(str(row["client_ip"]) for row in failed))
+    addresses = list(dict.fromkeys(str(row["client_ip"]) for row in rows))
+    number = distinct(rows, "client_ip", len(addresses))
     ending = "; other connections there went well" if is_there else "; none there ever went well"
     return Finding(
         "broker-refuses-connections",
         WARNING if is_there else PROBLEM,
-        f"{listed(brokers, 'broker')} {' and '.join(told)} of {listed(addresses, 'address')}"
+        f"{listed(brokers, 'broker')} {' and '.join(told)} of "
+        f"{listed(addresses, 'address', number)}"
         f"{ending}",
         {"refused": refused, "no_answer": silent},
-        {"brokers": brokers, "client_ips": addresses},
+        {"brokers": brokers} | counted_list("client_ips", addresses, number),
     )
 
 
 def churn(seen: Seen) -> Iterator[Finding]:
     """Clients that connect again and again, to somebody who listens."""
-    rows = [
-        row
-        for row in seen.named_rows("health")
-        if number(row, "reconnects") >= CHURN
-        and number(row, "life_p50_ns") <= SHORT_NS
-        and number(row, "exchanges")
-    ]
+    rows = seen.chosen_named(
+        "health",
+        lambda row: (
+            number(row, "reconnects") >= CHURN
+            and number(row, "life_p50_ns") <= SHORT_NS
+            and number(row, "exchanges")
+        ),
+    )
     if rows:
         yield Finding(
             "connection-churn",
@@ -79,28 +92,29 @@ def churn(seen: Seen) -> Iterator[Finding]:
                 "reconnects": total(rows, "reconnects"),
                 "life_p50_ns": largest(rows, "life_p50_ns"),
             },
-            their(rows) | {"brokers": list(dict.fromkeys(row["broker"] for row in rows))},
+            their(rows) | column_of("brokers", "broker", rows),
         )
 
 
 def resets(seen: Seen) -> Iterator[Finding]:
     """Connections that brokers cut."""
-    rows = [row for row in seen.rows("health") if row["reset_by_broker"]]
+    rows = seen.chosen("health", lambda row: row["reset_by_broker"])
     cut = total(rows, "reset_by_broker")
     if cut >= FEW:
         brokers = list(dict.fromkeys(str(row["broker"]) for row in rows))
         yield Finding(
             "connections-reset",
             WARNING,
-            f"{listed(brokers, 'broker')} reset {counted(cut, 'connection')} of {clients_of(rows)}",
+            f"{listed(brokers, 'broker', distinct(rows, 'broker', len(brokers)))} reset "
+            f"{counted(cut, 'connection')} of {clients_of(rows)}",
             {"reset_by_broker": cut},
-            their(rows) | {"brokers": brokers},
+            their(rows) | column_of("brokers", "broker", rows),
         )
 
 
 def metadata(seen: Seen) -> Iterator[Finding]:
     """Clients that ask who leads over and over."""
-    rows = [row for row in seen.named_rows("traffic") if _is_storm(seen, row)]
+    rows = seen.chosen_named("traffic", lambda row: _is_storm(seen, row))
     if rows:
         times = total(rows, "metadata")
         yield Finding(
@@ -122,13 +136,14 @@ def _is_storm(seen: Seen, row: Row) -> bool:
 
 def empty_polls(seen: Seen) -> Iterator[Finding]:
     """Consumers that spin."""
-    rows = [
-        row
-        for row in seen.named_rows("traffic")
-        if (row["empty"] or 0) >= EMPTY
-        and number(row, "fetches") >= OFTEN
-        and number(row, "fetches") * SECOND_NS >= POLLS_PER_SECOND * seen.span_ns
-    ]
+    rows = seen.chosen_named(
+        "traffic",
+        lambda row: (
+            (row["empty"] or 0) >= EMPTY
+            and number(row, "fetches") >= OFTEN
+            and number(row, "fetches") * SECOND_NS >= POLLS_PER_SECOND * seen.span_ns
+        ),
+    )
     if rows:
         times = total(rows, "fetches")
         yield Finding(
@@ -147,10 +162,10 @@ def _rate(seen: Seen, times: int) -> str:
 
 def lonely_records(seen: Seen) -> Iterator[Finding]:
     """Producers that do not batch."""
-    rows = [
-        row for row in seen.named_rows("traffic")
-        if (row["batches"] or 0) >= OFTEN and (row["single"] or 0) >= SINGLE
-    ]  # fmt: skip
+    rows = seen.chosen_named(
+        "traffic",
+        lambda row: (row["batches"] or 0) >= OFTEN and (row["single"] or 0) >= SINGLE,
+    )
     if rows:
         yield Finding(
             "single-record-batches",
@@ -181,16 +196,15 @@ def skew(seen: Seen) -> Iterator[Finding]:
 def upgrades(seen: Seen) -> Iterator[Finding]:
     """Clients that Kafka 4.0 does not serve."""
     for verdict, id_ in VERDICTS.items():
-        rows = [row for row in seen.rows("upgrade") if row["verdict"] == verdict]
-        if rows:
+        if rows := seen.grouped("upgrade", lambda row: row["verdict"]).get(verdict):
             yield _upgrade(seen, id_, rows, verdict == "breaks")
 
 
-def _upgrade(seen: Seen, id_: str, rows: list[Row], is_certain: bool) -> Finding:
+def _upgrade(seen: Seen, id_: str, rows: Chosen, is_certain: bool) -> Finding:
     by_client: dict[str, list[Row]] = {}
     for row in rows:
         by_client.setdefault(client_of(row), []).append(row)
-    clients = len(by_client)
+    clients = distinct(rows, CLIENT, len(by_client))
     told = [_old(client, those) for client, those in list(by_client.items())[:NAMED]]
     word = "break" if is_certain else "may break"
     if clients == 1:

@@ -8,11 +8,11 @@ from kdissect.analysis.advice import ADVICE
 from kdissect.analysis.brokers import PEER
 from kdissect.analysis.failovers import OF_LEADERSHIP
 from kdissect.human import count, counted, duration, share
+from kdissect.rules.chosen import Chosen, Row
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.kinds import ERROR
 from kdissect.rules.seen import (
     SECOND_NS,
-    Row,
     Seen,
     earliest,
     first_packet,
@@ -63,12 +63,16 @@ UNANSWERED_SHARE: Final = 0.01
 
 def failovers(seen: Seen) -> Iterator[Finding]:
     """Partitions that had a leader, lost it and got one."""
-    rows = [row for row in seen.rows("failovers") if is_failover(row)]
-    by_broker: dict[str, list[Row]] = {}
-    for row in rows:
-        by_broker.setdefault(row["old_broker"], []).append(row)
-    for broker, those in by_broker.items():
-        yield _blackout(seen, broker, those)
+    by_broker = seen.grouped("failovers", lambda row: row["old_broker"], is_failover)
+    if not by_broker:
+        return
+    ways = seen.grouped("failovers", lambda row: (row["old_broker"], row["access"]), is_failover)
+    refused = seen.grouped(
+        "health", lambda row: row["broker"], lambda row: row["broker"] in by_broker
+    )
+    for broker, rows in by_broker.items():
+        by_access = {access: ways.get((broker, access), Chosen()) for access in ACCESS}
+        yield _blackout(broker, rows, by_access, refused.get(broker, Chosen()))
 
 
 def is_failover(row: Row) -> bool:
@@ -78,17 +82,14 @@ def is_failover(row: Row) -> bool:
     return bool(row["old_broker"]) and is_access and not is_gone
 
 
-def _blackout(seen: Seen, broker: str, rows: list[Row]) -> Finding:
+def _blackout(broker: str, rows: Chosen, by_access: dict[str, Chosen], gone: Chosen) -> Finding:
     longest = largest(rows, "blackout_ns")
     unfinished = total(rows, "unfinished")
-    times = {
-        word: largest([row for row in rows if row["access"] == access], "blackout_ns")
-        for access, word in ACCESS.items()
-    }
+    times = {word: largest(by_access[access], "blackout_ns") for access, word in ACCESS.items()}
     told = " and ".join(f"{word} for up to {duration(ns)}" for word, ns in times.items() if ns)
     after = sorted({row["new_broker"] for row in rows if row["new_broker"]} - {broker})
     causes = ", ".join(several(rows, "cause"))
-    partitions = max(total([r for r in rows if r["access"] == a], "blackouts") for a in ACCESS)
+    partitions = max(total(those, "blackouts") for those in by_access.values())
     slowest = largest(rows, "slowest_client_ns")
     text = f"{counted(partitions, 'partition')} of {broker} could not be {told or 'served'}"
     if unfinished:
@@ -96,7 +97,6 @@ def _blackout(seen: Seen, broker: str, rows: list[Row]) -> Finding:
     if after:
         text += f"; then {', '.join(after[:3])} served them"
     text += f": {causes} {counted(total(rows, 'errors'), 'time')}"
-    gone = [row for row in seen.rows("health") if row["broker"] == broker]
     refused = total(gone, "refused") + total(gone, "no_answer")
     if refused:
         text += f"; {broker} refused {counted(refused, 'connection')}"
@@ -121,10 +121,10 @@ def _blackout(seen: Seen, broker: str, rows: list[Row]) -> Finding:
 
 def replicas(seen: Seen) -> Iterator[Finding]:
     """Fewer replicas in sync than the topic wants."""
-    rows = [row for row in seen.rows("errors") if row["error"] in REPLICAS]
+    rows = seen.chosen("errors", lambda row: row["error"] in REPLICAS)
     if not rows:
         return
-    blackouts = [row for row in seen.rows("failovers") if row["cause"] in REPLICAS]
+    blackouts = seen.chosen("failovers", lambda row: row["cause"] in REPLICAS)
     longest = largest(blackouts, "blackout_ns")
     until = f", for up to {duration(longest)}" if longest else ""
     open_ = total(blackouts, "unfinished")
@@ -144,8 +144,8 @@ def replicas(seen: Seen) -> Iterator[Finding]:
 
 def logins(seen: Seen) -> Iterator[Finding]:
     """SASL logins that were refused."""
-    refused = [row for row in seen.rows("errors") if row["error"] in LOGIN]
-    silent = seen.rows("logins")
+    refused = seen.chosen("errors", lambda row: row["error"] in LOGIN)
+    silent = seen.chosen("logins")
     if not refused and not silent:
         return
     number = max(total(refused, "errors"), total(silent, "failed_logins"))
@@ -168,7 +168,7 @@ def logins(seen: Seen) -> Iterator[Finding]:
 
 def rights(seen: Seen) -> Iterator[Finding]:
     """What clients may not do."""
-    rows = [row for row in seen.rows("errors") if row["error"] and RIGHTS in row["error"]]
+    rows = seen.chosen("errors", lambda row: row["error"] and RIGHTS in row["error"])
     if rows:
         causes = ", ".join(several(rows, "error"))
         apis = ", ".join(several(rows, "api"))
@@ -187,12 +187,12 @@ def rights(seen: Seen) -> Iterator[Finding]:
 
 def codes(seen: Seen) -> Iterator[Finding]:
     """Every other code that healthy clients do not meet."""
-    by_error: dict[str, list[Row]] = {}
-    for row in seen.rows("errors"):
+
+    def is_other(row: Row) -> bool:
         name = row["error"] or "UNKNOWN"
-        if name in LOGIN | REPLICAS or RIGHTS in name or is_usual(name, row):
-            continue
-        by_error.setdefault(name, []).append(row)
+        return not (name in LOGIN | REPLICAS or RIGHTS in name or is_usual(name, row))
+
+    by_error = seen.grouped("errors", lambda row: row["error"] or "UNKNOWN", is_other)
     for name, rows in by_error.items():
         yield _code(seen, name, rows)
 

@@ -1,14 +1,15 @@
 """Findings about consumer groups: rebalances and their causes, commits, lag."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from kdissect.human import count, counted, duration, share
+from kdissect.rules.chosen import NAMED_CLIENT, Chosen, Row, distinct
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.seen import (
     SECOND_NS,
-    Row,
     Seen,
+    Wanted,
     earliest,
     first_packet,
     largest,
@@ -31,24 +32,31 @@ FAR_BEHIND: Final = 10_000
 GROWTH: Final = 1.5
 
 
-def by_group(seen: Seen) -> dict[str, list[Row]]:
-    """The rebalances of each group."""
-    found: dict[str, list[Row]] = {}
-    for row in seen.rows("rebalances"):
-        found.setdefault(named(row["group_id"]), []).append(row)
+def by_group(seen: Seen, wanted: Wanted) -> dict[str, Chosen]:
+    """The rebalances of each group that a rule looks for."""
+    return seen.grouped("rebalances", lambda row: named(row["group_id"]), wanted)
+
+
+def by_cause(seen: Seen, wanted: Wanted) -> dict[str, dict[str, Chosen]]:
+    """The same by their causes."""
+    found: dict[str, dict[str, Chosen]] = {}
+    both = seen.grouped(
+        "rebalances", lambda row: (named(row["group_id"]), named(row["cause"])), wanted
+    )
+    for (group, cause), rows in both.items():
+        found.setdefault(group, {})[cause] = rows
     return found
 
 
 def timeouts(seen: Seen) -> Iterator[Finding]:
     """Members that vanished."""
-    for group, rows in by_group(seen).items():
-        if lost := [row for row in rows if is_lost(row)]:
-            # In a rebalance with another cause the client is who caused it, not who vanished.
-            known = [row for row in lost if row["client_id"] and row["cause"] == TIMEOUT]
-            who = clients_of(known) if known else "a member"
-            text = f"Group {group} lost {who} without a goodbye (session timeout)"
-            text += _stood_still(lost) + _after(lost)
-            yield _about("session-timeout", PROBLEM, group, lost, text)
+    # In a rebalance with another cause the client is who caused it, not who vanished.
+    known = by_group(seen, lambda row: row["client_id"] and row["cause"] == TIMEOUT)
+    for group, lost in by_group(seen, is_lost).items():
+        who = clients_of(known[group]) if group in known else "a member"
+        text = f"Group {group} lost {who} without a goodbye (session timeout)"
+        text += _stood_still(lost) + _after(lost)
+        yield _about("session-timeout", PROBLEM, group, lost, text)
 
 
 def is_lost(row: Row) -> bool:
@@ -59,47 +67,56 @@ def is_lost(row: Row) -> bool:
 
 def slow_polls(seen: Seen) -> Iterator[Finding]:
     """Members that worked on their records for too long."""
-    for group, rows in by_group(seen).items():
-        if slow := [row for row in rows if row["cause"] == MAX_POLL]:
-            text = f"{clients_of(slow)} left group {group} because the poll interval was over "
-            text += f"(max.poll.interval.ms){_stood_still(slow)}{_after(slow)}"
-            yield _about("max-poll-exceeded", PROBLEM, group, slow, text)
+    for group, slow in by_group(seen, lambda row: row["cause"] == MAX_POLL).items():
+        text = f"{clients_of(slow)} left group {group} because the poll interval was over "
+        text += f"(max.poll.interval.ms){_stood_still(slow)}{_after(slow)}"
+        yield _about("max-poll-exceeded", PROBLEM, group, slow, text)
 
 
 def storms(seen: Seen) -> Iterator[Finding]:
     """Groups that rebalance all the time."""
-    for group, rows in by_group(seen).items():
-        real = [row for row in rows if row["outcome"] != EMPTIED and row["cause"] != STATIC]
-        times, stopped = total(real, "rebalances"), sum(_stopped(row) for row in real)
+    causes = by_cause(seen, is_real)
+    stood_still = by_group(seen, lambda row: is_real(row) and _stopped(row))
+    for group, real in by_group(seen, is_real).items():
+        times = total(real, "rebalances")
+        stopped = total(stood_still.get(group, ()), "stopped_ns")
         is_often = times >= STORM and seen.span_ns < times * STORM_EVERY_NS
         if is_often and stopped >= STOPPED * seen.span_ns:
             text = f"Group {group} rebalanced {counted(times, 'time')} in {duration(seen.span_ns)}"
             text += f", its partitions stood still for {duration(stopped)} in all "
-            text += f"({share(stopped, seen.span_ns)}): {_causes(real)}"
+            text += f"({share(stopped, seen.span_ns)}): {_causes(causes[group])}"
             yield _about("rebalance-storm", PROBLEM, group, real, text)
+
+
+def is_real(row: Row) -> bool:
+    """Whether a group went on with other members."""
+    return bool(row["outcome"] != EMPTIED and row["cause"] != STATIC)
 
 
 def stops(seen: Seen) -> Iterator[Finding]:
     """Rebalances for which nobody is to blame by the above, and that took long."""
-    for group, rows in by_group(seen).items():
-        others = [
-            row for row in rows if row["cause"] not in (MAX_POLL, STATIC) and not is_lost(row)
-        ]
-        if long := [row for row in others if _stopped(row) >= SECOND_NS]:
-            text = f"Partitions of group {group} stood still for up to "
-            text += f"{duration(largest(long, 'stopped_ns'))} in "
-            text += f"{counted(total(long, 'rebalances'), 'rebalance')}: {_causes(long)}"
-            yield _about("rebalance-stops-group", WARNING, group, long, text)
+    causes = by_cause(seen, is_long)
+    for group, long in by_group(seen, is_long).items():
+        text = f"Partitions of group {group} stood still for up to "
+        text += f"{duration(largest(long, 'stopped_ns'))} in "
+        text += f"{counted(total(long, 'rebalances'), 'rebalance')}: {_causes(causes[group])}"
+        yield _about("rebalance-stops-group", WARNING, group, long, text)
+
+
+def is_long(row: Row) -> bool:
+    """Whether a group stood still for long for another reason."""
+    is_other = row["cause"] not in (MAX_POLL, STATIC) and not is_lost(row)
+    return is_other and _stopped(row) >= SECOND_NS
 
 
 def static_restarts(seen: Seen) -> Iterator[Finding]:
     """Static members that came back."""
-    for group, rows in by_group(seen).items():
-        if back := [row for row in rows if row["cause"] == STATIC]:
-            names = list(dict.fromkeys(named(row["group_instance_id"]) for row in back))
-            text = f"Static member {listed(names, 'member')} of group {group} came back "
-            text += f"({clients_of(back)}){_stood_still(back)}"
-            yield _about("static-member-restart", NOTICE, group, back, text)
+    for group, back in by_group(seen, lambda row: row["cause"] == STATIC).items():
+        names = list(dict.fromkeys(named(row["group_instance_id"]) for row in back))
+        members = distinct(back, "group_instance_id", len(names))
+        text = f"Static member {listed(names, 'member', members)} of group {group} came back "
+        text += f"({clients_of(back)}){_stood_still(back)}"
+        yield _about("static-member-restart", NOTICE, group, back, text)
 
 
 def _about(id_: str, severity: str, group: str, rows: list[Row], text: str) -> Finding:
@@ -139,18 +156,16 @@ def _after(rows: list[Row]) -> str:
     return f"; {counted(left, 'member')} went on" if left else ""
 
 
-def _causes(rows: list[Row]) -> str:
-    by_cause: dict[str, list[Row]] = {}
-    for row in rows:
-        by_cause.setdefault(named(row["cause"]), []).append(row)
-    worst = sorted(by_cause, key=lambda cause: -total(by_cause[cause], "rebalances"))
-    return ", ".join(_cause(cause, by_cause[cause], total(rows, "rebalances")) for cause in worst)
+def _causes(causes: Mapping[str, Chosen]) -> str:
+    often = {cause: total(rows, "rebalances") for cause, rows in causes.items()}
+    worst = sorted(often, key=lambda cause: -often[cause])
+    return ", ".join(_cause(cause, causes[cause], sum(often.values())) for cause in worst)
 
 
-def _cause(cause: str, rows: Sequence[Row], of: int) -> str:
+def _cause(cause: str, rows: Chosen, of: int) -> str:
     who = list(dict.fromkeys(client_of(row) for row in rows if row["client_id"]))
-    told = f"{count(total(list(rows), 'rebalances'))} by {cause}" if of > 1 else cause
-    return f"{told} ({listed(who, 'client')})" if who else told
+    told = f"{count(total(rows, 'rebalances'))} by {cause}" if of > 1 else cause
+    return f"{told} ({listed(who, 'client', rows.distinct(NAMED_CLIENT))})" if who else told
 
 
 def lags(seen: Seen) -> Iterator[Finding]:

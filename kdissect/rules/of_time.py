@@ -7,11 +7,11 @@ from typing import Final
 from kdissect.analysis.brokers import PEER
 from kdissect.analysis.counters import ApiRow
 from kdissect.human import count, counted, duration, share
+from kdissect.rules.chosen import Row
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.seen import (
     MS,
     SECOND_NS,
-    Row,
     Seen,
     first_packet,
     largest,
@@ -19,7 +19,7 @@ from kdissect.rules.seen import (
     time_ns,
     total,
 )
-from kdissect.rules.telling import clients_of, listed, several, their
+from kdissect.rules.telling import clients_of, column_of, listed, several, their
 
 STALL_NS: Final = 500 * MS
 STALL_MANY: Final = 2  # connections or requests that make a stall of one long exchange
@@ -188,16 +188,14 @@ def _slow_broker(broker: str, found: list[tuple[Row, int | None]]) -> Finding:
 
 def network(seen: Seen) -> Iterator[Finding]:
     """Clients whose p99 is the network's."""
-    rows = [
-        row for row in seen.named_rows("health")
-        if (row["network"] or 0) >= NETWORK and number(row, "time_p99_ns") >= NETWORK_NS
-        and number(row, "troubled") >= TROUBLED
-        and number(row, "retransmitted_segments") + number(row, "zero_windows") >= TROUBLED
-    ]  # fmt: skip
+    rows = seen.chosen_named("health", is_troubled)
     totals = seen.summary.network
     if not rows or not (totals.network_lost_bytes or totals.zero_windows):
         return
-    worst = max(rows, key=lambda row: number(row, "time_p99_ns"))
+    longest = largest(rows, "time_p99_ns")
+    (worst, *_) = seen.chosen_named(
+        "health", lambda row: is_troubled(row) and number(row, "time_p99_ns") == longest
+    )
     yield Finding(
         "network-makes-p99",
         PROBLEM if number(worst, "time_p99_ns") >= VERY_SLOW_NS else WARNING,
@@ -209,13 +207,23 @@ def network(seen: Seen) -> Iterator[Finding]:
             "share": worst["network"],
             "retransmitted_segments": total(rows, "retransmitted_segments"),
         },
-        their(rows) | {"brokers": list(dict.fromkeys(row["broker"] for row in rows))},
+        their(rows) | column_of("brokers", "broker", rows),
     )  # fmt: skip
+
+
+def is_troubled(row: Row) -> bool:
+    """Whether retransmissions or full windows make a client's p99."""
+    return (
+        (row["network"] or 0) >= NETWORK
+        and number(row, "time_p99_ns") >= NETWORK_NS
+        and number(row, "troubled") >= TROUBLED
+        and number(row, "retransmitted_segments") + number(row, "zero_windows") >= TROUBLED
+    )
 
 
 def quotas(seen: Seen) -> Iterator[Finding]:
     """Clients that brokers hold back."""
-    rows = [row for row in seen.rows("traffic") if row["throttled"]]
+    rows = seen.chosen("traffic", lambda row: row["throttled"])
     if rows:
         longest = largest(rows, "throttle_max_ms")
         yield Finding(

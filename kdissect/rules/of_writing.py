@@ -5,10 +5,10 @@ from typing import Final
 
 from kdissect.analysis.failovers import OF_LEADERSHIP
 from kdissect.human import count, counted, duration
+from kdissect.rules.chosen import Chosen, Row, distinct
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.rules.seen import (
     SECOND_NS,
-    Row,
     Seen,
     earliest,
     first_packet,
@@ -17,7 +17,7 @@ from kdissect.rules.seen import (
     time_ns,
     total,
 )
-from kdissect.rules.telling import client_of, clients_of, listed, named, their
+from kdissect.rules.telling import client_of, clients_of, column_of, listed, named, their
 
 NO_ANSWER: Final = ("unanswered", "sent again")
 LONG_NS: Final = 60 * SECOND_NS
@@ -27,7 +27,7 @@ DECIDED: Final = ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")  # told by transa
 
 def duplicates(seen: Seen) -> Iterator[Finding]:
     """Batches that are in the log twice."""
-    rows = [row for row in seen.rows("delivery") if row["written_twice"]]
+    rows = seen.chosen("delivery", lambda row: row["written_twice"])
     if rows:
         yield Finding(
             "duplicates-in-log",
@@ -39,7 +39,7 @@ def duplicates(seen: Seen) -> Iterator[Finding]:
                 "records": total(rows, "records_twice"),
                 "batches": total(rows, "written_twice"),
             },
-            their(rows) | {"topics": _topic_names(rows)},
+            their(rows) | column_of("topics", "topic", rows),
             earliest(rows, "first_sent"),
             latest(rows, "last_sent"),
             _packet(seen, rows),
@@ -48,9 +48,8 @@ def duplicates(seen: Seen) -> Iterator[Finding]:
 
 def given_up(seen: Seen) -> Iterator[Finding]:
     """Batches whose producer gave up."""
-    rows = [row for row in seen.rows("delivery") if row["given_up"]]
-    for error in dict.fromkeys(row["last_error"] for row in rows):
-        those = [row for row in rows if row["last_error"] == error]
+    by_error = seen.grouped("delivery", lambda row: row["last_error"], lambda row: row["given_up"])
+    for error, those in by_error.items():
         if error in OF_LEADERSHIP and _is_failover(seen):
             continue
         if error in DECIDED and _is_taken_over(seen):
@@ -61,7 +60,7 @@ def given_up(seen: Seen) -> Iterator[Finding]:
             f"{_batches(those, 'given_up')} of {clients_of(those)} to {_topics(those)} "
             f"{_were(those, 'given_up')} refused in the last try, too: {named(error)}",
             {"batches": total(those, "given_up")},
-            their(those) | {"topics": _topic_names(those), "error": error},
+            their(those) | column_of("topics", "topic", those) | {"error": error},
             earliest(those, "first_sent"),
             latest(those, "last_sent"),
         )
@@ -69,7 +68,7 @@ def given_up(seen: Seen) -> Iterator[Finding]:
 
 def sent_again(seen: Seen) -> Iterator[Finding]:
     """Batches that were sent again for want of an answer."""
-    rows = [row for row in seen.rows("retries") if row["cause"] in NO_ANSWER]
+    rows = seen.chosen("retries", lambda row: row["cause"] in NO_ANSWER)
     if not rows:
         return
     slowest = largest(rows, "until_success_ns")
@@ -90,7 +89,7 @@ def sent_again(seen: Seen) -> Iterator[Finding]:
             "batches": total(rows, "batches"), "tries": largest(rows, "tries"),
             "until_success_ns": slowest, "not_written": lost,
         },
-        their(rows) | {"topics": _topic_names(rows)},
+        their(rows) | column_of("topics", "topic", rows),
         earliest(rows, "first_sent"),
         latest(rows, "last_sent"),
         first_packet(rows),
@@ -99,7 +98,7 @@ def sent_again(seen: Seen) -> Iterator[Finding]:
 
 def unsafe(seen: Seen) -> Iterator[Finding]:
     """Producers that do not wait for all replicas."""
-    rows = [row for row in seen.rows("delivery") if row["acks"] in (0, 1)]
+    rows = seen.chosen("delivery", lambda row: row["acks"] in (0, 1))
     if rows:
         yield Finding(
             "may-lose-records",
@@ -107,7 +106,7 @@ def unsafe(seen: Seen) -> Iterator[Finding]:
             f"{clients_of(rows)} would not hear of records lost at a failover: "
             f"{_batches(rows, 'batches')} with acks=0 or 1 to {_topics(rows)}",
             {"batches": total(rows, "batches")},
-            their(rows) | {"topics": _topic_names(rows)},
+            their(rows) | column_of("topics", "topic", rows),
             earliest(rows, "first_sent"),
             latest(rows, "last_sent"),
         )
@@ -143,20 +142,21 @@ def transactions(seen: Seen) -> Iterator[Finding]:
                 row,
                 f"{_whose(row)} took {duration(row['duration_ns'])}",
             )
-    yield from _aborts(rows)
 
 
-def _aborts(rows: list[Row]) -> Iterator[Finding]:
-    by_id: dict[str, list[Row]] = {}
-    for row in rows:
-        if row["outcome"] == "aborted":
-            by_id.setdefault(row["transactional_id"], []).append(row)
+def aborts(seen: Seen) -> Iterator[Finding]:
+    """Transactional ids whose transactions are aborted again and again."""
+    by_id = seen.grouped(
+        "transactions", lambda row: row["transactional_id"],
+        lambda row: row["outcome"] == "aborted",
+    )  # fmt: skip
     for name, those in by_id.items():
-        if len(those) >= ABORTS:
+        if those.taken >= ABORTS:
             yield Finding(
                 "transactions-abort", WARNING,
-                f"{count(len(those))} transactions of {name} ({clients_of(those)}) were aborted",
-                {"transactions": len(those)}, {"transaction": name} | their(those),
+                f"{count(those.taken)} transactions of {named(name)} ({clients_of(those)}) were "
+                "aborted",
+                {"transactions": those.taken}, {"transaction": name} | their(those),
                 earliest(those, "started"), latest(those, "started"), first_packet(those),
             )  # fmt: skip
 
@@ -180,11 +180,11 @@ def _whose(row: Row) -> str:
 
 
 def _is_taken_over(seen: Seen) -> bool:
-    return any(row["outcome"] == "taken over" for row in seen.rows("transactions"))
+    return any(row["outcome"] == "taken over" for row in seen.every("transactions"))
 
 
 def _is_failover(seen: Seen) -> bool:
-    return any(row["old_broker"] for row in seen.rows("failovers"))
+    return any(row["old_broker"] for row in seen.every("failovers"))
 
 
 def _batches(rows: list[Row], column: str) -> str:
@@ -197,20 +197,24 @@ def _were(rows: list[Row], column: str) -> str:
 
 
 def _topics(rows: list[Row]) -> str:
-    return listed(_topic_names(rows), "topic")
+    names = _topic_names(rows)
+    return listed(names, "topic", distinct(rows, "topic", len(names)))
 
 
 def _topic_names(rows: list[Row]) -> list[str]:
     return list(dict.fromkeys(named(row["topic"]) for row in rows))
 
 
-def _brokers(rows: list[Row]) -> str:
-    return listed(list(dict.fromkeys(row["broker"] for row in rows if row["broker"])), "broker")
+def _brokers(rows: Chosen) -> str:
+    names = list(dict.fromkeys(row["broker"] for row in rows if row["broker"]))
+    # Where rows are left out, those without a broker are one more at the most.
+    number = rows.distinct("broker") if rows.taken > len(rows) else 0
+    return listed(names, "broker", number)
 
 
-def _again(seen: Seen, rows: list[Row]) -> list[Row]:
+def _again(seen: Seen, rows: list[Row]) -> Chosen:
     who = {(row["client_id"], row["client_ip"]) for row in rows}
-    return [row for row in seen.rows("retries") if (row["client_id"], row["client_ip"]) in who]
+    return seen.chosen("retries", lambda row: (row["client_id"], row["client_ip"]) in who)
 
 
 def _cause(seen: Seen, rows: list[Row]) -> str:
@@ -224,4 +228,4 @@ def _packet(seen: Seen, rows: list[Row]) -> int | None:
     return first_packet(_again(seen, rows))
 
 
-RULES: Final = (duplicates, given_up, sent_again, unsafe, transactions)
+RULES: Final = (duplicates, given_up, sent_again, unsafe, transactions, aborts)

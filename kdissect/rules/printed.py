@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Final
 
 from kdissect.analysis.declared import times_of
+from kdissect.rules.chosen import ROWS
 from kdissect.tables.schemas import TABLES
 
 DIRECTORY: Final = Path(__file__).parent / "sql"
 COLUMNS: Final = "columns.json"
+LIMITED: Final = f" LIMIT {ROWS + 1}\n)\n"  # as every query ends
 NS: Final = "_ns"  # beside each time stands its number of nanoseconds
 
 
@@ -21,6 +23,14 @@ def names() -> list[str]:
 def query(name: str) -> str:
     """The SQL of that name."""
     return (DIRECTORY / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def whole_query(name: str) -> str:
+    """The same without its limit."""
+    text = query(name)
+    if not text.endswith(LIMITED):
+        raise ValueError(f"{name}.sql has no limit")
+    return text.removesuffix(LIMITED) + "\n)\n"
 
 
 @cache

@@ -1,18 +1,19 @@
 """What rules look at: the counters of a pass, and the evidence that was asked for."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kdissect.analysis.counters import ApiRow
 from kdissect.analysis.summary import Summary
+from kdissect.rules.chosen import ROWS, Chosen, Row
 from kdissect.rules.signs import Signs
 
-Row = Mapping[str, Any]
 Rows = list[Row]
+Wanted = Callable[[Row], object]
 US: Final = 1_000  # evidence has times in microseconds
-# Rows of one evidence: what is left out is smaller than what is there, as it is ordered.
-ROWS: Final = 300
+# Rows that the groups of one evidence keep together, beside the first of each.
+GROUPED_ROWS: Final = 10 * ROWS
 SECOND_NS: Final = 1_000_000_000
 MS: Final = 1_000_000
 
@@ -21,13 +22,17 @@ MS: Final = 1_000_000
 class Seen:
     """`evidence` has the rows by name, `failures` why there are none.
 
-    `cut` are the evidences that rules have asked for and of which there are more rows.
+    `more` gives all rows of an evidence of which only the first are in `evidence`, and `unread` are
+    those of which nothing can give them. `cut` are the evidences that rules have asked for and of
+    which rows were not looked at.
     """
 
     summary: Summary
     signs: Signs
     evidence: Mapping[str, Rows] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
+    more: Mapping[str, Callable[[], Iterator[Row]]] = field(default_factory=dict)
+    unread: Collection[str] = ()
     cut: set[str] = field(default_factory=set)
 
     def rows(self, name: str) -> list[Row]:
@@ -37,15 +42,58 @@ class Seen:
             self.cut.add(name)
         return found[:ROWS]
 
-    def named_rows(self, name: str) -> list[Row]:
-        """The rows of an evidence that are of one client each.
+    def every(self, name: str) -> Iterator[Row]:
+        """All rows of an evidence, in its order."""
+        return self.more[name]() if name in self.more else iter(self._gathered(name))
+
+    def chosen(self, name: str, wanted: Wanted = bool) -> Chosen:
+        """The rows of an evidence that a rule looks for."""
+        found = Chosen()
+        for row in self.every(name):
+            if wanted(row):
+                found.take(row)
+        self._tell_more(name, [found])
+        return found
+
+    def chosen_named(self, name: str, wanted: Wanted) -> Chosen:
+        """The same, of rows that are of one client each.
 
         Where bytes are missing, those without a name are of many clients: it was not captured.
         """
-        rows = self.rows(name)
-        if not self.summary.network.missing_bytes:
-            return rows
-        return [row for row in rows if row["client"]]
+        is_whole = not self.summary.network.missing_bytes
+        return self.chosen(name, lambda row: (is_whole or row["client"]) and wanted(row))
+
+    def grouped(
+        self, name: str, key: Callable[[Row], Hashable], wanted: Wanted = bool
+    ) -> dict[Any, Chosen]:
+        """The rows that a rule looks for by what `key` says of them: ROWS groups at the most."""
+        found: dict[Any, Chosen] = {}
+        kept = 0
+        for row in self.every(name):
+            if not wanted(row):
+                continue
+            group = key(row)
+            if group not in found:
+                if len(found) == ROWS:
+                    self.cut.add(name)
+                    continue
+                found[group] = Chosen()
+            is_kept = not found[group] or kept < GROUPED_ROWS
+            found[group].take(row, is_kept=is_kept)
+            kept += is_kept
+        self._tell_more(name, found.values())
+        return found
+
+    def _gathered(self, name: str) -> list[Row]:
+        """What there is of an evidence, which has more rows only when the engine had no room."""
+        found = self.evidence.get(name, [])
+        if name in self.unread:
+            self.cut.add(name)
+        return found
+
+    def _tell_more(self, name: str, found: Iterable[Chosen]) -> None:
+        if any(one.has_more_names for one in found):
+            self.cut.add(name)
 
     @property
     def span_ns(self) -> int:
@@ -66,30 +114,44 @@ def number(row: Row, name: str) -> int:
 
 def time_ns(row: Row, name: str) -> int | None:
     """A time of a row of evidence as ns since 1970."""
-    microseconds = row.get(name)
+    return in_ns(row.get(name))
+
+
+def in_ns(microseconds: int | None) -> int | None:
+    """Microseconds as nanoseconds."""
     return None if microseconds is None else int(microseconds) * US
 
 
-def total(rows: list[Row], name: str) -> int:
+def total(rows: Sequence[Row], name: str) -> int:
     """The sum of a column, in which nulls are nothing."""
+    if isinstance(rows, Chosen):
+        return rows.total(name)
     return sum(number(row, name) for row in rows)
 
 
-def largest(rows: list[Row], name: str) -> int:
+def largest(rows: Sequence[Row], name: str) -> int:
     """The largest value of a column; 0 without any."""
+    if isinstance(rows, Chosen):
+        return rows.largest(name) or 0
     return max((int(row[name]) for row in rows if row[name] is not None), default=0)
 
 
-def earliest(rows: list[Row], name: str) -> int | None:
+def earliest(rows: Sequence[Row], name: str) -> int | None:
     """The smallest time of a column, in ns."""
+    if isinstance(rows, Chosen):
+        return in_ns(rows.smallest(name))
     return min((value for row in rows if (value := time_ns(row, name)) is not None), default=None)
 
 
-def latest(rows: list[Row], name: str) -> int | None:
+def latest(rows: Sequence[Row], name: str) -> int | None:
     """The largest time of a column, in ns."""
+    if isinstance(rows, Chosen):
+        return in_ns(rows.largest(name))
     return max((value for row in rows if (value := time_ns(row, name)) is not None), default=None)
 
 
-def first_packet(rows: list[Row], name: str = "first_packet") -> int | None:
+def first_packet(rows: Sequence[Row], name: str = "first_packet") -> int | None:
     """The smallest frame number of a column."""
+    if isinstance(rows, Chosen):
+        return rows.smallest(name)
     return min((int(row[name]) for row in rows if row[name] is not None), default=None)

@@ -25,7 +25,7 @@ from kdissect.tables.schemas import TABLES
 from tests.exchange_builders import request, response
 from tests.hostile_captures import Talk, capture_of, packed
 from tests.hostile_messages import LEAST, ONE, Shape, hostile_body, layouts, shapes_of
-from tests.messages.record_builders import GZIP, make_batch, make_record
+from tests.messages.record_builders import GZIP, ZSTD, make_batch, make_record
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="peaks of processes are told by Linux's /proc"
@@ -43,7 +43,10 @@ ROOM = 64 * MIB + 6 * DECODED_BYTES + 2 * RECORD + 4 * FRAME
 # A record as JSON: a byte of zero is six characters, as text, escaped, and as bytes; beside what it
 # was made of: as unpacked, as value, in Arrow, and as text.
 PAYLOAD_COPIES = 3 * 6 + 4
-WITH_PAYLOAD = ("table records --payload", "dissect everything")
+WITH_PAYLOAD = ("dissect everything",)
+# A long value on its way into a table, beside the small capture: unpacked, as a value, in Arrow.
+VALUE = 64 * MIB
+VALUE_COPIES = 4
 ORDINARY = Path(__file__).parents[2] / "captures" / "quickstart.pcapng"
 TIMEOUT_S = 120
 WORKERS = 2
@@ -210,6 +213,31 @@ def test_every_command_that_reads_a_capture_is_here() -> None:
 @pytest.mark.slow
 def test_no_command_takes_more_than_it_may(captures: tuple[Path, Path], tmp_path: Path) -> None:
     check(list(commands(Path(), Path(), Path())), captures, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format_", ["json", "jsonl"])
+@pytest.mark.parametrize("sign", [b"\0", "\U0001f389".encode(), b"\xff"])
+def test_a_long_value_as_json_takes_a_small_multiple_of_its_size(
+    sign: bytes, format_: str, tmp_path: Path
+) -> None:
+    """Zeros are six characters each; one wide character makes all of a text wide; or base64."""
+    value = sign + bytes(VALUE - len(sign))
+    batch = make_batch([make_record(None, value)], codec=ZSTD)
+    topic = {"name": "orders", "partition_data": [{"index": 3, "records": batch}]}
+    talk = Talk().client(request("Produce", 7, 1, acks=1, topic_data=[topic]))
+    path = tmp_path / "long.pcap"
+    path.write_bytes(capture_of([talk.broker(response("Produce", 7, 1))]))
+    ratios = ["--max", "unpacked_ratio=100000", "--max", "unpacked_ratio_in_all=100000"]
+    peaks = []
+    for capture in (ORDINARY, path):
+        words = ["table", "records", str(capture), "--payload", "--format", format_, *ratios]
+        ended = run([*words, "-o", f"{capture.name}.json"], tmp_path)
+        assert ended.code == 0, ended.errors
+        peaks.append(ended.peak)
+    assert peaks[0] > 0
+    assert peaks[1] - peaks[0] < VALUE_COPIES * VALUE
+    assert (tmp_path / "long.pcap.json").stat().st_size > VALUE
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import random
 import re
 import socket
 import threading
@@ -28,6 +29,7 @@ from kdissect.live.watcher import Watcher
 from kdissect.tables.batches import ints_of
 from kdissect.wire.recorded import RecordedWire
 from kdissect.wire.wire import Counts
+from tests.cli.test_hostile_text import HARMFUL, harmful_in, texts
 from tests.live.made_rows import exchange, given, handed, many, partition, seconds, standing
 
 ROOT = Path(__file__).parent.parent.parent
@@ -41,6 +43,11 @@ HOSTILE = (
     'quote " in it', "line\nend", "back\\slash", "carriage\rreturn", "{}=,", "\x00\x1b[31m",
     "invalid \\xff\\xfe of UTF-8", "\u202eright to left", "\u2028", "注文", "🎉", " ", "x" * 5000,
 )  # fmt: skip
+SHOWN = {
+    'quote " in it', r"line\nend", r"back\slash", r"carriage\rreturn", "{}=,", r"\x00\e[31m",
+    r"invalid \xff\xfe of UTF-8", r"\u202eright to left", r"\u2028", "注文", "🎉", " ",
+    "x" * 254 + "…",
+}  # fmt: skip
 
 
 class Rows(Listener):
@@ -183,13 +190,12 @@ def test_the_page_is_the_same_for_the_parser_of_openmetrics() -> None:
     assert openmetrics is not None
 
 
-def test_names_that_would_break_the_page_come_out_as_they_are() -> None:
+def test_names_that_would_break_the_page_come_out_escaped() -> None:
     metrics = MetricsListener()
     rows = [exchange(number, client_id=name) for number, name in enumerate(HOSTILE)]
     named = [partition(number, name, record_bytes=1) for number, name in enumerate(HOSTILE)]
     given(metrics, handed({"exchanges": rows, "partitions": named}))
     metrics.tick(standing(1))
-    shown = {*HOSTILE[:-1], "x" * 254 + "…"}
     with served(metrics) as server:
         for text, parse in (
             (page(server), text_string_to_metric_families),
@@ -197,9 +203,50 @@ def test_names_that_would_break_the_page_come_out_as_they_are() -> None:
         ):
             found = samples(text, parse)
             clients = by(found, "kdissect_exchanges_total", "client")
-            assert clients == {(name,): 1 for name in shown}
+            assert clients == {(name,): 1 for name in SHOWN}
             topics = by(found, "kdissect_topic_bytes_total", "topic", "direction")
-            assert topics == {(name, "produced"): 1 for name in shown}
+            assert topics == {(name, "produced"): 1 for name in SHOWN}
+
+
+def test_no_label_has_a_harmful_character() -> None:
+    """Of every text of the hostile captures, and every harmful character with others around it."""
+    seed = random.randrange(1 << 32)
+    chance = random.Random(seed)
+    names = [*texts(), *HARMFUL]
+    signs, sizes = [*HARMFUL, *"aé☃\\"], [9, 254, 255, 256, 999]
+    names += ["".join(chance.choices(signs, k=chance.choice(sizes))) for _ in range(200)]
+    metrics = MetricsListener(labels=5_000)
+    rows = [exchange(number, client_id=name) for number, name in enumerate(names)]
+    named = [partition(number, name, record_bytes=1) for number, name in enumerate(names)]
+    given(metrics, handed({"exchanges": rows, "partitions": named}))
+    metrics.tick(standing(1))
+    with served(metrics) as server:
+        pages = ((page(server), text_string_to_metric_families),
+                 (page(server, OPENMETRICS), openmetrics_families))  # fmt: skip
+    for text, parse in pages:
+        assert not harmful_in(text, "\n"), f"seed {seed}"
+        found = samples(text, parse)
+        clients = by(found, "kdissect_exchanges_total", "client")
+        assert sum(clients.values()) == len(names), f"seed {seed}"
+        assert max(len(name) for (name,) in clients) == 255
+        topics = by(found, "kdissect_topic_bytes_total", "topic")
+        assert sum(topics.values()) == len(names), f"seed {seed}"
+
+
+def test_texts_that_are_shown_alike_are_one_series() -> None:
+    metrics = MetricsListener(labels=2)
+    alike = ["\u202e", r"\u202e", "\u202e"]
+    rows = [exchange(number, client_id=name) for number, name in enumerate([*alike, "b", "\x9b"])]
+    given(metrics, handed({"exchanges": rows}))
+    metrics.tick(standing(1))
+    with served(metrics) as server:
+        text = page(server)
+        found = samples(text)
+    assert by(found, "kdissect_exchanges_total", "client") == {
+        (r"\u202e",): 3, ("b",): 1, ("other",): 1,
+    }  # fmt: skip
+    assert text.count('client="\\\\u202e",outcome=') == 1
+    assert by(found, "kdissect_label_names_left_out", "label") == {("client",): 1}
 
 
 def test_names_beyond_the_limit_share_a_label_and_are_counted() -> None:

@@ -9,8 +9,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from kdissect.escape import escaped
 from kdissect.exchanges.exchange import OUTCOMES
-from kdissect.live.counting.columns import NONE, Names
+from kdissect.live.counting.columns import NAME_SIZE, NONE, Names
 from kdissect.live.counting.slices import Slice, Vocabulary
 from kdissect.live.counting.timed import PRODUCES
 from kdissect.messages.old_protocols import OLD_APIS
@@ -36,8 +37,30 @@ TOPIC_DIRECTIONS: Final = ("produced", "fetched")
 Counts = np.ndarray[Any, Any]
 
 
+class LabelNames(Names):
+    """Names as values of labels: without anything harmful, and no longer than NAME_SIZE.
+
+    Two texts that become the same value have the same code, so a series is never there twice.
+    """
+
+    def code(self, text: str) -> int:
+        known = self._codes.get(text)
+        return super().code(label_value(text)) if known is None else known
+
+
+def label_value(text: str) -> str:
+    r"""The text as a dashboard or a shell may show it.
+
+    >>> label_value("a\u202eb")
+    'a\\u202eb'
+    """
+    safe = escaped(text[:NAME_SIZE])  # so much is enough: what is escaped gets longer
+    is_whole = len(text) <= NAME_SIZE and len(safe) <= NAME_SIZE
+    return safe if is_whole else safe[: NAME_SIZE - 1] + "…"
+
+
 def label_names(limit: int) -> Names:
-    return Names(limit, OTHER_LABEL, NO_LABEL)
+    return LabelNames(limit, OTHER_LABEL, NO_LABEL)
 
 
 def api_names() -> Names:

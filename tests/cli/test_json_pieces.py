@@ -1,0 +1,133 @@
+"""Rows as JSON are what `json.dumps` makes of them, however long their values are."""
+
+import base64
+import io
+import json
+import os
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kdissect.cli import json_pieces
+from kdissect.cli.json_pieces import LONG, PIECE
+from kdissect.cli.output import JsonWriter
+from tests.cli.test_hostile_text import HARMFUL, harmful_in
+from tests.measuring import peak_memory
+
+SEED = int(os.environ.get("KDISSECT_SEED", random.SystemRandom().randrange(1 << 32)))
+SIGNS = [*HARMFUL, *'a\\"/é☃\U0001f389', "\x7f", "plain text "]
+BROKEN = [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf0\x9f\x8e", b"\0"]
+TEXTS = pa.dictionary(pa.int32(), pa.string())
+SCHEMA = pa.schema({
+    "topic": TEXTS, "offset": pa.int64(), "key": pa.binary(), "value": pa.binary(),
+    "body": pa.string(), "is_aborted": pa.bool_(),
+})  # fmt: skip
+
+
+def drawn_text(chance: random.Random, size: int) -> str:
+    return "".join(chance.choices(SIGNS, k=size))
+
+
+def drawn_bytes(chance: random.Random, size: int) -> bytes | None:
+    if chance.random() < 0.1:
+        return None
+    data = drawn_text(chance, size).encode()
+    if chance.random() < 0.4:
+        at = chance.randrange(len(data) + 1)
+        data = data[:at] + chance.choice(BROKEN) + data[at:]
+    return data
+
+
+def drawn_rows(chance: random.Random, sizes: list[int], count: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "topic": chance.choice([None, drawn_text(chance, chance.choice(sizes))]),
+            "offset": chance.choice([None, chance.randrange(1 << 60)]),
+            "key": drawn_bytes(chance, chance.choice(sizes)),
+            "value": drawn_bytes(chance, chance.choice(sizes)),
+            "body": chance.choice([None, drawn_text(chance, chance.choice(sizes))]),
+            "is_aborted": chance.choice([None, False, True]),
+        }
+        for _ in range(count)
+    ]
+
+
+def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    arrays = []
+    for field in SCHEMA:
+        values = [row[field.name] for row in rows]
+        plain = pa.array(values, pa.string() if field.type == TEXTS else field.type)
+        arrays.append(plain.dictionary_encode() if field.type == TEXTS else plain)
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def told(value: Any) -> Any:
+    """A value as the documentation says that JSON has it."""
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}
+
+
+def dumped(row: dict[str, Any]) -> str:
+    """The row by `json.dumps`; a harmful character is what it writes for it in ASCII."""
+    text = json.dumps({name: told(value) for name, value in row.items()}, ensure_ascii=False)
+    if text.isascii() and "\x7f" not in text:
+        return text
+    harmful = {ord(one): HARMFUL_IN_ASCII[one] for one in harmful_in(text, "") if one >= " "}
+    return text.translate(harmful)
+
+
+HARMFUL_IN_ASCII = {one: json.dumps(one)[1:-1] for one in SIGNS} | {"\x7f": "\\u007f"}
+
+
+def written(batches: list[pa.RecordBatch], *, is_array: bool) -> str:
+    file = io.BytesIO()
+    writer = JsonWriter(file, is_array)
+    for batch in batches:
+        writer.write(batch)
+    writer.close()
+    return file.getvalue().decode()
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_rows_are_what_json_dumps_makes_of_them(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With pieces of a few bytes, so that characters of several are cut anywhere."""
+    chance = random.Random(f"{SEED} {number}")
+    monkeypatch.setattr(json_pieces, "PIECE", chance.choice([1, 2, 3, 4, 5, 7, 64]))
+    monkeypatch.setattr(json_pieces, "LONG", chance.choice([0, 1, 20]))
+    rows = drawn_rows(chance, [0, 1, 5, 30, 200], 30)
+    batches = [batch_of(rows[:13]), batch_of(rows[13:]), batch_of(rows).slice(7, 11)]
+    every = [*rows, *rows[7:18]]
+    assert written(batches, is_array=False).splitlines() == [dumped(row) for row in every], SEED
+    text = written(batches, is_array=True)
+    assert text == "[\n" + ",\n".join(map(dumped, every)) + "\n]\n", f"seed {SEED}"
+
+
+def test_values_about_as_long_as_a_piece_are_the_same() -> None:
+    chance = random.Random(SEED)
+    for size in (LONG - 1, LONG, PIECE + 1, 3 * PIECE - 1, 3 * PIECE, 3 * PIECE + 2):
+        for data in (b"a" * size, b"\0" * size, b"\xff" * size, ("é☃" * size).encode()[:size]):
+            row = drawn_rows(chance, [3], 1)[0] | {"value": data}
+            assert written([batch_of([row])], is_array=False) == dumped(row) + "\n", f"seed {SEED}"
+
+
+@pytest.mark.parametrize("sign", [b"\0", b"\xff", "☃".encode()])
+def test_a_long_value_is_never_there_as_a_whole(sign: bytes) -> None:
+    """Python holds pieces of it only; Arrow has the value, which is not counted here."""
+
+    class Nowhere(io.RawIOBase):
+        def write(self, data: Any) -> int:
+            return len(data)
+
+    size = 16 << 20
+    empty = dict.fromkeys(SCHEMA.names)
+    batch = batch_of([empty | {"value": sign * (size // len(sign))}])
+    writer = JsonWriter(Nowhere(), is_array=False)  # type: ignore[arg-type]
+    assert peak_memory(lambda: writer.write(batch)) < 64 * PIECE < size / 3
