@@ -3,15 +3,18 @@
 Nothing listens unless `serve` is called, and then on one address only.
 """
 
+import sys
 import threading
 from collections.abc import Iterable
 from copy import deepcopy
 from functools import cache
+from http import HTTPStatus
+from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any, Final
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
 
 import pyarrow as pa
 from prometheus_client import CollectorRegistry, make_wsgi_app
@@ -49,6 +52,9 @@ LABELS: Final = 100
 READER_TIMEOUT_S: Final = 10
 # So many at once; one more is turned away.
 READERS: Final = 8
+LONGEST_LINE: Final = 65_536  # bytes of a request line, as http.server has it
+# What a reader can cause: it goes away, takes nothing for too long, or says what is no request.
+READERS_FAULTS: Final = (OSError, HTTPException)
 
 
 class MetricsListener(Listener, Collector):
@@ -186,11 +192,35 @@ class Listening(ThreadingMixIn, WSGIServer):
         finally:
             self._places.release()
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], READERS_FAULTS):
+            super().handle_error(request, client_address)
+
+
+class Answer(ServerHandler):
+    """One answer; a reader that goes away, or takes nothing, is no error of the page."""
+
+    def log_exception(self, exc_info: Any) -> None:
+        if not isinstance(exc_info[1], READERS_FAULTS):
+            super().log_exception(exc_info)
+
 
 class Handler(WSGIRequestHandler):
-    """Logs nothing: stderr is the command's."""
+    """Logs nothing of requests: stderr is the command's."""
 
     timeout = READER_TIMEOUT_S
+
+    def handle(self) -> None:
+        """Answer one request, as the base does, with an `Answer`."""
+        self.raw_requestline = self.rfile.readline(LONGEST_LINE + 1)
+        if len(self.raw_requestline) > LONGEST_LINE:
+            self.requestline = self.request_version = self.command = ""
+            self.send_error(HTTPStatus.REQUEST_URI_TOO_LONG)
+        elif self.parse_request():
+            environ = self.get_environ()
+            answer = Answer(self.rfile, self.wfile, self.get_stderr(), environ, multithread=False)
+            answer.request_handler = self  # type: ignore[attr-defined]  # it logs there
+            answer.run(self.server.get_app())  # type: ignore[attr-defined]  # a WSGIServer
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base's word
         pass
