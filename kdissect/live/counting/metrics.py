@@ -217,8 +217,8 @@ class Handler(WSGIRequestHandler):
             self.requestline = self.request_version = self.command = ""
             self.send_error(HTTPStatus.REQUEST_URI_TOO_LONG)
         elif self.parse_request():
-            environ = self.get_environ()
-            answer = Answer(self.rfile, self.wfile, self.get_stderr(), environ, multithread=False)
+            output: Any = self.wfile  # which is typed as the base of what it is
+            answer = Answer(self.rfile, output, self.get_stderr(), self.get_environ(), False)
             answer.request_handler = self  # type: ignore[attr-defined]  # it logs there
             answer.run(self.server.get_app())  # type: ignore[attr-defined]  # a WSGIServer
 
