@@ -383,6 +383,25 @@ def test_readers_who_say_nothing_do_not_take_all_threads() -> None:
         assert page(server)
 
 
+def test_readers_that_drip_are_cut_off_when_another_one_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each says a byte before its time is over, and would keep its place as long as it likes."""
+    with served(MetricsListener()) as server, ExitStack() as stack:
+        place = ("127.0.0.1", server.port)
+        for _ in range(READERS):
+            dripping = stack.enter_context(socket.create_connection(place, timeout=5))
+            dripping.sendall(b"G")
+        with socket.create_connection(place, timeout=5) as refused:
+            assert refused.recv(100) == b""
+        assert len(server._listening._began) == READERS
+        monkeypatch.setattr("kdissect.live.counting.metrics.READER_TIMEOUT_S", -1)
+        with socket.create_connection(place, timeout=5) as refused:
+            assert refused.recv(100) == b""
+        assert_free(server)
+        assert page(server)
+
+
 LONG_LINE = b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n"
 MANY_HEADERS = b"GET /metrics HTTP/1.1\r\n" + b"A: b\r\n" * 500 + b"\r\n"
 WHOLE = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"

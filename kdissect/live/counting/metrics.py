@@ -3,9 +3,12 @@
 Nothing listens unless `serve` is called, and then on one address only.
 """
 
+import socket
 import sys
 import threading
+import time
 from collections.abc import Iterable
+from contextlib import suppress
 from copy import deepcopy
 from functools import cache
 from http import HTTPStatus
@@ -50,7 +53,8 @@ if TYPE_CHECKING:
 LABELS: Final = 100
 # A reader that says nothing for so long is not served.
 READER_TIMEOUT_S: Final = 10
-# So many at once; one more is turned away.
+# So many at once; one more is turned away, and those are cut off that took longer than that: a
+# reader that says a byte now and then would keep its place for a week.
 READERS: Final = 8
 LONGEST_LINE: Final = 65_536  # bytes of a request line, as http.server has it
 # What a reader can cause: it goes away, takes nothing for too long, or says what is no request.
@@ -172,6 +176,7 @@ class Listening(ThreadingMixIn, WSGIServer):
     def __init__(self, bound: Bound) -> None:
         self.address_family = bound.family
         self._places = threading.BoundedSemaphore(READERS)
+        self._began: dict[Any, float] = {}
         super().__init__(bound.getsockname()[:2], Handler, bind_and_activate=False)
         self.socket.close()
         self.socket = bound
@@ -182,14 +187,24 @@ class Listening(ThreadingMixIn, WSGIServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if self._places.acquire(blocking=False):
+            self._began[request] = time.monotonic()
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
+            self._cut_off()
+
+    def _cut_off(self) -> None:
+        """Let readers that take too long have their end; their threads give their places back."""
+        for request, began in list(self._began.items()):
+            if time.monotonic() - began > READER_TIMEOUT_S:
+                with suppress(OSError):
+                    request.shutdown(socket.SHUT_RDWR)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self._began.pop(request, None)
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
