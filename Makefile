@@ -19,7 +19,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py $(shell find kdissect -type f -not -path '*/__pycache__/*')
 
-.PHONY: help demo setup check test test-all test-plain test-compiled wheels test-wheels sbom release-requirements fuzz properties recovery tshark bench bench-scaling bench-spark bench-live soak bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs notebooks clean
+.PHONY: help demo setup check test test-all test-plain test-compiled wheels test-wheels sbom release-requirements fuzz properties recovery tshark bench bench-scaling bench-spark bench-live soak siege bench-check bench-accept bench-recovery golden captures schema coverage-protocol docs notebooks clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -128,6 +128,11 @@ bench-live: $(VENV)/.installed $(VENV)/.developer ## measure live capture at ris
 
 soak: $(VENV)/.installed $(VENV)/.developer ## disturb live capture as root, judge it by clients' counts: make soak MINUTES=60
 	$(BIN)/python -m tools.soak --minutes $(MINUTES) --record
+
+siege: $(VENV)/.developer ## run hostile captures and peers (as root) so long each: make siege MINUTES=120
+	failed=0; for part in mutations peers; do \
+		nice -n 19 $(BIN)/python -m tools.siege $$part --minutes $(MINUTES) || failed=1; \
+	done; exit $$failed
 
 bench-check: $(VENV)/.installed $(VENV)/.developer ## compare the instructions of the hot paths with the accepted ones (valgrind)
 	$(BIN)/python -m benchmarks.instructions --check

@@ -17,7 +17,7 @@ PACKAGE = Path(kdissect.__path__[0])
 TARGETS = (
     "demo", "setup", "check", "test", "test-plain", "test-compiled", "wheels", "test-wheels",
     "sbom", "release-requirements", "fuzz", "properties", "recovery", "tshark", "bench",
-    "bench-scaling", "bench-spark", "bench-live", "soak", "bench-check", "bench-accept",
+    "bench-scaling", "bench-spark", "bench-live", "soak", "siege", "bench-check", "bench-accept",
     "bench-recovery", "golden", "captures", "schema", "coverage-protocol", "docs", "notebooks",
     "clean",
 )  # fmt: skip

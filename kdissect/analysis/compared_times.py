@@ -80,6 +80,9 @@ def times_of(sides: Sides, measure: str, exact: "list[pa.Table]") -> Iterator[Pa
     bins = bins_of(sides, sides.ask(lambda _, rows: windowed.bins(rows, sides.by, measure)), groups)
     if not len(bins.x):
         return
+    # Groups of other measures have percentiles too, and none of this one: they are numbered first,
+    # so that all that is by group has one length.
+    numbers = sides.numbered(exact, groups)
     split = sides.spans[0].windows
     n = bins.grid(len(groups), sides.windows)
     totals = np.stack([n[:, :split].sum(1), n[:, split:].sum(1)])
@@ -90,7 +93,7 @@ def times_of(sides: Sides, measure: str, exact: "list[pa.Table]") -> Iterator[Pa
         counts = sides.counts(x[are_both], n[are_both])
         values = [
             values_of(table, f"{measure}_{what}", own, len(groups))[are_both]
-            for table, own in zip(exact, sides.numbered(exact, groups), strict=True)
+            for table, own in zip(exact, numbers, strict=True)
         ]
         bounds = []
         for side in (0, 1):

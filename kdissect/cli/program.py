@@ -5,6 +5,7 @@ Exit codes: 0 found, 1 nothing found, 2 error, 130 interrupted. A reader of stdo
 """
 
 import importlib
+import io
 import sys
 from pathlib import Path
 from typing import Final, NoReturn
@@ -132,7 +133,7 @@ def run(arguments: list[str] | None = None) -> int:
     except click.exceptions.Exit as ending:
         return ending.exit_code
     except click.ClickException as error:
-        error.show()
+        explain(error)
         return FAILED
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
@@ -147,6 +148,15 @@ def run(arguments: list[str] | None = None) -> int:
 
         click.echo(f"kdissect: {escaped(str(error))}", err=True)
         return FAILED
+
+
+def explain(error: click.ClickException) -> None:
+    """Say on stderr what is wrong with the arguments; they may come from names in a capture."""
+    from kdissect.escape import escaped
+
+    shown = io.StringIO()
+    error.show(shown)
+    click.echo(escaped(shown.getvalue(), keep_lines=True), nl=False, err=True)
 
 
 def report(error: KdissectError) -> None:

@@ -101,6 +101,8 @@ class Watcher:
         # Packets that had come, but were not taken when it was to stop.
         self.left = 0
         self._packet_ns = time.time_ns()
+        # The time until which nothing came: packets that say less do not take it back.
+        self._waited_ns = 0
         self._came_at = clock()
         self._is_ticking = False
         self._tick_ns = self._known_ns = self._packet_ns
@@ -166,6 +168,8 @@ class Watcher:
             add_secrets(self.dissector.tls.keys, self.wire.take_secrets())
             self._feed(packets)
             self._rest()
+        elif self._is_ticking:
+            self._waited_ns = self.now_ns
         if self.now_ns >= self._tick_ns:
             self._tick()
         return True
@@ -270,12 +274,16 @@ class Watcher:
         )
 
     def _set_time(self, time_ns: int) -> None:
-        """The time of the last packet; where it goes back, time goes on as this machine's clock."""
+        """The time of the last packet; where it goes back, time goes on as this machine's clock.
+
+        Also behind the time for which nothing came: else ticks, which are due by this time, would
+        not come for as long as a clock was set back meanwhile, or ever while one stands still.
+        """
         if not self._is_ticking:
             # A replay begins when it was recorded.
             self._packet_ns = self._tick_ns = self._known_ns = time_ns
             self._is_ticking = True
-        elif time_ns >= self._packet_ns:
+        elif time_ns >= max(self._packet_ns, self._waited_ns):
             self._packet_ns = time_ns
         else:
             self._packet_ns = self.now_ns

@@ -123,6 +123,25 @@ def test_the_same_input_gives_the_same_answer(sides: tuple[Path, Path, Path]) ->
     assert once.table == again.table
 
 
+def test_a_group_that_lacks_a_measure_is_compared_in_the_others(tmp_path: Path) -> None:
+    """Answers of which no work is known, as behind lost packets, have a latency all the same."""
+    rows = made(1)
+    unknown = [
+        exchange(len(rows) + n, "Metadata", 5, n, client_id="one") | {"work_ns": None}
+        for n in range(SECONDS)
+    ]
+    places = [
+        write_tables(tmp_path / name, exchanges=[*rows, *unknown], connections=[connection()])
+        for name in ("before", "after")
+    ]
+    found = kdissect.compare(*map(str, places), of=["latency", "work"], unchanged=True)
+    times = {(api, measure) for api, measure, what in by_name(found) if what == "p50"}
+    assert times == {
+        ("Produce", "latency"), ("Produce", "work"), ("Fetch", "latency"), ("Fetch", "work"),
+        ("Metadata", "latency"),
+    }  # fmt: skip
+
+
 def test_a_smaller_difference_than_matters_is_small(sides: tuple[Path, Path, Path]) -> None:
     found = kdissect.compare(sides[0], sides[2], least=300, of=["latency"], unchanged=True)
     assert by_name(found)["Produce", "latency", "p50"]["verdict"] == "small"

@@ -21,7 +21,7 @@ from pyarrow import parquet
 from rich.cells import cell_len
 
 from kdissect.analysis.questions import QUESTIONS
-from kdissect.cli.program import FOUND, NOTHING_FOUND, program, run
+from kdissect.cli.program import FAILED, FOUND, NOTHING_FOUND, program, run
 from kdissect.tables.schemas import TABLES
 from tests.conversation import conversation
 from tests.exchange_builders import request, response
@@ -253,6 +253,29 @@ def test_names_of_files_are_escaped_too(
         out, err = capfd.readouterr()
         assert not harmful_in(out, "\n"), words
         assert not harmful_in(err, "\n"), words
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["live", "--disk", "{}"], ["live", "-o", "{made}", "--tables", "{}"],
+        ["live", "--max", "{}"], ["live", "--rotate", "{}"], ["summary", "--top", "{}"],
+        ["summary", "--format", "{}"], ["summary", "--{}"], ["{}"], ["table", "{}"],
+        ["protocol", "{}"], ["protocol", "Fetch", "{}"], ["latency", "--by", "{}"],
+        ["dissect", "--tables", "{}", "-o", "{made}"], ["slice", "--before", "{}", "-o", "{made}"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_arguments_are_escaped_in_what_is_said_of_them(
+    words: list[str], capture: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    made = str(tmp_path / "made")
+    for text in ("\u202a\uffa0b", "a\u17b4", "\x1b[31mred", "a\x9b", "\u3164", "\u115f="):
+        given = [one.replace("{made}", made).replace("{}", text) for one in words]
+        assert run([*given, str(capture)]) == FAILED
+        out, err = capfd.readouterr()
+        assert err
+        assert not harmful_in(out + err, "\n"), given
 
 
 @pytest.mark.parametrize("format_", ["table", "csv", "json", "jsonl"])

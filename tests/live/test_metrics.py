@@ -5,9 +5,10 @@ import json
 import random
 import re
 import socket
+import struct
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,16 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kdissect.errors import OutputError
 from kdissect.live.counting.exported import METRICS
-from kdissect.live.counting.metrics import READERS, MetricsListener, Server, serve
+from kdissect.live.counting.metrics import (
+    READERS,
+    Handler,
+    MetricsListener,
+    Server,
+    serve,
+    serve_at,
+)
 from kdissect.live.listener import Listener, Standing
+from kdissect.live.metrics_socket import bind
 from kdissect.live.watcher import Watcher
 from kdissect.tables.batches import ints_of
 from kdissect.wire.recorded import RecordedWire
@@ -419,6 +428,89 @@ def test_readers_who_say_nothing_do_not_take_all_threads() -> None:
             assert refused.recv(100) == b""
     with served(MetricsListener()) as server:
         assert page(server)
+
+
+def test_readers_that_drip_are_cut_off_when_another_one_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each says a byte before its time is over, and would keep its place as long as it likes."""
+    with served(MetricsListener()) as server, ExitStack() as stack:
+        place = ("127.0.0.1", server.port)
+        for _ in range(READERS):
+            dripping = stack.enter_context(socket.create_connection(place, timeout=5))
+            dripping.sendall(b"G")
+        with socket.create_connection(place, timeout=5) as refused:
+            assert refused.recv(100) == b""
+        assert len(server._listening._began) == READERS
+        monkeypatch.setattr("kdissect.live.counting.metrics.READER_TIMEOUT_S", -1)
+        with socket.create_connection(place, timeout=5) as refused:
+            assert refused.recv(100) == b""
+        assert_free(server)
+        assert page(server)
+
+
+LONG_LINE = b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n"
+MANY_HEADERS = b"GET /metrics HTTP/1.1\r\n" + b"A: b\r\n" * 500 + b"\r\n"
+WHOLE = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+def goes_away(place: tuple[str, int], said: bytes) -> None:
+    """Say this, and reset the connection without reading an answer."""
+    with socket.create_connection(place, timeout=5) as reader:
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        reader.sendall(said)
+
+
+@pytest.mark.parametrize("said", [b"", b"GET", b"\0" * 70_000, LONG_LINE, MANY_HEADERS, WHOLE])
+def test_a_reader_that_goes_away_is_not_told_on_stderr(
+    said: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with served(MetricsListener()) as server:
+        for _ in range(READERS - 1):
+            with suppress(OSError):
+                goes_away(("127.0.0.1", server.port), said)
+        assert page(server)  # connections are taken in their order
+        assert_free(server)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_reader_that_takes_nothing_is_not_told_on_stderr(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Handler, "timeout", 0.2)
+    metrics = MetricsListener(labels=5_000)
+    rows = [exchange(number, client_id=f"{number:0100}") for number in range(5_000)]
+    given(metrics, handed({"exchanges": rows}))
+    metrics.tick(standing())
+    bound = bind()
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    server = serve_at(bound, metrics)
+    assert sum(len(family.samples) for family in metrics.collect()) > 5_000
+    with socket.socket() as reader:
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader.connect(("127.0.0.1", server.port))
+        reader.sendall(WHOLE)
+        assert_free(server)
+    server.close()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("said", [LONG_LINE, MANY_HEADERS])
+def test_a_request_that_is_too_long_is_refused(said: bytes) -> None:
+    with served(MetricsListener()) as server, socket.socket() as reader:
+        reader.settimeout(5)
+        reader.connect(("127.0.0.1", server.port))
+        reader.sendall(said)
+        assert reader.recv(12) in (b"HTTP/1.0 414", b"HTTP/1.0 431")
+
+
+def assert_free(server: Server) -> None:
+    """Wait until no reader has a place: all were answered or given up."""
+    places = server._listening._places
+    for _ in range(READERS):
+        assert places.acquire(timeout=10)
+    for _ in range(READERS):
+        places.release()
 
 
 def test_it_may_be_closed_twice_and_the_port_is_free_again() -> None:

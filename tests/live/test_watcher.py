@@ -97,6 +97,37 @@ class Slow(Given):
         return super().counts()
 
 
+@pytest.mark.parametrize("ahead_ns", [0, 1_000_000])
+def test_ticks_go_on_where_the_packets_clock_stands_still_or_lags(ahead_ns: int) -> None:
+    """Packets come every half second, by a clock that goes on by nothing, or by too little."""
+    kept = Kept()
+    now = [0]
+    batches = [[packet_at(NOON_NS + number * ahead_ns)] for number in range(12)]
+    watcher = Watcher(
+        Given(*(batch for few in batches for batch in (few, []))), [kept], clock=lambda: now[0]
+    )
+    watcher.begin()
+    for halves in range(12):
+        now[0] = halves * SECOND_NS // 2
+        watcher.step()
+        now[0] += SECOND_NS // 2
+        watcher.step()
+    assert [round((tick.now_ns - NOON_NS) / SECOND_NS) for tick in kept.ticks] == [*range(7)]
+
+
+def test_ticks_go_on_where_a_clock_was_set_back_while_nothing_came() -> None:
+    """An hour without packets; the clock was set back by half of it, so its times still grow."""
+    kept = Kept()
+    now = [0]
+    hour = 3_600 * SECOND_NS
+    batches = [[packet_at(NOON_NS)], [], [packet_at(NOON_NS + hour // 2)], [], [], []]
+    watcher = Watcher(Given(*batches), [kept], clock=lambda: now[0])
+    watcher.begin()
+    for now[0] in (0, hour, hour, hour + SECOND_NS, hour + 2 * SECOND_NS, hour + 3 * SECOND_NS):
+        watcher.step()
+    assert [(tick.now_ns - NOON_NS - hour) / SECOND_NS for tick in kept.ticks[1:]] == [0, 1, 2, 3]
+
+
 def test_how_things_are_at_the_end_is_not_of_a_time_before_the_last_tick() -> None:
     kept = Kept()
     wire = Slow([packet_at(NOON_NS)], [packet_at(NOON_NS + SECOND_NS // 2)])

@@ -3,15 +3,21 @@
 Nothing listens unless `serve` is called, and then on one address only.
 """
 
+import socket
+import sys
 import threading
+import time
 from collections.abc import Iterable
+from contextlib import suppress
 from copy import deepcopy
 from functools import cache
+from http import HTTPStatus
+from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any, Final
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
 
 import pyarrow as pa
 from prometheus_client import CollectorRegistry, make_wsgi_app
@@ -47,8 +53,12 @@ if TYPE_CHECKING:
 LABELS: Final = 100
 # A reader that says nothing for so long is not served.
 READER_TIMEOUT_S: Final = 10
-# So many at once; one more is turned away.
+# So many at once; one more is turned away, and those are cut off that took longer than that: a
+# reader that says a byte now and then would keep its place for a week.
 READERS: Final = 8
+LONGEST_LINE: Final = 65_536  # bytes of a request line, as http.server has it
+# What a reader can cause: it goes away, takes nothing for too long, or says what is no request.
+READERS_FAULTS: Final = (OSError, HTTPException)
 
 
 class MetricsListener(Listener, Collector):
@@ -166,6 +176,7 @@ class Listening(ThreadingMixIn, WSGIServer):
     def __init__(self, bound: Bound) -> None:
         self.address_family = bound.family
         self._places = threading.BoundedSemaphore(READERS)
+        self._began: dict[Any, float] = {}
         super().__init__(bound.getsockname()[:2], Handler, bind_and_activate=False)
         self.socket.close()
         self.socket = bound
@@ -176,21 +187,55 @@ class Listening(ThreadingMixIn, WSGIServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if self._places.acquire(blocking=False):
+            self._began[request] = time.monotonic()
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
+            self._cut_off()
+
+    def _cut_off(self) -> None:
+        """Let readers that take too long have their end; their threads give their places back."""
+        for request, began in list(self._began.items()):
+            if time.monotonic() - began > READER_TIMEOUT_S:
+                with suppress(OSError):
+                    request.shutdown(socket.SHUT_RDWR)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self._began.pop(request, None)
             self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], READERS_FAULTS):
+            super().handle_error(request, client_address)
+
+
+class Answer(ServerHandler):
+    """One answer; a reader that goes away, or takes nothing, is no error of the page."""
+
+    def log_exception(self, exc_info: Any) -> None:
+        if not isinstance(exc_info[1], READERS_FAULTS):
+            super().log_exception(exc_info)
 
 
 class Handler(WSGIRequestHandler):
-    """Logs nothing: stderr is the command's."""
+    """Logs nothing of requests: stderr is the command's."""
 
     timeout = READER_TIMEOUT_S
+
+    def handle(self) -> None:
+        """Answer one request, as the base does, with an `Answer`."""
+        self.raw_requestline = self.rfile.readline(LONGEST_LINE + 1)
+        if len(self.raw_requestline) > LONGEST_LINE:
+            self.requestline = self.request_version = self.command = ""
+            self.send_error(HTTPStatus.REQUEST_URI_TOO_LONG)
+        elif self.parse_request():
+            output: Any = self.wfile  # which is typed as the base of what it is
+            answer = Answer(self.rfile, output, self.get_stderr(), self.get_environ(), False)
+            answer.request_handler = self  # type: ignore[attr-defined]  # it logs there
+            answer.run(self.server.get_app())  # type: ignore[attr-defined]  # a WSGIServer
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base's word
         pass
