@@ -61,9 +61,6 @@ demo: $(VENV)/.installed ## install into .venv and show the capture in the tree
 test: $(VENV)/.installed $(VENV)/.developer ## install and run the tests on what was installed
 	@TESTED=$(TESTED) .ci/test-installed $(BIN)/python $(TESTS)
 
-test-all: export KDISSECT_SWEEP = all
-test-all: test ## make test with every case of the sweeps: all captures, generators, commands
-
 # --- for developers --------------------------------------------------------------------------
 
 setup: $(VENV)/.installed $(VENV)/.developer ## create .venv with all that developing needs
@@ -74,6 +71,9 @@ check: $(VENV)/.developer ## lint, types, import contract and the quick tests, f
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q -m "not slow" $(TESTS)
+
+test-all: export KDISSECT_SWEEP = all
+test-all: test ## make test with every case of the sweeps: all captures, generators, commands
 
 test-plain: $(VENV)/.developer ## run the tests on the sources as they are, not compiled
 	$(BIN)/python -m pytest -q $(TESTS)

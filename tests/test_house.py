@@ -1,6 +1,7 @@
 """The project's own rules, as far as a test can hold them."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -15,8 +16,8 @@ from tools.print_docs import PAGES, TWINS
 ROOT = Path(__file__).parent.parent
 PACKAGE = Path(kdissect.__path__[0])
 TARGETS = (
-    "demo", "setup", "check", "test", "test-plain", "test-compiled", "wheels", "test-wheels",
-    "sbom", "release-requirements", "fuzz", "properties", "recovery", "tshark", "bench",
+    "demo", "setup", "check", "test", "test-all", "test-plain", "test-compiled", "wheels",
+    "test-wheels", "sbom", "release-requirements", "fuzz", "properties", "recovery", "tshark", "bench",
     "bench-scaling", "bench-spark", "bench-live", "soak", "siege", "bench-check", "bench-accept",
     "bench-recovery", "golden", "captures", "schema", "coverage-protocol", "docs", "notebooks",
     "clean",
@@ -75,6 +76,26 @@ def test_make_prints_its_targets() -> None:
     )
     printed = [line.split()[1] for line in done.stdout.splitlines()]
     assert printed == ["help", "demo", "test", *[t for t in TARGETS if t not in ("demo", "test")]]
+
+
+def collected(sweep: str, seed: str) -> list[str]:
+    """Tests that a run would have, of a module with one sweep over all captures."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests/seams/test_law.py"]
+    settings = {**os.environ, "KDISSECT_SWEEP": sweep, "KDISSECT_SEED": seed}
+    done = subprocess.run(
+        command, cwd=ROOT, env=settings, capture_output=True, text=True, check=True
+    )
+    return [line for line in done.stdout.splitlines() if "::" in line]
+
+
+@pytest.mark.slow
+def test_sweeps_draw_so_many_cases_and_the_same_ones_by_the_seed() -> None:
+    every, drawn, other = collected("all", "0"), collected("5", "7"), collected("5", "8")
+    assert collected("5", "7") == drawn != other
+    assert set(drawn) < set(every)
+    swept = "test_pieces_of_a_capture_give_the_rows_of_the_whole["
+    assert sum(swept in one for one in drawn) == 5 < sum(swept in one for one in every)
+    assert {one for one in every if swept not in one} < set(drawn)
 
 
 def test_the_layers_import_downwards_only() -> None:
