@@ -17,10 +17,10 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = Path(kdissect.__path__[0])
 TARGETS = (
     "demo", "setup", "check", "test", "test-all", "test-plain", "test-compiled", "wheels",
-    "test-wheels", "sbom", "release-requirements", "fuzz", "properties", "recovery", "tshark", "bench",
-    "bench-scaling", "bench-spark", "bench-live", "soak", "siege", "bench-check", "bench-accept",
-    "bench-recovery", "golden", "captures", "schema", "coverage-protocol", "docs", "notebooks",
-    "clean",
+    "test-wheels", "sbom", "release-requirements", "fuzz", "properties", "recovery", "tshark",
+    "bench", "bench-scaling", "bench-spark", "bench-live", "soak", "siege", "bench-check",
+    "bench-accept", "bench-recovery", "golden", "captures", "schema", "coverage-protocol",
+    "docs", "notebooks", "clean",
 )  # fmt: skip
 RELATIVE_LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]+)?\)")
 
