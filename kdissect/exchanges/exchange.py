@@ -75,10 +75,10 @@ class Asks:
     `rows` are those, by their place among the exchange's partitions, `stated` the high watermarks
     of before (ASK: not known either); `was_there`: whether one of the others had its data waiting,
     see `long_polls`. `record_bytes` are of all partitions. `is_overtaken`: a later request of the
-    session came before the response.
+    session came before the response; `is_lost`: responses of the session were missed in the piece.
     """
 
-    __slots__ = ("rows", "stated", "was_there", "record_bytes", "is_overtaken")
+    __slots__ = ("rows", "stated", "was_there", "record_bytes", "is_overtaken", "is_lost")
 
     def __init__(
         self,
@@ -87,12 +87,14 @@ class Asks:
         was_there: i64,
         record_bytes: i64,
         is_overtaken: bool,
+        is_lost: bool,
     ) -> None:
         self.rows = rows
         self.stated = stated
         self.was_there = was_there
         self.record_bytes = record_bytes
         self.is_overtaken = is_overtaken
+        self.is_lost = is_lost
 
 
 @mypyc_attr(acyclic=True)

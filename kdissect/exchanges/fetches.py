@@ -228,10 +228,13 @@ def remember_rows(state: ConnectionState, partitions: Partitions, fresh: Positio
 
 
 def unknown_mark(positions: Positions) -> i64:
-    """The high watermark of a partition that the session is not known to have."""
-    if PAST in positions:
-        return ASK
-    return UNSTATED if LOST in positions else NULL
+    """The high watermark of a partition that the session is not known to have.
+
+    Behind responses that were missed (LOST) it is not asked of the past: what that knows is older.
+    """
+    if LOST in positions:
+        return UNSTATED
+    return ASK if PAST in positions else NULL
 
 
 def names_same(known: TopicPositions, cells: vec[i64], at: i64) -> bool:
@@ -302,7 +305,8 @@ def settle_rows(
     was_there: i64 = WAS_NOT_THERE
     asks: Asks | None = None
     unknown = unknown_mark(state.positions)
-    is_past_unknown = unknown == ASK
+    has_past = PAST in state.positions
+    is_session_lost = LOST in state.positions
     cells = partitions.cells
     known = NOWHERE
     topic: i64 = -1
@@ -319,17 +323,18 @@ def settle_rows(
             # No request named it; how far its log goes is worth remembering.
             place = known.add(partition, NULL, unknown)
         mark = known.cells[place + AT_MARK]
-        is_lost = unknown == UNSTATED
-        if cells[at + AT_FETCH_OFFSET] == NULL:
+        is_lost = is_session_lost
+        offset = cells[at + AT_FETCH_OFFSET]
+        if offset == NULL:
             offset = known.cells[place + AT_OFFSET]
             if is_overtaken:
                 is_lost = is_lost or offset != NULL
             else:
                 cells[at + AT_FETCH_OFFSET] = offset
         is_known = cells[at + AT_FETCH_OFFSET] != NULL
-        if (is_known or not is_lost) and (mark == ASK or (is_past_unknown and not is_known)):
+        if (is_known and mark == ASK) or (has_past and offset == NULL):
             if asks is None:
-                asks = Asks([], [], WAS_NOT_THERE, 0, is_overtaken)
+                asks = Asks([], [], WAS_NOT_THERE, 0, is_overtaken, is_session_lost)
             asks.rows.append(at // WIDTH)
             asks.stated.append(mark)
         else:
@@ -364,11 +369,12 @@ def settle_asks(exchange: Exchange, past: Positions) -> None:
         return
     cells = partitions.cells
     unknown = unknown_mark(past)
+    is_session_lost = asks.is_lost or LOST in past
     for index, stated in zip(asks.rows, asks.stated, strict=True):
         at = i64(index) * WIDTH
         known = past.get(topic_key(partitions, cells[at]), NOWHERE)
         place = known.place(cells[at + AT_PARTITION], 0)
-        is_lost = unknown == UNSTATED
+        is_lost = is_session_lost
         if place >= 0 and cells[at + AT_FETCH_OFFSET] == NULL:
             offset = known.cells[place + AT_OFFSET]
             if asks.is_overtaken:

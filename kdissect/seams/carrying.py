@@ -4,7 +4,7 @@ What it knows is a value of the stages' own parts (`State`), but for TLS that is
 are not written down, so where such a connection stands in them is found in its packets.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kdissect.capture.pieces import Piece
@@ -12,12 +12,13 @@ from kdissect.dissector import Dissector
 from kdissect.errors import CaptureError
 from kdissect.exchanges.naming import held_size
 from kdissect.packets.decoder import PacketDecoder
-from kdissect.packets.segment import flow_of
+from kdissect.packets.segment import Segment, flow_of
 from kdissect.pipeline import make_dissector
 from kdissect.seams.piece import compared_part, forget_answered
 from kdissect.seams.seam import Open, Totals
 from kdissect.seams.state import VERSION, State
-from kdissect.streams.connections import Streams, reverse_flow
+from kdissect.streams.clock import WRONG, Clock
+from kdissect.streams.connections import Streams, own_copy, reverse_flow
 from kdissect.streams.events import Connection, End
 from kdissect.streams.receiver import Receiver
 from kdissect.tls.session import Session
@@ -39,7 +40,9 @@ def state_of(stitcher: "Stitcher") -> State:
     connections = [one.opener.connection for one in opened]
     sessions = [session for one in connections if (session := tls.session_of(one)) is not None]
     decrypted = tuple(one.connection for one in sessions if one.has_keys)
-    stitcher.pieces = needed(stitcher.pieces, decrypted)
+    # One whose keys are not there yet may have them in the next piece.
+    begun = [one.connection for one in sessions] if stitcher.has_keys() else decrypted
+    stitcher.pieces = needed(stitcher.pieces, begun)
     balance = stitcher.balance
     return State(
         VERSION,
@@ -164,17 +167,52 @@ def feed_again(stitcher: "Stitcher", state: State, streams: Streams, tls: Tls) -
     firsts: dict[bytes, int] = {}
     for connection in state.decrypted:
         firsts[connection.flow] = firsts[reverse_flow(connection.flow)] = int(connection.id)
+    streams.holds_odd = False
+    for segment in with_right_times(segments_again(stitcher, state)):
+        first = firsts.get(flow_of(segment))
+        if first is None or segment.ordinal < first or is_waiting(segment, state):
+            continue
+        for event in streams.feed(segment):
+            is_clear = event.connection.clear_directions >> event.direction & 1
+            if not is_clear or isinstance(event, End):
+                tls.feed(event)
+
+
+def segments_again(stitcher: "Stitcher", state: State) -> Iterator[Segment]:
+    """All segments since the first of the decrypted connections began."""
     decoder = PacketDecoder()
     for piece in state.pieces:
         for packets in stitcher.reread(piece):
-            for segment in decoder.feed(packets):
-                first = firsts.get(flow_of(segment))
-                if first is None or segment.ordinal < first:
-                    continue
-                for event in streams.feed(segment):
-                    is_clear = event.connection.clear_directions >> event.direction & 1
-                    if not is_clear or isinstance(event, End):
-                        tls.feed(event)
+            yield from decoder.feed(packets)
+
+
+def is_waiting(segment: Segment, state: State) -> bool:
+    """Whether the state waits for the next packet to tell what the segment's time means."""
+    return state.odd is not None and state.odd.ordinal == segment.ordinal
+
+
+def with_right_times(segments: Iterable[Segment]) -> Iterator[Segment]:
+    """The segments, where one with a wrong time has that of the one before, as the whole has it.
+
+    The packets of some connections alone would not tell: the next packet may be of another.
+    """
+    clock = Clock()
+    odd: Segment | None = None
+    for segment in segments:
+        if odd is not None:
+            before_ns = clock.now_ns
+            says = clock.judge(segment.time_ns)
+            clock.settle(says)
+            if says == WRONG:
+                odd.time_ns = before_ns
+            yield odd
+            odd = None
+        if clock.is_odd(segment.time_ns):
+            odd = own_copy(segment)
+        else:
+            yield segment
+    if odd is not None:
+        yield odd
 
 
 def session_at(

@@ -12,8 +12,10 @@ from kdissect.exchanges.memory import (
     ASK,
     AT_MARK,
     AT_OFFSET,
+    LOST,
     PAST,
     POSITION_WIDTH,
+    UNSTATED,
     ConnectionState,
     Positions,
     TopicPositions,
@@ -224,6 +226,8 @@ def complete(positions: Positions, past: Positions) -> None:
     """Put into the positions of a fetch session what the piece did not know of its past."""
     goes_on = positions.pop(PAST, None) is not None
     unknown = unknown_mark(past)
+    # Responses that were missed in the piece may have stated the past's marks anew.
+    has_missed = LOST in positions
     for topic, here in positions.items():
         known = past.get(topic, TopicPositions())
         for place in range(0, len(here.cells), POSITION_WIDTH):
@@ -239,7 +243,7 @@ def complete(positions: Positions, past: Positions) -> None:
             for place in range(0, len(known.cells), POSITION_WIDTH):
                 number, offset, mark = known.cells[place : place + POSITION_WIDTH]
                 if here.place(number, place) < 0:
-                    here.add(number, offset, mark)
+                    here.add(number, offset, UNSTATED if has_missed else mark)
 
 
 def opened(joined: Joined, one: Open, state: ConnectionState) -> Open:

@@ -119,8 +119,8 @@ POSITIONS: Final = Ref(dict)
 
 ASKS: Final = Fields(
     Asks,
-    lambda: Asks([], [], 0, 0, False),
-    bools="is_overtaken",
+    lambda: Asks([], [], 0, 0, False, False),
+    bools="is_overtaken is_lost",
     ints="was_there record_bytes",
     rows=INTS,
     stated=INTS,

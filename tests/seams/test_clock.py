@@ -9,22 +9,17 @@ from pathlib import Path
 import pytest
 
 from kdissect.capture import guessed
-from kdissect.capture.pcap import NANOSECONDS
 from kdissect.pipeline import Options
 from kdissect.seams import crew, runs
 from kdissect.seams.jobs_run import JobsRun
 from kdissect.seams.runs import make_run
 from kdissect.tables.schemas import TABLES
-from tests.capture.writers import Captured, make_pcap
-from tests.recovery.cases import make_case
 from tests.recovery.faults import CLASSES
-from tests.recovery.talks import packets_of
 from tests.seams.clocks import AMOUNTS, HOUR_NS, SECOND_NS, Step, drawn_step, stepped
 from tests.seams.law import (
     CAPTURES,
     OPTIONS,
     Rows,
-    captured,
     carried_on,
     link_type_of,
     read_packets,
@@ -32,17 +27,13 @@ from tests.seams.law import (
     together,
     whole,
 )
+from tests.seams.mutations import drawn_packets, fresh_seed, written
 
 SMALL = ("sasl-0.10.2.2.pcapng", "tokens-4.3.1.pcapng", "retries-4.3.1.pcapng")
 DURATIONS = (
     "latency_ns", "upload_ns", "download_ns", "queue_ns", "service_ns", "wait_ns", "work_ns",
     "rtt_ns",
 )  # fmt: skip
-
-
-def written(packets: list[Captured], path: Path, link_type: int) -> str:
-    path.write_bytes(make_pcap(packets, magic=NANOSECONDS, link_type=link_type))
-    return str(path)
 
 
 def check_cuts(path: str, source: random.Random, seed: int, options: Options = OPTIONS) -> Rows:
@@ -56,20 +47,6 @@ def check_cuts(path: str, source: random.Random, seed: int, options: Options = O
     piece = source.randrange(max(64, size // 8), size)
     assert carried_on([path], piece, source, options)[0] == expected, f"seed {seed}, state"
     return expected
-
-
-def drawn_packets(fault: str, source: random.Random) -> list[Captured]:
-    """A faulty capture of a few packets at least."""
-    while True:
-        case = make_case(fault, source.randrange(10_000))
-        packets = [captured(packet) for packet in packets_of(case.wires, case.broker_port)]
-        if len(packets) > 10:
-            return packets
-
-
-def fresh_seed() -> tuple[int, random.Random]:
-    seed = random.randrange(1 << 32)
-    return seed, random.Random(seed)
 
 
 @pytest.mark.parametrize("is_one", [True, False], ids=["one packet", "all from one on"])
