@@ -17,6 +17,7 @@ from tests.capture.writers import make_pcap
 from tests.recovery.cases import make_case
 from tests.recovery.faults import CLASSES
 from tests.recovery.talks import packets_of
+from tests.seams.clocks import Step, stepped
 from tests.seams.law import (
     CAPTURES,
     OPTIONS,
@@ -43,6 +44,27 @@ def test_a_stitcher_that_is_written_down_gives_the_rows_of_the_whole(name: str) 
     size = max(256, path.stat().st_size // chance.choice((3, 4, 5, 7)))
     found, _ = carried_on([str(path)], size, chance)
     assert found == expected, f"pieces of {size} bytes"
+
+
+class Always(random.Random):
+    """Writes the stitcher down behind each piece."""
+
+    def random(self) -> float:
+        return 0.0
+
+
+@pytest.mark.parametrize("packet", range(286, 293))
+def test_so_it_is_where_a_tls_handshake_crosses_the_pieces(packet: int, tmp_path: Path) -> None:
+    """The session has no keys yet when the state is written down; packet 287 is a SYN.
+
+    An hour of silence before it ended the sessions that would have kept the packets.
+    """
+    packets = stepped(read_packets(str(RESUMED)), Step(280, HOUR_NS, 1_000))
+    path = tmp_path / "tls.pcap"
+    path.write_bytes(make_pcap(packets, NANOSECONDS, link_type=link_type_of(str(RESUMED))))
+    size = len(make_pcap(packets[:packet], NANOSECONDS))
+    expected = whole([str(path)], WITH_KEYS)
+    assert carried_on([str(path)], size, Always(), WITH_KEYS)[0] == expected
 
 
 @pytest.mark.parametrize("fault", sorted(CLASSES))
