@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kdissect.capture.rotation import Chain, chain_name, chains, turn_of
+from kdissect.capture.rotation import Chain, certain_turns, chain_name, chains, turn_of
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.spark.storage import is_uri, remember, seen
 from kdissect.spark.storage_captures import captures_at, first_time_in
@@ -93,6 +93,10 @@ def in_turn(taps: Mapping[str, Sequence[tuple[str, int]]]) -> list[Chain]:
     made = []
     for chain, files in taps.items():
         ordered = sorted(files, key=lambda file: (file[1], turn_of(file[0]), file[0]))
+        turns = certain_turns(path for path, _ in ordered)
+        if turns is not None:
+            # Where the clock was set back, times would turn them round.
+            ordered.sort(key=lambda file: turn_of(file[0]))
         made.append(Chain(chain, tuple(path for path, _ in ordered), ordered[0][1]))
     return sorted(made, key=lambda one: (one.first_time_ns, one.name))
 

@@ -1,5 +1,6 @@
 """What datasets are changed to, and all that uses them."""
 
+import copy
 import os
 import shutil
 from collections.abc import Iterator
@@ -111,7 +112,7 @@ def manifest_path(sandbox: Sandbox) -> Path:
 def placed(value: Any, sandbox: "Sandbox | Elsewhere") -> Any:
     """The value with the directories' own paths."""
     if not isinstance(value, str):
-        return value
+        return copy.deepcopy(value)  # edits that follow change it
     return value.replace("OUTSIDE", str(sandbox.outside)).replace("INSIDE", str(sandbox.inside))
 
 
@@ -146,7 +147,7 @@ def edit(made: Any, edits: list[tuple[int, Any, str]], sandbox: Sandbox | Elsewh
         if how == "drop":
             del container[key]
         elif how == "add" and isinstance(container, list):
-            container.append(container[key])
+            container.append(copy.deepcopy(container[key]))
         elif how == "add":
             container[f"{key}s"] = placed(value, sandbox)
         else:

@@ -109,7 +109,10 @@ def test_tasks_at_the_same_time_take_what_the_others_leave(
         rows = [row for some in found for row in some]
     assert sorted(rows) == library_rows(paths, tables=("partitions",))["partitions"]
     assert len(partitions) >= 4
-    assert sorted(dissected) == sorted({piece.ordinal for piece in plan(paths, size)})
+    ordinals = {piece.ordinal for piece in plan(paths, size)}
+    assert set(dissected) == ordinals
+    # A claim is no lock: tasks that look at the same moment may both take a part.
+    assert len(dissected) < len(ordinals) + len(partitions)
     (directory,) = (tmp_path / "staging").iterdir()
     assert sorted({file.suffix for file in directory.iterdir()}) == [".nameless", ".state"]
 
