@@ -85,7 +85,7 @@ class Seen:
         return found
 
     def _gathered(self, name: str) -> list[Row]:
-        """What there is of an evidence, which has more rows only when the engine had no room."""
+        """The kept rows of an evidence; notes when the engine had no room to read all of them."""
         found = self.evidence.get(name, [])
         if name in self.unread:
             self.cut.add(name)

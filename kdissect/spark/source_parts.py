@@ -208,7 +208,8 @@ class PartTask:
             self.staging.touch()
             if self.staging.is_alive(following):
                 time.sleep(LOOK_S)
-            else:
+            elif not self.staging.has(following, STATE):
+                # A task that ended since `known` was read has left its state first.
                 self.make(following)
         if number == 0:
             return None

@@ -74,7 +74,7 @@ def consume(addresses: str) -> None:
             alone = len(first.assignment())
             second.subscribe(list(GROUP_TOPICS))
             poll_until(lambda: bool(second.assignment()), first, second)
-        # librdkafka's close() may wait for ever in a rebalance that nobody polls for.
+        # librdkafka's Consumer.close() can block forever during a rebalance (its issue 2615).
         poll_until(lambda: len(first.assignment()) == alone, first)
 
 

@@ -213,7 +213,9 @@ class Listening(ThreadingMixIn, WSGIServer):
 
 
 class Answer(ServerHandler):
-    """One answer; a reader that goes away, or takes nothing, is no error of the page."""
+    """One response; a client that disconnects, or does not read, is no error of the page."""
+
+    request_handler: WSGIRequestHandler  # the base logs there
 
     def log_exception(self, exc_info: Any) -> None:
         if not isinstance(exc_info[1], READERS_FAULTS):
@@ -232,10 +234,12 @@ class Handler(WSGIRequestHandler):
             self.requestline = self.request_version = self.command = ""
             self.send_error(HTTPStatus.REQUEST_URI_TOO_LONG)
         elif self.parse_request():
-            output: Any = self.wfile  # which is typed as the base of what it is
+            # Both are typed as the bases of what they are.
+            output: Any = self.wfile
+            server: Any = self.server
             answer = Answer(self.rfile, output, self.get_stderr(), self.get_environ(), False)
-            answer.request_handler = self  # type: ignore[attr-defined]  # it logs there
-            answer.run(self.server.get_app())  # type: ignore[attr-defined]  # a WSGIServer
+            answer.request_handler = self
+            answer.run(server.get_app())
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base's word
         pass
