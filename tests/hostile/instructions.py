@@ -25,7 +25,7 @@ Counts = dict[str, list[int]]
 
 
 def counted(names: Sequence[str], sizes: Sequence[int], seed: int) -> Counts:
-    """Instructions of each generator at each size."""
+    """Instructions of each generator at each size; those of a name that is said again are added."""
     command = [sys.executable, "-m", "tests.hostile.instructions", "--seed", str(seed)]
     command += ["--size", str(sizes[0]), "--doublings", str(len(sizes) - 1), *names]
     surroundings = os.environ | {IN_CHILD: "1", "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
@@ -43,7 +43,11 @@ def counted(names: Sequence[str], sizes: Sequence[int], seed: int) -> Counts:
     found = totals[1::2]
     if len(found) != len(names) * len(sizes):
         raise RuntimeError(f"{len(found)} counts of {len(names)} generators")
-    return {name: found[at * len(sizes) : (at + 1) * len(sizes)] for at, name in enumerate(names)}
+    counts = {name: [0] * len(sizes) for name in names}
+    for at, name in enumerate(names):
+        each = found[at * len(sizes) : (at + 1) * len(sizes)]
+        counts[name] = [sum(both) for both in zip(counts[name], each, strict=True)]
+    return counts
 
 
 def total_of(dump: Path) -> int:
@@ -55,12 +59,13 @@ def total_of(dump: Path) -> int:
 
 
 def dissect_all(names: Sequence[str], sizes: Sequence[int], seed: int) -> None:
-    """What is counted."""
-    for name in names:
+    """What is counted; a name that is said again is drawn again."""
+    for number, name in enumerate(names):
         hostile = HOSTILE[name]
-        dissect(hostile, hostile.capture(seed, sizes[0]))  # layouts that it needs are read now
-        for size in sizes:
-            capture = hostile.capture(seed, size)
+        captures = [hostile.capture(seed + number, size) for size in sizes]
+        for capture in captures:
+            dissect(hostile, capture)  # what is read and made once for a process: layouts, readers
+        for capture in captures:
             os.getppid()
             dissect(hostile, capture)
             os.getppid()
