@@ -226,3 +226,11 @@ def partition_name(name: str) -> str:
     'rack%201%2Fbroker'
     """
     return quote(name, safe="-._")
+
+
+def table_files(manifest: Manifest, table: str) -> list[str]:
+    """The Parquet files of a table, as paths in the dataset."""
+    files = [file.path for tap in manifest.taps for file in tap.files if file.table == table]
+    if table == "problems":
+        files += [one.file for one in manifest.broken if one.file]
+    return files

@@ -212,3 +212,12 @@ def manifest_bytes(manifest: Manifest, where: str) -> bytes:
 def as_bytes(value: dict[str, Any]) -> bytes:
     """A value as JSON."""
     return json.dumps(value, indent=1).encode()
+
+
+def manifest_in(dataset: str | os.PathLike[str]) -> Manifest:
+    """The manifest of a dataset; raises KdissectError where there is none."""
+    manifest = read_manifest(dataset)
+    if manifest is None:
+        location = remember(os.fspath(dataset))  # without a password
+        raise KdissectError(f"{location} is no dataset: it has no manifest")
+    return manifest

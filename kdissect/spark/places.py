@@ -11,9 +11,8 @@ from kdissect.analysis.live_tables import live_places
 from kdissect.analysis.stored_tables import Place, StoredFile, directory_place
 from kdissect.capture.files import Source, listed
 from kdissect.spark.columns import spark_schema
-from kdissect.spark.entries import Manifest
-from kdissect.spark.manifest import read_manifest
-from kdissect.spark.reading import manifest_in, table_files
+from kdissect.spark.entries import Manifest, table_files
+from kdissect.spark.manifest import manifest_in, read_manifest
 from kdissect.spark.storage import absolute, is_uri, joined, remember, system_at
 from kdissect.tables.schemas import TABLES
 from kdissect.tables.stored_rows import UNKNOWN_ROWS

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kdissect.analysis.stored_tables import check_files
-from kdissect.errors import KdissectError
 from kdissect.pipeline import check_columns
 from kdissect.spark.columns import spark_schema
-from kdissect.spark.entries import Manifest
-from kdissect.spark.manifest import read_manifest
-from kdissect.spark.storage import absolute, is_uri, joined, remember
+from kdissect.spark.entries import table_files
+from kdissect.spark.manifest import manifest_in
+from kdissect.spark.storage import absolute, is_uri, joined
 from kdissect.spark.storage_reading import arrow_frame, hadoop_uri
 from kdissect.tables.schemas import TABLES
 
@@ -86,20 +85,3 @@ def pattern_of(path: str) -> str:
     'file:/ring\\*/a\\[1\\].parquet'
     """
     return SPECIAL.sub(r"\\\g<0>", located(path))
-
-
-def manifest_in(dataset: str | os.PathLike[str]) -> Manifest:
-    """The manifest of a dataset; raises KdissectError where there is none."""
-    manifest = read_manifest(dataset)
-    if manifest is None:
-        location = remember(os.fspath(dataset))  # without a password
-        raise KdissectError(f"{location} is no dataset: it has no manifest")
-    return manifest
-
-
-def table_files(manifest: Manifest, table: str) -> list[str]:
-    """The Parquet files of a table, as paths in the dataset."""
-    files = [file.path for tap in manifest.taps for file in tap.files if file.table == table]
-    if table == "problems":
-        files += [one.file for one in manifest.broken if one.file]
-    return files

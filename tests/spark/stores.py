@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from kdissect.spark.manifest import Manifest, read_manifest
-from kdissect.spark.reading import table_files
+from kdissect.spark.entries import table_files
 from kdissect.spark.storage import joined, remember, system_at, write_bytes
 from kdissect.tables.schemas import TABLES
 from tests.spark.rotated import Rows, spark_rows
