@@ -21,33 +21,36 @@ from setuptools.command.build_ext import build_ext
 COMPILED = """
     capture/interfaces capture/merge capture/packet capture/pcap capture/pcapng capture/scanner
     packets/decoder packets/fragments packets/ip packets/link packets/segment packets/tcp
-    packets/tunnels packets/wireless wire/ring_blocks
-    streams/acknowledged streams/clock streams/connections streams/copies streams/events
-    streams/handshake
-    streams/held streams/receiver streams/recent streams/sequence streams/symptoms
-    frames kept_segments searching
+    packets/tunnels packets/wireless
+    sources/ring_blocks
+    streams/acknowledged streams/clock streams/connections streams/duplicates streams/events
+    streams/handshake streams/reassembly_buffer streams/receiver streams/recent_chunks
+    streams/sequence streams/tcp_analysis
+    framing/frame_search framing/frames
+    boundaries/left_edge boundaries/packed_segments
     protocol/apis protocol/plans protocol/primitives protocol/projections protocol/readers
     protocol/structures
     messages/aborted messages/batch_counts messages/batches messages/compressed_frames
-    messages/compression messages/facts messages/headers messages/interner
-    messages/legacy_records messages/message_sets messages/old_recognition messages/partitions
-    messages/record_columns messages/record_headers messages/record_slices messages/records
-    messages/straight_metadata_groups messages/straight_produce_fetch messages/unpacking
+    messages/compression messages/extracted messages/generated_metadata_groups
+    messages/generated_produce_fetch messages/headers messages/interner messages/legacy_records
+    messages/message_sets messages/old_recognition messages/partitions messages/record_columns
+    messages/record_headers messages/record_slices messages/records messages/unpacking
     messages/varints
-    exchanges/body_reader exchanges/exchange exchanges/fetches exchanges/fitting
-    exchanges/holding exchanges/long_polls exchanges/memory exchanges/merging exchanges/naming
-    exchanges/pairing
-    exchanges/request_search exchanges/response_judge exchanges/response_search exchanges/sasl
-    exchanges/shared_ids exchanges/sides
-    exchanges/sniffing exchanges/timing exchanges/weighing
-    tables/rows tables/body_rows tables/unmade edges dissector
+    exchanges/body_reader exchanges/broker_side exchanges/connection_state exchanges/exchange
+    exchanges/fetches exchanges/latency_parts exchanges/layout_fit exchanges/long_polls
+    exchanges/memory_budget exchanges/pairing exchanges/partition_merge exchanges/plausibility
+    exchanges/protocol_detection exchanges/request_search exchanges/response_judge
+    exchanges/response_search exchanges/sasl exchanges/shared_ids
+    exchanges/topic_name_resolution
+    tables/body_rows tables/rows tables/shed_counters
+    dissection/dissector
 """.split()  # noqa: SIM905  # a line a package
 # What one run of the C compiler gets: calls between these packages are inlined. They take about
 # as long as each other, so that two cores have as much to do. The rest is mypyc's runtime.
 UNITS = {
-    "wire": ("capture", "packets", "wire", "streams", "frames", "kept_segments", "searching"),
+    "streams": ("capture", "packets", "sources", "streams", "framing"),
     "messages": ("protocol", "messages"),
-    "exchanges": ("exchanges", "tables", "edges", "dissector"),
+    "exchanges": ("exchanges", "tables", "boundaries", "dissection"),
 }
 # gcc's check for misleading indentation alone doubles the time: mypyc indents by up to 616 spaces.
 # No other program overrides a function of the library, so calls inside it can be inlined.
@@ -107,7 +110,7 @@ def joined(sources: Sequence[str]) -> list[str]:
 def _unit(source: str) -> str:
     """The unit of a C file of mypyc's, such as build/__native_kdissect___packets___ip.c."""
     package, _, module = Path(source).stem.partition("___")[2].partition("___")
-    if module.startswith("straight_"):  # large, generated, and called as a whole
+    if module.startswith("generated_"):  # large, generated, and called as a whole
         return "straight"
     return next((name for name, packages in UNITS.items() if package in packages), "runtime")
 

@@ -20,10 +20,10 @@ from benchmarks.workloads import ROOT, Workload
 
 SAMPLES_A_SECOND = 1999
 STAGES = (
-    "capture", "packets", "streams", "tls", "frames", "exchanges", "messages", "protocol", "seams",
-    "tables",
+    "capture", "packets", "streams", "tls", "framing", "exchanges", "messages", "protocol",
+    "boundaries", "tables",
 )  # fmt: skip
-IN_STAGE = {"searching": "frames", "edges": "seams", "dissector": "tables"}
+IN_STAGE = {"dissection": "tables", "sources": "capture"}
 UNPACKING = "unpacking"
 LIBRARIES = {
     "libarrow": "Arrow, Parquet",
@@ -53,7 +53,7 @@ def modules() -> dict[str, str]:
     found = {}
     for place in compiled:
         package, _, module = place.rpartition("/")
-        found[module] = IN_STAGE.get(module, package or module)
+        found[module] = IN_STAGE.get(package, package)
     # mypyc puts the package before a module's name when several are called the same.
     return found | {stage: stage for stage in STAGES}
 

@@ -45,7 +45,7 @@ def cpu_seconds() -> float:
 
 def imported(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """What a worker does first."""
-    import kdissect.spark.tasks  # noqa: F401
+    import kdissect.dataset.tasks  # noqa: F401
 
     yield from batches
 

@@ -19,10 +19,13 @@ from kdissect.errors import (
 )
 
 if TYPE_CHECKING:
-    from kdissect.answers import Answer, analyse
-    from kdissect.comparing import Comparison, compare
-    from kdissect.dissected import DissectedExchange, dissect
-    from kdissect.first_page import findings
+    from kdissect.api.answers import Answer, analyse
+    from kdissect.api.comparison import Comparison, compare
+    from kdissect.api.dissected import DissectedExchange, dissect
+    from kdissect.api.reading import Reading, read
+    from kdissect.api.summary import findings
+    from kdissect.api.writing import write
+    from kdissect.findings.finding import Finding
     from kdissect.limits import Limits
     from kdissect.live.watched import Watched, watch
     from kdissect.messages.bodies import decode, decode_request, decode_response
@@ -30,10 +33,7 @@ if TYPE_CHECKING:
     from kdissect.messages.old_bodies import decode_old
     from kdissect.messages.records import decode_records
     from kdissect.pipeline import Balance, Options, Run
-    from kdissect.reading import Reading, read
-    from kdissect.rules.finding import Finding
     from kdissect.slicing.slices import write_slice
-    from kdissect.writing import write
 
 __version__ = "0.1.0"
 
@@ -80,16 +80,16 @@ __all__ = [
 # Names that need Arrow or the schemas are imported when they are used first (PEP 562), so that
 # `kdissect --help` and code that only wants the exceptions start at once.
 _LAZY = {
-    "Answer": "kdissect.answers",
-    "analyse": "kdissect.answers",
+    "Answer": "kdissect.api.answers",
+    "analyse": "kdissect.api.answers",
     "Balance": "kdissect.pipeline",
-    "Comparison": "kdissect.comparing",
-    "compare": "kdissect.comparing",
-    "DissectedExchange": "kdissect.dissected",
-    "Finding": "kdissect.rules.finding",
+    "Comparison": "kdissect.api.comparison",
+    "compare": "kdissect.api.comparison",
+    "DissectedExchange": "kdissect.api.dissected",
+    "Finding": "kdissect.findings.finding",
     "Limits": "kdissect.limits",
     "Options": "kdissect.pipeline",
-    "Reading": "kdissect.reading",
+    "Reading": "kdissect.api.reading",
     "Run": "kdissect.pipeline",
     "decode": "kdissect.messages.bodies",
     "decode_message": "kdissect.messages.named",
@@ -97,12 +97,12 @@ _LAZY = {
     "decode_request": "kdissect.messages.bodies",
     "decode_response": "kdissect.messages.bodies",
     "decode_old": "kdissect.messages.old_bodies",
-    "dissect": "kdissect.dissected",
-    "findings": "kdissect.first_page",
-    "read": "kdissect.reading",
+    "dissect": "kdissect.api.dissected",
+    "findings": "kdissect.api.summary",
+    "read": "kdissect.api.reading",
     "Watched": "kdissect.live.watched",
     "watch": "kdissect.live.watched",
-    "write": "kdissect.writing",
+    "write": "kdissect.api.writing",
     "write_slice": "kdissect.slicing.slices",
 }
 

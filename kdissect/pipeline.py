@@ -12,18 +12,18 @@ import pyarrow as pa
 
 from kdissect.capture.blocks import TLS_KEY_LOG, Secrets
 from kdissect.capture.files import Capture, Source, open_captures
-from kdissect.dissector import Dissector
+from kdissect.dissection.dissector import Dissector
+from kdissect.dissection.options import Options as Options
 from kdissect.errors import KdissectError, Problem
+from kdissect.exchanges.broker_side import DEFAULT_PORTS
 from kdissect.exchanges.decode_as import endpoint_bytes, parse_decode_as
-from kdissect.exchanges.holding import Holding
+from kdissect.exchanges.memory_budget import Holding
 from kdissect.exchanges.pairing import AUTO, Exchanges
-from kdissect.exchanges.sides import DEFAULT_PORTS
 from kdissect.messages.old_protocols import PROTOCOLS
-from kdissect.run_options import Options as Options
 from kdissect.tables.batches import BatchBuilder, arrow_schema
 from kdissect.tables.schemas import TABLES
+from kdissect.tls.cryptography_package import has_package, missing_text
 from kdissect.tls.keylog import KeyLog, read_keylog
-from kdissect.tls.package import has_package, missing_text
 
 
 class ProblemFound(KdissectError):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kdissect.capture.packet import Packet
-from kdissect.dissector import Dissector
+from kdissect.dissection.dissector import Dissector
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.protocol.apis import find_api, request_header_version, response_header_version

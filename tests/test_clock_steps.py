@@ -13,16 +13,16 @@ import kdissect
 from kdissect.capture.pcap import NANOSECONDS
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options
+from kdissect.sources.recorded_source import RecordedWire
 from kdissect.streams.clock import JUMP_NS, STEP_NS
 from kdissect.streams.connections import REPORTED_STEPS
 from kdissect.tables.schemas import TABLES
-from kdissect.wire.recorded import RecordedWire
 from tests.capture.writers import Captured, make_pcap
+from tests.checkpoint.clocks import HOUR_NS, SECOND_NS, Step, stepped
+from tests.checkpoint.law import CAPTURES, link_type_of, read_packets
 from tests.conversation import conversation
 from tests.exchange_builders import Found, found_in, request, response
 from tests.live.listening import Kept
-from tests.seams.clocks import HOUR_NS, SECOND_NS, Step, stepped
-from tests.seams.law import CAPTURES, link_type_of, read_packets
 
 Rows = dict[str, list[dict[str, Any]]]
 NAME = str(CAPTURES / "quickstart.pcapng")

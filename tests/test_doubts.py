@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from kdissect.exchanges.doubts import guarded
+from kdissect.exchanges.api_mismatches import guarded
 from tests.conversation import Conversation, conversation
 from tests.exchange_builders import (
     found_in,

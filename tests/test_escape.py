@@ -5,8 +5,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kdissect import escape
-from kdissect.escape import KNOWN_LIMIT, csv_safe, escaped, json_safe
+from kdissect.text import escape
+from kdissect.text.escape import KNOWN_LIMIT, csv_safe, escaped, json_safe
 
 
 def test_escape_sequences_of_terminals_are_shown_not_obeyed() -> None:

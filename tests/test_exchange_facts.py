@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from kdissect.messages.bodies import decode
-from kdissect.messages.facts import FactSink
+from kdissect.messages.extracted import FactSink
+from kdissect.messages.field_mapping import fact_plans
 from kdissect.messages.interner import Interner
-from kdissect.messages.roles import fact_plans
 from kdissect.protocol.apis import APIS
 from kdissect.protocol.error_codes import error_codes
 from kdissect.protocol.specs import FieldSpec, snake_case

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdissect.exchanges.exchange import NO_REQUEST, OUTCOMES
-from kdissect.exchanges.merging import merge_partitions
 from kdissect.exchanges.pairing import Exchanges
+from kdissect.exchanges.partition_merge import merge_partitions
 from kdissect.limits import Limits
 from kdissect.messages.partitions import NO_ID, Partition, partitions_of
 from kdissect.protocol.readers import NULL

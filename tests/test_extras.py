@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kdissect.extras import MissingExtra, install_command, packages_of
+from kdissect.system.extras import MissingExtra, install_command, packages_of
 
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 EXTRAS = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
@@ -20,14 +20,14 @@ def test_the_command_names_the_packages_that_pyproject_declares(
     declared = [
         f'{requirement}; extra == "{name}"' for name in EXTRAS for requirement in EXTRAS[name]
     ]
-    monkeypatch.setattr("kdissect.extras.requires", lambda _: ["click>=8.1", *declared])
+    monkeypatch.setattr("kdissect.system.extras.requires", lambda _: ["click>=8.1", *declared])
     assert shlex.split(install_command(extra)) == ["pip", "install", *EXTRAS[extra]]
 
 
 def test_the_error_is_one_line_with_feature_extra_and_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("kdissect.extras.requires", lambda _: ['a>=1; extra == "x"'])
+    monkeypatch.setattr("kdissect.system.extras.requires", lambda _: ['a>=1; extra == "x"'])
     assert str(MissingExtra("--shiny", "x")) == '--shiny needs the extra "x": pip install "a>=1"'
 
 
@@ -37,7 +37,7 @@ def test_sources_that_are_not_installed_name_the_extra_of_the_checkout(
     def missing(name: str) -> list[str]:
         raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr("kdissect.extras.requires", missing)
+    monkeypatch.setattr("kdissect.system.extras.requires", missing)
     assert install_command("spark", "java") == 'pip install ".[spark,java]"'
 
 

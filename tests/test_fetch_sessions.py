@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdissect.exchanges.fetches import SESSION_LIMIT, FetchSessions, remember_rows
-from kdissect.exchanges.memory import (
+from kdissect.exchanges.connection_state import (
     AT_OFFSET,
     LOST,
     POSITION_WIDTH,
@@ -15,6 +14,7 @@ from kdissect.exchanges.memory import (
     Positions,
     TopicPositions,
 )
+from kdissect.exchanges.fetches import SESSION_LIMIT, FetchSessions, remember_rows
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.messages.partitions import NO_ID, Partition, partitions_of
 from kdissect.protocol.readers import NULL

@@ -9,7 +9,7 @@ import pytest
 
 from kdissect import write, write_slice
 from kdissect.cli.program import run
-from kdissect.confined import replacing
+from kdissect.system.confined import replacing
 
 CAPTURE = str(Path(__file__).parents[1] / "captures" / "quickstart.pcapng")
 OWNER_ONLY = 0o600

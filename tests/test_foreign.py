@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdissect.exchanges.foreign import foreign_protocol
+from kdissect.exchanges.other_protocols import foreign_protocol
 from kdissect.protocol.apis import APIS, ApiKey
 from tests.conversation import conversation
 from tests.exchange_builders import found_in, request, response, sized

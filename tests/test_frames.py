@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdissect.errors import Problem
-from kdissect.frames import MAX_FAILURES, Frame, Frames
-from kdissect.searching import (
+from kdissect.framing.frame_search import (
     CREDIT_EACH,
     EVENT_COST,
     EVENT_STEPS,
@@ -31,6 +30,7 @@ from kdissect.searching import (
     Probe,
     Window,
 )
+from kdissect.framing.frames import MAX_FAILURES, Frame, Frames
 from kdissect.streams.connections import Streams
 from kdissect.streams.events import Chunk, Connection, End, Event, Gap
 from tests.conversation import (

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from kdissect.grid import Column, Grid, folded
+from kdissect.text.grid import Column, Grid, folded
 
 
 def grid() -> Grid:

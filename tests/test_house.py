@@ -80,7 +80,14 @@ def test_make_prints_its_targets() -> None:
 
 def collected(sweep: str, seed: str) -> list[str]:
     """Tests that a run would have, of a module with one sweep over all captures."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests/seams/test_law.py"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--collect-only",
+        "-q",
+        "tests/checkpoint/test_law.py",
+    ]
     settings = {**os.environ, "KDISSECT_SWEEP": sweep, "KDISSECT_SEED": seed}
     done = subprocess.run(
         command, cwd=ROOT, env=settings, capture_output=True, text=True, check=True

@@ -2,7 +2,7 @@ import doctest
 
 import pytest
 
-from kdissect import escape, human
+from kdissect.text import escape, human
 
 
 @pytest.mark.parametrize("module", [human, escape])

@@ -1,13 +1,9 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kdissect.kept_segments import (
-    FIELDS,
-    packed_segments,
-    unpacked_segments,
-)
+from kdissect.boundaries.codec import fields_of
+from kdissect.boundaries.packed_segments import FIELDS, packed_segments, unpacked_segments
 from kdissect.packets.segment import Segment
-from kdissect.stage_values import fields_of
 
 NUMBERS = st.integers(-(1 << 62), (1 << 62) - 1)
 

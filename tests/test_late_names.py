@@ -10,9 +10,9 @@ import pytest
 
 import kdissect
 from kdissect.cli.program import run
-from kdissect.dissector import Dissector
-from kdissect.exchanges.naming import EXCHANGE_SIZE
+from kdissect.dissection.dissector import Dissector
 from kdissect.exchanges.pairing import Exchanges
+from kdissect.exchanges.topic_name_resolution import EXCHANGE_SIZE
 from kdissect.limits import Limits
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
@@ -150,14 +150,14 @@ def test_exchanges_of_the_library_and_json_wait_and_text_does_not(
     assert run(["show", path, "--format", "jsonl", "--payload"]) == 0
     shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert opened_keys([line["response"] for line in shown]) == ["workers"]
-    dissection = kdissect.dissected.Dissection(path, waits=False)
+    dissection = kdissect.api.dissected.Dissection(path, waits=False)
     first = next(iter(dissection))
     assert first.api == "Fetch"
 
 
 HELD = """
 import sys
-from kdissect.dissector import Dissector
+from kdissect.dissection.dissector import Dissector
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kdissect.exchanges.holding import FRAME_COST, Holding
+from kdissect.exchanges.memory_budget import FRAME_COST, Holding
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.limits import Limits
 from kdissect.messages.old_protocols import KAFKA, KAFKA_07

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kdissect
+from kdissect.api.reading import read
+from kdissect.api.writing import write
 from kdissect.capture.files import open_captures
 from kdissect.errors import CaptureError, KdissectError, OutputError
 from kdissect.pipeline import Balance, Options, ProblemFound, Run
-from kdissect.reading import read
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
-from kdissect.writing import write
 from tests.capture.writers import Captured, make_pcap
 from tests.conversation import conversation
 from tests.exchange_builders import request, response

@@ -17,7 +17,7 @@ from kdissect.errors import KdissectError
 from kdissect.exchanges.decode_as import DecodeAs, endpoint_bytes, parse_decode_as
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.pipeline import Options
-from kdissect.proxy_header import INCOMPLETE, NO_HEADER, ProxyHeader, read_proxy_header
+from kdissect.streams.proxy_header import INCOMPLETE, NO_HEADER, ProxyHeader, read_proxy_header
 from tests.conversation import BROKER_PORT, CLIENT_PORT, Conversation, conversation
 from tests.exchange_builders import Found, found_in, request, response, sized
 from tests.test_foreign import SAID, zookeeper_connect, zookeeper_connected

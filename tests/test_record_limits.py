@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kdissect.dissector import Dissector
+from kdissect.dissection.dissector import Dissector
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.limits import Limits
 from kdissect.messages.full_bodies import full_body

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from kdissect.exchanges.pairing import Exchanges
-from kdissect.searching import WINDOW
+from kdissect.framing.frame_search import WINDOW
 from tests.conversation import Conversation, conversation
 from tests.exchange_builders import Found, found_in, request, response, sized
 from tests.test_exchanges import beaten, fetch, fetched, heartbeat, outcomes, produce, produced

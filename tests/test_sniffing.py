@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdissect.exchanges.pairing import Exchanges
-from kdissect.exchanges.sniffing import first_of
-from kdissect.searching import Window
+from kdissect.exchanges.protocol_detection import first_of
+from kdissect.framing.frame_search import Window
 from tests.conversation import Conversation, conversation
 from tests.exchange_builders import Found, found_in, request, response, sized
 from tests.test_delivery import packets_of, session

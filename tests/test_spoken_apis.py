@@ -2,7 +2,7 @@
 
 import pytest
 
-from kdissect.exchanges.memory import BITS_EACH, ConnectionState, has_spoken, note_spoken
+from kdissect.exchanges.connection_state import BITS_EACH, ConnectionState, has_spoken, note_spoken
 from kdissect.streams.events import Connection
 
 

@@ -15,6 +15,7 @@ from kdissect.live.counting.waiting import waits_of
 from kdissect.messages.offered_keys import keys_above
 from kdissect.pipeline import Options
 from kdissect.protocol.apis import AUTOMQ, INKLESS, VENDOR_APIS, vendor_of
+from tests.checkpoint.law import together, whole
 from tests.conversation import Conversation, conversation
 from tests.exchange_builders import (
     found_in,
@@ -24,7 +25,6 @@ from tests.exchange_builders import (
     request,
     response,
 )
-from tests.seams.law import together, whole
 
 APACHE = range(90)
 AUTOMQ_BROKER = [*APACHE, *range(501, 516), 516, 519, 520, 600, 601, 602]

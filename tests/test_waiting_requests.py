@@ -6,20 +6,20 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdissect.exchanges.exchange import Exchange
-from kdissect.exchanges.memory import (
+from kdissect.exchanges.connection_state import (
     ConnectionState,
     drop_pending,
     find_pending,
     note_pending,
     position_in_pending,
 )
-from kdissect.exchanges.naming import NameWait
+from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.old_waiting import Asked, OldWaiting
 from kdissect.exchanges.pairing import MAX_SHARED, MAX_TRIES
-from kdissect.messages.facts import FactSink
+from kdissect.exchanges.topic_name_resolution import NameWait
+from kdissect.messages.extracted import FactSink
 from kdissect.messages.interner import Interner
-from kdissect.messages.old_facts import OldFacts
+from kdissect.messages.old_extracted import OldFacts
 from kdissect.messages.old_protocols import OldApi
 from kdissect.messages.partitions import Partition, partitions_of
 from kdissect.streams.events import Connection

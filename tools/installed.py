@@ -230,7 +230,9 @@ def missing_outcome(environment: Environment, line: Line, number: int) -> Outcom
 
 def installing_command(base: Environment, extras: tuple[str, ...]) -> str:
     """The `pip install` command that base prints for these extras."""
-    code = f"from kdissect.extras import install_command; print(install_command(*{extras!r}))"
+    code = (
+        f"from kdissect.system.extras import install_command; print(install_command(*{extras!r}))"
+    )
     said = base.run(Line(TRIGGERS[extras], "trigger"), 0, (0, 2)).text
     if found := INSTALL.search(said):
         said = found[0]

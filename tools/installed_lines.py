@@ -15,7 +15,7 @@ COMMAND: Final = re.compile(
 BARE: Final = re.compile(r"""(?:"[^"]*"|'[^']*'|[^"'\s]|\s(?!\s))+""")
 FENCE: Final = "```"
 ENDLESS: Final = re.compile(r"kdissect (live|top)\b.*(-i |--follow)|kdissect spark stream\b")
-# What a machine of its own is needed for; tests/spark and tests/wire have stand-ins for them.
+# What a machine of its own is needed for; tests/spark and tests/sources have stand-ins for them.
 ELSEWHERE: Final = {
     "s3://": "an object store",
     "hdfs://": "HDFS",

@@ -9,11 +9,11 @@ from typing import Final
 
 import click
 
-from kdissect.analysis import compare
+from kdissect.analysis.catalogue import QUESTIONS
+from kdissect.analysis.compare import comparison
 from kdissect.analysis.question import Question
-from kdissect.analysis.questions import QUESTIONS
 from kdissect.cli.program import ANALYSES, COMMANDS, program
-from kdissect.rules.kinds import KINDS
+from kdissect.findings.catalogue import KINDS
 from kdissect.tables.schemas import TABLES, Table
 from tools.metrics_page import metrics_page
 from tools.protocol_page import protocol_page
@@ -40,7 +40,7 @@ TWINS = {
 def analysis_page() -> str:
     """The page as it is, with the columns and options of each question printed into it."""
     text = (DOCS / "analysis.md").read_text(encoding="utf-8")
-    for question in (*QUESTIONS.values(), compare.QUESTION):
+    for question in (*QUESTIONS.values(), comparison.QUESTION):
         start, stop = f"<!-- {question.name}: start -->", f"<!-- {question.name}: stop -->"
         before, _, rest = text.partition(start)
         _, _, after = rest.partition(stop)

@@ -1,7 +1,7 @@
 """Prints what findings rest on as SQL: ``python -m tools.print_evidence``.
 
-`kdissect.rules.evidence` are Ibis expressions over answers; here each becomes a file of DuckDB's
-SQL in `kdissect/rules/sql/`, without the columns that it does not need; beside them stand the
+`kdissect.findings.evidence` are Ibis expressions over answers; here each becomes a file of DuckDB's
+SQL in `kdissect/findings/sql/`, without the columns that it does not need; beside them stand the
 columns of tables that all of them read. A test compares `files` with what is in the tree.
 """
 
@@ -18,11 +18,11 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import traverse_scope
 
 from kdissect.analysis import releases
-from kdissect.analysis.declared import columns_of, unconditional_tables
-from kdissect.analysis.questions import QUESTIONS
-from kdissect.rules.evidence import EVIDENCE, Evidence, expression
-from kdissect.rules.gates import SPOKEN
-from kdissect.rules.printed import COLUMNS, DIRECTORY, stored_columns
+from kdissect.analysis.catalogue import QUESTIONS
+from kdissect.analysis.engines.ibis_tables import columns_of, unconditional_tables
+from kdissect.findings.compiled_sql import COLUMNS, DIRECTORY, stored_columns
+from kdissect.findings.evidence import EVIDENCE, Evidence, expression
+from kdissect.findings.preconditions import SPOKEN
 from kdissect.tables.schemas import TABLES
 
 DIALECT = "duckdb"

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kdissect.messages import facts
-from kdissect.messages.roles import INHERITED, kind_of, request_role, response_role
-from kdissect.messages.short_ways import short_way_of
+from kdissect.messages import extracted
+from kdissect.messages.fast_paths import short_way_of
+from kdissect.messages.field_mapping import INHERITED, kind_of, request_role, response_role
 from kdissect.protocol.apis import APIS, api_name
 from kdissect.protocol.generated import value_of
 from kdissect.protocol.plans import Plan, build_projection
@@ -144,7 +144,7 @@ def without_unused(lines: list[str], slots: set[int]) -> tuple[tuple[str, ...], 
 def plan_of(key: int, version: int, is_response: bool) -> Plan:
     spec = APIS[key].definition().layouts["response" if is_response else "request"]
     role_of = response_role if is_response else request_role
-    return build_projection(spec, version, role_of, kind_of, facts.ROLE_COUNT, INHERITED)
+    return build_projection(spec, version, role_of, kind_of, extracted.ROLE_COUNT, INHERITED)
 
 
 def class_name(layout: Layout) -> str:
@@ -182,7 +182,7 @@ from typing import Final, cast
 from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from kdissect.messages.facts import FactSink
+from kdissect.messages.extracted import FactSink
 from kdissect.protocol.plans import StraightRead
 from kdissect.protocol.primitives import read_unsigned_varint
 from kdissect.protocol.readers import FAILED, NULL, Sink
@@ -363,7 +363,7 @@ class Writer:
         way = short_way_of(shape, lambda role: value_of(shape, role))
         if way is None:
             raise TypeError(f"a struct that only the tree knows: {shape.path}")
-        roles = [role for role in (facts.ERROR, facts.SECOND_ERROR) if shape.slots[role]]
+        roles = [role for role in (extracted.ERROR, extracted.SECOND_ERROR) if shape.slots[role]]
         if not way.when or not roles:
             self.lines += [INDENT * self.depth + text for text in way.lines]
             return

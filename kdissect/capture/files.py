@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from kdissect.capture.blocks import Block, Secrets
-from kdissect.capture.layouts import PcapLayout
-from kdissect.capture.merge import count_until, number_packets
-from kdissect.capture.opened import (
+from kdissect.capture.capture_file import (
     CHUNK_SIZE,
     NO_PACKET_NS,
     STDIN,
@@ -25,6 +23,8 @@ from kdissect.capture.opened import (
     capture_error,
     empty_file,
 )
+from kdissect.capture.format_context import PcapLayout
+from kdissect.capture.merge import count_until, number_packets
 from kdissect.capture.packet import Packet
 from kdissect.capture.rotation import certain_turns
 from kdissect.errors import CaptureError, Problem, TruncatedCapture, UnknownCaptureFormat

@@ -6,7 +6,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from kdissect.capture.blocks import read_options
-from kdissect.capture.layouts import InterfaceLayout
+from kdissect.capture.format_context import InterfaceLayout
 from kdissect.capture.scanner import LATEST_NS
 
 SECOND_NS: Final = 1_000_000_000

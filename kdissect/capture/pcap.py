@@ -16,7 +16,7 @@ from typing import Final, Literal
 from librt.strings import read_i64_be, read_i64_le
 from mypy_extensions import i64
 
-from kdissect.capture.layouts import PcapLayout
+from kdissect.capture.format_context import PcapLayout
 from kdissect.capture.packet import Packet
 from kdissect.capture.scanner import (
     MAXIMUM_PACKET_SIZE,

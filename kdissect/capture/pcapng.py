@@ -43,8 +43,8 @@ from kdissect.capture.blocks import (
     read_dropped,
     read_secrets,
 )
+from kdissect.capture.format_context import SectionLayout
 from kdissect.capture.interfaces import Interface, make_interface, resume_interface
-from kdissect.capture.layouts import SectionLayout
 from kdissect.capture.packet import Packet
 from kdissect.capture.scanner import MAXIMUM_PACKET_SIZE, RESYNC_LIMIT, RESYNC_STEP, U32, Scanner
 from kdissect.errors import TruncatedCapture, UnknownCaptureFormat

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from kdissect.capture.opened import NO_PACKET_NS, CaptureFile, is_regular
+from kdissect.capture.capture_file import NO_PACKET_NS, CaptureFile, is_regular
 from kdissect.errors import TruncatedCapture, UnknownCaptureFormat
 
 COMPRESSION: Final = re.compile(r"\.(?:gz|zst|lz4|xz|bz2)$", re.IGNORECASE)

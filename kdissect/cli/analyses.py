@@ -7,22 +7,22 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
-from kdissect import human
-from kdissect.analysis.moments import UNITS
+from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.analysis.question import DURATION, FLAG, NAMES, NUMBER, SHARE, Option, Question
-from kdissect.analysis.questions import QUESTIONS
+from kdissect.analysis.time_expressions import UNITS
+from kdissect.api.engine_choice import DUCKDB, ENGINES, LIMIT
 from kdissect.cli import options as shared
 from kdissect.cli.output import chosen_format, destination, make_writer
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
-from kdissect.engines import DUCKDB, ENGINES, LIMIT
 from kdissect.errors import KdissectError
+from kdissect.text import human
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kdissect.answers import Answer
+    from kdissect.api.answers import Answer
 
 
 HAVING: Final = click.option(
@@ -99,7 +99,7 @@ def command_of(name: str) -> click.Command:
         progress: bool | None,
         **options: Any,
     ) -> int:
-        from kdissect.answers import analyse
+        from kdissect.api.answers import analyse
 
         format_ = chosen_format(format_, path)
         asked = {key: value for key, value in options.items() if value is not None}

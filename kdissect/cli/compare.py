@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kdissect import human
-from kdissect.analysis.compare import CHANGED, QUESTION, VERDICTS
+from kdissect.analysis.compare.comparison import CHANGED, QUESTION, VERDICTS
 from kdissect.cli import options as shared
 from kdissect.cli.analyses import ENGINE, MASTER, chosen, click_option, write_rows
 from kdissect.cli.output import chosen_format, destination
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
+from kdissect.text import human
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kdissect.comparing import Comparison, Side
+    from kdissect.api.comparison import Comparison, Side
 
 WITHOUT_UNIT: Final = ("ratio", "q_value", "p_value")
 WITH_UNIT: Final = ("before", "after", "difference", "low", "high")
@@ -72,7 +72,7 @@ def command(
     first request), or SQL conditions over the columns of `exchanges`; one of both is compared with
     the rest. Times are UTC. Docs: analysis.md#compare.
     """
-    from kdissect.comparing import compare
+    from kdissect.api.comparison import compare
 
     sources = sources_of(files, any(text is not None for text in (at, before, after)))
     format_ = chosen_format(format_, path)

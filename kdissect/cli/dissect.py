@@ -5,13 +5,13 @@ from pathlib import Path
 
 import click
 
-from kdissect import human
+from kdissect.checkpoint.worker_pool import early_crew
 from kdissect.cli import options
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
-from kdissect.escape import escaped
-from kdissect.seams.crew import early_crew
+from kdissect.text import human
+from kdissect.text.escape import escaped
 
 
 @click.command(

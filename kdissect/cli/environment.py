@@ -5,9 +5,9 @@ import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 
-from kdissect.extras import MissingExtra
+from kdissect.system.extras import MissingExtra
 
-HOT_MODULE = "kdissect.frames"  # all are compiled or none
+HOT_MODULE = "kdissect.framing.frames"  # all are compiled or none
 
 
 def is_compiled() -> bool:

@@ -4,10 +4,10 @@ import shlex
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kdissect.escape import escaped
-from kdissect.grid import folded
-from kdissect.human import count, time
-from kdissect.rules.finding import Finding
+from kdissect.findings.finding import Finding
+from kdissect.text.escape import escaped
+from kdissect.text.grid import folded
+from kdissect.text.human import count, time
 
 INDENT: Final = 9  # the width of the severities and a space
 SECONDS: Final = 23  # characters of a time down to milliseconds

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from kdissect.escape import json_safe
+from kdissect.text.escape import json_safe
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -141,7 +141,7 @@ def command(
         show_interfaces()
         return FOUND
     from kdissect.cli.live_start import Needs, opened
-    from kdissect.run_options import Options
+    from kdissect.dissection.options import Options
 
     chosen = DEFAULT_TABLES if tables is None else tables
     made = Options(tables=chosen, payload=payload, **settings)

@@ -23,7 +23,7 @@ LATE: Final = (
     "kdissect.live.files.rotation",
     "kdissect.live.memory",
     "kdissect.live.shedding",
-    "kdissect.messages.straight_reads",
+    "kdissect.messages.generated_readers",
     "kdissect.tls.session",
     "pyarrow.compute",
     "pyarrow.ipc",

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from kdissect.escape import escaped
-from kdissect.grid import Column, Grid
+from kdissect.text.escape import escaped
+from kdissect.text.grid import Column, Grid
 
 HOW_TO_GO_ON = """\
 Name one, or a capture:
@@ -19,14 +19,14 @@ Name one, or a capture:
 
 def show_interfaces() -> None:
     """Print them on stdout, and how to go on."""
-    from kdissect.wire.interfaces import list_interfaces
+    from kdissect.sources.interfaces import list_interfaces
 
     for line in page(list_interfaces(), shutil.get_terminal_size().columns):
         click.echo(line)
 
 
 def page(interfaces: list[Any], width: int) -> Iterator[str]:
-    """The lines of the page; each interface is a `kdissect.wire.interfaces.InterfaceFacts`."""
+    """The lines of the page; each interface is a `kdissect.sources.interfaces.InterfaceFacts`."""
     grid = Grid(
         Column("interface", is_text=True),
         Column("state", is_text=True),

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kdissect import human
 from kdissect.cli.live_output import Output
-from kdissect.escape import escaped, json_safe
+from kdissect.dissection.options import Options
 from kdissect.live.listener import Listener, Standing
 from kdissect.live.sources import Asked, told_filter
-from kdissect.run_options import Options
+from kdissect.text import human
+from kdissect.text.escape import escaped, json_safe
 
 if TYPE_CHECKING:
     from kdissect.live.counting.snapshot import Snapshot

@@ -12,14 +12,14 @@ from kdissect.cli.live_signals import signals
 from kdissect.cli.live_start import Opened
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.reading import explain_empty
+from kdissect.dissection.options import Options
 from kdissect.limits import Limits
 from kdissect.live.listener import Listener
 from kdissect.live.metrics_socket import Bound
 from kdissect.live.privileges import ThreadCheck
-from kdissect.live.service import ServiceListener
 from kdissect.live.sources import Asked
+from kdissect.live.systemd_notify import ServiceListener
 from kdissect.live.watcher import Watcher
-from kdissect.run_options import Options
 
 if TYPE_CHECKING:
     from kdissect.live.counting.metrics import MetricsListener

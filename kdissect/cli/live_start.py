@@ -19,6 +19,7 @@ from kdissect.cli.live_imports import (
     import_all,
     import_without_threads,
 )
+from kdissect.dissection.options import Options
 from kdissect.errors import KdissectError
 from kdissect.live.keylogs import GrowingKeyLogs
 from kdissect.live.metrics_socket import Bound, bind
@@ -31,10 +32,9 @@ from kdissect.live.privileges import (
     give_directory,
     must_drop,
 )
-from kdissect.live.service import Notifier
 from kdissect.live.sources import Asked, open_source
-from kdissect.run_options import Options
-from kdissect.wire.wire import Wire
+from kdissect.live.systemd_notify import Notifier
+from kdissect.sources.packet_source import Wire
 
 if TYPE_CHECKING:
     from kdissect.cli.live_options import Address

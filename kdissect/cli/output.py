@@ -17,9 +17,9 @@ from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 import click
 
 from kdissect.cli.json_pieces import is_long, long_cells, row_pieces
-from kdissect.confined import PUBLIC, SECRET, replacing
 from kdissect.errors import OutputError
-from kdissect.escape import csv_safe, escaped
+from kdissect.system.confined import PUBLIC, SECRET, replacing
+from kdissect.text.escape import csv_safe, escaped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -177,7 +177,7 @@ class TableWriter:
         }
         if not self._widths:
             self._measure(cells)
-        from kdissect.grid import aligned
+        from kdissect.text.grid import aligned
 
         texts = [not _is_numeric(batch.column(name).type) for name in self._widths]
         rows = zip(*(cells[name] for name in self._widths), strict=True)

@@ -21,7 +21,7 @@ FAILED: Final = 2
 INTERRUPTED: Final = 130
 
 DEFAULT: Final = "summary"
-ANALYSES: Final = "analyses"  # the module of all that `kdissect.analysis.questions` lists
+ANALYSES: Final = "analyses"  # the module of all that `kdissect.analysis.catalogue` lists
 # Command → module in kdissect.cli, in the order of --help.
 COMMANDS: Final = {
     "summary": "summary",
@@ -144,7 +144,7 @@ def run(arguments: list[str] | None = None) -> int:
         report(error)
         return FAILED
     except OSError as error:
-        from kdissect.escape import escaped
+        from kdissect.text.escape import escaped
 
         click.echo(f"kdissect: {escaped(str(error))}", err=True)
         return FAILED
@@ -152,7 +152,7 @@ def run(arguments: list[str] | None = None) -> int:
 
 def explain(error: click.ClickException) -> None:
     """Say on stderr what is wrong with the arguments; they may come from names in a capture."""
-    from kdissect.escape import escaped
+    from kdissect.text.escape import escaped
 
     shown = io.StringIO()
     error.show(shown)
@@ -161,7 +161,7 @@ def explain(error: click.ClickException) -> None:
 
 def report(error: KdissectError) -> None:
     """Say on stderr what went wrong, with the bytes when there are some."""
-    from kdissect.escape import escaped
+    from kdissect.text.escape import escaped
 
     click.echo(f"kdissect: {escaped(str(error), keep_lines=True)}", err=True)
     if isinstance(error, DecodeError) and error.hexdump():

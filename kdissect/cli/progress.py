@@ -8,8 +8,8 @@ from typing import Final, Self
 
 import click
 
-from kdissect.escape import escaped
-from kdissect.human import duration, size
+from kdissect.text.escape import escaped
+from kdissect.text.human import duration, size
 
 SHOW_AFTER_SECONDS: Final = 0.5
 EVERY_SECONDS: Final = 0.1

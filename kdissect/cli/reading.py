@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from kdissect.human import count
+from kdissect.text.human import count
 
 
 def explain_empty(what: str, balance: Mapping[str, Any], where: str | None = None) -> None:

@@ -10,7 +10,7 @@ from kdissect.cli import options
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
-from kdissect.escape import json_safe
+from kdissect.text.escape import json_safe
 
 
 @click.command(
@@ -52,8 +52,8 @@ def command(
     be of a login, only with --undecoded. In JSON, bytes are text when they are UTF-8,
     else {"base64": "..."}; it waits for names of topics, see kdissect.dissect, which text does not.
     """
+    from kdissect.api.dissected import Dissection
     from kdissect.cli.tree import exchange_json, exchange_lines
-    from kdissect.dissected import Dissection
 
     shown_count = 0
     with Progress(progress) as shown:

@@ -15,7 +15,7 @@ from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
 from kdissect.errors import OutputError
-from kdissect.human import count, counted
+from kdissect.text.human import count, counted
 
 if TYPE_CHECKING:
     from kdissect.slicing.rewriting import Rewriter

@@ -10,7 +10,7 @@ from kdissect.cli.output import destination
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
-from kdissect.human import count
+from kdissect.text.human import count
 
 
 @click.command(

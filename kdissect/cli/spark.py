@@ -71,8 +71,8 @@ def dissect(
     there twice and nothing is lost. A capture that cannot be read is a row of `problems`; a tap
     that cannot be gone on with is left as it is, and the exit code is 2.
     """
+    from kdissect.dataset.storage import absolute
     from kdissect.spark import pipeline
-    from kdissect.spark.storage import absolute
 
     with place.session() as spark:
         # Executors have other directories to begin with.

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kdissect import human
 from kdissect.cli.program import FAILED, FOUND, NOTHING_FOUND
 from kdissect.cli.reading import explain_empty
-from kdissect.escape import escaped, json_safe
+from kdissect.text import human
+from kdissect.text.escape import escaped, json_safe
 
 if TYPE_CHECKING:
-    from kdissect.spark.entries import Manifest
+    from kdissect.dataset.entries import Manifest
     from kdissect.spark.pipeline import Outcome
 
 # Of captures that cannot be read; all are in the manifest.

@@ -2,10 +2,10 @@
 
 import click
 
-from kdissect import human
 from kdissect.cli import options
 from kdissect.cli.program import FOUND
 from kdissect.cli.spark_options import Place, on_spark
+from kdissect.text import human
 
 
 @click.command(

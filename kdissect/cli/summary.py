@@ -6,11 +6,11 @@ from typing import Final
 
 import click
 
+from kdissect.checkpoint.worker_pool import early_crew
 from kdissect.cli import options
 from kdissect.cli.program import FOUND, INTERRUPTED, NOTHING_FOUND
 from kdissect.cli.progress import Progress
 from kdissect.cli.reading import explain_empty
-from kdissect.seams.crew import early_crew
 
 FEW: Final = "few"
 ALL: Final = "all"
@@ -62,10 +62,10 @@ def command(
     captured byte went. Latencies are within 0.4 %.
     """
     crew = early_crew(files, 1 if settings["strict"] else jobs)
-    from kdissect.first_page import FirstPage, tables_of
+    from kdissect.api.reading import run_over
+    from kdissect.api.summary import FirstPage, tables_of
+    from kdissect.findings.engine import few
     from kdissect.pipeline import Options
-    from kdissect.reading import run_over
-    from kdissect.rules.judging import few
 
     is_interrupted = False
     with Progress(progress) as shown_progress, FirstPage(shown != NONE) as page:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from kdissect.analysis.network import Network
-from kdissect.escape import escaped
-from kdissect.human import count, counted, duration, share, size
+from kdissect.analysis.summary.network import Network
+from kdissect.text.escape import escaped
+from kdissect.text.human import count, counted, duration, share, size
 
 
 def balance_lines(balance: dict[str, Any]) -> list[str]:

@@ -70,7 +70,7 @@ def command(
         require_extra("kdissect top", "live", "textual")
         modules.append("kdissect.screen.app")
     from kdissect.cli.live_start import Needs, opened
-    from kdissect.run_options import Options
+    from kdissect.dissection.options import Options
 
     made = Options(**settings)
     with opened(Needs(asked, made, tuple(modules), user=user, has_screen=is_shown)) as had:

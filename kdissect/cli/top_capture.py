@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from kdissect.live.watcher import Watcher
-from kdissect.screen.looking import ENDED, FAILED, RUNNING
+from kdissect.screen.view_state import ENDED, FAILED, RUNNING
 
 # What a thread may take to end: it looks for that ten times a second, and finishes what it has.
 STOPPING_S: Final = 10.0

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import click
 
-from kdissect.grid import Grid
 from kdissect.live.counting.snapshot import Snapshot
 from kdissect.screen.heading import History, Marks, heading_lines
 from kdissect.screen.lines import plain
 from kdissect.screen.views import VIEWS, View
+from kdissect.text.grid import Grid
 
 PIPE_WIDTH: Final = 110
 HEADER_LINES: Final = 2

@@ -14,13 +14,13 @@ from kdissect.cli.program import FAILED, FOUND, NOTHING_FOUND, leave
 from kdissect.cli.reading import explain_empty
 from kdissect.cli.top_capture import Capturing, capturing
 from kdissect.cli.top_terminal import has_screen, terminal
+from kdissect.dissection.options import Options
 from kdissect.live.counting.lines import line_of
 from kdissect.live.counting.meters import Meters
 from kdissect.live.listener import Listener
 from kdissect.live.privileges import ThreadCheck
 from kdissect.live.sources import Asked, told_filter
 from kdissect.live.watcher import Watcher
-from kdissect.run_options import Options
 
 
 class Plan(NamedTuple):
@@ -57,7 +57,7 @@ def run(plan: Plan, opened: Opened) -> int:
 def screen(plan: Plan, watcher: Watcher, meters: Meters) -> int:
     """The screen, until somebody ends it."""
     from kdissect.screen.app import Top
-    from kdissect.screen.looking import Capture
+    from kdissect.screen.view_state import Capture
 
     with capturing(watcher) as made:
         capture = Capture(meters.snapshot, plan.title, made.state, meters.set_window)

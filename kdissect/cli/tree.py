@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.errors import DecodeError
-from kdissect.escape import escaped
-from kdissect.human import cut, duration, time
 from kdissect.messages.full_bodies import jsonable, shaped
 from kdissect.messages.old_protocols import old_error_name
 from kdissect.protocol.error_codes import error_name
+from kdissect.text.escape import escaped
+from kdissect.text.human import cut, duration, time
 
 if TYPE_CHECKING:
-    from kdissect.dissected import DissectedExchange
+    from kdissect.api.dissected import DissectedExchange
 
 ErrorNames = Callable[[int], str]
 

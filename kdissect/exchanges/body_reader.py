@@ -16,6 +16,7 @@ from mypy_extensions import i64
 
 from kdissect.errors import DecodeError, Problem, UnknownApi
 from kdissect.exchanges.candidates import Candidates, weighed
+from kdissect.exchanges.connection_state import ConnectionState, frame_problem, note_spoken
 from kdissect.exchanges.created_acls import CREATE_ACLS, name_resources
 from kdissect.exchanges.exchange import (
     API_FETCH,
@@ -48,14 +49,14 @@ from kdissect.exchanges.fetches import (
     settle_fetch,
 )
 from kdissect.exchanges.groups import GroupProtocols
+from kdissect.exchanges.latency_parts import own_wait_ns, service_ns
 from kdissect.exchanges.long_polls import settle_share_fetch
-from kdissect.exchanges.memory import ConnectionState, frame_problem, note_spoken
-from kdissect.exchanges.merging import merge_partitions
+from kdissect.exchanges.partition_merge import merge_partitions
 from kdissect.exchanges.sasl import LONGEST_KEPT, OK, Login, is_long, kept
-from kdissect.exchanges.timing import own_wait_ns, service_ns
-from kdissect.frames import Frame
+from kdissect.framing.frames import Frame
 from kdissect.limits import DECODED_BYTES
-from kdissect.messages.facts import LEADER_EPOCH, FactSink
+from kdissect.messages.extracted import LEADER_EPOCH, FactSink
+from kdissect.messages.field_mapping import fact_plans
 from kdissect.messages.headers import (
     RequestHeader,
     response_body_offset,
@@ -64,7 +65,6 @@ from kdissect.messages.headers import (
 from kdissect.messages.interner import Interner
 from kdissect.messages.offered_keys import keys_above
 from kdissect.messages.partitions import AT_LEADER_EPOCH, WIDTH
-from kdissect.messages.roles import fact_plans
 from kdissect.protocol.apis import api_name, is_known, vendor_of
 from kdissect.protocol.plans import Plan, Plans
 from kdissect.protocol.readers import NULL

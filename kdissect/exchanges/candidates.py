@@ -11,8 +11,8 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from kdissect.errors import DecodeError
-from kdissect.exchanges.memory import ConnectionState, has_spoken
-from kdissect.messages.facts import FactSink
+from kdissect.exchanges.connection_state import ConnectionState, has_spoken
+from kdissect.messages.extracted import FactSink
 from kdissect.messages.interner import Interner
 from kdissect.protocol.apis import API_VERSIONS, APIS, api_name, response_header_version
 from kdissect.protocol.error_codes import error_codes

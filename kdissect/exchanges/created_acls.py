@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from kdissect.errors import DecodeError
-from kdissect.messages.allowances import spending
 from kdissect.messages.bodies import decode_frame
-from kdissect.messages.facts import ACL_RESOURCES, ErrorFact
+from kdissect.messages.extracted import ACL_RESOURCES, ErrorFact
+from kdissect.messages.value_budget import spending
 
 CREATE_ACLS: Final = 30
 

@@ -4,8 +4,8 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
-from kdissect.frames import Frame
-from kdissect.messages.facts import ErrorFact
+from kdissect.framing.frames import Frame
+from kdissect.messages.extracted import ErrorFact
 from kdissect.messages.partitions import Partitions
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import ZERO_WINDOW, Connection

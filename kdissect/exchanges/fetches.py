@@ -19,14 +19,7 @@ from typing import Final
 from librt.vecs import vec
 from mypy_extensions import i64
 
-from kdissect.exchanges.exchange import Asks, Exchange
-from kdissect.exchanges.long_polls import (
-    MAY_HAVE_BEEN_THERE,
-    WAS_NOT_THERE,
-    WAS_THERE,
-    classify,
-)
-from kdissect.exchanges.memory import (
+from kdissect.exchanges.connection_state import (
     ASK,
     AT_MARK,
     AT_OFFSET,
@@ -39,8 +32,15 @@ from kdissect.exchanges.memory import (
     Positions,
     TopicPositions,
 )
+from kdissect.exchanges.exchange import Asks, Exchange
+from kdissect.exchanges.long_polls import (
+    MAY_HAVE_BEEN_THERE,
+    WAS_NOT_THERE,
+    WAS_THERE,
+    classify,
+)
 from kdissect.limits import DECODED_BYTES
-from kdissect.messages.facts import FactSink
+from kdissect.messages.extracted import FactSink
 from kdissect.messages.partitions import (
     AT_FETCH_OFFSET,
     AT_HIGH_WATERMARK,

@@ -11,8 +11,8 @@ from kdissect.exchanges.exchange import (
     FETCH_WAITED,
     Exchange,
 )
-from kdissect.exchanges.timing import service_ns
-from kdissect.messages.facts import FactSink
+from kdissect.exchanges.latency_parts import service_ns
+from kdissect.messages.extracted import FactSink
 from kdissect.protocol.readers import NULL
 
 MS: Final = 1_000_000

@@ -11,6 +11,13 @@ Requests may wait by the thousand, so `OldWaiting` knows where to look.
 from typing import Final
 
 from kdissect.errors import Problem
+from kdissect.exchanges.connection_state import (
+    ConnectionState,
+    frame_problem,
+    may_see_answers,
+    new_exchange,
+    place_response,
+)
 from kdissect.exchanges.exchange import (
     ANSWERED,
     NO_REQUEST,
@@ -20,22 +27,15 @@ from kdissect.exchanges.exchange import (
     UNKNOWN_API,
     Exchange,
 )
-from kdissect.exchanges.holding import Holding
-from kdissect.exchanges.memory import (
-    ConnectionState,
-    frame_problem,
-    may_see_answers,
-    new_exchange,
-    place_response,
-)
+from kdissect.exchanges.latency_parts import UNKNOWN_END, own_wait_ns, queue_ns
+from kdissect.exchanges.memory_budget import Holding
 from kdissect.exchanges.old_details import take_request, take_response
 from kdissect.exchanges.old_waiting import Asked, OldWaiting
-from kdissect.exchanges.timing import UNKNOWN_END, own_wait_ns, queue_ns
-from kdissect.frames import Frame
-from kdissect.messages.facts import FactSink
+from kdissect.framing.frames import Frame
+from kdissect.messages.extracted import FactSink
 from kdissect.messages.message_sets import scan_set
 from kdissect.messages.old_bodies import read_old, set_spans
-from kdissect.messages.old_facts import OldFacts
+from kdissect.messages.old_extracted import OldFacts
 from kdissect.messages.old_protocols import (
     CONNECTION_PROTOCOLS,
     KAFKA_07,

@@ -3,6 +3,7 @@
 from typing import Final
 
 from kdissect.errors import Problem
+from kdissect.exchanges.connection_state import frame_problem
 from kdissect.exchanges.exchange import (
     DAMAGED,
     FETCH_DATA,
@@ -14,11 +15,10 @@ from kdissect.exchanges.exchange import (
     UNKNOWN_API,
     Exchange,
 )
-from kdissect.exchanges.memory import frame_problem
-from kdissect.exchanges.timing import service_ns
-from kdissect.frames import Frame
+from kdissect.exchanges.latency_parts import service_ns
+from kdissect.framing.frames import Frame
 from kdissect.messages.old_bodies import OldRead, read_old
-from kdissect.messages.old_facts import OldFacts
+from kdissect.messages.old_extracted import OldFacts
 from kdissect.messages.old_protocols import FETCH, MULTIFETCH, PROTOCOLS, OldApi
 from kdissect.messages.partitions import partitions_of
 from kdissect.protocol.readers import NULL

@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from typing import Final
 
 from kdissect.exchanges.exchange import Exchange
-from kdissect.messages.old_facts import OldFacts
+from kdissect.messages.old_extracted import OldFacts
 from kdissect.messages.old_protocols import OldApi
 from kdissect.protocol.readers import NULL
 

@@ -17,6 +17,21 @@ from mypy_extensions import i64
 
 from kdissect.errors import DecodeError, Problem
 from kdissect.exchanges.body_reader import BodyReader
+from kdissect.exchanges.broker_side import DEFAULT_PORTS, decide_sides
+from kdissect.exchanges.connection_state import (
+    NOBODY,
+    ConnectionState,
+    EarlyResponse,
+    drop_pending,
+    find_pending,
+    frame_problem,
+    may_see_answers,
+    new_exchange,
+    note_pending,
+    note_spoken,
+    place_response,
+    position_in_pending,
+)
 from kdissect.exchanges.created_acls import CREATE_ACLS
 from kdissect.exchanges.decode_as import EXCLUDED, UNDECIDED, DecodeAs
 from kdissect.exchanges.exchange import (
@@ -31,23 +46,11 @@ from kdissect.exchanges.exchange import (
     Exchange,
     is_group_api,
 )
-from kdissect.exchanges.fitting import NOT, Fitting
-from kdissect.exchanges.holding import Holding, oldest_waiting
-from kdissect.exchanges.memory import (
-    NOBODY,
-    ConnectionState,
-    EarlyResponse,
-    drop_pending,
-    find_pending,
-    frame_problem,
-    may_see_answers,
-    new_exchange,
-    note_pending,
-    note_spoken,
-    place_response,
-    position_in_pending,
-)
+from kdissect.exchanges.latency_parts import UNKNOWN_END, queue_ns
+from kdissect.exchanges.layout_fit import NOT, Fitting
+from kdissect.exchanges.memory_budget import Holding, oldest_waiting
 from kdissect.exchanges.old_conversations import OldConversation, fits_request, make_conversation
+from kdissect.exchanges.plausibility import REFUSED_LIMIT, is_answered, is_proof
 from kdissect.exchanges.sasl import (
     GSSAPI,
     GSSAPI_TAG,
@@ -57,10 +60,7 @@ from kdissect.exchanges.sasl import (
     may_be_token,
 )
 from kdissect.exchanges.shared_ids import Answer, has_shared_id, may_answer
-from kdissect.exchanges.sides import DEFAULT_PORTS, decide_sides
-from kdissect.exchanges.timing import UNKNOWN_END, queue_ns
-from kdissect.exchanges.weighing import REFUSED_LIMIT, is_answered, is_proof
-from kdissect.frames import Frame
+from kdissect.framing.frames import Frame
 from kdissect.limits import DECODED_BYTES
 from kdissect.messages.headers import (
     FIXED_HEADER_SIZE,

@@ -29,9 +29,9 @@ from typing import Final
 from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i64
 
-from kdissect.exchanges.fitting import EXACT, NOT, Fitting
-from kdissect.exchanges.memory import ConnectionState
-from kdissect.searching import NOT_HERE, WAIT, Window
+from kdissect.exchanges.connection_state import ConnectionState
+from kdissect.exchanges.layout_fit import EXACT, NOT, Fitting
+from kdissect.framing.frame_search import NOT_HERE, WAIT, Window
 
 TRUST: Final = 3
 # int32 size below 112 MiB, an int16 key of Apache or AutoMQ, an int16 version below 32.

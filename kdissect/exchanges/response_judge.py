@@ -15,8 +15,8 @@ from librt.strings import read_i32_be
 from mypy_extensions import i64
 
 from kdissect.exchanges.exchange import Exchange
-from kdissect.exchanges.fitting import EXACT, LONG, NOT, Fitting
-from kdissect.searching import NOT_HERE, Window
+from kdissect.exchanges.layout_fit import EXACT, LONG, NOT, Fitting
+from kdissect.framing.frame_search import NOT_HERE, Window
 from kdissect.streams.acknowledged import REORDER_NS
 
 TRUST: Final = 3

@@ -15,10 +15,10 @@ from librt.strings import read_i32_be
 from mypy_extensions import i64
 
 from kdissect.exchanges.candidates import Candidates
-from kdissect.exchanges.fitting import Fitting
-from kdissect.exchanges.memory import ConnectionState
+from kdissect.exchanges.connection_state import ConnectionState
+from kdissect.exchanges.layout_fit import Fitting
 from kdissect.exchanges.response_judge import FRAME_STEPS, GUESS_STEPS, MAX_SIZE, MIN_SIZE, Judge
-from kdissect.searching import JOINED_EACH, NOT_HERE, WAIT, Window
+from kdissect.framing.frame_search import JOINED_EACH, NOT_HERE, WAIT, Window
 from kdissect.streams.acknowledged import REORDER_NS
 
 MAX_ASKED: Final = 64  # requests that wait and are looked for

@@ -10,11 +10,11 @@ from typing import Final
 from mypy_extensions import i64
 
 from kdissect.errors import DecodeError
+from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.exchange import Exchange
-from kdissect.exchanges.fitting import EXACT, NOT, Fitting
-from kdissect.exchanges.memory import ConnectionState
-from kdissect.frames import Frame
-from kdissect.messages.facts import FactSink
+from kdissect.exchanges.layout_fit import EXACT, NOT, Fitting
+from kdissect.framing.frames import Frame
+from kdissect.messages.extracted import FactSink
 from kdissect.messages.headers import response_body_offset
 from kdissect.messages.interner import Interner
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from kdissect.errors import CaptureError, KdissectError, Problem
+from kdissect.tls.cryptography_package import has_package, missing_text
 from kdissect.tls.keylog import KeyLog, add_keylog
-from kdissect.tls.package import has_package, missing_text
 
 READ_SIZE: Final = 1 << 20
 LONGEST_LINE: Final = 1 << 16  # a line of a key log has some 200 bytes

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdissect.wire.wire import Counts
+from kdissect.sources.packet_source import Counts
 
 if TYPE_CHECKING:  # a service imports this module before it gives up privileges
     import pyarrow as pa

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
-from kdissect.dissector import ALL, NO_BODIES, NO_PARTITIONS, NO_RECORD_ROWS, Dissector
+from kdissect.dissection.dissector import ALL, NO_BODIES, NO_PARTITIONS, NO_RECORD_ROWS, Dissector
 from kdissect.errors import Problem
 from kdissect.live.listener import Standing
 from kdissect.live.memory import give_back

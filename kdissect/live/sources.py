@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kdissect.dissection.options import Options
 from kdissect.errors import KdissectError
+from kdissect.exchanges.broker_side import DEFAULT_PORTS
 from kdissect.exchanges.decode_as import EXCLUDED, parse_decode_as
-from kdissect.exchanges.sides import DEFAULT_PORTS
-from kdissect.run_options import Options
-from kdissect.wire.delayed import DelayedWire
-from kdissect.wire.followed import FollowedWire
-from kdissect.wire.pipes import PipeWire, is_piped
-from kdissect.wire.recorded import RecordedWire
-from kdissect.wire.wire import Wire
+from kdissect.sources.delay_buffer import DelayedWire
+from kdissect.sources.packet_source import Wire
+from kdissect.sources.pipe_source import PipeWire, is_piped
+from kdissect.sources.recorded_source import RecordedWire
+from kdissect.sources.tail import FollowedWire
 
 # Between a packet and the line of the key log that it needs: a client writes that when it has the
 # answer to its hello.
@@ -117,7 +117,7 @@ def _opened(asked: Asked, options: Options) -> Wire:
 
 
 def _interfaces(asked: Asked, options: Options) -> Wire:
-    from kdissect.wire.opening import open_interfaces
+    from kdissect.sources.opening import open_interfaces
 
     wire: Wire = open_interfaces(
         asked.interfaces,

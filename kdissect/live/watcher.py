@@ -19,9 +19,9 @@ from kdissect.live.keylogs import GrowingKeyLogs
 from kdissect.live.listener import Listener, Standing
 from kdissect.live.shedding import Shedder
 from kdissect.pipeline import Options, PausedCollector, add_secrets, make_balance, make_dissector
+from kdissect.sources.packet_source import Counts, Wire
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
-from kdissect.wire.wire import Counts, Wire
 
 TICK_NS: Final = 1_000_000_000
 # So long nobody looks whether it is to end: a tenth of a second.

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kdissect.messages.allowances import LEFT_OUT, note_of, spending
 from kdissect.messages.bodies import decode_frame
 from kdissect.messages.embedded import ENVELOPE, NO_PROTOCOL, GroupProtocol
 from kdissect.messages.enum_names import with_names
@@ -19,6 +18,7 @@ from kdissect.messages.layout_choice import LAYOUT, REQUEST, RESPONSE, Body
 from kdissect.messages.partitions import Partitions
 from kdissect.messages.records import Budget, decode_records
 from kdissect.messages.unpacking import Unpacking
+from kdissect.messages.value_budget import LEFT_OUT, note_of, spending
 from kdissect.protocol.apis import find_api
 from kdissect.protocol.primitives import read_uuid
 from kdissect.protocol.readers import NO_LIMIT, Allowance

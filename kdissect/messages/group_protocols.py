@@ -11,9 +11,9 @@ import json
 from typing import Any, Final
 
 from kdissect.errors import DecodeError, InvalidValue, UnknownApi
-from kdissect.messages.allowances import charge, current, note_of
 from kdissect.messages.layout_choice import Body, body_readers, decode_message, noted
 from kdissect.messages.streams_assignment import decode_streams_assignment
+from kdissect.messages.value_budget import charge, current, note_of
 from kdissect.protocol.primitives import read_int16, read_int32
 
 CONSUMER: Final = "consumer"

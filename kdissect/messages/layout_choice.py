@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from kdissect.errors import DecodeError, InvalidValue, UnknownApi
-from kdissect.messages.allowances import current, note_of, spending, taken_back
+from kdissect.messages.value_budget import current, note_of, spending, taken_back
 from kdissect.protocol.apis import find_api
 from kdissect.protocol.layouts import build_reader
 from kdissect.protocol.notation import load_file

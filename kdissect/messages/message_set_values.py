@@ -1,6 +1,5 @@
 """Message sets of Kafka 0.7 as plain values, for `show`."""
 
-from kdissect.messages.allowances import current
 from kdissect.messages.batches import Batch, Budget
 from kdissect.messages.compression import CODECS
 from kdissect.messages.message_sets import check_read_set_crc, read_set_within, scan_set
@@ -11,6 +10,7 @@ from kdissect.messages.records import (
     shown_budget,
     shown_records,
 )
+from kdissect.messages.value_budget import current
 
 
 def decode_set(

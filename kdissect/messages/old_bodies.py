@@ -5,7 +5,6 @@ from typing import Any, Final, NamedTuple
 
 from kdissect.errors import DecodeError, InvalidValue, Truncated
 from kdissect.limits import DECODED_BYTES
-from kdissect.messages.allowances import note_of, spending
 from kdissect.messages.batches import Budget
 from kdissect.messages.interner import LONGEST_TEXT
 from kdissect.messages.layout_choice import REQUEST, RESPONSE, Body
@@ -19,6 +18,7 @@ from kdissect.messages.old_protocols import (
     find_protocol,
 )
 from kdissect.messages.unpacking import Unpacking
+from kdissect.messages.value_budget import note_of, spending
 from kdissect.protocol.primitives import (
     read_int8,
     read_int16,

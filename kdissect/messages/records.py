@@ -23,7 +23,6 @@ from mypy_extensions import i64
 
 from kdissect.errors import CorruptRecords, DecompressionLimit
 from kdissect.limits import UNPACKED_RATIO
-from kdissect.messages.allowances import current
 from kdissect.messages.batches import (
     CODEC_MASK,
     CONTROL_TYPES,
@@ -45,6 +44,7 @@ from kdissect.messages.legacy_records import (
 )
 from kdissect.messages.record_columns import RecordColumns, pack_records
 from kdissect.messages.record_headers import check_size, skip_headers
+from kdissect.messages.value_budget import current
 from kdissect.messages.varints import read_varint, read_varlong
 from kdissect.protocol.readers import NULL
 

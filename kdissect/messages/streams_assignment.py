@@ -17,8 +17,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kdissect.errors import InvalidValue
-from kdissect.messages.allowances import charge
 from kdissect.messages.layout_choice import Body
+from kdissect.messages.value_budget import charge
 from kdissect.protocol.primitives import (
     check_offset,
     read_int32,

@@ -8,11 +8,11 @@ from functools import cache
 from typing import Any, Final
 
 from kdissect.errors import InvalidValue
-from kdissect.extras import missing_extra
-from kdissect.messages.allowances import charge
 from kdissect.messages.compression import decompress
 from kdissect.messages.layout_choice import Body
 from kdissect.messages.metric_names import metric_names
+from kdissect.messages.value_budget import charge
+from kdissect.system.extras import missing_extra
 
 # Twice what a broker takes packed by default (telemetry.max.bytes, 1 MiB). A client's hundred
 # metrics are 10 KB.

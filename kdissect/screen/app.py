@@ -14,12 +14,12 @@ from textual.timer import Timer
 
 from kdissect.screen.details import detail_lines
 from kdissect.screen.footer import footer_line
+from kdissect.screen.gc_control import sweep
 from kdissect.screen.heading import crumbs, heading_lines, tab_line
 from kdissect.screen.keys import help_lines
 from kdissect.screen.lines import Line
-from kdissect.screen.looking import FAILED, Capture, Looking
-from kdissect.screen.sweeping import sweep
 from kdissect.screen.table import Table
+from kdissect.screen.view_state import FAILED, Capture, Looking
 from kdissect.screen.views import VIEWS
 from kdissect.screen.widgets import Lines, Page
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from kdissect.escape import escaped
-from kdissect.grid import folded
-from kdissect.human import duration, share, size, time
 from kdissect.live.counting.snapshot import Slow
 from kdissect.screen.lines import Line, Piece
 from kdissect.screen.views import View, work_ns
+from kdissect.text.escape import escaped
+from kdissect.text.grid import folded
+from kdissect.text.human import duration, share, size, time
 
 LABEL_WIDTH: Final = 12
 # Part of a latency → its sign in the bar, its style, and what it is.

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from kdissect.escape import escaped
-from kdissect.human import count
 from kdissect.screen.lines import Group, Line, Piece, apart, joined, width_of
-from kdissect.screen.looking import Looking
+from kdissect.screen.view_state import Looking
+from kdissect.text.escape import escaped
+from kdissect.text.human import count
 
 # Keys, what they do, and which hint goes first where there is no room.
 HINTS: Final = (

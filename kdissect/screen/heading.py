@@ -4,11 +4,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from kdissect.escape import escaped
-from kdissect.human import count, counted, rate, share, size, time
 from kdissect.live.counting.snapshot import Focus, Snapshot
 from kdissect.screen.lines import CUT, Group, Line, Piece, apart, cut, joined, sparkline, width_of
 from kdissect.screen.views import HOT_NS, VIEWS, WARM_NS, View, known_duration
+from kdissect.text.escape import escaped
+from kdissect.text.human import count, counted, rate, share, size, time
 
 # The last two minutes, when there is one a second; more would not fit a line.
 HISTORY_LENGTH: Final = 120

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from kdissect.grid import folded
 from kdissect.screen.lines import Line, Piece
+from kdissect.text.grid import folded
 
 # Keys, and what they do.
 KEYS: Final = (

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from rich.cells import cell_len
 
-from kdissect.grid import BETWEEN, Column, aligned, fitted_widths
 from kdissect.screen.lines import Line, Piece, cut, width_of
 from kdissect.screen.views import Field, View
+from kdissect.text.grid import BETWEEN, Column, aligned, fitted_widths
 
 # The widest a name is taken for: beyond, it would only push out other columns.
 WIDEST: Final = 64

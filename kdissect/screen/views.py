@@ -4,10 +4,10 @@ from collections.abc import Callable, Hashable, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from kdissect.escape import escaped
-from kdissect.grid import SHORTEST_TEXT, Column
-from kdissect.human import count, duration, rate, size, time
 from kdissect.live.counting.snapshot import Focus, Slow, Snapshot
+from kdissect.text.escape import escaped
+from kdissect.text.grid import SHORTEST_TEXT, Column
+from kdissect.text.human import count, duration, rate, size, time
 
 # Fetches and joins are answered when there is something, or when the time they ask for is over:
 # that they take long says nothing.

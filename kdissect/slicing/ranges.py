@@ -15,8 +15,8 @@ And for topics that are known by their ids only, an exchange that says a name.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kdissect.analysis.duckdb_tables import DuckTables
-from kdissect.analysis.stored_tables import Place
+from kdissect.analysis.engines.duckdb_tables import DuckTables
+from kdissect.analysis.engines.stored_tables import Place
 from kdissect.errors import KdissectError
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ from typing import Any, Final, NamedTuple
 
 from kdissect.capture.files import Source, open_captures
 from kdissect.capture.packet import Packet
-from kdissect.dissector import Dissector
+from kdissect.dissection.dissector import Dissector
 from kdissect.errors import DecodeError
-from kdissect.exchanges.doubts import doubt_of, guarded
+from kdissect.exchanges.api_mismatches import doubt_of, guarded
 from kdissect.exchanges.exchange import SUSPECT, Exchange
-from kdissect.exchanges.masking import MASK, masked_token
-from kdissect.frames import Frame
+from kdissect.exchanges.sasl_masking import MASK, masked_token
+from kdissect.framing.frames import Frame
 from kdissect.messages.full_bodies import full_body
 from kdissect.messages.redaction import has_secrets
 from kdissect.messages.secret_places import header_size, secret_places

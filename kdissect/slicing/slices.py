@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
 from kdissect import __version__
-from kdissect.analysis.declared import askable
-from kdissect.answers import places_of
-from kdissect.capture.copied_blocks import Copier, PcapCopier, PcapngCopier
+from kdissect.analysis.engines.ibis_tables import askable
+from kdissect.api.answers import places_of
+from kdissect.capture.capture_file import STDIN
 from kdissect.capture.files import Source, is_pipe, listed, open_captures
-from kdissect.capture.opened import STDIN
-from kdissect.confined import SECRET, replacing
+from kdissect.capture.packet_writer import Copier, PcapCopier, PcapngCopier
 from kdissect.errors import KdissectError, OutputError
 from kdissect.pipeline import Balance
-from kdissect.slicing.marking import Marking, Marks
+from kdissect.slicing.packet_selection import Marking, Marks
 from kdissect.slicing.ranges import ASKED, NEEDED, Around, Ranges, find_ranges
 from kdissect.slicing.redacting import make_plan
 from kdissect.slicing.rewriting import Rewriter
 from kdissect.sql.conditions import check_condition
+from kdissect.system.confined import SECRET, replacing
 
 PCAPNG: Final = "pcapng"
 PCAP: Final = "pcap"

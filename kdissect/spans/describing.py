@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from kdissect.dissected import DissectedExchange
+from kdissect.api.dissected import DissectedExchange
 from kdissect.spans.contexts import TraceContext
 from kdissect.tables.rows import topic_id_text
 

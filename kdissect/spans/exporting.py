@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from kdissect.api.dissected import DissectedExchange, Dissection
 from kdissect.capture.files import Source
-from kdissect.dissected import DissectedExchange, Dissection
 from kdissect.pipeline import Balance
 from kdissect.spans.contexts import TraceContext, contexts_of
 from kdissect.spans.describing import describe

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from kdissect.escape import json_safe
+from kdissect.text.escape import json_safe
 
 # Of `flags`: it is known whether the context is remote, and it is (opentelemetry-proto, SpanFlags).
 HAS_IS_REMOTE: Final = 0x100

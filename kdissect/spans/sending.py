@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 
 from kdissect import __version__
 from kdissect.errors import KdissectError, OutputError
-from kdissect.extras import MissingExtra
 from kdissect.spans.contexts import TraceContext
 from kdissect.spans.describing import Description
 from kdissect.spans.otlp_json import json_line
+from kdissect.system.extras import MissingExtra
 
 JSON: Final = "json"
 PROTO: Final = "proto"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kdissect.errors import KdissectError
-from kdissect.extras import install_command
+from kdissect.system.extras import install_command
 
 OLDEST: Final = 17  # Spark 4 was built for it
 # A JVM says its version in a tenth of a second; this is for machines that are out of breath.

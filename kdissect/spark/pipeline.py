@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from kdissect.errors import CaptureError, KdissectError
-from kdissect.pipeline import Options
-from kdissect.spark.columns import UNREADABLE, spark_schema
-from kdissect.spark.entries import (
+from kdissect.dataset.columns import UNREADABLE, spark_schema
+from kdissect.dataset.entries import (
     NO_DATE,
     BrokenEntry,
     CaptureEntry,
@@ -25,8 +23,8 @@ from kdissect.spark.entries import (
     TapEntry,
     partition_name,
 )
-from kdissect.spark.manifest import Dataset
-from kdissect.spark.planning import (
+from kdissect.dataset.manifest import Dataset
+from kdissect.dataset.planning import (
     SPARK_PIECE_SIZE,
     Failed,
     inspect_capture,
@@ -34,14 +32,16 @@ from kdissect.spark.planning import (
     sha256_of,
     unread,
 )
+from kdissect.dataset.storage import is_uri, reached_by
+from kdissect.dataset.storage_captures import local_copy
+from kdissect.dataset.storage_dataset import StoredDataset, open_dataset
+from kdissect.dataset.storage_tasks import mirrored
+from kdissect.dataset.taps import Broken, Taps, find_taps, short_name
+from kdissect.dataset.tasks import Task
+from kdissect.errors import CaptureError, KdissectError
+from kdissect.pipeline import Options
 from kdissect.spark.running import Runner, here, on_spark
 from kdissect.spark.steps import Steps
-from kdissect.spark.storage import is_uri, reached_by
-from kdissect.spark.storage_captures import local_copy
-from kdissect.spark.storage_dataset import StoredDataset, open_dataset
-from kdissect.spark.storage_tasks import mirrored
-from kdissect.spark.taps import Broken, Taps, find_taps, short_name
-from kdissect.spark.tasks import Task
 from kdissect.tables.batches import TEXT_TYPE
 from kdissect.tables.schemas import DEFAULT_TABLES, PROBLEMS
 from kdissect.tables.writers import ParquetFile

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.stored_tables import check_files
+from kdissect.analysis.engines.stored_tables import check_files
+from kdissect.dataset.columns import spark_schema
+from kdissect.dataset.entries import table_files
+from kdissect.dataset.manifest import manifest_in
+from kdissect.dataset.storage import absolute, is_uri, joined
 from kdissect.pipeline import check_columns
-from kdissect.spark.columns import spark_schema
-from kdissect.spark.entries import table_files
-from kdissect.spark.manifest import manifest_in
-from kdissect.spark.storage import absolute, is_uri, joined
 from kdissect.spark.storage_reading import arrow_frame, hadoop_uri
 from kdissect.tables.schemas import TABLES
 

@@ -4,13 +4,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from kdissect.analysis.stored_tables import Place, check_files
+from kdissect.analysis.engines.stored_tables import Place, check_files
+from kdissect.dataset.entries import OWN
+from kdissect.dataset.rollup_answers import Asked, Groups
+from kdissect.dataset.rollup_rows import COUNTERS, KLL_K, LARGEST, MEASURES, SETS, rollup_schema
+from kdissect.dataset.storage import is_uri, joined, reached_by
 from kdissect.errors import KdissectError
 from kdissect.spark.conditions import condition_of
-from kdissect.spark.entries import OWN
 from kdissect.spark.reading import located, pattern_of
-from kdissect.spark.rollup_answers import Asked, Groups
-from kdissect.spark.rollup_rows import COUNTERS, KLL_K, LARGEST, MEASURES, SETS, rollup_schema
 from kdissect.spark.rollups import (
     VERSION,
     Unit,
@@ -24,7 +25,6 @@ from kdissect.spark.rollups import (
 from kdissect.spark.running import on_spark
 from kdissect.spark.sessions import clear_errors
 from kdissect.spark.spark_tables import LITERAL, configured
-from kdissect.spark.storage import is_uri, joined, reached_by
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.connections import locked_connection
 from kdissect.tables.stored_rows import believed

@@ -15,13 +15,10 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kdissect.analysis.stored_tables import check_files
-from kdissect.confined import Below
-from kdissect.errors import DatasetError, KdissectError
-from kdissect.file_names import is_name
-from kdissect.spark.entries import OWN, Manifest
-from kdissect.spark.manifest import read_manifest
-from kdissect.spark.rollup_rows import (
+from kdissect.analysis.engines.stored_tables import check_files
+from kdissect.dataset.entries import OWN, Manifest
+from kdissect.dataset.manifest import read_manifest
+from kdissect.dataset.rollup_rows import (
     CLIENT,
     LEVELS,
     rolled_clients,
@@ -29,8 +26,7 @@ from kdissect.spark.rollup_rows import (
     rollup_schema,
     sketches,
 )
-from kdissect.spark.running import here, on_spark
-from kdissect.spark.storage import (
+from kdissect.dataset.storage import (
     absolute,
     files_in,
     is_uri,
@@ -41,7 +37,11 @@ from kdissect.spark.storage import (
     remove,
     write_bytes,
 )
-from kdissect.spark.storage_captures import local_copy
+from kdissect.dataset.storage_captures import local_copy
+from kdissect.errors import DatasetError, KdissectError
+from kdissect.spark.running import here, on_spark
+from kdissect.system.confined import Below
+from kdissect.system.file_names import is_name
 from kdissect.tables.stored_rows import as_declared, believed, first_line
 
 if TYPE_CHECKING:

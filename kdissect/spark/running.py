@@ -77,7 +77,7 @@ def keep_what_is_there() -> None:
 def answer_of(function: Callable[[Any], Any], value: Any) -> bytes:
     """What the function gives, or the text of what it raises."""
     # Imported where tasks run: questions about a dataset need neither stages nor states.
-    from kdissect.spark.returned import answer_bytes
+    from kdissect.dataset.task_results import answer_bytes
 
     try:
         return answer_bytes(True, function(value))
@@ -95,7 +95,7 @@ def reason_of(error: BaseException) -> str:
 
 def opened(content: bytes) -> Any:
     """The answer of a task; raises KdissectError where it raised one."""
-    from kdissect.spark.returned import answer_in
+    from kdissect.dataset.task_results import answer_in
 
     is_good, answer = answer_in(content)
     if not is_good:

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from kdissect.errors import KdissectError
-from kdissect.extras import MissingExtra
 from kdissect.spark.java import cache_directory, java_home, logging_file
+from kdissect.system.extras import MissingExtra
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -28,17 +28,17 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
+from kdissect.checkpoint.checkpoint import VERSION
+from kdissect.dataset.columns import UNREADABLE, spark_batch, spark_schema, stored_columns
+from kdissect.dataset.planning import SPARK_PIECE_SIZE
+from kdissect.dataset.shared_staging import Staging, default_base, directory_of, remove_old
+from kdissect.dataset.storage import is_uri, reached_by, remember, seen
+from kdissect.dataset.storage_captures import local_copies
+from kdissect.dataset.taps import Tap, find_taps
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.pipeline import Options, Run
-from kdissect.seams.state import VERSION
-from kdissect.spark.columns import UNREADABLE, spark_batch, spark_schema, stored_columns
-from kdissect.spark.planning import SPARK_PIECE_SIZE
 from kdissect.spark.source_filters import column_of, flags_of, is_taken
 from kdissect.spark.source_parts import LostBefore, PartPartition, PartTask, parts_of
-from kdissect.spark.source_staging import Staging, default_base, directory_of, remove_old
-from kdissect.spark.storage import is_uri, reached_by, remember, seen
-from kdissect.spark.storage_captures import local_copies
-from kdissect.spark.taps import Tap, find_taps
 from kdissect.tables.schemas import TABLES
 
 TAP: Final = "tap"

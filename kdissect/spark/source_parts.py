@@ -23,20 +23,20 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from kdissect.capture.packet import Packet
-from kdissect.capture.pieces import Piece, plan, read_piece
+from kdissect.capture.splits import Piece, plan, read_piece
+from kdissect.checkpoint.boundary_state import Seam
+from kdissect.checkpoint.checkpoint import State
+from kdissect.checkpoint.corrections import Corrections
+from kdissect.checkpoint.jobs_run import find_secrets
+from kdissect.checkpoint.merger import Stitcher
+from kdissect.checkpoint.split import PieceRun, made_columns
+from kdissect.checkpoint.validation import going_on
+from kdissect.dataset.planning import are_apart, groups_of
+from kdissect.dataset.shared_staging import LOOK_S, Staging
+from kdissect.dataset.staging import most_bytes
+from kdissect.dataset.storage import seen
 from kdissect.errors import CaptureError, EncodingError
 from kdissect.pipeline import Options, PausedCollector
-from kdissect.seams.corrections import Corrections
-from kdissect.seams.jobs_run import find_secrets
-from kdissect.seams.piece import PieceRun, made_columns
-from kdissect.seams.seam import Seam
-from kdissect.seams.soundness import going_on
-from kdissect.seams.state import State
-from kdissect.seams.stitch import Stitcher
-from kdissect.spark.planning import are_apart, groups_of
-from kdissect.spark.source_staging import LOOK_S, Staging
-from kdissect.spark.staged import most_bytes
-from kdissect.spark.storage import seen
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
 from kdissect.tables.stored_rows import as_declared, believed

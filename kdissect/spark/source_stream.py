@@ -32,16 +32,16 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from kdissect import strict_json
-from kdissect.capture.opened import NO_PACKET_NS
-from kdissect.confined import OWNER_ONLY, SECRET, Below
+from kdissect.capture.capture_file import NO_PACKET_NS
+from kdissect.dataset.complete_files import QUIET_S, complete_files
+from kdissect.dataset.incremental_tap import Followed, follow
+from kdissect.dataset.staging import most_bytes
+from kdissect.dataset.storage import reached_by, remember, seen
+from kdissect.dataset.taps import Taps, first_time_of
 from kdissect.errors import DatasetError, KdissectError, OutputError
 from kdissect.limits import Limits
-from kdissect.spark.following import Followed, follow
-from kdissect.spark.staged import most_bytes
-from kdissect.spark.storage import reached_by, remember, seen
-from kdissect.spark.stream_files import QUIET_S, complete_files
-from kdissect.spark.taps import Taps, first_time_of
+from kdissect.system import strict_json
+from kdissect.system.confined import OWNER_ONLY, SECRET, Below
 from kdissect.tables.spool import whole_spool, write_whole
 
 if TYPE_CHECKING:

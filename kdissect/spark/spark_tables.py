@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Final
 
-from kdissect.analysis.declared import (
+from kdissect.analysis.engines.ibis_tables import (
     EVERY,
     OF_EXCHANGES,
     TAP_COLUMNS,
@@ -15,7 +15,7 @@ from kdissect.analysis.declared import (
     stored,
     tap_columns,
 )
-from kdissect.analysis.stored_tables import Place, numbered, stored_size
+from kdissect.analysis.engines.stored_tables import Place, numbered, stored_size
 from kdissect.errors import KdissectError
 from kdissect.spark.conditions import condition_of
 from kdissect.spark.reading import pattern_of, read_files

@@ -5,12 +5,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kdissect.errors import KdissectError, OutputError, StoreError
-from kdissect.spark.entries import FileEntry, TapEntry
-from kdissect.spark.planning import Failed, groups_of
-from kdissect.spark.running import Runner
-from kdissect.spark.storage_tasks import mirrored
-from kdissect.spark.tasks import (
+from kdissect.dataset.entries import FileEntry, TapEntry
+from kdissect.dataset.planning import Failed, groups_of
+from kdissect.dataset.storage_tasks import mirrored
+from kdissect.dataset.tasks import (
     Task,
     bring_in,
     dissect_part,
@@ -19,6 +17,8 @@ from kdissect.spark.tasks import (
     rename,
     stitch_tap,
 )
+from kdissect.errors import KdissectError, OutputError, StoreError
+from kdissect.spark.running import Runner
 
 # Of captures, whose rows are one file: 5 to 150 MB of exchanges. Two pieces of the usual size,
 # which are a little larger than they should be, so that there are tasks enough for one tap too.

@@ -12,8 +12,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow.parquet import ParquetFile
 
-from kdissect.spark.entries import NO_DATE
-from kdissect.spark.storage import joined, reached_by, remember, system_at, told
+from kdissect.dataset.entries import NO_DATE
+from kdissect.dataset.storage import joined, reached_by, remember, system_at, told
 from kdissect.tables.stored_rows import believed
 
 if TYPE_CHECKING:

@@ -19,13 +19,13 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from kdissect.capture.opened import NO_PACKET_NS
+from kdissect.capture.capture_file import NO_PACKET_NS
+from kdissect.dataset.complete_files import complete_files
+from kdissect.dataset.entries import Manifest
+from kdissect.dataset.manifest import read_manifest
+from kdissect.dataset.storage import remember, seen
+from kdissect.dataset.taps import first_time_of
 from kdissect.errors import CaptureError
-from kdissect.spark.entries import Manifest
-from kdissect.spark.manifest import read_manifest
-from kdissect.spark.storage import remember, seen
-from kdissect.spark.stream_files import complete_files
-from kdissect.spark.taps import first_time_of
 
 FORMAT: Final = "kdissect-files"
 BATCH: Final = "batch"

@@ -17,15 +17,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from kdissect.dataset.complete_files import QUIET_S
+from kdissect.dataset.planning import SPARK_PIECE_SIZE
+from kdissect.dataset.storage import absolute, is_uri, reached_by
+from kdissect.dataset.taps import taps_of
 from kdissect.errors import KdissectError
 from kdissect.spark.pipeline import Outcome, dissect_taps
-from kdissect.spark.planning import SPARK_PIECE_SIZE
 from kdissect.spark.running import reason_of
 from kdissect.spark.sessions import clear_errors, failures
-from kdissect.spark.storage import absolute, is_uri, reached_by
-from kdissect.spark.stream_files import QUIET_S
 from kdissect.spark.stream_source import BATCH, FILES, FORMAT, CaptureFiles, CompleteFiles
-from kdissect.spark.taps import taps_of
 from kdissect.tables.schemas import DEFAULT_TABLES
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from mypy_extensions import i64
 from kdissect.errors import Problem
 from kdissect.packets.segment import ACK, FIN, NO_FLOW, RST, SYN, Segment, flow_of
 from kdissect.streams.clock import JUMP_NS, LOOK, SET_BACK, SILENCE, STEP_NS, WRONG, Clock
-from kdissect.streams.copies import Copies, Mark, mark_of, same_ns
+from kdissect.streams.duplicates import Copies, Mark, mark_of, same_ns
 from kdissect.streams.events import (
     ACCEPTER,
     CAPTURE_ENDED,
@@ -40,9 +40,9 @@ from kdissect.streams.events import (
     Event,
 )
 from kdissect.streams.handshake import follows, is_new_incarnation, note_handshake, note_syn
-from kdissect.streams.held import Allowance
+from kdissect.streams.reassembly_buffer import Allowance
 from kdissect.streams.receiver import Receiver
-from kdissect.streams.recent import Comparison, Recent
+from kdissect.streams.recent_chunks import Comparison, Recent
 from kdissect.streams.sequence import HALF, MASK
 
 # A connection takes about 1.5 KB without held bytes: 100 MB at most.

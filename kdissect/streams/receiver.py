@@ -27,10 +27,10 @@ from kdissect.errors import Problem
 from kdissect.packets.segment import ACK, Segment
 from kdissect.streams.acknowledged import Acknowledged
 from kdissect.streams.events import OWN_PAST, RETRANSMISSION, Chunk, Connection, Event, Gap
-from kdissect.streams.held import Allowance, Held, Piece
-from kdissect.streams.recent import Recent
+from kdissect.streams.reassembly_buffer import Allowance, Held, Piece
+from kdissect.streams.recent_chunks import Recent
 from kdissect.streams.sequence import advance, distance
-from kdissect.streams.symptoms import FAST_AFTER, Symptoms
+from kdissect.streams.tcp_analysis import FAST_AFTER, Symptoms
 
 # Retransmission timers double from 200 ms: five losses in a row of one segment are 6.2 s.
 HOLE_NS: Final = 30_000_000_000

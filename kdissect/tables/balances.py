@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from kdissect import strict_json
 from kdissect.errors import DatasetError
+from kdissect.system import strict_json
 
 # The fields of `pipeline.Balance`: numbers, and counts by name.
 NUMBERS: Final = (

@@ -6,7 +6,7 @@ tap 0 are the library's.
 
 from typing import Final
 
-from kdissect.exchanges.memory import EXCHANGES_PER_PACKET
+from kdissect.exchanges.connection_state import EXCHANGES_PER_PACKET
 
 # Of each tap: so many packets, and 1342 taps, until the ids of exchanges have 64 bits.
 TAP_BITS: Final = 36

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from kdissect.extras import MissingExtra
+from kdissect.system.extras import MissingExtra
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,8 +14,8 @@ from librt.vecs import vec
 from mypy_extensions import i64
 
 from kdissect.errors import Problem
+from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.exchange import Exchange
-from kdissect.exchanges.memory import ConnectionState
 from kdissect.messages.old_protocols import CODE_MASK, PROTOCOL_SHIFT
 from kdissect.messages.partitions import (
     AT_ERROR_CODE,
@@ -28,7 +28,7 @@ from kdissect.messages.record_columns import RecordColumns, ns_of_ms
 from kdissect.messages.records import Batch, Record
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import OPENER, DirectionCounts
-from kdissect.tls.facts import TlsFacts
+from kdissect.tls.session_properties import TlsFacts
 
 # Codec column: index into this; -1 codecs and runs that differ are "mixed".
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", "codec-7", "mixed")

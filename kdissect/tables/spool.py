@@ -20,8 +20,8 @@ from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
 
-from kdissect.confined import PUBLIC, open_regular
 from kdissect.errors import KdissectError
+from kdissect.system.confined import PUBLIC, open_regular
 
 HEADER: Final = struct.Struct("<4sIQ")
 MAGIC: Final = b"kds1"

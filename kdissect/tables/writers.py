@@ -9,8 +9,8 @@ from typing import Final
 import pyarrow as pa
 from pyarrow.parquet import ParquetWriter
 
-from kdissect.confined import NEW_FILE, PUBLIC
 from kdissect.errors import OutputError
+from kdissect.system.confined import NEW_FILE, PUBLIC
 from kdissect.tables.spool import sync
 
 # Rows of one Parquet row group: about 50 MB of exchanges in memory, and 10 row groups a GB.

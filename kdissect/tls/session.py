@@ -24,9 +24,8 @@ from kdissect.tls.agreement import (
     Agreement,
 )
 from kdissect.tls.derivation import TLS_1_3
+from kdissect.tls.direction import MAX_FAILURES, Half, captured_size
 from kdissect.tls.epochs import APPLICATION_EPOCH, EARLY_EPOCH, TrafficKeys
-from kdissect.tls.facts import TlsFacts
-from kdissect.tls.half import MAX_FAILURES, Half, captured_size
 from kdissect.tls.keylog import KeyLog
 from kdissect.tls.masters import Masters
 from kdissect.tls.records import (
@@ -39,6 +38,7 @@ from kdissect.tls.records import (
     Record,
 )
 from kdissect.tls.reports import Reports
+from kdissect.tls.session_properties import TlsFacts
 from kdissect.tls.suites import suite_name
 
 

@@ -15,13 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from kdissect.errors import Problem
 from kdissect.limits import Limits
-from kdissect.proxy_header import (
-    INCOMPLETE,
-    V2_FIXED,
-    read_proxy_header,
-)
 from kdissect.streams.events import Chunk, Connection, End, Event, Gap
-from kdissect.tls.facts import TlsFacts
+from kdissect.streams.proxy_header import INCOMPLETE, V2_FIXED, read_proxy_header
 from kdissect.tls.hellos import CLIENT_HELLO, MESSAGE_HEADER, SERVER_HELLO
 from kdissect.tls.keylog import KeyLog
 from kdissect.tls.masters import Masters
@@ -35,6 +30,7 @@ from kdissect.tls.records import (
     is_header,
     size_of,
 )
+from kdissect.tls.session_properties import TlsFacts
 
 if TYPE_CHECKING:
     from kdissect.tls.session import Session

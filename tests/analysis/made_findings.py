@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kdissect.analysis.counters import ApiRow, ClientRow, Quantiles
-from kdissect.analysis.network import Network
-from kdissect.analysis.summary import Summary, Totals, summarise
-from kdissect.rules.finding import Finding
-from kdissect.rules.judging import judge
-from kdissect.rules.printed import query
-from kdissect.rules.seen import Seen
-from kdissect.rules.signs import Signs
+from kdissect.analysis.summary.counters import ApiRow, ClientRow, Quantiles
+from kdissect.analysis.summary.network import Network
+from kdissect.analysis.summary.summary import Summary, Totals, summarise
+from kdissect.findings.compiled_sql import query
+from kdissect.findings.context import Seen
+from kdissect.findings.engine import judge
+from kdissect.findings.finding import Finding
+from kdissect.findings.indicators import Signs
 
 MS = 1_000_000
 SECOND = 1_000_000_000

@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from kdissect.analysis.asking import ask
-from kdissect.analysis.declared import declared_tables
-from kdissect.analysis.duckdb_tables import DuckTables
-from kdissect.analysis.questions import QUESTIONS
-from kdissect.analysis.stored_tables import directory_place
+from kdissect.analysis.catalogue import QUESTIONS
+from kdissect.analysis.engines.duckdb_tables import DuckTables
+from kdissect.analysis.engines.ibis_tables import declared_tables
+from kdissect.analysis.engines.stored_tables import directory_place
+from kdissect.analysis.execution import ask
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import TABLES
 

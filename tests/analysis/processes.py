@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from kdissect.analysis.significance import Windows
+from kdissect.analysis.compare.significance import Windows
 
 Array = npt.NDArray[np.float64]
 

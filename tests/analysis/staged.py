@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import kdissect
-from kdissect.writing import write
+from kdissect.api.writing import write
 from tests.analysis.from_sidecars import tables_of_sidecar
 
 MS = 1_000_000

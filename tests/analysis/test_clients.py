@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import kdissect
-from kdissect.analysis.clients import COLUMNS
 from kdissect.analysis.fingerprints import FINGERPRINTS
+from kdissect.analysis.questions.clients import COLUMNS
 from kdissect.errors import KdissectError
 from tests.analysis.made_tables import Row, asked, connection, exchange, write_tables
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdissect.analysis.columns import integers, is_set, text_groups, texts, times
+from kdissect.analysis.summary.arrow_columns import integers, is_set, text_groups, texts, times
 
 INTEGERS = st.lists(st.none() | st.integers(-(1 << 15), (1 << 15) - 1), max_size=20)
 TEXTS = st.lists(st.none() | st.sampled_from(["", "a", "b", "orders"]), max_size=20)

@@ -13,10 +13,10 @@ from ibis.config import Config
 from pyarrow import parquet
 
 import kdissect
-from kdissect.analysis import windowed
-from kdissect.analysis.compare import CHANGED, Settings, spans_of, verdict
-from kdissect.analysis.declared import declared_tables
-from kdissect.analysis.windowed import Span
+from kdissect.analysis.compare import window_counts
+from kdissect.analysis.compare.comparison import CHANGED, Settings, spans_of, verdict
+from kdissect.analysis.compare.window_counts import Span
+from kdissect.analysis.engines.ibis_tables import declared_tables
 from kdissect.errors import KdissectError
 from kdissect.protocol.apis import find_api
 from tests.analysis.made_tables import MS, SECOND, START, Row, connection, exchange, write_tables
@@ -100,7 +100,7 @@ def test_values_are_those_of_the_other_questions(sides: tuple[Path, Path, Path])
     for name, path in (("before", sides[0]), ("after", sides[2])):
         for of in ("latency", "work"):
             for one in kdissect.analyse("latency", path, of=of).table.to_pylist():
-                for what in windowed.QUANTILES:
+                for what in window_counts.QUANTILES:
                     row = rows[one["api"], of, what]
                     assert row[name] == one[f"{what}_ns"]
                     assert row[f"exchanges_{name}"] == one["exchanges"]
@@ -380,13 +380,13 @@ def test_all_that_is_counted_can_be_said_in_the_sql_of_spark(
 ) -> None:
     monkeypatch.setattr(ibis.options, "pyspark", SparkOptions())
     tables, by = declared_tables(), ("api", "topic", "broker")
-    rows = windowed.sent_in_windows(tables, by, SECOND)
+    rows = window_counts.sent_in_windows(tables, by, SECOND)
     for question in (
-        windowed.span_of(tables),
-        windowed.counts(rows, by),
-        windowed.software(tables, rows, by),
-        windowed.bins(rows, by, "work"),
-        windowed.quantiles(rows, by, ["work"]),
+        window_counts.span_of(tables),
+        window_counts.counts(rows, by),
+        window_counts.software(tables, rows, by),
+        window_counts.bins(rows, by, "work"),
+        window_counts.quantiles(rows, by, ["work"]),
     ):
         assert str(ibis.to_sql(question, dialect="pyspark")).startswith(("SELECT", "WITH"))
 
@@ -396,7 +396,7 @@ def test_bins_keep_three_digits_of_the_largest_numbers_too() -> None:
 
     numbers = [0, 999, 1000, 1009, 12_345, 9_223_372_036_854_775_807]
     rounded = [0, 999, 1000, 1000, 12_300, 9_220_000_000_000_000_000]
-    expression = windowed.rounded(ibis.table({"value": "int64"}, name="numbers").value)
+    expression = window_counts.rounded(ibis.table({"value": "int64"}, name="numbers").value)
     sql = ibis.to_sql(expression.name("bin"), dialect="duckdb")
     values = ", ".join(f"({number})" for number in numbers)
     duckdb.sql(f"CREATE OR REPLACE TABLE numbers AS SELECT * FROM (VALUES {values}) t(value)")  # noqa: S608

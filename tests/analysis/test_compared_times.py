@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kdissect.analysis.compared_times import Bins, ends_of, side_bounds, slower
-from kdissect.analysis.significance import Windows, difference_bounds
+from kdissect.analysis.compare.quantiles import Bins, ends_of, side_bounds, slower
+from kdissect.analysis.compare.significance import Windows, difference_bounds
 from tests.analysis.processes import Array, latencies
 
 SECONDS = 600

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 import kdissect
-from kdissect.analysis.declared import EVERY, OF_EXCHANGES
-from kdissect.analysis.duckdb_tables import DuckTables, sql_of
-from kdissect.analysis.questions import QUESTIONS
-from kdissect.analysis.stored_tables import directory_place
+from kdissect.analysis.catalogue import QUESTIONS
+from kdissect.analysis.engines.duckdb_tables import DuckTables, sql_of
+from kdissect.analysis.engines.ibis_tables import EVERY, OF_EXCHANGES
+from kdissect.analysis.engines.stored_tables import directory_place
 from kdissect.errors import KdissectError
 from tests.analysis.made_tables import exchange, tables_of, write_tables
 

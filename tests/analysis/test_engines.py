@@ -6,8 +6,8 @@ import ibis
 import pytest
 from ibis.config import Config
 
-from kdissect.analysis.declared import declared_tables
-from kdissect.analysis.questions import QUESTIONS
+from kdissect.analysis.catalogue import QUESTIONS
+from kdissect.analysis.engines.ibis_tables import declared_tables
 
 
 class SparkOptions(Config):

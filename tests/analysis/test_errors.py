@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import kdissect
-from kdissect.analysis.advice import ADVICE
+from kdissect.analysis.error_advice import ADVICE
 from kdissect.errors import KdissectError
 from kdissect.protocol.apis import APIS
 from kdissect.protocol.error_codes import error_codes

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from kdissect.analysis.counters import ErrorRow, Quantiles
-from kdissect.analysis.summary import ProblemRow
-from kdissect.rules.finding import NOTICE, PROBLEM, SEVERITIES, WARNING
-from kdissect.rules.judging import RULES, few, judge
-from kdissect.rules.kinds import ERROR, KINDS
-from kdissect.rules.printed import names
+from kdissect.analysis.summary.counters import ErrorRow, Quantiles
+from kdissect.analysis.summary.summary import ProblemRow
+from kdissect.findings.catalogue import ERROR, KINDS
+from kdissect.findings.compiled_sql import names
+from kdissect.findings.engine import RULES, few, judge
+from kdissect.findings.finding import NOTICE, PROBLEM, SEVERITIES, WARNING
 from tests.analysis.made_findings import (
     MS,
     SECOND,

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from kdissect.analysis.questions import QUESTIONS
+from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.capture.pcap import NANOSECONDS
 from kdissect.cli.program import run
-from kdissect.human import NAME_LENGTH, TEXT_LENGTH, cut
-from kdissect.rules.finding import NOTICE, WARNING, Finding
-from kdissect.rules.judging import LISTED, SENTENCE_LENGTH, bounded, judged
-from kdissect.rules.seen import ROWS, Seen
+from kdissect.findings.context import ROWS, Seen
+from kdissect.findings.engine import LISTED, SENTENCE_LENGTH, bounded, judged
+from kdissect.findings.finding import NOTICE, WARNING, Finding
+from kdissect.text.human import NAME_LENGTH, TEXT_LENGTH, cut
 from tests.analysis.made_findings import seen
 from tests.capture.writers import Captured, make_pcap
+from tests.checkpoint.law import CAPTURES, link_type_of, read_packets
 from tests.conversation import conversation
 from tests.exchange_builders import request, response
-from tests.seams.law import CAPTURES, link_type_of, read_packets
 
 LINES = 2_000  # of a page
 CHARACTERS = 400_000

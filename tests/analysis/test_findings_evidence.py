@@ -8,23 +8,23 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from kdissect.analysis.asking import Engine
-from kdissect.analysis.counters import ErrorRow
-from kdissect.analysis.declared import unconditional_tables
-from kdissect.analysis.duckdb_tables import DuckTables
-from kdissect.analysis.stored_tables import directory_place
+from kdissect.analysis.engines.duckdb_tables import DuckTables
+from kdissect.analysis.engines.ibis_tables import unconditional_tables
+from kdissect.analysis.engines.stored_tables import directory_place
+from kdissect.analysis.execution import Engine
+from kdissect.analysis.summary.counters import ErrorRow
+from kdissect.api.summary import findings
+from kdissect.api.writing import write
 from kdissect.errors import OutputError
-from kdissect.first_page import findings
-from kdissect.rules.asking import gather
-from kdissect.rules.evidence import EVIDENCE, expression
-from kdissect.rules.gates import GATES, spoken, wanted
-from kdissect.rules.printed import DIRECTORY, columns_needed, names
-from kdissect.rules.seen import Seen
-from kdissect.rules.signs import Signs
+from kdissect.findings.compiled_sql import DIRECTORY, columns_needed, names
+from kdissect.findings.context import Seen
+from kdissect.findings.evidence import EVIDENCE, expression
+from kdissect.findings.executor import gather
+from kdissect.findings.indicators import Signs
+from kdissect.findings.preconditions import GATES, spoken, wanted
 from kdissect.tables.batches import arrow_schema
-from kdissect.tables.kept import KeptTables
 from kdissect.tables.schemas import TABLES
-from kdissect.writing import write
+from kdissect.tables.spilled_tables import KeptTables
 from tests.analysis.made_findings import api, made_summary
 from tools.print_evidence import files
 

@@ -10,14 +10,14 @@ from typing import Any
 import duckdb
 import pytest
 
+from kdissect.api.writing import write
 from kdissect.cli.program import run
-from kdissect.rules import asking
-from kdissect.rules.asking import answers
-from kdissect.rules.chosen import ROWS, Chosen
-from kdissect.rules.finding import Finding
-from kdissect.rules.printed import columns_needed, names, query, whole_query
-from kdissect.rules.seen import GROUPED_ROWS
-from kdissect.writing import write
+from kdissect.findings import executor
+from kdissect.findings.compiled_sql import columns_needed, names, query, whole_query
+from kdissect.findings.context import GROUPED_ROWS
+from kdissect.findings.evidence_rows import ROWS, Chosen
+from kdissect.findings.executor import answers
+from kdissect.findings.finding import Finding
 from tests.analysis.made_findings import START_US, judged, seen
 from tests.exchange_builders import request, response
 from tests.hostile_captures import Talk, capture_of
@@ -77,7 +77,7 @@ def test_what_the_engine_has_no_room_for_is_told_as_the_least(
     def fails(_: str) -> str:
         raise duckdb.OutOfMemoryException("no room")
 
-    monkeypatch.setattr(asking, "whole_query", fails)
+    monkeypatch.setattr(executor, "whole_query", fails)
     found = told(capsys, str(logins))
     assert found["numbers"] == {"logins": ROWS + 1, "is_at_least": True}
     assert "; at least: only the first 300 of more rows were looked at" in found["text"]
@@ -229,7 +229,7 @@ def test_the_rows_that_groups_keep_are_bounded() -> None:
 
 
 def test_names_that_are_told_apart_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kdissect.rules.chosen.DISTINCT", 5)
+    monkeypatch.setattr("kdissect.findings.evidence_rows.DISTINCT", 5)
     evidence = seen(errors=rows_of(6, lambda at: error(at, "E")))
     assert evidence.chosen("errors").has_more_names
     assert evidence.cut == {"errors"}

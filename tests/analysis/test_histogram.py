@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdissect.analysis.histogram import Histogram
+from kdissect.analysis.summary.histogram import Histogram
 
 LARGEST = 2**63 - 1
 

@@ -1,5 +1,5 @@
-from kdissect.analysis.counters import Count
-from kdissect.analysis.largest import Largest
+from kdissect.analysis.summary.counters import Count
+from kdissect.analysis.summary.largest import Largest
 
 
 def counted(names: str, limit: int) -> Largest[Count]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import kdissect
-from kdissect.analysis.latency import MEASURES, PARTS, PERCENTILES
+from kdissect.analysis.questions.latency import MEASURES, PARTS, PERCENTILES
 from kdissect.errors import KdissectError
 from tests.analysis.made_tables import MS, START, asked, connection, exchange, write_tables
 

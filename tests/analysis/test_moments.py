@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kdissect.analysis import moments
-from kdissect.analysis.moments import is_moment, is_range, moment_of, range_of
+from kdissect.analysis import time_expressions
+from kdissect.analysis.time_expressions import is_moment, is_range, moment_of, range_of
 from kdissect.errors import KdissectError
 
 SECOND = 1_000_000_000
@@ -65,4 +65,4 @@ def test_sql_is_no_range(text: str) -> None:
 
 
 def test_the_examples_hold() -> None:
-    assert doctest.testmod(moments).failed == 0
+    assert doctest.testmod(time_expressions).failed == 0

@@ -5,8 +5,8 @@ import doctest
 import numpy as np
 import pytest
 
-from kdissect.analysis import significance
-from kdissect.analysis.significance import (
+from kdissect.analysis.compare import significance
+from kdissect.analysis.compare.significance import (
     ROUND,
     Windows,
     design_effect,

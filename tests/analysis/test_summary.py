@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kdissect.analysis.columns import groups
-from kdissect.analysis.counters import ApiRow, ClientRow, ErrorRow, Quantiles, TopicRow
-from kdissect.analysis.network import Network, TroubledConnection
-from kdissect.analysis.summary import (
+from kdissect.analysis.summary.arrow_columns import groups
+from kdissect.analysis.summary.counters import ApiRow, ClientRow, ErrorRow, Quantiles, TopicRow
+from kdissect.analysis.summary.network import Network, TroubledConnection
+from kdissect.analysis.summary.summary import (
     KEPT,
     ProblemRow,
     ProtocolRow,

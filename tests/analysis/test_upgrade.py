@@ -8,8 +8,8 @@ import pytest
 
 import kdissect
 from kdissect.analysis import releases
+from kdissect.analysis.questions.upgrade import VERDICTS
 from kdissect.analysis.releases import Spoken, spoken_by
-from kdissect.analysis.upgrade import VERDICTS
 from kdissect.protocol.apis import APIS
 from tests.analysis.made_tables import Row, asked, connection, exchange, write_tables
 

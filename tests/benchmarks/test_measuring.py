@@ -92,14 +92,14 @@ def test_a_capture_is_lent_and_removed_unless_it_was_there_before(tmp_path, monk
 @pytest.mark.parametrize(
     ("library", "symbol", "stage"),
     [
-        ("kdissect__mypyc.so", "CPyDef_facts___FactSink____text", "messages"),
+        ("kdissect__mypyc.so", "CPyDef_extracted___FactSink____text", "messages"),
         ("kdissect__mypyc.so", "CPyDef_messages___records___scan_batch", "messages"),
         ("kdissect__mypyc.so", "CPyDef_records___scan_batch", "messages"),
         ("kdissect__mypyc.so", "CPyDef_tls___records___read", "tls"),
-        ("kdissect__mypyc.so", "facts___Partition_dealloc", "messages"),
+        ("kdissect__mypyc.so", "extracted___Partition_dealloc", "messages"),
         ("kdissect__mypyc.so", "CPyDef_pcapng___PcapngScanner____scan_records", "capture"),
         ("kdissect__mypyc.so", "CPyDef_dissector___Dissector____event", "tables"),
-        ("kdissect__mypyc.so", "CPyDef_searching___probe", "frames"),
+        ("kdissect__mypyc.so", "CPyDef_frame_search___probe", "framing"),
         ("kdissect__mypyc.so", "CPyList_GetItem", profiles.PYTHON),
         ("libpython3.11.so.1.0", "_PyObject_Malloc", profiles.PYTHON),
         ("libparquet.so.2600", "x", "Arrow, Parquet"),

@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from kdissect.capture.blocks import Block, Option, read_options
-from kdissect.capture.copied_blocks import PcapCopier, PcapngCopier
 from kdissect.capture.files import open_captures
 from kdissect.capture.formats import make_scanner
+from kdissect.capture.packet_writer import PcapCopier, PcapngCopier
 from kdissect.capture.pcapng import PcapngScanner
 from kdissect.errors import OutputError
 from tests.capture.writers import (
@@ -151,7 +151,7 @@ def test_what_the_files_say_does_not_pile_up_behind_the_last_packet_written(tmp_
 
 
 def test_there_is_a_limit_on_interfaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kdissect.capture.copied_blocks.MAXIMUM_INTERFACES", 3)
+    monkeypatch.setattr("kdissect.capture.packet_writer.MAXIMUM_INTERFACES", 3)
     content = b"".join(
         make_section_header() + make_interface_block(name=f"eth{number}") for number in range(4)
     )

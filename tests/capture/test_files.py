@@ -13,8 +13,8 @@ from hypothesis import given as hypothesis_given
 from hypothesis import strategies as st
 
 from kdissect.capture.blocks import Secrets
+from kdissect.capture.capture_file import capture_error
 from kdissect.capture.files import Capture, Source, open_captures
-from kdissect.capture.opened import capture_error
 from kdissect.errors import (
     CaptureError,
     CapturePermissionError,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdissect.capture.growing import GrowingCapture
+from kdissect.capture.incremental import GrowingCapture
 from kdissect.errors import CaptureError, Problem, TruncatedCapture, UnknownCaptureFormat
 from tests.capture.test_compressed import COMPRESSIONS
 from tests.capture.writers import Given, expected, make_pcap, make_pcapng

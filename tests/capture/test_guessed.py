@@ -5,11 +5,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from kdissect.capture import guessed
+from kdissect.capture import speculative_splits
 from kdissect.capture.files import open_captures
-from kdissect.capture.guessed import NUMBERS, guess_pieces, look_at
 from kdissect.capture.pcap import MODIFIED, NANOSECONDS
-from kdissect.capture.pieces import Piece, plan_from, read_piece
+from kdissect.capture.speculative_splits import NUMBERS, guess_pieces, look_at
+from kdissect.capture.splits import Piece, plan_from, read_piece
 from kdissect.errors import CaptureError
 from tests.capture.writers import START_NS, Captured, make_pcap, make_pcapng
 from tests.capture.writers import given as packets_of
@@ -21,7 +21,7 @@ Seen = tuple[int, int, bytes]
 
 @pytest.fixture(autouse=True)
 def _few_bytes_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guessed, "LOOK", 1000)
+    monkeypatch.setattr(speculative_splits, "LOOK", 1000)
 
 
 def guesses(path: Path, count: int) -> list[Piece]:

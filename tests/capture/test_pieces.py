@@ -12,12 +12,12 @@ from hypothesis import given as hypothesis_given
 from hypothesis import strategies as st
 
 from kdissect.capture.blocks import Secrets
+from kdissect.capture.capture_file import CHUNK_SIZE
 from kdissect.capture.files import open_captures
-from kdissect.capture.layouts import InterfaceLayout, PcapLayout, SectionLayout
-from kdissect.capture.opened import CHUNK_SIZE
+from kdissect.capture.format_context import InterfaceLayout, PcapLayout, SectionLayout
 from kdissect.capture.pcap import MICROSECONDS, MODIFIED, NANOSECONDS
-from kdissect.capture.pieces import Piece, are_in_turn, iter_pieces, plan, read_piece
 from kdissect.capture.scanner import RESYNC_LIMIT
+from kdissect.capture.splits import Piece, are_in_turn, iter_pieces, plan, read_piece
 from kdissect.errors import CaptureError, Problem, TruncatedCapture, UnknownCaptureFormat
 from tests.capture.writers import (
     START_NS,

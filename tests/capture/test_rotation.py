@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kdissect.capture.opened import NO_PACKET_NS
+from kdissect.capture.capture_file import NO_PACKET_NS
 from kdissect.capture.rotation import Chain, chains
 from kdissect.errors import CaptureError, UnknownCaptureFormat
 from tests.capture.writers import START_NS, Captured, make_pcap

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from kdissect.api.dissected import Dissection
 from kdissect.cli.tree import exchange_json, exchange_lines
-from kdissect.dissected import Dissection
 from kdissect.errors import DecodeError, KdissectError
 from kdissect.messages.headers import read_request_header
 from kdissect.pipeline import Options, Run

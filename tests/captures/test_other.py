@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import kdissect
-from kdissect.analysis.summary import TABLES, summarise
+from kdissect.analysis.summary.summary import TABLES, summarise
 
 OTHER = Path(__file__).parents[2] / "captures" / "other"
 NAMES = ["beside", "proxied"]

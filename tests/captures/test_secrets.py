@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import kdissect
+from kdissect.api.dissected import DissectedExchange
 from kdissect.capture.files import open_captures
 from kdissect.cli.program import report, run
-from kdissect.dissected import DissectedExchange
 from kdissect.errors import DecodeError, KdissectError
 from kdissect.messages.headers import read_request_header, response_body_offset
 from kdissect.pipeline import ProblemFound

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kdissect.capture.files import open_captures
-from kdissect.frames import Frame
+from kdissect.framing.frames import Frame
 from kdissect.messages.headers import (
     read_request_header,
     response_body_offset,

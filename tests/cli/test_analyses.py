@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import kdissect
-from kdissect.analysis.questions import QUESTIONS
+from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.cli.analyses import UNITS, duration_text
 from kdissect.cli.program import ANALYSES, COMMANDS, run
 

@@ -8,8 +8,8 @@ import click
 import pytest
 
 import kdissect
+from kdissect.api.comparison import compare
 from kdissect.cli.program import program, run
-from kdissect.comparing import compare
 from kdissect.errors import KdissectError
 from kdissect.slicing.slices import write_slice
 from kdissect.spans.exporting import Spans

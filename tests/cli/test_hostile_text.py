@@ -20,7 +20,7 @@ import pytest
 from pyarrow import parquet
 from rich.cells import cell_len
 
-from kdissect.analysis.questions import QUESTIONS
+from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.cli.program import FAILED, FOUND, NOTHING_FOUND, program, run
 from kdissect.tables.schemas import TABLES
 from tests.conversation import conversation

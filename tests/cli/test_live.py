@@ -14,10 +14,10 @@ import pytest
 from kdissect.cli import live_interfaces, live_run
 from kdissect.cli.live_lines import Deadline, Lines
 from kdissect.cli.program import run
-from kdissect.extras import missing_extra
 from kdissect.live.listener import Listener, Standing
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options
+from kdissect.system.extras import missing_extra
 from tests.live.listening import Given, Kept, packet_at
 
 SECOND_NS = 1_000_000_000

@@ -15,9 +15,9 @@ from kdissect.errors import KdissectError
 from kdissect.live import sources
 from kdissect.live.sources import Asked, told_filter, wanted_ports
 from kdissect.pipeline import Options
-from kdissect.wire.delayed import DelayedWire
-from kdissect.wire.followed import FollowedWire
-from kdissect.wire.recorded import RecordedWire
+from kdissect.sources.delay_buffer import DelayedWire
+from kdissect.sources.recorded_source import RecordedWire
+from kdissect.sources.tail import FollowedWire
 
 
 @pytest.mark.parametrize(

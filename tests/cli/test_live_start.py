@@ -11,10 +11,10 @@ import pytest
 from kdissect.cli import live_start
 from kdissect.cli.live_options import Address
 from kdissect.cli.live_start import Needs, opened
+from kdissect.dissection.options import Options
 from kdissect.errors import CaptureError, KdissectError, OutputError
 from kdissect.live.privileges import Dropped
 from kdissect.live.sources import Asked
-from kdissect.run_options import Options
 
 CAPTURE = Path(__file__).parents[2] / "captures" / "quickstart.pcapng"
 # What starts threads when it is imported, or imports what does.

@@ -16,10 +16,10 @@ import pytest
 from pyarrow import parquet
 
 import kdissect
-from kdissect.analysis.questions import QUESTIONS
+from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.cli.program import run
-from kdissect.escape import escaped
 from kdissect.spark.pipeline import dissect
+from kdissect.text.escape import escaped
 
 CAPTURE = Path("captures/retries-4.3.1.pcapng").absolute()
 OTHER = Path("captures/tokens-4.3.1.pcapng").absolute()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import kdissect
-from kdissect.analysis.summary import TABLES, summarise
+from kdissect.analysis.summary.summary import TABLES, summarise
 from kdissect.cli.program import run
 from tests.conversation import conversation
 from tests.exchange_builders import request, response, sized

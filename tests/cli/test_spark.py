@@ -8,11 +8,11 @@ from kdissect.cli.program import run
 from kdissect.cli.spark_job import main
 from kdissect.cli.spark_options import PIECE_SIZE
 from kdissect.cli.spark_outcome import show
-from kdissect.extras import install_command
+from kdissect.dataset.planning import SPARK_PIECE_SIZE, Failed
+from kdissect.dataset.taps import Broken
 from kdissect.limits import parse_number
 from kdissect.spark.pipeline import Outcome, dissect
-from kdissect.spark.planning import SPARK_PIECE_SIZE, Failed
-from kdissect.spark.taps import Broken
+from kdissect.system.extras import install_command
 
 
 @pytest.fixture(scope="module")

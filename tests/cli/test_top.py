@@ -18,8 +18,8 @@ from kdissect.cli.program import run
 from kdissect.cli.top_capture import Capturing, capturing
 from kdissect.cli.top_terminal import has_screen
 from kdissect.errors import CaptureError
-from kdissect.extras import missing_extra
-from kdissect.screen.looking import ENDED, FAILED, RUNNING
+from kdissect.screen.view_state import ENDED, FAILED, RUNNING
+from kdissect.system.extras import missing_extra
 
 LINE = re.compile(r"\d\d:\d\d:\d\d  \d.* ex/s  .* err/s  .* drop 0")
 NO_PACKETS = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1)

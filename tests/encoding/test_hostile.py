@@ -11,7 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import kdissect.seams.state  # noqa: F401  # declares all classes
+import kdissect.checkpoint.checkpoint  # noqa: F401  # declares all classes
+from kdissect.boundaries.codec import DECLARED
+from kdissect.boundaries.codec.exchanges import PARTITIONS
+from kdissect.boundaries.codec.streams import MARKS
 from kdissect.encoding.choices import Plain
 from kdissect.encoding.classes import NUMBERED, Fields, Inline, Ref, declare
 from kdissect.encoding.documents import Document, dump, load
@@ -29,9 +32,6 @@ from kdissect.encoding.kinds import (
     Rows,
 )
 from kdissect.errors import EncodingError, KdissectError
-from kdissect.stage_values import DECLARED
-from kdissect.stage_values.exchanges import PARTITIONS
-from kdissect.stage_values.streams import MARKS
 from kdissect.streams.events import Connection
 from tests.encoding.documents import integer, integers, made, rooted, text
 

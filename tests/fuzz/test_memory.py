@@ -11,10 +11,10 @@ import zstandard
 
 from kdissect.errors import DecodeError, DecompressionLimit
 from kdissect.messages.bodies import decode
+from kdissect.messages.field_mapping import fact_plans
 from kdissect.messages.headers import read_request_header
 from kdissect.messages.layout_choice import REQUEST, RESPONSE
 from kdissect.messages.records import decode_records, read_records, scan_batches
-from kdissect.messages.roles import fact_plans
 from kdissect.protocol.apis import APIS
 from kdissect.protocol.readers import Sink
 from tests.measuring import peak_memory

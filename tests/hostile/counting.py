@@ -14,9 +14,9 @@ from typing import Any
 from unittest import mock
 
 import kdissect
-from kdissect import searching
+from kdissect.framing import frame_search
 from kdissect.pipeline import Options, Run
-from kdissect.streams import copies
+from kdissect.streams import duplicates
 from kdissect.tables.schemas import TABLES
 from tests.hostile.catalogue import Hostile
 
@@ -29,9 +29,9 @@ GROWTH = 2.5
 # Loops and credits that a constant bounds, and the constant that a quick test has instead: what
 # grows only until such a bound is reached grows no more in a capture of a few kilobytes.
 SMALL_BOUNDS = (
-    (copies, "RECENT_SEGMENTS", 64),
-    (searching, "FIRST_CREDIT", 1 << 13),
-    (searching, "FIRST_STEPS", 1 << 13),
+    (duplicates, "RECENT_SEGMENTS", 64),
+    (frame_search, "FIRST_CREDIT", 1 << 13),
+    (frame_search, "FIRST_STEPS", 1 << 13),
 )
 
 

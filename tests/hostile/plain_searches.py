@@ -5,8 +5,8 @@ Quadratic and worse; what they answer is what the real ones are held to.
 
 from struct import pack
 
-from kdissect.exchanges.fitting import EXACT, LONG, NOT, Fitting
-from kdissect.exchanges.memory import ConnectionState
+from kdissect.exchanges.connection_state import ConnectionState
+from kdissect.exchanges.layout_fit import EXACT, LONG, NOT, Fitting
 from kdissect.exchanges.request_search import (
     CLIENT_ID,
     HEADER,
@@ -25,7 +25,7 @@ from kdissect.exchanges.request_search import MAX_SIZE as LARGEST_REQUEST
 from kdissect.exchanges.request_search import MIN_SIZE as SMALLEST_REQUEST
 from kdissect.exchanges.response_judge import MAX_SIZE, MIN_SIZE
 from kdissect.exchanges.response_search import MAX_ASKED, let_go
-from kdissect.searching import NOT_HERE, WAIT, Window
+from kdissect.framing.frame_search import NOT_HERE, WAIT, Window
 from kdissect.streams.acknowledged import REORDER_NS
 
 Answer = tuple[int, int, int]

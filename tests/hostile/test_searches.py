@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kdissect.exchanges.candidates import Candidates
+from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.exchange import Exchange
-from kdissect.exchanges.fitting import FIRST_LOOK, Fitting
-from kdissect.exchanges.memory import ConnectionState
+from kdissect.exchanges.layout_fit import FIRST_LOOK, Fitting
 from kdissect.exchanges.request_search import RequestSearch
 from kdissect.exchanges.response_search import FIRST_SEARCH, Needles, ResponseSearch
-from kdissect.messages.roles import fact_plans
-from kdissect.searching import FIRST_STEPS, STEPS_EACH, Window
+from kdissect.framing.frame_search import FIRST_STEPS, STEPS_EACH, Window
+from kdissect.messages.field_mapping import fact_plans
 from kdissect.streams.events import Connection
 from tests.exchange_builders import request as built
 from tests.hostile.plain_searches import answer_of, find_request, find_response

@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from kdissect.capture.packet import Packet
 from kdissect.live.listener import Listener, Standing
+from kdissect.sources.packet_source import Counts, Wire
 from kdissect.tables.schemas import TABLES
-from kdissect.wire.wire import Counts, Wire
 
 Row = dict[str, Any]
 

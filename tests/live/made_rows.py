@@ -9,9 +9,9 @@ import pyarrow as pa
 from kdissect.capture.packet import Packet
 from kdissect.live.listener import Standing
 from kdissect.pipeline import Balance
+from kdissect.sources.packet_source import Counts, Wire
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import TABLES
-from kdissect.wire.wire import Counts, Wire
 
 SECOND = 1_000_000_000
 MS = 1_000_000

@@ -11,10 +11,10 @@ from kdissect.capture.packet import Packet
 from kdissect.live.files.rotation import RotatedTables
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options
+from kdissect.sources.recorded_source import RecordedWire
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.rotations import OPEN_CONNECTIONS, rotations_in, runs_in
 from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
-from kdissect.wire.recorded import RecordedWire
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 EVERY = tuple(TABLES)

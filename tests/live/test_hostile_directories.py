@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import kdissect
-from kdissect.answers import analyse
+from kdissect.api.answers import analyse
+from kdissect.api.summary import findings
 from kdissect.errors import KdissectError
-from kdissect.first_page import findings
 from kdissect.live.files.budget import Budget
 from kdissect.live.files.runs import left_runs
 from kdissect.tables.rotations import rotations_in, runs_in

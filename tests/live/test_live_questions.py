@@ -10,15 +10,15 @@ import pytest
 from pyarrow import parquet
 
 import kdissect
-from kdissect import answers
-from kdissect.analysis.live_tables import ATTEMPTS, FilesGone, live_places
-from kdissect.answers import analyse
+from kdissect.analysis.engines.live_tables import ATTEMPTS, FilesGone, live_places
+from kdissect.api import answers
+from kdissect.api.answers import analyse
+from kdissect.api.comparison import compare
+from kdissect.api.reading import run_over
+from kdissect.api.summary import findings
 from kdissect.cli.program import run as run_program
-from kdissect.comparing import compare
 from kdissect.errors import KdissectError
-from kdissect.first_page import findings
 from kdissect.pipeline import Options
-from kdissect.reading import run_over
 from kdissect.tables.rotations import OPEN_CONNECTIONS, rotations_in, runs_in
 from tests.live.replays import CAPTURES, EVERY, only_run, replay, rows_of
 

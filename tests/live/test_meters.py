@@ -12,16 +12,16 @@ import pytest
 
 from kdissect.live.counting.addresses import Addresses
 from kdissect.live.counting.columns import NAMES_LIMIT, OTHER_NAMES
-from kdissect.live.counting.folded import fold
 from kdissect.live.counting.histograms import buckets_of, histograms, percentiles
-from kdissect.live.counting.joined import Joined
+from kdissect.live.counting.latency_groups import timed, whole_of
+from kdissect.live.counting.merged_buckets import Joined
 from kdissect.live.counting.meters import Meters
+from kdissect.live.counting.partial_aggregates import fold
 from kdissect.live.counting.slowest import slowest
 from kdissect.live.counting.snapshot import Failing, Focus, Slow, Timed
-from kdissect.live.counting.timed import timed, whole_of
 from kdissect.live.listener import Listener
 from kdissect.live.watcher import Watcher
-from kdissect.wire.recorded import RecordedWire
+from kdissect.sources.recorded_source import RecordedWire
 from tests.live.made_rows import (
     MS,
     SECOND,

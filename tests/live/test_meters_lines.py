@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kdissect.live.counting.lines import WIDTH, cells, duration, json_of, line_of, number
 from kdissect.live.counting.meters import Meters
 from kdissect.live.counting.snapshot import Focus, Snapshot
-from kdissect.wire.wire import Counts
+from kdissect.sources.packet_source import Counts
 from tests.live.made_rows import exchange, given, handed, many, partition, seconds, standing
 
 

@@ -35,9 +35,9 @@ from kdissect.live.counting.metrics import (
 from kdissect.live.listener import Listener, Standing
 from kdissect.live.metrics_socket import bind
 from kdissect.live.watcher import Watcher
+from kdissect.sources.packet_source import Counts
+from kdissect.sources.recorded_source import RecordedWire
 from kdissect.tables.batches import ints_of
-from kdissect.wire.recorded import RecordedWire
-from kdissect.wire.wire import Counts
 from tests.cli.test_hostile_text import HARMFUL, harmful_in, texts
 from tests.live.made_rows import exchange, given, handed, many, partition, seconds, standing
 

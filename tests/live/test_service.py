@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kdissect.errors import KdissectError
-from kdissect.live.service import Notifier, ServiceListener
+from kdissect.live.systemd_notify import Notifier, ServiceListener
 from kdissect.live.watcher import Watcher
 from tests.live.listening import Given, packet_at
 

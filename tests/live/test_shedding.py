@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kdissect.capture.packet import Packet
-from kdissect.dissector import Dissector
+from kdissect.dissection.dissector import Dissector
 from kdissect.errors import KdissectError
-from kdissect.exchanges.holding import Holding
+from kdissect.exchanges.memory_budget import Holding
 from kdissect.limits import Limits
 from kdissect.live.listener import Listener, Standing
 from kdissect.live.memory import fixed_bytes, limits_for, scaled_bytes
 from kdissect.live.shedding import LEAVES_PACKETS, Shedder
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options, make_balance, make_dissector
+from kdissect.sources.packet_source import Counts, Wire
 from kdissect.tables.schemas import TABLES
-from kdissect.wire.wire import Counts, Wire
 from tests.live.shed_runs import ALWAYS, captured, dissected, whole
 
 MIB = 1 << 20

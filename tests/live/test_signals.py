@@ -21,10 +21,10 @@ from pyarrow.dataset import dataset
 
 from kdissect.capture.packet import Packet
 from kdissect.capture.pcap import PcapScanner
-from kdissect.dissector import PULSE_STEPS, Dissector
+from kdissect.dissection.dissector import PULSE_STEPS, Dissector
+from kdissect.framing.frame_search import EVENT_STEPS, FIRST_STEPS, JOINED_EACH, STEPS_EACH, WINDOW
 from kdissect.live.watcher import FED_AT_ONCE, FED_BYTES, REST_NS, Watcher, first_part
 from kdissect.pipeline import Options, make_dissector
-from kdissect.searching import EVENT_STEPS, FIRST_STEPS, JOINED_EACH, STEPS_EACH, WINDOW
 from kdissect.tables.schemas import TABLES
 from tests.hostile.catalogue import HOSTILE
 from tests.hostile.wire import Talk, Wire, request, sized

@@ -12,11 +12,11 @@ from kdissect.errors import CaptureError, OutputError
 from kdissect.live.listener import Listener, Standing
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options
+from kdissect.sources.delay_buffer import DelayedWire
+from kdissect.sources.packet_source import Counts
+from kdissect.sources.pipe_source import PipeWire
+from kdissect.sources.recorded_source import RecordedWire
 from kdissect.tables.schemas import TABLES
-from kdissect.wire.delayed import DelayedWire
-from kdissect.wire.pipes import PipeWire
-from kdissect.wire.recorded import RecordedWire
-from kdissect.wire.wire import Counts
 from tests.live.listening import Given, Kept, Row, packet_at
 
 CAPTURES = Path(__file__).parents[2] / "captures"

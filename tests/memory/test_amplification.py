@@ -9,10 +9,10 @@ import random
 
 import pytest
 
-from kdissect.messages.facts import FactSink
+from kdissect.messages.extracted import FactSink
+from kdissect.messages.field_mapping import fact_plans
 from kdissect.messages.full_bodies import body_json, full_body
 from kdissect.messages.interner import Interner
-from kdissect.messages.roles import fact_plans
 from kdissect.protocol.plans import Plan
 from kdissect.protocol.readers import Allowance
 from tests.exchange_builders import request, response

@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from kdissect import Limits
-from kdissect.dissector import Dissector
+from kdissect.dissection.dissector import Dissector
+from kdissect.exchanges.connection_state import ConnectionState, TopicPositions
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.fetches import FetchSessions
-from kdissect.exchanges.holding import Holding
-from kdissect.exchanges.memory import ConnectionState, TopicPositions
-from kdissect.exchanges.naming import held_size
+from kdissect.exchanges.memory_budget import Holding
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.exchanges.sasl import LONGEST_KEPT, MAX_TOKEN_SIZE, Login, user_of
+from kdissect.exchanges.topic_name_resolution import held_size
 from kdissect.messages.partitions import NO_ID, Partition, partitions_of
 from kdissect.streams.events import Connection
 from kdissect.tables.batches import BatchBuilder

@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kdissect.messages.facts import ErrorFact, FactSink
+from kdissect.messages.extracted import ErrorFact, FactSink
+from kdissect.messages.field_mapping import fact_plans
 from kdissect.messages.interner import Interner
 from kdissect.messages.partitions import NO_ID
-from kdissect.messages.roles import fact_plans
 from kdissect.protocol.apis import APIS
 from kdissect.protocol.error_codes import error_codes
 from kdissect.protocol.readers import NULL

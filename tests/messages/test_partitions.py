@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdissect.messages.batch_counts import BatchCounts
-from kdissect.messages.facts import FIRST_ROWS, KEPT_ROWS, FactSink
+from kdissect.messages.extracted import FIRST_ROWS, KEPT_ROWS, FactSink
 from kdissect.messages.interner import Interner
 from kdissect.messages.partitions import (
     MIXED_CODEC,

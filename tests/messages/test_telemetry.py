@@ -27,10 +27,10 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 
 import kdissect
 from kdissect.errors import DecodeError
-from kdissect.extras import missing_extra
 from kdissect.messages import telemetry
 from kdissect.messages.metric_names import metric_names
 from kdissect.messages.telemetry import UNPACKED_LIMIT, decode_metrics
+from kdissect.system.extras import missing_extra
 from tests.conversation import conversation
 from tests.exchange_builders import request, response
 from tests.messages.record_builders import compress

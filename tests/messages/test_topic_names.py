@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from kdissect.messages.facts import FactSink
+from kdissect.messages.extracted import FactSink
+from kdissect.messages.field_mapping import fact_plans
 from kdissect.messages.interner import Interner
 from kdissect.messages.metadata_topics import NAMES_LIMIT, remember_name
-from kdissect.messages.roles import fact_plans
 from kdissect.protocol.apis import APIS, find_api
 from kdissect.protocol.specs import FieldSpec, snake_case
 from tests.conversation import conversation

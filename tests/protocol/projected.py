@@ -1,7 +1,7 @@
 """What a projected decode says of a body, to hold one way of reading beside another."""
 
 from kdissect.errors import DecodeError
-from kdissect.messages import facts
+from kdissect.messages import extracted
 from kdissect.protocol.plans import Plan
 from kdissect.protocol.readers import FAILED, Sink
 
@@ -14,7 +14,7 @@ def by_tree(plan: Plan, data: bytes, sink: Sink, offset: int = 1) -> int:
         return FAILED
 
 
-def facts_of(sink: facts.FactSink) -> dict[str, object]:
+def facts_of(sink: extracted.FactSink) -> dict[str, object]:
     """Everything that a sink says of a body."""
     said: dict[str, object] = {
         name: getattr(sink, name)

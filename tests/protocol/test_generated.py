@@ -5,10 +5,10 @@ from functools import cache
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdissect.messages import facts
+from kdissect.messages import extracted
+from kdissect.messages.fast_paths import short_way_of
+from kdissect.messages.field_mapping import INHERITED, kind_of, request_role, response_role
 from kdissect.messages.interner import Interner
-from kdissect.messages.roles import INHERITED, kind_of, request_role, response_role
-from kdissect.messages.short_ways import short_way_of
 from kdissect.protocol.generated import FAILED, Read, generate
 from kdissect.protocol.plans import Plan, build_projection
 from tests.protocol.layouts import Rows
@@ -28,7 +28,7 @@ def plan_of(vector: tuple[str, int, str]) -> Plan:
     name, version, releases = vector
     role_of = request_role if name.endswith("Request") else response_role
     spec = spec_of(name, releases)
-    return build_projection(spec, version, role_of, kind_of, facts.ROLE_COUNT, INHERITED)
+    return build_projection(spec, version, role_of, kind_of, extracted.ROLE_COUNT, INHERITED)
 
 
 def key_of(vector: Vector) -> tuple[str, int, str]:
@@ -48,7 +48,10 @@ def check(vector: Vector, data: bytes) -> int:
     assert len(rows.slots) >= plan.slot_count
     end, tree_end = read(data, 1, rows), by_tree(plan, data, tree_rows)
     interner = Interner()
-    sink, tree_sink = facts.FactSink(interner, {}), facts.FactSink(interner, {})
+    sink, tree_sink = (
+        extracted.FactSink(interner, {}),
+        extracted.FactSink(interner, {}),
+    )
     assert short(data, 1, sink) == end
     by_tree(plan, data, tree_sink)
     if end != FAILED:

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdissect.errors import DecodeError
-from kdissect.messages import facts, straight_reads
+from kdissect.messages import extracted, generated_readers
+from kdissect.messages.generated_readers import READS
 from kdissect.messages.interner import Interner
-from kdissect.messages.straight_reads import READS
 from kdissect.protocol.apis import find_api
 from kdissect.protocol.plans import Plan, read_straight
 from kdissect.protocol.readers import FAILED
@@ -41,7 +41,10 @@ def check(vector: Vector, data: bytes) -> int:
     """Where the straight read ends: the facts up to there are those of the tree."""
     plan = plan_with_read((vector.name, vector.version, vector.releases))
     interner = Interner()
-    sink, tree_sink = facts.FactSink(interner, {}), facts.FactSink(interner, {})
+    sink, tree_sink = (
+        extracted.FactSink(interner, {}),
+        extracted.FactSink(interner, {}),
+    )
     assert plan.straight is not None
     assert len(sink.slots) >= plan.slot_count
     end = int(read_straight(plan.straight, data, 1, sink))
@@ -54,7 +57,7 @@ def check(vector: Vector, data: bytes) -> int:
 
 @pytest.mark.parametrize("name", modules())
 def test_the_written_modules_are_those_that_the_tool_writes(name: str) -> None:
-    written = Path(straight_reads.__file__).with_name(f"{name}.py")
+    written = Path(generated_readers.__file__).with_name(f"{name}.py")
     assert written.read_text(encoding="utf-8") == modules()[name]
 
 
@@ -87,7 +90,10 @@ def test_what_is_left_to_the_tree_is_read_by_it_from_the_start() -> None:
         plan = plan_with_read((vector.name, vector.version, vector.releases))
         data = b"\xee" + vector.raw[:-1]
         interner = Interner()
-        sink, tree_sink = facts.FactSink(interner, {}), facts.FactSink(interner, {})
+        sink, tree_sink = (
+            extracted.FactSink(interner, {}),
+            extracted.FactSink(interner, {}),
+        )
         sink.takes_short_ways = True
         with pytest.raises(DecodeError):
             plan.run(data, 1, sink)

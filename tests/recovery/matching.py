@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kdissect.exchanges.exchange import Exchange
-from kdissect.frames import Frame
+from kdissect.framing.frames import Frame
 from tests.exchange_builders import Found, Row
 from tests.recovery.relations import DETAILS
 from tests.recovery.seen import Case

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from kdissect.capture.files import open_captures
 from kdissect.capture.packet import Packet
 from kdissect.exchanges.pairing import Exchanges
-from kdissect.messages.roles import fact_plans
+from kdissect.messages.field_mapping import fact_plans
 from kdissect.packets.decoder import PacketDecoder
 from kdissect.packets.segment import ACK, FIN, PSH, SYN, Segment, flow_of
 from tests.exchange_builders import Found, Row, found_in

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kdissect.live.counting.snapshot import Focus, Snapshot
 from kdissect.screen.app import Top
-from kdissect.screen.looking import Capture
+from kdissect.screen.view_state import Capture
 from tests.screen.snapshots import BALANCE, NOW_NS, SNAPSHOT, STANDING, S, focused
 
 PATH = Path(__file__).parents[2] / "docs" / "top.svg"

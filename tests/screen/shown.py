@@ -4,7 +4,7 @@ import sys
 
 from kdissect.live.counting.snapshot import Focus, Snapshot
 from kdissect.screen.app import Top
-from kdissect.screen.looking import Capture
+from kdissect.screen.view_state import Capture
 from tests.screen.snapshots import NOTHING, SNAPSHOT, TROUBLED, focused, hostile
 
 # So that nothing changes while a test looks.

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from kdissect.escape import escaped
 from kdissect.live.counting.snapshot import (
     Failing,
     Focus,
@@ -14,7 +13,8 @@ from kdissect.live.counting.snapshot import (
 )
 from kdissect.live.listener import Standing
 from kdissect.pipeline import Balance
-from kdissect.wire.wire import Counts
+from kdissect.sources.packet_source import Counts
+from kdissect.text.escape import escaped
 
 NOW_NS = 1_795_327_200_000_000_000  # 2026-11-22 06:00:00Z
 MS = 1_000_000

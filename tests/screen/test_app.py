@@ -11,8 +11,8 @@ from textual.pilot import Pilot
 
 from kdissect.live.counting.snapshot import Focus, Snapshot
 from kdissect.screen.app import Top
-from kdissect.screen.looking import FAILED, RUNNING, Capture
 from kdissect.screen.table import Table
+from kdissect.screen.view_state import FAILED, RUNNING, Capture
 from kdissect.screen.widgets import Lines, Page
 from tests.screen.snapshots import SNAPSHOT, focused, hostile, is_harmless, timed
 

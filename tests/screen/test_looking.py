@@ -1,7 +1,7 @@
 import pytest
 
 from kdissect.live.counting.snapshot import Focus, Snapshot
-from kdissect.screen.looking import ENDED, FAILED, RUNNING, Capture, Looking
+from kdissect.screen.view_state import ENDED, FAILED, RUNNING, Capture, Looking
 from kdissect.screen.views import NUMBERS
 from tests.screen.snapshots import NOTHING, NOW_NS, SNAPSHOT, STANDING, S, focused
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kdissect.capture.packet import Packet
-from kdissect.slicing.marking import LOOK_BACK, Marking, Marks
+from kdissect.slicing.packet_selection import LOOK_BACK, Marking, Marks
 from kdissect.slicing.ranges import Endpoints, Ranges
 from tests.packets.builders import make_tcp_packet
 

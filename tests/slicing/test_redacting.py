@@ -12,7 +12,7 @@ import kdissect
 from kdissect.capture.files import open_captures
 from kdissect.capture.packet import Packet
 from kdissect.cli.program import run
-from kdissect.exchanges.masking import masked_token
+from kdissect.exchanges.sasl_masking import masked_token
 from kdissect.slicing.redacting import make_plan
 from kdissect.slicing.rewriting import Rewriter
 from kdissect.slicing.slices import write_slice

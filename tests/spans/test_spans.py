@@ -16,11 +16,11 @@ import pytest
 import kdissect
 from kdissect import KdissectError, OutputError
 from kdissect.cli.program import run
-from kdissect.extras import missing_extra
 from kdissect.slicing.slices import write_slice
 from kdissect.spans.exporting import Spans, write_spans
 from kdissect.spans.otlp_json import json_line
 from kdissect.spans.sending import EndpointTarget, FileTarget
+from kdissect.system.extras import missing_extra
 from tools.record.scenarios.tracing import traceparent
 
 pytest.importorskip("opentelemetry.sdk", reason="needs the extra otel")

@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 import kdissect
-from kdissect.answers import analyse
+from kdissect.api.answers import analyse
+from kdissect.api.summary import findings
 from kdissect.errors import KdissectError
-from kdissect.first_page import findings
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.rollups import roll_up
 from kdissect.spark.streaming import stream

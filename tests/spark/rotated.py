@@ -10,9 +10,9 @@ import pyarrow.parquet
 
 from kdissect.capture.files import open_captures
 from kdissect.capture.pcap import NANOSECONDS
-from kdissect.exchanges.memory import EXCHANGES_PER_PACKET
+from kdissect.dataset.manifest import Manifest, read_manifest
+from kdissect.exchanges.connection_state import EXCHANGES_PER_PACKET
 from kdissect.pipeline import Options, Run
-from kdissect.spark.manifest import Manifest, read_manifest
 from kdissect.tables.ids import TAP_BITS
 from kdissect.tables.schemas import TABLES, TIME
 from tests.capture.writers import Captured, make_pcap

@@ -11,9 +11,9 @@ from unittest import mock
 import pyarrow as pa
 import pyarrow.parquet
 
-from kdissect.spark.manifest import Manifest, read_manifest
-from kdissect.spark.entries import table_files
-from kdissect.spark.storage import joined, remember, system_at, write_bytes
+from kdissect.dataset.entries import table_files
+from kdissect.dataset.manifest import Manifest, read_manifest
+from kdissect.dataset.storage import joined, remember, system_at, write_bytes
 from kdissect.tables.schemas import TABLES
 from tests.spark.rotated import Rows, spark_rows
 

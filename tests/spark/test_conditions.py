@@ -9,7 +9,7 @@ import pytest
 import sqlglot
 
 from kdissect import KdissectError, analyse
-from kdissect.analysis.declared import askable
+from kdissect.analysis.engines.ibis_tables import askable
 from kdissect.spark.conditions import FUNCTIONS, condition_of, refused_names
 from kdissect.spark.spark_tables import LITERAL, configured
 from kdissect.sql.files import quoted

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from kdissect import KdissectError, analyse, compare, findings
-from kdissect.analysis.questions import QUESTIONS
-from kdissect.analysis.stored_tables import Place, stored_size
+from kdissect.analysis.catalogue import QUESTIONS
+from kdissect.analysis.engines.stored_tables import Place, stored_size
 from kdissect.capture.pcap import NANOSECONDS
 from kdissect.cli.program import run
+from kdissect.dataset.locations import place_at
 from kdissect.spark.pipeline import dissect
-from kdissect.spark.places import place_at
 from tests.capture.writers import make_pcap
 from tests.spark.datasets import CAPTURES, Both, both_of
 from tests.spark.rotated import link_type_of, packets_of

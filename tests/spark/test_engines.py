@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kdissect import KdissectError, analyse, human
-from kdissect.analysis.stored_tables import directory_place, stored_size
+from kdissect import KdissectError, analyse
+from kdissect.analysis.engines.stored_tables import directory_place, stored_size
+from kdissect.api.engine_choice import AUTO, DUCKDB, LIMIT, SPARK, takes_spark
 from kdissect.cli.program import run
-from kdissect.engines import AUTO, DUCKDB, LIMIT, SPARK, takes_spark
+from kdissect.text import human
 from tests.spark.conftest import Tables
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def test_the_command_says_on_stderr_that_spark_answers(
     words = ["slowest", str(there), "--engine", "auto", "--format", "csv"]
     assert run(words) == 0
     expected = capfd.readouterr()
-    monkeypatch.setattr("kdissect.engines.LIMIT", 999)
+    monkeypatch.setattr("kdissect.api.engine_choice.LIMIT", 999)
     assert run(words) == 0
     found = capfd.readouterr()
     assert (found.out, expected.err) == (expected.out, "")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kdissect.dataset import tasks
 from kdissect.errors import KdissectError
-from kdissect.spark import tasks
 from kdissect.spark.pipeline import dissect
 from tests.spark.rotated import ALL, dataset_rows, library_rows, manifest_of, rotate
 

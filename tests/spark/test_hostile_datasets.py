@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from kdissect.confined import Below
 from kdissect.errors import KdissectError
 from kdissect.spark.pipeline import dissect
+from kdissect.system.confined import Below
 from tests.spark.hostile import NAMES, RUN, directory, each_way, everything, fifo, link, placed
 from tests.spark.rotated import manifest_of
 from tests.spark.sandbox import Sandbox

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from kdissect.dataset.entries import Manifest
+from kdissect.dataset.manifest import MANIFEST_BYTES, Dataset, read_manifest
 from kdissect.errors import DatasetError, KdissectError
-from kdissect.spark.entries import Manifest
-from kdissect.spark.manifest import MANIFEST_BYTES, Dataset, read_manifest
 from kdissect.spark.pipeline import dissect
 from tests.spark.hostile import (
     EDITS,

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from kdissect.dataset.shared_staging import Staging
+from kdissect.dataset.storage_tasks import inside
+from kdissect.dataset.tasks import Task
+from kdissect.dataset.writer_identity import process_in, this_process
 from kdissect.errors import DatasetError, OutputError
 from kdissect.spark.pipeline import dissect
-from kdissect.spark.processes import process_in, this_process
-from kdissect.spark.source_staging import Staging
 from kdissect.spark.source_stream import check_offset
-from kdissect.spark.storage_tasks import inside
-from kdissect.spark.tasks import Task
 from tests.spark.hostile import NAMES, directory, fifo, link, places_in
 from tests.spark.rotated import CAPTURES, manifest_of, rotate
 
@@ -80,7 +80,7 @@ def test_a_swapped_seam_of_another_piece_is_refused(
 
 def test_a_state_of_other_captures_is_refused(tmp_path: Path) -> None:
     """Its pieces say which files are read again."""
-    from kdissect.seams.state import State
+    from kdissect.checkpoint.checkpoint import State
 
     paths = rotate("tls/tls13-4.3.1.pcapng", tmp_path / "ring", 2, seed=1)
     keys = CAPTURES / "tls/tls13-4.3.1.keys"

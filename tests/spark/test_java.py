@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from kdissect.errors import KdissectError
-from kdissect.extras import install_command
 from kdissect.spark.java import Java, find_java, java_home, logging_file, version_of, written
+from kdissect.system.extras import install_command
 
 FIX = (
     "To fix it, install Java 17 or newer (Debian: apt install openjdk-17-jre-headless) and set "

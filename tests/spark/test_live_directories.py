@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kdissect.answers import analyse
+from kdissect.api.answers import analyse
 from kdissect.tables.rotations import rotations_in, runs_in
 from tests.live.replays import CAPTURES, EVERY, replay, rows_of
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from kdissect.dataset.shared_staging import Staging
+from kdissect.dataset.tasks import Task
 from kdissect.spark.pipeline import dissect
-from kdissect.spark.source_staging import Staging
-from kdissect.spark.tasks import Task
 from tests.spark.rotated import CAPTURES
 
 CAPTURE = str(CAPTURES / "sasl-4.3.1.pcapng")

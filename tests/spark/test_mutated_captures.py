@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kdissect.spark.pipeline import dissect
-from tests.seams.law import link_type_of, read_packets
-from tests.seams.mutations import fresh_seed, in_files, mutated, said, with_steps
+from tests.checkpoint.law import link_type_of, read_packets
+from tests.checkpoint.mutations import fresh_seed, in_files, mutated, said, with_steps
 from tests.spark.everything import EVERY, PIECE_SIZE, Everything
 from tests.spark.rotated import ALL, CAPTURES
 

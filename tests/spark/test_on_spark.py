@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kdissect
+from kdissect.dataset import tasks
 from kdissect.errors import KdissectError, OutputError
-from kdissect.spark import tasks
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.reading import read_table
 from kdissect.spark.running import on_spark

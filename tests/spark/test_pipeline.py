@@ -9,11 +9,11 @@ import pytest
 from pyarrow.parquet import ParquetFile
 
 from kdissect.capture.pcap import NANOSECONDS
+from kdissect.dataset.manifest import Dataset
+from kdissect.dataset.planning import sha256_of
+from kdissect.dataset.tasks import Task, dissect_part
 from kdissect.errors import KdissectError
-from kdissect.spark.manifest import Dataset
 from kdissect.spark.pipeline import dissect
-from kdissect.spark.planning import sha256_of
-from kdissect.spark.tasks import Task, dissect_part
 from kdissect.tables.schemas import DEFAULT_TABLES
 from tests.capture.writers import make_pcap
 from tests.spark.rotated import (
@@ -299,7 +299,7 @@ def test_a_capture_that_is_being_written_is_read_when_that_is_over(
         Path(paths[1]).write_bytes(content)
         return sha256_of(path)
 
-    monkeypatch.setattr("kdissect.spark.planning.sha256_of", written_to)
+    monkeypatch.setattr("kdissect.dataset.planning.sha256_of", written_to)
     (broken,) = dissect(None, paths[1:], dataset, tables=ALL).broken
     assert broken.message == f"{paths[1]}: is being written; it is read when that is over"
     monkeypatch.undo()

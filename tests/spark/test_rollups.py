@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from kdissect import KdissectError, analyse
-from kdissect.analysis.latency import PERCENTILES
+from kdissect.analysis.questions.latency import PERCENTILES
 from kdissect.cli.program import run
+from kdissect.dataset.rollup_answers import Group, Groups, asked_of_rollups, percentiles
+from kdissect.dataset.rollup_rows import COUNTERS, LARGEST, MEASURES, SETS, hll_of, kll_of, sketches
 from kdissect.spark.pipeline import dissect
-from kdissect.spark.rollup_answers import Group, Groups, asked_of_rollups, percentiles
-from kdissect.spark.rollup_rows import COUNTERS, LARGEST, MEASURES, SETS, hll_of, kll_of, sketches
 from kdissect.spark.rollups import roll_up, rollups_in, units_of
 from tests.spark.datasets import both_of
 from tests.spark.rotated import manifest_of, rotate

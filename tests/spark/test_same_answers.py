@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kdissect import analyse, compare
-from kdissect.analysis.questions import QUESTIONS
+from kdissect.analysis.catalogue import QUESTIONS
 from tests.spark.datasets import Both, both_of
 
 if TYPE_CHECKING:

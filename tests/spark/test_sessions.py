@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kdissect import KdissectError, analyse
-from kdissect.extras import install_command
 from kdissect.spark.sessions import session
+from kdissect.system.extras import install_command
 from tests.spark.conftest import CAPTURES, Tables
 
 if TYPE_CHECKING:

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kdissect.capture.pcap import NANOSECONDS
-from kdissect.capture.pieces import Piece, plan
+from kdissect.capture.splits import Piece, plan
+from kdissect.checkpoint.boundary_state import Seam
+from kdissect.dataset import shared_staging
+from kdissect.dataset.shared_staging import KEPT_S, Staging
 from kdissect.errors import OutputError
-from kdissect.exchanges.memory import EXCHANGES_PER_PACKET
-from kdissect.seams.seam import Seam
-from kdissect.spark import source_staging
-from kdissect.spark.source_staging import KEPT_S, Staging
+from kdissect.exchanges.connection_state import EXCHANGES_PER_PACKET
 from tests.capture.writers import make_pcap
 from tests.spark.rotated import ALL, CAPTURES, library_rows, packets_of, rotate, spark_rows
 
 pytest.importorskip("pyspark")
 
-from kdissect.spark.processes import this_process
+from kdissect.dataset.writer_identity import this_process
 from kdissect.spark.source import KdissectDataSource
 from kdissect.spark.source_parts import PartPartition, PartTask
 
@@ -112,7 +112,7 @@ def test_tasks_at_the_same_time_take_what_the_others_leave(
 
     monkeypatch.setattr(PartTask, "dissect", counted)
     # Threads of a process are one to each other, as far as `Staging` is concerned.
-    monkeypatch.setattr(source_staging, "is_over", lambda _: False)
+    monkeypatch.setattr(shared_staging, "is_over", lambda _: False)
     with ThreadPoolExecutor(len(partitions)) as pool:
         found = pool.map(lambda one: spark_rows("partitions", reader.read(one)), partitions)
         rows = [row for some in found for row in some]
@@ -142,7 +142,7 @@ def test_a_part_whose_task_has_died_is_made_by_those_that_need_it(
 ) -> None:
     paths, size = ring
     reader = reader_of(str(tmp_path / "ring"), "exchanges", tmp_path / "staging", size)
-    monkeypatch.setattr(source_staging, "STALE_S", 0.2)
+    monkeypatch.setattr(shared_staging, "STALE_S", 0.2)
     partitions = reader.partitions()
     assert isinstance(partitions[1], PartPartition)
     staging = Staging(Path(partitions[1].staging))

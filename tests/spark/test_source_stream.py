@@ -12,12 +12,12 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.streaming.datasource import ReadMaxBytes, ReadMaxFiles
 
+from kdissect.checkpoint.checkpoint import State
+from kdissect.checkpoint.merger import Stitcher
+from kdissect.dataset.columns import spark_batch, spark_schema
+from kdissect.dataset.incremental_tap import Followed, OwnRows
 from kdissect.errors import KdissectError
 from kdissect.pipeline import Options
-from kdissect.seams.state import State
-from kdissect.seams.stitch import Stitcher
-from kdissect.spark.columns import spark_batch, spark_schema
-from kdissect.spark.following import Followed, OwnRows
 from kdissect.spark.source import KdissectDataSource
 from kdissect.spark.source_stream import KdissectStreamReader, Offset
 from kdissect.tables.schemas import TABLES

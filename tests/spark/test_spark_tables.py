@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kdissect import KdissectError, analyse
-from kdissect.analysis.declared import declared_tables
-from kdissect.analysis.duckdb_tables import DuckTables
-from kdissect.analysis.questions import QUESTIONS
-from kdissect.analysis.stored_tables import directory_place
+from kdissect.analysis.catalogue import QUESTIONS
+from kdissect.analysis.engines.duckdb_tables import DuckTables
+from kdissect.analysis.engines.ibis_tables import declared_tables
+from kdissect.analysis.engines.stored_tables import directory_place
 from kdissect.spark.sessions import first_line
 from kdissect.spark.spark_tables import SparkTables, selection
 from kdissect.spark.statements import statements_of

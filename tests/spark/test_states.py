@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kdissect.seams.state import State
+from kdissect.checkpoint.checkpoint import State
 from kdissect.spark.pipeline import dissect
 from tests.spark.rotated import ALL, CAPTURES, dataset_rows, library_rows, manifest_of, rotate
 

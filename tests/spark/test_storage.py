@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kdissect
-from kdissect.errors import DatasetError, KdissectError, OutputError, StoreError
-from kdissect.spark import storage, storage_dataset, tasks
-from kdissect.spark.pipeline import dissect
-from kdissect.spark.planning import Failed
-from kdissect.spark.reading import read_table
-from kdissect.spark.rollups import roll_up
-from kdissect.spark.storage import (
+from kdissect.dataset import storage, storage_dataset, tasks
+from kdissect.dataset.planning import Failed
+from kdissect.dataset.storage import (
     BLOCK_SIZE,
     files_in,
     reached_by,
@@ -25,9 +21,13 @@ from kdissect.spark.storage import (
     system_at,
     write_bytes,
 )
-from kdissect.spark.storage_captures import local_copy
-from kdissect.spark.storage_dataset import OWNER, open_dataset
-from kdissect.spark.taps import list_captures
+from kdissect.dataset.storage_captures import local_copy
+from kdissect.dataset.storage_dataset import OWNER, open_dataset
+from kdissect.dataset.taps import list_captures
+from kdissect.errors import DatasetError, KdissectError, OutputError, StoreError
+from kdissect.spark.pipeline import dissect
+from kdissect.spark.reading import read_table
+from kdissect.spark.rollups import roll_up
 from tests.spark.rotated import ALL, CAPTURES, Rows, dataset_rows, library_rows, rotate, spark_rows
 from tests.spark.stores import (
     DUMMY,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kdissect import analyse, findings
-from kdissect.analysis.questions import QUESTIONS
+from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.rollups import roll_up
 from tests.spark.datasets import CAPTURES

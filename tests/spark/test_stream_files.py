@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from kdissect.dataset.complete_files import complete_files
+from kdissect.dataset.taps import Tap, Taps
 from kdissect.errors import KdissectError
-from kdissect.spark.stream_files import complete_files
-from kdissect.spark.taps import Tap, Taps
 from tests.capture.writers import START_NS, Captured, make_pcap
 
 NOW = START_NS / 1e9 + 100_000

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kdissect.dataset.manifest import Dataset
 from kdissect.errors import KdissectError
-from kdissect.spark.manifest import Dataset
 from kdissect.spark.pipeline import Outcome
 from tests.spark.rotated import ALL, dataset_rows, library_rows, manifest_of, rotate
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from kdissect.dataset.taps import Broken, find_taps
 from kdissect.errors import KdissectError
-from kdissect.spark.taps import Broken, find_taps
 from tests.capture.writers import START_NS, Captured, make_pcap
 
 

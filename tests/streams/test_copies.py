@@ -6,7 +6,7 @@ import pytest
 
 from kdissect.packets.segment import Segment
 from kdissect.streams.connections import Streams
-from kdissect.streams.copies import (
+from kdissect.streams.duplicates import (
     RECENT_SEGMENTS,
     SAME_HEADER_NS,
     SAME_ID_NS,

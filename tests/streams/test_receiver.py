@@ -8,7 +8,7 @@ from kdissect.errors import Problem
 from kdissect.packets.segment import Segment
 from kdissect.streams.connections import Streams
 from kdissect.streams.events import ZERO_WINDOW, Chunk, Event, Gap
-from kdissect.streams.held import MAX_PASSED, PIECE_COST, Allowance, Held
+from kdissect.streams.reassembly_buffer import MAX_PASSED, PIECE_COST, Allowance, Held
 from tests.conversation import START_NS, Conversation, conversation
 from tests.streams.reading import Reading
 

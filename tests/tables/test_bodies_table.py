@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import kdissect
+from kdissect.api.dissected import dissect
 from kdissect.cli.program import run
-from kdissect.dissected import dissect
 from kdissect.tables.schemas import DEFAULT_TABLES
 from tests.conversation import Conversation, conversation
 from tests.exchange_builders import (

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdissect.errors import Problem
+from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.exchange import ANSWERED, FETCH_WAITED, REQUEST_FAILED, Exchange, Producing
-from kdissect.exchanges.memory import ConnectionState
 from kdissect.messages.batches import Batch, Record
-from kdissect.messages.facts import ErrorFact
+from kdissect.messages.extracted import ErrorFact
 from kdissect.messages.memberships import Membership
 from kdissect.messages.partitions import MIXED_CODEC, WIDTH, Partition, partitions_of
 from kdissect.messages.record_columns import MAX_MS, ns_of_ms
@@ -33,7 +33,7 @@ from kdissect.tables.rows import (
     topic_id_text,
 )
 from kdissect.tables.schemas import BINARY, INT8, INT16, INT32, INT64, TABLES, TEXT, TIME, Table
-from kdissect.tls.facts import TlsFacts
+from kdissect.tls.session_properties import TlsFacts
 from tests.packets.builders import make_flow
 
 START = 1_700_000_000_123_456_789

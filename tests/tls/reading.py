@@ -10,8 +10,8 @@ from kdissect.errors import Problem
 from kdissect.streams.connections import Streams
 from kdissect.streams.events import Chunk, Connection, End, Event, Gap
 from kdissect.tables.schemas import TABLES
-from kdissect.tls.facts import TlsFacts
 from kdissect.tls.keylog import KeyLog
+from kdissect.tls.session_properties import TlsFacts
 from kdissect.tls.stage import Tls
 from tests.conversation import Conversation
 from tests.tls.talks import Talk

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kdissect.dissector import Dissector
+from kdissect.dissection.dissector import Dissector
 from tests.exchange_builders import request, response
 from tests.tls.reading import Plain, read_plain, run_tables
 from tests.tls.talks import Peers, Setup, Talk, make_talk, make_talk_13

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import kdissect
 from kdissect.cli.program import run
 from kdissect.errors import CaptureError
-from kdissect.extras import install_command
+from kdissect.system.extras import install_command
 from kdissect.tables.schemas import TABLES
 from kdissect.tls.keylog import MASTER, MAX_BAD_LINES, SESSION, KeyLog, read_keylog
 from tests.capture.writers import (

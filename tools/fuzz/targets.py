@@ -16,12 +16,13 @@ from typing import Any, Final
 import kdissect
 from kdissect.capture.packet import Packet
 from kdissect.cli.program import run
-from kdissect.dissector import Dissector
+from kdissect.dissection.dissector import Dissector
 from kdissect.errors import CaptureError, CorruptRecords, DecodeError
 from kdissect.messages.bodies import REQUEST, RESPONSE, decode, decode_request
 from kdissect.messages.compression import CODECS, decompress
 from kdissect.messages.embedded import decode_forwarded, decode_forwarded_answer, decode_principal
-from kdissect.messages.facts import FactSink
+from kdissect.messages.extracted import FactSink
+from kdissect.messages.field_mapping import fact_plans
 from kdissect.messages.full_bodies import body_json, full_body
 from kdissect.messages.group_protocols import ASSIGNMENT, SUBSCRIPTION, opened_member
 from kdissect.messages.headers import (
@@ -39,7 +40,6 @@ from kdissect.messages.old_bodies import decode_old, full_old_body
 from kdissect.messages.old_protocols import OLD_APIS, PROTOCOLS
 from kdissect.messages.old_recognition import is_request_07
 from kdissect.messages.records import check_crc, decode_records, read_records, scan_batches
-from kdissect.messages.roles import fact_plans
 from kdissect.messages.telemetry import decode_metrics
 from kdissect.pipeline import Options, make_dissector
 from kdissect.protocol.apis import APIS

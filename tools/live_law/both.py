@@ -16,10 +16,10 @@ from kdissect.live.listener import Listener, Standing
 from kdissect.live.shedding import Shedder
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options, Run
+from kdissect.sources.opening import open_interfaces
+from kdissect.sources.packet_source import Counts, Wire
 from kdissect.tables.rows import topic_id_text
 from kdissect.tables.schemas import TABLES
-from kdissect.wire.opening import open_interfaces
-from kdissect.wire.wire import Counts, Wire
 from tools.record.networks import Tap
 from tools.record.sniffer import Sniffer
 

@@ -16,9 +16,9 @@ import zstandard
 
 from kdissect.capture.pcap import MICROSECONDS, NANOSECONDS
 from tests.capture.writers import Captured, make_pcap, make_pcapng
+from tests.checkpoint.clocks import AMOUNTS, drawn_step, stepped
+from tests.checkpoint.law import CAPTURES, link_type_of, read_packets
 from tests.hostile.catalogue import HOSTILE
-from tests.seams.clocks import AMOUNTS, drawn_step, stepped
-from tests.seams.law import CAPTURES, link_type_of, read_packets
 from tests.secret_conversations import SECRETS, secret_talks
 from tools.siege import texts
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from kdissect.exchanges.memory import ConnectionState
+from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.live.counting.columns import KnownNames
-from kdissect.live.counting.slices import ConnectionColumns
+from kdissect.live.counting.time_buckets import ConnectionColumns
 from kdissect.streams.events import OPENER
 from kdissect.tables.rows import address_text
 

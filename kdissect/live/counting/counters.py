@@ -9,14 +9,14 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kdissect.escape import escaped
 from kdissect.exchanges.exchange import OUTCOMES
 from kdissect.live.counting.columns import NAME_SIZE, NONE, Names
-from kdissect.live.counting.slices import Slice, Vocabulary
-from kdissect.live.counting.timed import PRODUCES
+from kdissect.live.counting.latency_groups import PRODUCES
+from kdissect.live.counting.time_buckets import Slice, Vocabulary
 from kdissect.messages.old_protocols import OLD_APIS
 from kdissect.protocol.apis import APIS
 from kdissect.protocol.readers import NULL
+from kdissect.text.escape import escaped
 
 OTHER_LABEL: Final = "other"
 NO_LABEL: Final = "none"

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.live.counting.columns import Names
-from kdissect.live.counting.slices import (
+from kdissect.live.counting.time_buckets import (
     ConnectionColumns,
     ErrorColumns,
     ExchangeColumns,

@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 
 from kdissect.live.counting.columns import NONE, Flags, KnownNames, runs
-from kdissect.live.counting.joined import Joined
-from kdissect.live.counting.slices import MemberColumns, picked
+from kdissect.live.counting.merged_buckets import Joined
 from kdissect.live.counting.snapshot import Grouped
+from kdissect.live.counting.time_buckets import MemberColumns, picked
 from kdissect.live.counting.waiting import Late
 from kdissect.protocol.readers import NULL
 from kdissect.tables.matrices import Ints

@@ -4,8 +4,8 @@ import unicodedata
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from kdissect.escape import escaped
 from kdissect.live.counting.snapshot import Snapshot, Timed
+from kdissect.text.escape import escaped
 
 WIDTH: Final = 100
 NONE: Final = "-"

@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from kdissect.exchanges.memory import ConnectionState
+from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.live.counting.addresses import Addresses
-from kdissect.live.counting.failing import failing
-from kdissect.live.counting.folded import Folds, first_of
+from kdissect.live.counting.degraded_connections import is_late, troubled
+from kdissect.live.counting.error_groups import failing
 from kdissect.live.counting.gathering import TABLES, Gathering
 from kdissect.live.counting.grouping import grouping
-from kdissect.live.counting.joined import EVERYTHING, Joined
-from kdissect.live.counting.slices import Vocabulary
+from kdissect.live.counting.latency_groups import different, timed, whole_of
+from kdissect.live.counting.merged_buckets import EVERYTHING, Joined
+from kdissect.live.counting.partial_aggregates import Folds, first_of
 from kdissect.live.counting.slowest import slowest
 from kdissect.live.counting.snapshot import Focus, Snapshot
-from kdissect.live.counting.timed import different, timed, whole_of
-from kdissect.live.counting.troubled import is_late, troubled
+from kdissect.live.counting.time_buckets import Vocabulary
 from kdissect.live.counting.waiting import Waiting
 from kdissect.live.counting.window import SECOND_NS, Window
 from kdissect.live.listener import Listener, Standing
 from kdissect.pipeline import Balance
-from kdissect.wire.wire import Counts
+from kdissect.sources.packet_source import Counts
 
 if TYPE_CHECKING:
     from kdissect.live.watcher import Watcher

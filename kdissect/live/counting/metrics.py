@@ -145,7 +145,7 @@ def build() -> dict[str, str]:
         number = version("kdissect")
     except PackageNotFoundError:
         number = ""
-    spec = find_spec("kdissect.frames")
+    spec = find_spec("kdissect.framing.frames")
     is_plain = spec is None or spec.origin is None or spec.origin.endswith(".py")
     return {"version": number, "build": "plain" if is_plain else "compiled"}
 

@@ -15,7 +15,7 @@ from kdissect.live.counting.counters import (
     Durations,
     Totals,
 )
-from kdissect.live.counting.slices import Vocabulary
+from kdissect.live.counting.time_buckets import Vocabulary
 from kdissect.live.listener import Standing
 
 Labels = tuple[str, ...]

@@ -5,9 +5,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kdissect.live.counting.addresses import Addresses
-from kdissect.live.counting.joined import Joined
+from kdissect.live.counting.latency_groups import highest
+from kdissect.live.counting.merged_buckets import Joined
 from kdissect.live.counting.snapshot import Slow
-from kdissect.live.counting.timed import highest
 from kdissect.protocol.readers import NULL
 from kdissect.tables.matrices import Ints
 

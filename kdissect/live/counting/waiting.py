@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final, NamedTuple
 
+from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.exchange import (
     API_FETCH,
     API_JOIN_GROUP,
@@ -16,7 +17,6 @@ from kdissect.exchanges.exchange import (
     API_SYNC_GROUP,
     Exchange,
 )
-from kdissect.exchanges.memory import ConnectionState
 from kdissect.protocol.apis import vendor_api_name
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import OPENER

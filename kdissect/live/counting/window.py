@@ -6,13 +6,7 @@ from typing import Final
 import numpy as np
 
 from kdissect.live.counting.columns import NAMES_LIMIT, Codes, Names
-from kdissect.live.counting.slices import (
-    ConnectionColumns,
-    Rows,
-    Slice,
-    Vocabulary,
-    picked,
-)
+from kdissect.live.counting.time_buckets import ConnectionColumns, Rows, Slice, Vocabulary, picked
 
 SECOND_NS: Final = 1_000_000_000
 LEAST_NS: Final = 1_000_000

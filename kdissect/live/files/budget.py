@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from kdissect.confined import Below
 from kdissect.errors import DatasetError
 from kdissect.live.files.runs import remove_if_empty
+from kdissect.system.confined import Below
 from kdissect.tables.rotations import GONE, OPEN, number_of, rotations_in, run_order, runs_in
 
 

@@ -5,7 +5,7 @@ import time
 from typing import Final
 
 from kdissect.errors import OutputError
-from kdissect.live.files.disk_trouble import DiskTrouble
+from kdissect.live.files.disk_errors import DiskTrouble
 
 # So long it is tried to write the rest at the end, while nothing can be written.
 LAST_TRIES_S: Final = 2.0

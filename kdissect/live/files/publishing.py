@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from kdissect.confined import Below
 from kdissect.errors import Problem
-from kdissect.live.files.disk_trouble import DiskTrouble, is_full
+from kdissect.live.files.disk_errors import DiskTrouble, is_full
 from kdissect.live.files.disk_worker import DiskWorker
 from kdissect.live.files.spools import DIRECTORY_MODES, FILE_MODES
+from kdissect.system.confined import Below
 from kdissect.tables.batches import BatchBuilder, arrow_schema, ints_of, mask
 from kdissect.tables.rotations import BALANCE, MAKING, OPEN, OPEN_CONNECTIONS, SPOOL, rotations_in
 from kdissect.tables.schemas import TABLES

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from kdissect.errors import DatasetError, OutputError, Problem
 from kdissect.live.files.budget import Budget
-from kdissect.live.files.disk_trouble import DiskTrouble
+from kdissect.live.files.disk_errors import DiskTrouble
 from kdissect.live.files.publishing import Publisher, Sealed
 from kdissect.live.files.runs import Run, left_runs, make_run
 from kdissect.live.files.spools import DIRECTORY_MODES, OpenRotation, SpoolWriter

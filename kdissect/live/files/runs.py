@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from kdissect.confined import Below
 from kdissect.errors import OutputError
-from kdissect.live.files.disk_trouble import is_full
+from kdissect.live.files.disk_errors import is_full
+from kdissect.system.confined import Below
 from kdissect.tables.rotations import (
     GONE,
     MAKING,

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from kdissect.confined import PUBLIC, SECRET
-from kdissect.live.files.disk_trouble import DiskTrouble
+from kdissect.live.files.disk_errors import DiskTrouble
 from kdissect.live.files.disk_worker import LOOK_S, DiskWorker
+from kdissect.system.confined import PUBLIC, SECRET
 from kdissect.tables.rotations import OPEN, OPEN_CONNECTIONS, SPOOL
 from kdissect.tables.spool import Spool, spooled, sync, write_whole
 

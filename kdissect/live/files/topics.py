@@ -10,11 +10,11 @@ import json
 from pathlib import Path
 from typing import Final
 
-from kdissect.confined import Below
 from kdissect.errors import DatasetError
 from kdissect.live.files.runs import locked
 from kdissect.live.files.spools import FILE_MODES
-from kdissect.strict_json import mapping, parsed, text
+from kdissect.system.confined import Below
+from kdissect.system.strict_json import mapping, parsed, text
 from kdissect.tables.rotations import TOPICS
 from kdissect.tables.rows import topic_id_text
 from kdissect.tables.spool import write_whole

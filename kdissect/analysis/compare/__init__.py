@@ -1,0 +1,1 @@
+"""What changed between two captures or two times of one."""

@@ -1,0 +1,83 @@
+"""Parquet files of a table as DuckDB selects from them, so that the columns are those declared."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from kdissect.analysis.engines.ibis_tables import tap_columns, times_of
+from kdissect.analysis.engines.stored_tables import Place, numbered
+from kdissect.sql.files import NOT_PARTITIONED, parquet_files
+from kdissect.tables import schemas
+from kdissect.tables.ids import id_offsets
+from kdissect.tables.schemas import TABLES
+
+DUCKDB_TYPES: Final = {
+    schemas.TIME: "TIMESTAMPTZ",
+    schemas.INT64: "BIGINT",
+    schemas.INT32: "INTEGER",
+    schemas.INT16: "SMALLINT",
+    schemas.INT8: "TINYINT",
+    schemas.BOOL: "BOOLEAN",
+    schemas.TEXT: "VARCHAR",
+    schemas.BINARY: "BLOB",
+}
+# As text, whatever a tap's name looks like.
+HIVE: Final = "hive_partitioning = true, hive_types = {'date': VARCHAR, 'tap': VARCHAR}"
+
+
+def source_of(name: str, places: Sequence[Place]) -> str:
+    """The query for all rows that places have of a table."""
+    chosen = [
+        query_of(name, place, tap) for place, tap in numbered(places) if place.paths(name)
+    ]  # fmt: skip
+    return " UNION ALL BY NAME ".join(chosen) or nothing(name)
+
+
+def query_of(name: str, place: Place, tap: int) -> str:
+    """The query for what a place has, its taps numbered from `tap`."""
+    if place.scan is not None:
+        return f"SELECT {of_dataset(name, tap)} FROM {scanned(name, tap)}"  # noqa: S608  # ours
+    selected = of_dataset(name, tap) if place.is_dataset else of_directory(name, tap)
+    files = parquet_files(place.paths(name), HIVE if place.is_dataset else NOT_PARTITIONED)
+    return f"SELECT {selected} FROM {files}"  # noqa: S608  # quoted
+
+
+def scanned(name: str, tap: int) -> str:
+    """What a table is called that Arrow scans for DuckDB."""
+    return f"scanned_{name}_{tap}"
+
+
+def of_directory(name: str, tap: int = 0) -> str:
+    """What is selected of a file of ``kdissect dissect``."""
+    times = times_of(TABLES[name])
+    changed = [f'"{time}"::TIMESTAMPTZ AS "{time}"' for time in times] + moved_ids(name, tap)
+    added = [f'epoch_ns("{time}") AS "{time}_ns"' for time in times]
+    added += [f'NULL::VARCHAR AS "{column}"' for column in tap_columns(name)]
+    every = f"* REPLACE ({', '.join(changed)})" if changed else "*"
+    return ", ".join([every, *added])
+
+
+def of_dataset(name: str, tap: int = 0) -> str:
+    """What is selected of a dataset's files, which have both kinds of times."""
+    moved = {text.rsplit(" AS ", 1)[1]: text for text in moved_ids(name, tap)}
+    columns = [f'"{column.name}"' for column in TABLES[name].columns]
+    columns += [f'"{time}_ns"' for time in times_of(TABLES[name])]
+    columns += [f'"{column}"' for column in tap_columns(name)]
+    return ", ".join(moved.get(column, column) for column in columns)
+
+
+def moved_ids(name: str, tap: int) -> list[str]:
+    """The ids of a place behind others; those of the first are as they are."""
+    if not tap:
+        return []
+    there = {column.name for column in TABLES[name].columns}
+    offsets = {id_: offset for id_, offset in id_offsets(tap).items() if id_ in there}
+    return [f'"{id_}" + {offset} AS "{id_}"' for id_, offset in offsets.items()]
+
+
+def nothing(name: str) -> str:
+    """The query for a table without rows."""
+    columns = {column.name: DUCKDB_TYPES[column.type] for column in TABLES[name].columns}
+    columns |= {f"{time}_ns": "BIGINT" for time in times_of(TABLES[name])}
+    columns |= dict.fromkeys(tap_columns(name), "VARCHAR")
+    told = ", ".join(f'NULL::{type_} AS "{column}"' for column, type_ in columns.items())
+    return f"SELECT {told} WHERE false"  # declared

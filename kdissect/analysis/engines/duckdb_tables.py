@@ -1,0 +1,161 @@
+"""Parquet files of tables on DuckDB: the engine that needs no server."""
+
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import ExitStack
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from kdissect.analysis.engines.duckdb_sources import scanned, source_of
+from kdissect.analysis.engines.ibis_tables import (
+    EVERY,
+    OF_EXCHANGES,
+    askable,
+    declared_tables,
+    stored,
+)
+from kdissect.analysis.engines.stored_tables import Place, numbered
+from kdissect.errors import KdissectError
+from kdissect.sql.conditions import check_condition
+from kdissect.sql.connections import locked_connection
+from kdissect.sql.files import PlainPaths
+from kdissect.tables.schemas import TABLES
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+    import pyarrow as pa
+    from ibis.expr.operations import Node
+
+PLACE: Final = "place in the answer"
+
+
+class DuckTables:
+    """Tables of directories that ``kdissect dissect`` wrote, and of datasets; a context manager.
+
+    `where` is an SQL condition over the columns of `exchanges`: others do not count, nor what is
+    in other tables of them. As ``all_exchanges`` and so on, all of each table can be asked for,
+    also by the condition. Raises KdissectError for a wrong one, and for files that are no tables.
+    """
+
+    def __init__(
+        self, places: Sequence[Place], names: Iterable[str], where: str | None = None
+    ) -> None:
+        import duckdb
+
+        self.tables = declared_tables()
+        self._what = f"--where {where!r}" if where else "tables"
+        wanted = {stored(name) for name in names} | ({"exchanges"} if where else set())
+        ordered = sorted(wanted, key=list(TABLES).index)
+        if where:
+            check_condition(where, "--where", askable(ordered))
+        with ExitStack() as opened:
+            self._paths = opened.enter_context(PlainPaths())
+            plain = [plain_place(place, ordered, self._paths) for place in places]
+            files = local_files(ordered, plain)
+            self.connection = opened.enter_context(locked_connection(files))
+            try:
+                for name in ordered:
+                    self._add_all(name, plain)
+                for name in ordered:
+                    self._add(name, where)
+            except duckdb.Error as error:
+                raise self._told(error) from error
+            self._opened = opened.pop_all()
+
+    def __enter__(self) -> "DuckTables":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def rows(self, answer: "ir.Table") -> "pa.Table":
+        """The rows of an expression over the tables."""
+        import duckdb
+
+        try:
+            return self.connection.sql(sql_of(answer.op())).to_arrow_table()
+        except duckdb.Error as error:
+            # Of damaged files, and of a condition, which is only applied here.
+            raise self._told(error) from error
+
+    def _told(self, error: Exception) -> KdissectError:
+        """What DuckDB says, as an error that names what was asked."""
+        reason = self._paths.told((str(error).strip().splitlines() or [type(error).__name__])[0])
+        return KdissectError(f"{self._what}: {reason}")
+
+    def _add_all(self, name: str, places: Sequence[Place]) -> None:
+        for place, tap in numbered(places):
+            if place.scan is not None and place.paths(name):
+                self.connection.register(scanned(name, tap), place.scan(name))
+        self.connection.execute(f"CREATE VIEW {EVERY}{name} AS {source_of(name, places)}")
+
+    def _add(self, name: str, where: str | None) -> None:
+        source = f"SELECT * FROM {EVERY}{name}"  # noqa: S608  # one of TABLES
+        if where and name == "exchanges":
+            # The condition is the user's: in parentheses of its own, on lines of its own.
+            source += f" WHERE (\n{where}\n)"
+        elif where and name in OF_EXCHANGES:
+            source += " WHERE exchange_id IN (SELECT exchange_id FROM exchanges)"
+        self.connection.execute(f"CREATE VIEW {name} AS {source}")
+
+
+def plain_place(place: Place, names: Collection[str], paths: PlainPaths) -> Place:
+    """The place with the paths by which DuckDB opens the files of these tables.
+
+    The files are checked under their own paths.
+    """
+    if place.scan is not None:
+        return place
+    root = place.location if place.is_dataset else ""
+    there = [name for name in place.files if name in names]
+    files = {
+        name: [
+            file._replace(path=paths.of(path, root))
+            for path, file in zip(place.paths(name), place.files[name], strict=True)
+        ]
+        for name in there
+    }
+    return place._replace(files={**place.files, **files}, root="")
+
+
+def local_files(names: Iterable[str], places: Sequence[Place]) -> list[str]:
+    """The files of tables that DuckDB itself reads."""
+    return [
+        path
+        for name in names
+        for place in places
+        if place.scan is None
+        for path in place.paths(name)
+    ]
+
+
+def rows_having(table: "pa.Table", condition: str) -> "pa.Table":
+    """The rows of an answer for which an SQL condition over its columns holds, in their order.
+
+    Raises KdissectError for a wrong condition.
+    """
+    import duckdb
+    import pyarrow as pa
+
+    check_condition(condition, "--having")
+    times = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
+    changed = ", ".join(f'"{name}"::TIMESTAMPTZ AS "{name}"' for name in times)
+    columns = f"* REPLACE ({changed})" if times else "*"
+    rows = table.append_column(PLACE, pa.array(range(table.num_rows), pa.int64()))
+    with locked_connection() as connection:
+        connection.register("answer", rows)
+        chosen = f"SELECT {columns} FROM answer"  # noqa: S608  # columns are ours
+        query = f'SELECT "{PLACE}" FROM ({chosen}) WHERE (\n{condition}\n) ORDER BY 1'  # noqa: S608
+        try:
+            places = connection.sql(query).to_arrow_table()
+        except duckdb.Error as error:
+            first = str(error).strip().splitlines()[0]
+            raise KdissectError(f"--having {condition!r}: {first}") from error
+    return table.take(places[PLACE])
+
+
+@lru_cache(maxsize=64)
+def sql_of(answer: "Node") -> str:
+    """An expression as DuckDB's SQL; making it takes longer than a small table's answer."""
+    import ibis
+
+    return str(ibis.to_sql(answer.to_expr(), dialect="duckdb"))

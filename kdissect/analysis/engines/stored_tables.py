@@ -1,0 +1,115 @@
+"""Where the rows of tables are: what ``kdissect dissect`` and ``live`` wrote, and datasets.
+
+A directory has one file for each table. A dataset (docs/dataset.md) has any number, each of a day
+and a tap, which its exchanges and connections tell as ``date`` and ``tap``.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kdissect.analysis.engines.ibis_tables import files_of
+from kdissect.errors import DatasetError, KdissectError
+from kdissect.system.confined import MISSING, Below
+from kdissect.tables.ids import LARGEST_TAP
+from kdissect.tables.schemas import TABLES
+
+
+class StoredFile(NamedTuple):
+    """A Parquet file and its bytes; `rows` is how many it has, -1 where nothing tells."""
+
+    path: str
+    size: int
+    rows: int = -1
+
+
+class Place(NamedTuple):
+    """Tables that were stored together.
+
+    `files` has those of each table that is there at all; `taps` is how many ranges of ids there
+    are in it. Files of a dataset are in directories ``date=.../tap=...``.
+    `scan` gives a table as a dataset of Arrow, where files are not of this machine. Files of a
+    live capture may be taken away at any time; `balances` say what became of its bytes.
+    `root` is the directory that the files are in, "" where they are not of this machine: below it
+    no link is followed.
+    """
+
+    name: str
+    files: Mapping[str, Sequence[StoredFile]]
+    taps: int = 1
+    is_dataset: bool = False
+    location: str = ""
+    scan: "Callable[[str], Any] | None" = None
+    is_live: bool = False
+    balances: Sequence[Mapping[str, Any]] = ()
+    root: str = ""
+
+    def paths(self, table: str) -> list[str]:
+        """The files of a table; raises KdissectError where the dataset was made without it.
+
+        Raises DatasetError where one of them is a link, or no regular file.
+        """
+        if table not in self.files:
+            there = ", ".join(self.files)
+            raise KdissectError(f"{self.name} has no table {table}; it was made with {there}")
+        paths = [file.path for file in self.files[table]]
+        if self.root and self.is_dataset:
+            check_listed(self.root, paths)
+        elif self.root:
+            check_files(self.root, paths)
+        return paths
+
+
+def check_files(root: str, paths: Iterable[str]) -> None:
+    """Raise DatasetError where one of the files below a directory is no regular file.
+
+    One that is not there is told by what reads it.
+    """
+    with suppress(FileNotFoundError), Below(root) as below:
+        for path in paths:
+            below.check(str(Path(path).relative_to(root)))
+
+
+def check_listed(root: str, paths: Iterable[str]) -> None:
+    """Raise DatasetError where a file that a manifest lists is not there, or no regular file."""
+    listed = {str(Path(path).relative_to(root)): path for path in paths}
+    with Below(root) as below:
+        sizes = below.sizes(listed)
+    for name, path in listed.items():
+        if sizes[name] == MISSING:
+            raise DatasetError(f"{path}: no such file")
+
+
+def directory_place(directory: Path) -> Place:
+    """A directory that `kdissect dissect` wrote; which files are there is seen when one is read."""
+    paths = {name: directory / f"{name}.parquet" for name in TABLES}
+    files = {name: [StoredFile(str(path), _size_of(path))] for name, path in paths.items()}
+    return Place(str(directory), files, root=str(directory))
+
+
+def numbered(places: Sequence[Place]) -> Iterator[tuple[Place, int]]:
+    """Each place with the number that its taps begin at, so that no two have the same ids."""
+    number = 0
+    for place in places:
+        yield place, number
+        number += place.taps
+        if number > LARGEST_TAP + 1:
+            raise KdissectError(f"a question is put to {LARGEST_TAP + 1} taps at the most")
+
+
+def stored_size(places: Sequence[Place], names: Iterable[str]) -> int:
+    """Bytes of the files of these tables; what is not there, or not here, counts nothing."""
+    return sum(
+        file.size
+        for name in files_of(names)
+        for place in places
+        for file in place.files.get(name, ())
+    )
+
+
+def _size_of(path: Path) -> int:
+    """Bytes of a file, or of those in a directory, which Spark and others write as one table."""
+    if path.is_dir():
+        return sum(one.stat().st_size for one in path.rglob("*.parquet") if one.is_file())
+    return path.stat().st_size if path.is_file() else 0

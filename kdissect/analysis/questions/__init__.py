@@ -1,0 +1,1 @@
+"""The analyses, one file each."""

@@ -1,0 +1,125 @@
+"""Errors: which, how many, since when, of whom, and what to do about them.
+
+A row of the table `errors` is an error code in a response; those that only repeat for single
+records what the partition says are left out. Exchanges are joined for who asked what.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from kdissect.analysis.dimensions import (
+    DEFAULT_WINDOW_NS,
+    DIMENSIONS,
+    WINDOW,
+    by_option,
+    check_names,
+    in_order,
+    with_dimensions,
+)
+from kdissect.analysis.error_advice import advice_for
+from kdissect.analysis.question import Question, Tables
+from kdissect.tables.schemas import BOOL, INT16, INT32, INT64, TEXT, TIME, Column
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+OWN: Final = (
+    Column("error", TEXT, "", "name of the error code"),
+    Column("code", INT16, "", "error code"),
+    Column("topic", TEXT, "", "topic concerned, or its id"),
+    Column("partition", INT32, "", "partition concerned"),
+    Column("group", TEXT, "", "group concerned, or that of the request"),
+    Column("resource", TEXT, "", "other thing concerned: config, user, member, transaction"),
+    Column("path", TEXT, "", "field of the response that has the code"),
+)
+BY: Final = by_option(("error", "api"), [column.name for column in OWN])
+COLUMNS: Final = (
+    Column("errors", INT64, "", "error codes in responses"),
+    Column("exchanges", INT64, "", "exchanges with them"),
+    Column("clients", INT64, "", "client ids that met them"),
+    Column("is_retriable", BOOL, "", "clients may try again; null where the row has both kinds"),
+    Column("first_seen", TIME, "", "first response with one"),
+    Column("last_seen", TIME, "", "last response with one"),
+    Column("partitions", INT64, "", "topic-partitions concerned"),
+    Column("first_packet", INT64, "", "frame number of the first response with one"),
+    Column("message", TEXT, "", "message beside the code; where there are several, one of them"),
+    Column("advice", TEXT, "", "what it means and what to do; null for a row of several errors"),
+)  # fmt: skip
+
+
+def errors(
+    tables: Tables, by: Sequence[str] = BY.default, window: int = DEFAULT_WINDOW_NS
+) -> "ir.Table":
+    """Error codes counted, a row for each value of `by`."""
+    import ibis
+
+    check_names(by, BY.choices)
+    rows = met(tables, by, window)
+    place = rows.topic_or_id + ":" + rows.partition_index.cast("string")
+    found = rows.group_by(list(by)).aggregate(
+        errors=rows.count(),
+        exchanges=rows.exchange_id.nunique(),
+        clients=rows.client_id.nunique(),
+        partitions=place.nunique(),
+        first_seen=rows.seen.min(),
+        last_seen=rows.seen.max(),
+        least=rows.is_retriable.cast("int8").min(),
+        most=rows.is_retriable.cast("int8").max(),
+        first_packet=rows.response_packet.min(),
+        message=rows.message.max(),
+        first_name=rows.name.min(),
+        last_name=rows.name.max(),
+    )
+    one_name = (found.first_name == found.last_name).ifelse(found.first_name, None)
+    told = found.mutate(
+        is_retriable=(found.least == found.most).ifelse(found.most == 1, None),
+        advice=advice_for(one_name),
+    ).select(*by, *[column.name for column in COLUMNS])
+    return in_order(told, by, ibis.desc("errors"))
+
+
+def met(tables: Tables, by: Sequence[str], window_ns: int) -> "ir.Table":
+    """Error codes with the exchange they are of, and the dimensions."""
+    own = [column.name for column in OWN]
+    found = tables["errors"]
+    # What is said of single records repeats the code of their partition.
+    found = found.filter(~found.path.contains("record_errors"))
+    found = found.select(
+        "exchange_id", "path", "code", "name", "is_retriable", "message", "resource",
+        "group_id", topic_or_id=found.topic.coalesce(found.topic_id),
+        partition_index=found.partition,
+    )  # fmt: skip
+    outer = [name for name in by if name in DIMENSIONS and name not in own]
+    exchanges = with_dimensions(tables, outer, window_ns)
+    exchanges = exchanges.select(
+        "exchange_id",
+        "client_id",
+        "response_packet",
+        *outer,
+        group_asked=exchanges.group_id,
+        seen=exchanges.response_start.coalesce(exchanges.request_start),
+    )
+    rows = found.inner_join(exchanges, "exchange_id")
+    return rows.mutate(
+        error=rows.name,
+        topic=rows.topic_or_id,
+        partition=rows.partition_index,
+        group=rows.group_id.coalesce(rows.group_asked),
+    )
+
+
+QUESTION: Final = Question(
+    "errors",
+    "Which errors do brokers answer, to whom, since when, and what is to be done?",
+    ("exchanges", "errors"),
+    COLUMNS,
+    errors,
+    (BY, WINDOW),
+    (
+        "kdissect errors broker.pcap",
+        "kdissect errors broker.pcap --by error,client,topic,partition",
+        "kdissect errors broker.pcap --by window,error --window 1m",
+        "kdissect errors broker.pcap --where \"api = 'Produce'\" --columns error,errors,advice",
+    ),
+    OWN,
+)

@@ -1,0 +1,173 @@
+"""Health: connections that lose, stall, fail and come again, and what of p99 the network makes."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from kdissect.analysis.dimensions import check_names
+from kdissect.analysis.grouping import beside
+from kdissect.analysis.question import NAMES, SHARE, Option, Question, Tables
+from kdissect.analysis.questions.latency import whole
+from kdissect.tables.schemas import INT64, Column
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+COLUMNS: Final = (
+    Column("connections", INT64, "", "connections"),
+    Column("refused", INT64, "", "those that the broker reset before a byte was sent"),
+    Column("no_answer", INT64, "", "those whose SYN was never answered"),
+    Column("reset_by_broker", INT64, "", "those that the broker reset later"),
+    Column("reset_by_client", INT64, "", "those that the client reset"),
+    Column("reconnects", INT64, "", "those begun after another of client and broker ended"),
+    Column("life_p50_ns", INT64, "ns", "median time from the first to the last packet"),
+    Column("retransmitted", SHARE, "", "share of segments that were sent again"),
+    Column("retransmitted_segments", INT64, "", "their number"),
+    Column("lost_bytes", INT64, "bytes", "bytes that the network lost"),
+    Column("zero_windows", INT64, "", "segments by which somebody said that he cannot take more"),
+    Column("zero_window_ns", INT64, "ns", "time for which windows were full"),
+    Column("missing_bytes", INT64, "bytes", "bytes that the capture does not hold"),
+    Column("rtt_p50_ns", INT64, "ns", "median of the connections' smallest TCP round trips"),
+    Column("exchanges", INT64, "", "answered exchanges"),
+    Column("troubled", INT64, "", "those with retransmissions or zero windows meanwhile"),
+    Column("time_p99_ns", INT64, "ns", "p99 of upload, latency and download, without what was "
+           "asked for (wait)"),
+    Column("untroubled_p99_ns", INT64, "ns", "the same of exchanges without trouble"),
+    Column("troubled_p99_ns", INT64, "ns", "the same of those with it"),
+    Column("network", SHARE, "", "share of p99 that is gone without the troubled: so much at most"),
+)  # fmt: skip
+CHOICES: Final = ("client", "client_ip", "user", "broker", "connection", "capture", "tap", "date")
+DEFAULT_BY: Final = ("client", "broker")
+BY: Final = Option(
+    "by", NAMES, DEFAULT_BY, f"Rows for each of these: {', '.join(CHOICES)}.", CHOICES
+)
+# Others are no business of Kafka's; "none" had no payload.
+PROTOCOLS: Final = ("kafka", "kafka-0.7", "tls", "none")
+
+
+def health(tables: Tables, by: Sequence[str] = DEFAULT_BY) -> "ir.Table":
+    """A row for each value of `by`, those with most trouble first."""
+    import ibis
+
+    check_names(by, CHOICES)
+    connections = ends_of_connections(tables)
+    found = beside(of_connections(connections, by), of_exchanges(tables, connections, by), by)
+    troubles = [
+        found[name]
+        for name in ("retransmitted_segments", "zero_windows", "refused", "no_answer",
+                     "reset_by_broker", "reset_by_client", "reconnects")
+    ]  # fmt: skip
+    trouble = sum(troubles[1:], troubles[0])
+    ordered = found.order_by([ibis.desc(trouble), ibis.desc("exchanges"), *by])
+    return ordered.select(*by, *[column.name for column in COLUMNS])
+
+
+def ends_of_connections(tables: Tables) -> "ir.Table":
+    """The connections with what they can be grouped by.
+
+    Those that have exchanges count when one of them is chosen; those that never had one always do.
+    """
+    import ibis
+
+    exchanges = tables["exchanges"]
+    speakers = exchanges.group_by("connection_id").aggregate(client=exchanges.client_id.max())
+    connections = tables["connections"]
+    ours = connections.filter(connections.protocol.isin(PROTOCOLS)).rename(
+        all_exchanges="exchanges"
+    )
+    joined = ours.left_join(speakers, "connection_id")
+    is_chosen = joined.connection_id_right.notnull() | (joined.all_exchanges.coalesce(0) == 0)
+    named = joined.filter(is_chosen).mutate(
+        user=ibis._.sasl_user,
+        broker=ibis._.broker_ip + ":" + ibis._.broker_port.cast("string"),
+        connection=ibis._.connection_id,
+    )
+    pair = ["client", "client_ip", "broker"]
+    first_end = named.last_time_ns.min().over(group_by=pair)
+    return named.mutate(
+        is_again=(named.syn_seen & (named.first_time_ns > first_end)).coalesce(False)
+    )
+
+
+def of_connections(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
+    """What happened to the connections."""
+    import ibis
+
+    is_unused = (rows.payload_bytes_to_broker + rows.payload_bytes_to_client).coalesce(0) == 0
+    is_reset = rows.rst_by == "broker"
+    segments = both(rows, "retransmitted_segments")
+    return rows.group_by(list(by)).aggregate(
+        connections=rows.count(),
+        refused=(is_reset & is_unused).sum().coalesce(0),
+        no_answer=(rows.syn_seen & (rows.packets_to_client == 0)).sum().coalesce(0),
+        reset_by_broker=(is_reset & ~is_unused).sum().coalesce(0),
+        reset_by_client=(rows.rst_by == "client").sum().coalesce(0),
+        reconnects=rows.is_again.sum(),
+        life_p50_ns=whole((rows.last_time_ns - rows.first_time_ns).quantile(0.5)),
+        retransmitted=segments.sum() / ibis.greatest(both(rows, "packets").sum(), 1),
+        retransmitted_segments=segments.sum(),
+        lost_bytes=both(rows, "network_lost_bytes").sum(),
+        zero_windows=both(rows, "zero_windows").sum(),
+        zero_window_ns=both(rows, "zero_window_ns").sum(),
+        missing_bytes=both(rows, "missing_bytes").sum(),
+        rtt_p50_ns=whole(round_trip(rows).quantile(0.5)),
+    )
+
+
+def both(rows: "ir.Table", name: str) -> "ir.NumericValue":
+    """What is counted in each direction, together."""
+    to_broker: ir.NumericValue = rows[f"{name}_to_broker"].coalesce(0)
+    return to_broker + rows[f"{name}_to_client"].coalesce(0)
+
+
+def round_trip(rows: "ir.Table") -> "ir.NumericValue":
+    """The smaller one of handshake and of data on both sides of the tap; null if neither is."""
+    import ibis
+
+    data = rows.min_rtt_broker_ns + rows.min_rtt_client_ns
+    found: ir.NumericValue = ibis.least(
+        data.coalesce(rows.handshake_rtt_ns), rows.handshake_rtt_ns.coalesce(data)
+    )
+    return found
+
+
+def of_exchanges(tables: Tables, connections: "ir.Table", by: Sequence[str]) -> "ir.Table":
+    """How long exchanges took, with trouble and without."""
+    import ibis
+
+    exchanges = tables["exchanges"]
+    answered = exchanges.filter(exchanges.outcome == "answered", exchanges.latency_ns.notnull())
+    parts = answered.select(
+        "connection_id",
+        is_troubled=(answered.retransmits.coalesce(0) + answered.zero_windows.coalesce(0)) > 0,
+        time=answered.latency_ns
+        + answered.upload_ns.coalesce(0)
+        + answered.download_ns.coalesce(0)
+        - answered.wait_ns.coalesce(0),
+    )
+    keys = connections.select(*dict.fromkeys(["connection_id", *by]))
+    rows = parts.inner_join(keys, "connection_id")
+    found = rows.group_by(list(by)).aggregate(
+        exchanges=rows.count(),
+        troubled=rows.is_troubled.sum(),
+        time_p99_ns=whole(rows.time.quantile(0.99)),
+        untroubled_p99_ns=whole(rows.is_troubled.ifelse(None, rows.time).quantile(0.99)),
+        troubled_p99_ns=whole(rows.is_troubled.ifelse(rows.time, None).quantile(0.99)),
+    )
+    saved = found.time_p99_ns - found.untroubled_p99_ns
+    share = ibis.greatest(saved, 0) / ibis.greatest(found.time_p99_ns, 1)
+    return found.mutate(network=(found.troubled == found.exchanges).ifelse(None, share))
+
+
+QUESTION: Final = Question(
+    "health",
+    "Which connections lose, stall, fail or come again, and what of p99 does the network make?",
+    ("connections", "exchanges"),
+    COLUMNS,
+    health,
+    (BY,),
+    (
+        "kdissect health broker.pcap",
+        "kdissect health broker.pcap --by capture --columns capture,time_p99_ns,network",
+        "kdissect health broker.pcap --by client_ip,broker",
+    ),
+)

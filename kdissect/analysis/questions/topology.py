@@ -1,0 +1,119 @@
+"""Topology: who produces to which topic, and who consumes it, as the edges of a graph."""
+
+from typing import TYPE_CHECKING, Final
+
+from kdissect.analysis.consumption import OF_MEMBERS
+from kdissect.analysis.dimensions import with_ends
+from kdissect.analysis.fingerprints import with_software
+from kdissect.analysis.grouping import listed
+from kdissect.analysis.question import FLAG, Option, Question, Tables
+from kdissect.analysis.questions.clients import CONSUMING, PRODUCING
+from kdissect.tables.schemas import INT64, TEXT, TIME, Column
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+COLUMNS: Final = (
+    Column("source", TEXT, "", "where records come from: the client id, or the topic"),
+    Column("target", TEXT, "", "where they go: the topic, or the client id"),
+    Column("direction", TEXT, "", "produces, consumes, or replicates (a broker that fetches)"),
+    Column("records", INT64, "", "records that went over the edge; null when that is not known"),
+    Column("bytes", INT64, "bytes", "the same, as batches on the wire"),
+    Column("groups", TEXT, "", "groups in which the client is a member while it consumes"),
+    Column("software", TEXT, "", "library, see clients"),
+    Column("failed", INT64, "", "partitions of exchanges that were answered with an error"),
+    Column("exchanges", INT64, "", "exchanges that name the topic"),
+    Column("partitions", INT64, "", "partitions of the topic"),
+    Column("first_time", TIME, "", "first request"),
+    Column("last_time", TIME, "", "last request"),
+    Column("topic", TEXT, "", "the topic"),
+    Column("client", TEXT, "", "client id"),
+    Column("client_ip", TEXT, "", "address of the client"),
+    Column("user", TEXT, "", "SASL user"),
+)
+REPLICATION: Final = Option("replication", FLAG, False, "Replication between brokers too.")
+
+
+def topology(tables: Tables, replication: bool = False) -> "ir.Table":
+    """A row for each client and topic, by topic, producers first."""
+    import ibis
+
+    rows = edges(tables)
+    if not replication:
+        rows = rows.filter(rows.direction != "replicates")
+    keys = ["direction", "topic", "client", "client_ip", "user"]
+    found = rows.group_by(keys).aggregate(
+        software=listed(rows.software),
+        groups=listed(rows.groups),
+        partitions=rows.partition.nunique(),
+        exchanges=rows.exchange_id.nunique(),
+        records=rows.record_count.sum(),
+        bytes=rows.record_bytes.sum(),
+        failed=(rows.error_code != 0).sum().coalesce(0),
+        first_time=rows.request_start.min(),
+        last_time=rows.request_start.max(),
+    )
+    is_produced = found.direction == "produces"
+    client = found.client.coalesce("?")
+    found = found.mutate(
+        source=is_produced.ifelse(client, found.topic),
+        target=is_produced.ifelse(found.topic, client),
+    )
+    order = [ibis.asc("topic"), ibis.desc("direction"), ibis.desc("bytes"), "client", "client_ip"]
+    return found.order_by(order).select(*[column.name for column in COLUMNS])
+
+
+def edges(tables: Tables) -> "ir.Table":
+    """The topic-partitions of produce and fetch exchanges, with who and which way."""
+    import ibis
+
+    exchanges = tables["exchanges"]
+    groups = groups_of(tables)
+    moved = exchanges.filter(exchanges.api.isin((*PRODUCING, *CONSUMING)))
+    told = with_software(tables, with_ends(tables, moved))
+    rows = told.select(
+        "exchange_id", "api", "connection_id", "client_ip", "user", "software", "is_broker",
+        "request_start", client=told.client_id,
+    )  # fmt: skip
+    rows = rows.mutate(
+        direction=ibis.cases(
+            (rows.api.isin(PRODUCING), "produces"),
+            (rows.is_broker, "replicates"),
+            else_="consumes",
+        ),
+        who=who(rows.client, rows.client_ip),
+    )
+    rows = rows.left_join(groups, "who").drop("who_right")
+    rows = rows.mutate(groups=(rows.direction == "consumes").ifelse(rows.groups, None))
+    partitions = tables["partitions"].select(
+        "exchange_id", "topic", "partition", "record_count", "record_bytes", "error_code"
+    )
+    return rows.inner_join(partitions, "exchange_id")
+
+
+def groups_of(tables: Tables) -> "ir.Table":
+    """The groups that a client is in, by whatever connection it says so."""
+    exchanges = tables["all_exchanges"]
+    exchanges = with_ends(tables, exchanges.filter(exchanges.api.isin(OF_MEMBERS)))
+    named = exchanges.mutate(who=who(exchanges.client_id, exchanges.client_ip))
+    return named.group_by("who").aggregate(groups=listed(named.group_id))
+
+
+def who(client: "ir.StringColumn", client_ip: "ir.StringColumn") -> "ir.StringColumn":
+    """A client by its id and address."""
+    return client.coalesce("") + "@" + client_ip.coalesce("")
+
+
+QUESTION: Final = Question(
+    "topology",
+    "Who produces to which topic, and who consumes it?",
+    ("connections", "exchanges", "partitions", "all_exchanges"),
+    COLUMNS,
+    topology,
+    (REPLICATION,),
+    (
+        "kdissect topology broker.pcap",
+        "kdissect topology broker.pcap --columns source,target,records,bytes --format csv",
+        "kdissect topology broker.pcap --replication",
+    ),
+)

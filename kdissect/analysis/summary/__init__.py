@@ -1,0 +1,1 @@
+"""The counters of the summary: record batches in, one `Summary` out."""

@@ -1,0 +1,162 @@
+"""What the connections table shows of the network, and of what the capture itself lost.
+
+Only connections of Kafka and encrypted ones count: those of other protocols (health checks that
+reset, bytes nobody frames) have no trouble that concerns Kafka. Both directions are added up.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.analysis.summary.arrow_columns import integers, is_set, text_groups
+from kdissect.analysis.summary.counters import Quantiles, quantiles
+from kdissect.analysis.summary.histogram import Histogram
+
+TROUBLED_KEPT: Final = 10
+KAFKA: Final = "kafka"  # how the names of its protocols begin
+TLS: Final = "tls"
+UNKNOWN_NS: Final = 1 << 62  # more than any round trip
+
+# What makes a connection one with trouble, and how much.
+TROUBLES: Final = (
+    "retransmitted_segments", "gaps", "missing_bytes", "skipped_bytes", "zero_windows",
+)  # fmt: skip
+COUNTED: Final = (
+    "packets", "payload_bytes", "retransmitted_segments", "fast_retransmits",
+    "spurious_retransmits", "network_lost_bytes", "zero_windows", "zero_window_ns",
+    "missing_bytes", "capture_lost_bytes", "cut_bytes", "duplicate_packets",
+)  # fmt: skip
+NAMED: Final = [
+    "connection_id", "client_ip", "client_port", "broker_ip", "broker_port", "protocol", "rst_by",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """All connections of Kafka and TLS together; columns of `connections`, both ways added up.
+
+    `round_trip` is of the smallest round trip of each connection: the parts on both sides of the
+    tap together, or the one that is known.
+    """
+
+    packets: int
+    payload_bytes: int
+    retransmitted_segments: int
+    fast_retransmits: int
+    spurious_retransmits: int
+    network_lost_bytes: int
+    zero_windows: int
+    zero_window_ns: int
+    missing_bytes: int
+    capture_lost_bytes: int
+    cut_bytes: int
+    duplicate_packets: int
+    round_trip: Quantiles
+
+
+@dataclass(frozen=True, slots=True)
+class TroubledConnection:
+    """One connection whose packets were lost, repeated or cut off; both directions added up."""
+
+    connection_id: int
+    client: str
+    broker: str
+    protocol: str
+    payload_bytes: int
+    round_trip_ns: int | None
+    retransmitted_segments: int
+    network_lost_bytes: int
+    gaps: int
+    missing_bytes: int
+    capture_lost_bytes: int
+    skipped_bytes: int
+    zero_windows: int
+    zero_window_ns: int
+    rst_by: str
+
+
+class NetworkCounters:
+    """Feed it batches of the connections table; `troubled` are the worst TROUBLED_KEPT."""
+
+    def __init__(self) -> None:
+        self.troubled: list[TroubledConnection] = []
+        self.troubled_count = 0
+        self._sums = dict.fromkeys(COUNTED, 0)
+        self._round_trips = Histogram()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Count one batch."""
+        columns = {name: both_ways(batch, name) for name in {*COUNTED, *TROUBLES}}
+        concerns = np.zeros(batch.num_rows, np.bool_)
+        for protocol, some in text_groups(batch, "protocol"):
+            concerns[some] = protocol is not None and protocol.startswith((KAFKA, TLS))
+            if protocol == TLS:
+                # Nobody can cut encrypted bytes into frames.
+                columns["skipped_bytes"][some] = 0
+        round_trips = round_trips_of(batch)
+        for name in COUNTED:
+            self._sums[name] += int(columns[name][concerns].sum())
+        self._round_trips.add(round_trips[concerns & (round_trips < UNKNOWN_NS)])
+        score = sum(columns[name] for name in TROUBLES) + is_set(batch, "rst_by")
+        rows = np.flatnonzero(score * concerns)
+        self.troubled_count += len(rows)
+        worst = rows[np.argsort(-score[rows], kind="stable")][:TROUBLED_KEPT]
+        # Without the times, whose Python values would need pandas (0.2 s to import).
+        named = batch.select(NAMED)
+        for row in worst.tolist():
+            counts = {name: int(column[row]) for name, column in columns.items()}
+            record = named.slice(row, 1).to_pylist()[0]
+            self.troubled.append(_troubled(record, counts, int(round_trips[row])))
+        self.troubled.sort(key=_trouble, reverse=True)
+        del self.troubled[TROUBLED_KEPT:]
+
+    def network(self) -> Network:
+        """What was counted until now."""
+        return Network(**self._sums, round_trip=quantiles(self._round_trips))
+
+
+def both_ways(batch: pa.RecordBatch, name: str) -> Any:
+    """A column's two directions added up."""
+    return integers(batch, f"{name}_to_broker", 0) + integers(batch, f"{name}_to_client", 0)
+
+
+def round_trips_of(batch: pa.RecordBatch) -> Any:
+    """The smallest round trip of each connection in ns; UNKNOWN_NS where there is none."""
+    sides = [
+        np.minimum(
+            integers(batch, f"handshake_rtt_{side}_ns", UNKNOWN_NS),
+            integers(batch, f"min_rtt_{side}_ns", UNKNOWN_NS),
+        )
+        for side in ("broker", "client")
+    ]
+    known = [np.where(side < UNKNOWN_NS, side, 0) for side in sides]
+    is_unknown = (sides[0] >= UNKNOWN_NS) & (sides[1] >= UNKNOWN_NS)
+    return np.where(is_unknown, UNKNOWN_NS, known[0] + known[1])
+
+
+def _troubled(
+    record: dict[str, Any], counts: dict[str, int], round_trip_ns: int
+) -> TroubledConnection:
+    return TroubledConnection(
+        connection_id=record["connection_id"],
+        client=f"{record['client_ip']}:{record['client_port']}",
+        broker=f"{record['broker_ip']}:{record['broker_port']}",
+        protocol=record["protocol"] or "unknown",
+        payload_bytes=counts["payload_bytes"],
+        round_trip_ns=round_trip_ns if round_trip_ns < UNKNOWN_NS else None,
+        retransmitted_segments=counts["retransmitted_segments"],
+        network_lost_bytes=counts["network_lost_bytes"],
+        gaps=counts["gaps"],
+        missing_bytes=counts["missing_bytes"],
+        capture_lost_bytes=counts["capture_lost_bytes"],
+        skipped_bytes=counts["skipped_bytes"],
+        zero_windows=counts["zero_windows"],
+        zero_window_ns=counts["zero_window_ns"],
+        rst_by=record["rst_by"] or "",
+    )
+
+
+def _trouble(row: TroubledConnection) -> int:
+    return sum(int(getattr(row, name)) for name in TROUBLES) + bool(row.rst_by)

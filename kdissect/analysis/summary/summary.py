@@ -1,0 +1,270 @@
+"""The first page about a capture: record batches of the tables in, one `Summary` out.
+
+Reads every batch once and keeps counters only, so memory does not grow with the capture: what has
+as many values as the traffic likes (clients, topics, connections with trouble) is kept for the
+`KEPT` largest, the rest is counted together.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kdissect.analysis.summary.arrow_columns import (
+    groups,
+    integers,
+    is_set,
+    text_groups,
+    texts,
+    times,
+)
+from kdissect.analysis.summary.counters import (
+    ApiRow,
+    ClientRow,
+    Count,
+    ErrorCount,
+    ErrorRow,
+    ExchangeColumns,
+    Topic,
+    TopicRow,
+    Traffic,
+)
+from kdissect.analysis.summary.largest import Largest
+from kdissect.analysis.summary.network import (
+    KAFKA,
+    Network,
+    NetworkCounters,
+    TroubledConnection,
+    both_ways,
+)
+
+# A client holds a histogram of up to 58 KB: 512 of them are 30 MB at the very most.
+KEPT: Final = 512
+TABLES: Final = ("connections", "exchanges", "partitions", "errors", "problems")
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Of the whole capture; times in ns since 1970, None when there are no packets."""
+
+    first_time_ns: int | None
+    last_time_ns: int | None
+    connections: int
+    exchanges: int
+    outcomes: dict[str, int]
+    with_errors: int
+    request_bytes: int
+    response_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolRow:
+    """The connections of one protocol that is not Kafka, and their captured payload in bytes."""
+
+    protocol: str
+    connections: int
+    payload_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemRow:
+    """One kind of problem, with the first one's words."""
+
+    stage: str
+    kind: str
+    count: int
+    bytes: int
+    packet_number: int | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What `kdissect summary` shows. Rows come largest first."""
+
+    totals: Totals
+    protocols: dict[str, int]
+    others: list[ProtocolRow]
+    software: dict[str, int]
+    apis: list[ApiRow]
+    clients: list[ClientRow]
+    clients_left_out: int
+    topics: list[TopicRow]
+    topics_left_out: int
+    errors: list[ErrorRow]
+    network: Network
+    troubled: list[TroubledConnection]
+    troubled_count: int
+    problems: list[ProblemRow]
+    balance: dict[str, Any]
+
+
+def summarise(
+    batches: Iterable[tuple[str, pa.RecordBatch]], balance: Mapping[str, Any] | None = None
+) -> Summary:
+    """Summarise (table name, record batch) pairs; `balance` may be filled while they are read."""
+    summariser = Summariser()
+    for name, batch in batches:
+        summariser.add(name, batch)
+    return summariser.finish(balance or {})
+
+
+class Summariser:
+    """The counters behind `summarise`, for those who want to stop in between."""
+
+    def __init__(self) -> None:
+        self._first: int | None = None
+        self._last: int | None = None
+        self._outcomes: dict[str, int] = {}
+        # By name: keys and codes mean something else in Kafka 0.7.
+        self._apis: dict[str, Traffic] = {}
+        self._clients: Largest[Traffic] = Largest(KEPT, Traffic)
+        self._topics: Largest[Topic] = Largest(KEPT, Topic)
+        self._errors: dict[str, ErrorCount] = {}
+        self._connections = 0
+        self._protocols: dict[str, int] = {}
+        self._others: dict[str, ProtocolRow] = {}
+        self._software: Largest[Count] = Largest(KEPT, Count)
+        self._network = NetworkCounters()
+        self._problems: dict[tuple[str, str], ProblemRow] = {}
+
+    def add(self, table: str, batch: pa.RecordBatch) -> None:
+        """Count one batch of the table `table`; tables not known here are passed over."""
+        if table == "exchanges":
+            self._add_exchanges(batch)
+        elif table == "connections":
+            self._add_connections(batch)
+        elif table == "partitions":
+            self._add_partitions(batch)
+        elif table == "errors":
+            self._add_errors(batch)
+        elif table == "problems":
+            self._add_problems(batch)
+
+    def finish(self, balance: Mapping[str, Any]) -> Summary:
+        """What was counted until now."""
+        apis = sorted(self._apis.values(), key=lambda api: (-api.exchanges, api.key))
+        errors = sorted(self._errors.values(), key=lambda error: (-error.count, error.code))
+        problems = sorted(self._problems.values(), key=lambda row: (-row.count, row.kind))
+        return Summary(
+            totals=Totals(
+                first_time_ns=self._first,
+                last_time_ns=self._last,
+                connections=self._connections,
+                exchanges=sum(self._outcomes.values()),
+                outcomes=dict(sorted(self._outcomes.items(), key=lambda item: -item[1])),
+                with_errors=sum(api.with_errors for api in apis),
+                request_bytes=sum(api.request_bytes for api in apis),
+                response_bytes=sum(api.response_bytes for api in apis),
+            ),
+            protocols=dict(sorted(self._protocols.items(), key=lambda item: -item[1])),
+            others=sorted(self._others.values(), key=lambda row: (-row.connections, row.protocol)),
+            software={name: count.weight for name, count in self._software.rows()},
+            apis=[api.api_row() for api in apis],
+            clients=[client.client_row(name) for name, client in self._clients.rows()],
+            clients_left_out=self._clients.left_out,
+            topics=[topic.row(name) for name, topic in self._topics.rows()],
+            topics_left_out=self._topics.left_out,
+            errors=[error.row() for error in errors],
+            network=self._network.network(),
+            troubled=self._network.troubled,
+            troubled_count=self._network.troubled_count,
+            problems=problems,
+            balance=dict(balance),
+        )
+
+    def _add_exchanges(self, batch: pa.RecordBatch) -> None:
+        self._add_times(times(batch, "request_start"), times(batch, "response_end"))
+        for outcome, rows in text_groups(batch, "outcome"):
+            word = outcome or "unknown"
+            self._outcomes[word] = self._outcomes.get(word, 0) + len(rows)
+        facts = ExchangeColumns(batch)
+        keys = integers(batch, "api_key", -1)
+        for name, rows in text_groups(batch, "api"):
+            api = self._apis.setdefault(name or "", Traffic())
+            api.key = int(keys[rows[0]])
+            api.name = name or ""
+            api.add(facts, rows)
+        for client, rows in text_groups(batch, "client_id"):
+            self._clients.at(client or "").add(facts, rows)
+
+    def _add_connections(self, batch: pa.RecordBatch) -> None:
+        self._connections += batch.num_rows
+        self._add_times(times(batch, "first_time"), times(batch, "last_time"))
+        size = both_ways(batch, "payload_bytes")
+        for protocol, some in text_groups(batch, "protocol"):
+            word = protocol or "unknown"
+            self._protocols[word] = self._protocols.get(word, 0) + len(some)
+            if not word.startswith(KAFKA):
+                row = self._others.get(word) or ProtocolRow(word, 0, 0)
+                self._others[word] = replace(
+                    row,
+                    connections=row.connections + len(some),
+                    payload_bytes=row.payload_bytes + int(size[some].sum()),
+                )
+        versions = texts(batch, "client_software_version")
+        for name, rows in text_groups(batch, "client_software_name"):
+            for version, some in groups(versions[rows]):
+                if name:
+                    self._software.at(f"{name} {version or ''}".strip()).weight += len(some)
+        self._network.add(batch)
+
+    def _add_times(self, first: Any, last: Any) -> None:
+        if len(first):
+            earliest = int(first.min())
+            self._first = earliest if self._first is None else min(earliest, self._first)
+        if len(last):
+            latest = int(last.max())
+            self._last = latest if self._last is None else max(latest, self._last)
+
+    def _add_partitions(self, batch: pa.RecordBatch) -> None:
+        size = integers(batch, "record_bytes", 0)
+        count = integers(batch, "record_count", 0)
+        failed = integers(batch, "error_code", 0) != 0
+        fetched = is_set(batch, "fetch_offset")
+        ids = texts(batch, "topic_id")
+        for name, rows in text_groups(batch, "topic"):
+            if name is None:
+                for topic_id, some in groups(ids[rows]):
+                    topic = self._topics.at(f"<{topic_id}>" if topic_id else "")
+                    topic.add(rows[some], size, count, failed, fetched)
+            else:
+                self._topics.at(name).add(rows, size, count, failed, fetched)
+
+    def _add_errors(self, batch: pa.RecordBatch) -> None:
+        paths, codes = texts(batch, "path"), integers(batch, "code", 0)
+        exchanges = integers(batch, "exchange_id", -1)
+        for name, rows in text_groups(batch, "name"):
+            error = self._errors.get(name or "")
+            if error is None:
+                concerns = _concerns(batch.slice(int(rows[0]), 1).to_pylist()[0])
+                error = ErrorCount(int(codes[rows[0]]), name or "", concerns)
+                error.first_exchange_id = int(exchanges[rows[0]])
+                self._errors[name or ""] = error
+            error.count += len(rows)
+            for path, some in groups(paths[rows]):
+                error.paths[path or ""] = error.paths.get(path or "", 0) + len(some)
+
+    def _add_problems(self, batch: pa.RecordBatch) -> None:
+        size = integers(batch, "bytes", 0)
+        kinds, numbers = texts(batch, "kind"), integers(batch, "packet_number", -1)
+        messages = texts(batch, "message")
+        for stage, rows in text_groups(batch, "stage"):
+            for kind, some in groups(kinds[rows]):
+                here = rows[some]
+                number, message = int(numbers[here[0]]), str(messages[here[0]] or "")
+                key = (stage or "", kind or "")
+                row = self._problems.get(key) or ProblemRow(
+                    *key, 0, 0, number if number >= 0 else None, message
+                )
+                self._problems[key] = replace(
+                    row, count=row.count + len(here), bytes=row.bytes + int(size[here].sum())
+                )
+
+
+def _concerns(row: dict[str, Any]) -> str:
+    topic, partition = row.get("topic") or row.get("topic_id"), row.get("partition")
+    if topic:
+        return f"{topic}-{partition}" if partition is not None else str(topic)
+    return str(row.get("group_id") or row.get("resource") or row.get("message") or "")

@@ -1,0 +1,1 @@
+"""What `import kdissect` offers: read, dissect, analyse, compare, write, findings."""

@@ -1,0 +1,179 @@
+"""Questions put to captures, or to the tables that were made of them."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kdissect.analysis.catalogue import QUESTIONS
+from kdissect.analysis.dimensions import check_names, tables_for
+from kdissect.analysis.engines.duckdb_tables import rows_having
+from kdissect.analysis.engines.ibis_tables import TAP_COLUMNS, askable, files_of
+from kdissect.analysis.engines.live_tables import asked_again, noticing
+from kdissect.analysis.engines.stored_tables import Place, directory_place
+from kdissect.analysis.execution import ask
+from kdissect.analysis.question import Question
+from kdissect.api.engine_choice import DUCKDB, SPARK, Notice, opened, session_for, takes_spark
+from kdissect.api.writing import write
+from kdissect.capture.files import Source
+from kdissect.dataset.locations import stored_places
+from kdissect.errors import KdissectError
+from kdissect.sql.conditions import check_condition
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from kdissect.pipeline import Balance
+
+
+class Answer:
+    """The rows that answer a question; `balance` is of the captures, None of tables made before."""
+
+    def __init__(self, question: Question, table: "pa.Table", balance: "Balance | None") -> None:
+        self.question = question
+        self.table = table
+        self.balance = balance
+
+    def __repr__(self) -> str:
+        return f"<{self.question.name}: {self.table.num_rows} rows>"
+
+    def to_arrow(self) -> "pa.Table":
+        """The rows as an Arrow table."""
+        return self.table
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """The rows as a pandas DataFrame."""
+        from kdissect.tables.pandas_frames import pandas_frame
+
+        return pandas_frame(self.table)
+
+
+@asked_again
+def analyse(
+    name: str,
+    source: Source | Sequence[Source],
+    *,
+    where: str | None = None,
+    having: str | None = None,
+    jobs: int = 0,
+    reading: dict[str, Any] | None = None,
+    engine: str | None = None,
+    session: "SparkSession | None" = None,
+    master: str | None = None,
+    notice: Notice | None = None,
+    rollups: bool = False,
+    **options: Any,
+) -> Answer:
+    """Answer a question of docs/analysis.md: ``analyse("latency", "a.pcap", by=["client"])``.
+
+    `source` is a capture or several, directories with tables that `write` or a live capture made
+    (all, a run, or a rotation of it), or datasets.
+    `where` is an SQL condition over the columns of `exchanges`, which leaves out others before the
+    question is asked, `having` one over the columns of the answer; `reading` are keywords of
+    `Options`, `options` those of the question. `engine` is duckdb, spark, or auto, which takes
+    DuckDB until the tables are larger than `engines.LIMIT`, and tells `notice` when it takes Spark;
+    `session` is one of Spark, which answers then if nothing else is said; without, Spark gets one
+    of its own at `master`. With `rollups` `latency` is answered from those of datasets, which
+    takes `by`, `of`, `window` and `where` (docs/rollups.md). Raises KdissectError for what the
+    question does not know.
+    """
+    engine = engine or (SPARK if session else DUCKDB)
+    if having is not None:
+        check_condition(having, "--having")
+    if rollups:
+        found = from_rollups(name, source, where, engine, session or master, notice, options)
+        return answer_of(QUESTIONS[name], found, having, None)
+    question, options = turned(name, options)
+    known = {option.name: option for option in question.options}
+    if unknown := options.keys() - known.keys():
+        there = ", ".join(known)
+        raise KdissectError(f"{question.name} has no option {min(unknown)!r}; it has {there}")
+    by = options.get("by", ())
+    check_names(by, known["by"].choices if by else ())
+    asked = {*question.tables, *tables_for(by)}
+    if where:
+        check_condition(where, "--where", askable(asked))
+    with (
+        places_of(source, files_of(asked), jobs, reading or {}) as (places, balance),
+        noticing(places),
+        opened(engine, places, asked, where, session or master, notice) as tables,
+    ):
+        check_taps(by, places)
+        found = ask(question, tables, options)
+    return answer_of(question, found, having, balance)
+
+
+def answer_of(
+    question: Question, found: "pa.Table", having: str | None, balance: "Balance | None"
+) -> Answer:
+    """The answer, of those rows for which the condition over them holds."""
+    return Answer(question, found if having is None else rows_having(found, having), balance)
+
+
+def from_rollups(
+    name: str,
+    source: Source | Sequence[Source],
+    where: str | None,
+    engine: str,
+    session: "SparkSession | str | None",
+    notice: Notice | None,
+    options: dict[str, Any],
+) -> "pa.Table":
+    """The rows that answer `latency` from the rollups of datasets."""
+    from kdissect.dataset.rollup_answers import asked_of_rollups
+    from kdissect.spark.rollup_reading import answer_of_rollups
+
+    if name != "latency":
+        raise KdissectError(f"rollups answer latency, not {name}")
+    if unknown := options.keys() - {"by", "of", "window"}:
+        raise KdissectError(f"latency of rollups has no option {min(unknown)!r}")
+    by, of = options.get("by", ("api",)), options.get("of", "latency")
+    asked = asked_of_rollups(by, of, options.get("window"), where)
+    places = stored_places(source)
+    if not places:
+        raise KdissectError("rollups are of datasets, and this is none")
+    spark = session_for(session) if takes_spark(engine, places, (), notice) else None
+    return answer_of_rollups(places, asked, spark, notice)
+
+
+def turned(name: str, options: dict[str, Any]) -> tuple[Question, dict[str, Any]]:
+    """The question, or that which one of the options turns it into; raises KdissectError."""
+    question = QUESTIONS.get(name)
+    if question is None:
+        raise KdissectError(f"no question {name!r}; there are {', '.join(QUESTIONS)}")
+    for turn in question.turns:
+        if turn.option.name in options:
+            others = {key: value for key, value in options.items() if key != turn.option.name}
+            instead = QUESTIONS[turn.question]
+            if lost := others.keys() - {option.name for option in instead.options}:
+                raise KdissectError(
+                    f"{name}: {turn.option.name!r} gives single exchanges, "
+                    f"{min(lost)!r} groups them: say either"
+                )
+            return instead, {**others, turn.becomes: options[turn.option.name]}
+    return question, options
+
+
+@contextmanager
+def places_of(
+    source: Source | Sequence[Source], tables: Sequence[str], jobs: int, reading: dict[str, Any]
+) -> Iterator[tuple[list[Place], "Balance | None"]]:
+    """Where the tables are: in what was given, or in a directory for as long as this takes."""
+    if places := stored_places(source):
+        yield places, None
+        return
+    with tempfile.TemporaryDirectory(prefix="kdissect-") as made:
+        directory = Path(made, "tables")
+        wanted = dict.fromkeys((*tables, "exchanges"))
+        _, balance = write(source, directory, tables=list(wanted), jobs=jobs, **reading)
+        yield [directory_place(directory)], balance
+
+
+def check_taps(by: Sequence[str], places: Sequence[Place]) -> None:
+    """Raise KdissectError for taps and days of what is no dataset."""
+    for name in by:
+        if name in TAP_COLUMNS and not any(place.is_dataset for place in places):
+            raise KdissectError(f"cannot group by {name!r}: only datasets have it")

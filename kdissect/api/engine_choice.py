@@ -1,0 +1,74 @@
+"""Which engine answers a question: DuckDB in this process, or Spark.
+
+The names of engines are part of every command's help, so what they need is imported later.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Final
+
+from kdissect.errors import KdissectError
+from kdissect.text import human
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kdissect.analysis.engines.stored_tables import Place
+    from kdissect.analysis.execution import Engine
+
+DUCKDB: Final = "duckdb"
+SPARK: Final = "spark"
+AUTO: Final = "auto"
+ENGINES: Final = (DUCKDB, SPARK, AUTO)
+LIMIT: Final = 4_000_000_000  # bytes of Parquet that `auto` gives to DuckDB at most
+Notice = Callable[[str], None]
+
+
+def opened(
+    engine: str,
+    places: "Sequence[Place]",
+    names: Iterable[str],
+    where: str | None,
+    session: "SparkSession | str | None" = None,
+    notice: Notice | None = None,
+) -> "AbstractContextManager[Engine]":
+    """The engine with these tables; `notice` is told when `auto` takes Spark.
+
+    `session` is one of Spark, or the master where one shall be made.
+    """
+    names = list(names)
+    if not takes_spark(engine, places, names, notice):
+        from kdissect.analysis.engines.duckdb_tables import DuckTables
+
+        return DuckTables(places, names, where)
+    from kdissect.spark.spark_tables import SparkTables
+
+    return SparkTables(session_for(session), places, names, where)
+
+
+def session_for(session: "SparkSession | str | None") -> "SparkSession":
+    """A session of Spark: that which is given, or one at a master."""
+    from kdissect.spark.sessions import LOCAL
+    from kdissect.spark.sessions import session as session_at
+
+    if session is None or isinstance(session, str):
+        return session_at(session or LOCAL)
+    return session
+
+
+def takes_spark(
+    engine: str, places: "Sequence[Place]", names: Iterable[str], notice: Notice | None
+) -> bool:
+    """Whether Spark shall answer."""
+    if engine not in ENGINES:
+        raise KdissectError(f"no engine {engine!r}; there are {', '.join(ENGINES)}")
+    if engine != AUTO:
+        return engine == SPARK
+    from kdissect.analysis.engines.stored_tables import stored_size
+
+    size = stored_size(places, names)
+    if size <= LIMIT:
+        return False
+    if notice is not None:
+        notice(f"tables of {human.size(size)}, more than {human.size(LIMIT)}: Spark answers")
+    return True

@@ -1,0 +1,119 @@
+"""Captures, datasets and live captures as what gives tables, and `read`: one table of them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kdissect.capture.files import Source
+from kdissect.checkpoint.run_choice import make_run
+from kdissect.checkpoint.worker_pool import Crew
+from kdissect.dataset.locations import stored_places
+from kdissect.errors import KdissectError
+from kdissect.pipeline import Balance, Options, Run, check_columns
+from kdissect.sql.row_filter import filtered
+from kdissect.tables.batches import arrow_schema
+from kdissect.tables.pandas_frames import pandas_frame
+from kdissect.tables.schemas import TABLES
+
+if TYPE_CHECKING:
+    from kdissect.dataset.stored_run import StoredRun
+
+
+def run_over(source: Source | Sequence[Source], options: Options, crew: Crew | None = None) -> Any:
+    """A pass over captures, or over the rows of datasets and live captures."""
+    return stored_run(source, options) or make_run(source, options, crew)
+
+
+def stored_run(source: Source | Sequence[Source], options: Options) -> "StoredRun | None":
+    """A pass over the rows of datasets and live captures; None when some of it is another thing."""
+    places = stored_places(source)
+    if not places or not all(place.is_dataset or place.is_live for place in places):
+        return None
+    from kdissect.dataset.stored_run import StoredRun
+
+    return StoredRun(places, options)
+
+
+class Reading:
+    """One table of captures, datasets or live captures, not read yet; each reading is one pass."""
+
+    def __init__(
+        self,
+        source: Source | Sequence[Source],
+        table: str,
+        columns: Sequence[str] | None,
+        where: str | None,
+        limit: int | None,
+        options: Mapping[str, Any],
+    ) -> None:
+        check_columns(table, columns or ())
+        if limit is not None and limit < 0:
+            raise KdissectError(f"limit is a number of rows, not {limit}")
+        self.source = source
+        self.table = table
+        self.columns = list(columns) if columns is not None else None
+        self.where = where
+        self.limit = limit
+        self.options = options
+        self._run: Run | StoredRun | None = None
+
+    @property
+    def balance(self) -> Balance | None:
+        """What became of the bytes read by the last pass; None before it."""
+        return None if self._run is None else self._run.balance
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """The record batches, in bounded memory."""
+        if self.limit == 0:
+            return
+        if self.where:
+            # A wrong condition is an error even where there are no rows.
+            nothing = pa.RecordBatch.from_pylist([], arrow_schema(TABLES[self.table]))
+            filtered(nothing, self.where)
+        made = {} if self.columns is None or self.where else {self.table: self.columns}
+        options = Options(tables=(self.table,), columns=made, **self.options)
+        run = self._run = stored_run(self.source, options) or Run(self.source, options)
+        left = self.limit
+        for _, batch in run:
+            chosen = self._chosen(batch)
+            if left is not None:
+                chosen = chosen.slice(0, left)
+                left -= chosen.num_rows
+            if chosen.num_rows:
+                yield chosen
+            if left == 0:
+                return
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as an Arrow table; text columns are dictionaries."""
+        batches = list(self)
+        schema = arrow_schema(TABLES[self.table], self.columns)
+        return pa.Table.from_batches(batches, schema).unify_dictionaries()
+
+    def to_pandas(self) -> Any:
+        """All rows as a pandas DataFrame: text as categories, times as UTC with nanoseconds."""
+        return pandas_frame(self.to_arrow())
+
+    def _chosen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self.where:
+            batch = filtered(batch, self.where)
+        return batch if self.columns is None else batch.select(self.columns)
+
+
+def read(
+    source: Source | Sequence[Source],
+    *,
+    table: str = "exchanges",
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    limit: int | None = None,
+    **options: Any,
+) -> Reading:
+    """One table of captures: ``read("a.pcap", table="errors").to_pandas()``.
+
+    `source` may also be directories of live captures or of datasets. `where` is an SQL condition
+    over the table's columns, `limit` a number of rows; reading stops when it is reached. Other
+    keywords are those of `Options`.
+    """
+    return Reading(source, table, columns, where, limit, options)

@@ -1,0 +1,111 @@
+"""The first page: one pass over captures makes the counters, and keeps the tables for the rules.
+
+Nothing is asked of an engine when the counters say that no rule would find anything.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kdissect.analysis.summary.summary import TABLES, Summariser, Summary
+from kdissect.api.reading import run_over
+from kdissect.capture.files import Source
+from kdissect.checkpoint.worker_pool import Crew
+from kdissect.errors import OutputError
+from kdissect.findings.compiled_sql import columns_needed
+from kdissect.findings.context import Seen
+from kdissect.findings.engine import judge
+from kdissect.findings.finding import Finding
+from kdissect.findings.indicators import Signs
+from kdissect.findings.preconditions import wanted
+from kdissect.pipeline import Options
+from kdissect.tables.spilled_tables import KeptTables
+
+# What the rules need beside what is counted.
+TABLES_OF_RULES: Final = (*TABLES, "batches", "members")
+
+
+def tables_of(has_findings: bool) -> tuple[str, ...]:
+    """The tables of a pass for a page with or without findings."""
+    return TABLES_OF_RULES if has_findings else TABLES
+
+
+class FirstPage:
+    """Takes the record batches of a pass; a context manager. `has_findings` False only counts."""
+
+    def __init__(self, has_findings: bool = True) -> None:
+        self.summariser = Summariser()
+        self.signs = Signs()
+        self.kept = KeptTables(columns_needed() if has_findings else {})
+        self.trouble = ""
+
+    def __enter__(self) -> "FirstPage":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kept.__exit__()
+
+    def add(self, table: str, batch: pa.RecordBatch) -> None:
+        """Count and keep a batch."""
+        self.summariser.add(table, batch)
+        if not self.kept.columns:
+            return
+        self.signs.add(table, batch)
+        if not self.trouble:
+            try:
+                self.kept.add(table, batch)
+            except OutputError as error:  # a full disk costs the findings, not the page
+                self.trouble = str(error)
+
+    def summary(self, balance: dict[str, Any]) -> Summary:
+        """What was counted until now; `balance` is the run's."""
+        return self.summariser.finish(balance)
+
+    def findings(self, summary: Summary, is_all: bool = False) -> list[Finding]:
+        """What the rules say, the worst first; `is_all` asks whatever the counters say."""
+        seen = Seen(summary, self.signs)
+        names = wanted(seen, is_all)
+        return self._judged(seen, names) if names else judge(seen)
+
+    def _judged(self, seen: Seen, names: list[str]) -> list[Finding]:
+        from kdissect.findings.executor import answers
+
+        trouble = self.trouble
+        try:
+            directory = None if trouble else self.kept.files()
+        except OutputError as error:
+            directory, trouble = None, str(error)
+        if directory is None:
+            return judge(replace(seen, failures=dict.fromkeys(names, trouble)))
+        with answers(directory, self.kept.columns, names) as found:
+            return judge(
+                replace(
+                    seen, evidence=found.rows, failures=found.failures,
+                    more=found.more, unread=found.unread,
+                )
+            )  # fmt: skip
+
+
+def findings(
+    source: Source | Sequence[Source],
+    *,
+    asks_all: bool = False,
+    jobs: int = 0,
+    crew: Crew | None = None,
+    reading: dict[str, Any] | None = None,
+) -> list[Finding]:
+    """All findings about captures, the worst first.
+
+    `source` is a capture or several (a path, a glob, "-" or an open file), or datasets. A question
+    is asked when counters show that it is worth it, or `asks_all`; `reading` are keywords of
+    `Options`. Damaged captures give findings about what could be read; raises CaptureError for
+    what is no capture at all.
+    """
+    options = Options(**(reading or {}), tables=TABLES_OF_RULES, jobs=jobs)
+    with FirstPage() as page:
+        run = run_over(source, options, crew)
+        for table, batch in run:
+            page.add(table, batch)
+        return page.findings(page.summary(asdict(run.balance)), asks_all)

@@ -1,0 +1,100 @@
+"""Values of the capture and packets stages: pieces of captures, fragments of packets."""
+
+from typing import Final
+
+from kdissect.boundaries.codec.streams import PROBLEMS
+from kdissect.capture.blocks import Secrets
+from kdissect.capture.format_context import InterfaceLayout, PcapLayout, SectionLayout
+from kdissect.capture.packet import Packet
+from kdissect.capture.splits import Piece, Reached
+from kdissect.encoding.choices import OneOf
+from kdissect.encoding.classes import Fields, Inline
+from kdissect.encoding.kinds import (
+    BOOL,
+    BYTES,
+    INT,
+    INTS,
+    TEXT,
+    Dict,
+    Many,
+    Maybe,
+    named,
+)
+from kdissect.packets import fragments
+from kdissect.packets.fragments import Fragments, Whole
+
+PCAP_LAYOUT: Final = named(
+    PcapLayout,
+    is_big_endian=BOOL,
+    fraction_ns=INT,
+    record_header_size=INT,
+    snap_length=INT,
+    link_type=INT,
+)
+INTERFACE_LAYOUT: Final = named(
+    InterfaceLayout,
+    link_type=INT,
+    snap_length=INT,
+    name=TEXT,
+    units_per_second=INT,
+    offset_ns=INT,
+    bad_times=INT,
+    dropped=INT,
+)
+SECTION_LAYOUT: Final = named(
+    SectionLayout,
+    is_big_endian=BOOL,
+    interfaces=Many(INTERFACE_LAYOUT, tuple),
+    secrets=Many(named(Secrets, kind=INT, content=BYTES), tuple),
+    secrets_size=INT,
+)
+LAYOUT: Final = OneOf(pcap=(PcapLayout, PCAP_LAYOUT), section=(SectionLayout, SECTION_LAYOUT))
+PIECE: Final = named(
+    Piece,
+    path=TEXT,
+    capture=INT,
+    start=INT,
+    end=INT,
+    is_last=BOOL,
+    number=INT,
+    ordinal=INT,
+    counted_from=INT,
+    last_time_ns=INT,
+    earliest_ns=INT,
+    latest_ns=INT,
+    layout=Maybe(LAYOUT),
+    is_counted=BOOL,
+)
+PIECES: Final = Many(PIECE, tuple)
+REACHED: Final = named(Reached, offset=INT, layout=LAYOUT, number=INT, ordinal=INT)
+
+NO_PACKET: Final = Packet(0, 0, 0, b"", 0, 0, 0, 0, 0)
+PACKET: Final = Fields(
+    Packet,
+    lambda: Packet(0, 0, 0, b"", 0, 0, 0, 0, 0),
+    ints="number ordinal capture time_ns link_type start end original_length",
+    data=BYTES,
+)
+FRAGMENT: Final = Fields(
+    fragments.Piece, lambda: fragments.Piece(0, 0, b""), ints="start length", data=BYTES
+)
+WHOLE: Final = Fields(
+    Whole,
+    lambda: Whole(b"", b"", 0, 0, 0, NO_PACKET),
+    ints="protocol ip_id layers first_ns total cost joined joined_end",
+    bools="is_done",
+    key=BYTES,
+    addresses=BYTES,
+    packet=Inline(PACKET),
+    pieces=Many(Inline(FRAGMENT)),
+    ordinals=INTS,
+)
+OF_FRAGMENTS: Final = Fields(
+    Fragments,
+    Fragments,
+    ints="due_ns _cost _told _maximum_packets _maximum_bytes",
+    problems=PROBLEMS,
+    _wholes=Dict(BYTES, Inline(WHOLE)),
+)
+FRAGMENTS: Final = Inline(OF_FRAGMENTS)
+CAPTURE_VALUES: Final = (PACKET, FRAGMENT, WHOLE, OF_FRAGMENTS)

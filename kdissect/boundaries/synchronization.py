@@ -1,0 +1,186 @@
+"""What must be the same of a connection in a piece and in the whole for both to go on alike.
+
+Positions count from what comes next, troubles from now, so that it does not matter where the
+counting began. Left out is what only grows (counts, smallest round trips: they are added up), what
+nobody asks for without `Connection.touched` being set, and the positions of fetch sessions, which
+have their own way (`exchanges.fetches`).
+"""
+
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from kdissect.boundaries.codec import fields_of
+from kdissect.exchanges.connection_state import ConnectionState
+from kdissect.exchanges.latency_parts import UNKNOWN_END
+from kdissect.framing.frames import AT_SIZE, IN_BODY, Cutting
+from kdissect.messages.partitions import NO_ID, Partition, Partitions
+from kdissect.protocol.readers import NULL
+from kdissect.streams.events import DirectionCounts
+from kdissect.streams.receiver import Receiver
+from kdissect.streams.tcp_analysis import RTO_NS
+
+Cuttings = tuple[Cutting | None, Cutting | None]
+
+
+class Counted(NamedTuple):
+    """What was counted of a connection up to a moment, by direction; see `Cutting`.
+
+    `positions` are those of the next bytes, `frames` counts since the cutting was lost last.
+    """
+
+    positions: tuple[int, int]
+    counts: tuple[tuple[int, ...], tuple[int, ...]]
+    framed: tuple[int, int]
+    skipped: tuple[int, int]
+    frames: tuple[int, int]
+    exchanges: int
+
+
+NOTHING_COUNTED = Counted((0, 0), ((), ()), (0, 0), (0, 0), (0, 0), 0)
+
+
+def counted(receiver: Receiver, cuttings: Cuttings, state: ConnectionState) -> Counted:
+    """The counts of a connection now; `receiver` is the opener's."""
+    opener, accepter = cuttings
+    connection = receiver.connection
+    return Counted(
+        (int(receiver.next_position), int(receiver.peer.next_position)),
+        (counts_of(connection.counts[0]), counts_of(connection.counts[1])),
+        (opener.framed if opener else 0, accepter.framed if accepter else 0),
+        (opener.skipped if opener else 0, accepter.skipped if accepter else 0),
+        (
+            opener.frames_since_found if opener else 0,
+            accepter.frames_since_found if accepter else 0,
+        ),
+        int(state.exchange_count),
+    )
+
+
+def counts_of(counts: DirectionCounts) -> tuple[int, ...]:
+    """All counts of a direction, in the order of `fields_of`; what was seen of FIN and RST last."""
+    return tuple(int(getattr(counts, name)) for name in fields_of(DirectionCounts))
+
+
+def join_state(
+    opener: Receiver, cuttings: Cuttings, state: ConnectionState
+) -> tuple[Any, ...] | None:
+    """What must be the same; None when the connection is in the middle of something."""
+    directions = (receiver_state(opener), receiver_state(opener.peer))
+    cut = [cutting_state(cutting) for cutting in cuttings]
+    known = conversation_state(state)
+    if None in directions or None in cut or known is None:
+        return None
+    return (*directions, *cut, *known)
+
+
+def receiver_state(receiver: Receiver) -> tuple[Any, ...] | None:
+    """The reassembly of a direction; None while it waits for bytes."""
+    here = receiver.next_position
+    is_behind = receiver.acknowledged.position > here
+    if receiver.next_sequence < 0 or not receiver.held.is_empty or receiver.stray or is_behind:
+        return None
+    now = receiver.connection.last_time_ns
+    symptoms = receiver.symptoms
+    is_asking = symptoms.repeats > 0 and (
+        now - symptoms.repeated_ns < RTO_NS or symptoms.repeated == receiver.latest_acknowledgment
+    )
+    return (
+        int(receiver.next_sequence),
+        int(receiver.latest_acknowledgment),
+        int(receiver.latest_window),
+        receiver.announces_zero,
+        receiver.awaits_handshake,
+        int(symptoms.closed_ns),
+        (symptoms.repeated, symptoms.repeats, symptoms.repeated_ns) if is_asking else None,
+        receiver.window_probe - here if receiver.window_probe >= here - 1 else None,
+        receiver.fin_position - here if receiver.fin_position >= 0 else None,
+        (receiver.timed_position - here, int(receiver.timed_ns))
+        if receiver.timed_position >= 0
+        else None,
+    )
+
+
+def cutting_state(cutting: Cutting | None) -> tuple[Any, ...] | None:
+    """The cutting of a direction; None while frames are searched for."""
+    if cutting is None or cutting.state not in (AT_SIZE, IN_BODY):
+        return None
+    place: tuple[Any, ...] | None = None
+    if cutting.state == IN_BODY or cutting.parts:
+        place = (
+            int(cutting.size), int(cutting.wanted), cutting.is_holed, int(cutting.held),
+            blake2b(b"".join(cutting.parts)).digest(), int(cutting.time_ns), int(cutting.packet),
+            int(cutting.index), cutting.connection.troubles - cutting.troubles,
+            cutting.connection.clock_steps - cutting.steps,
+        )  # fmt: skip
+    return int(cutting.state), place, int(cutting.ordinal), cutting.is_behind_loss
+
+
+def conversation_state(state: ConnectionState) -> tuple[Any, ...] | None:
+    """What waits and what was said; None for what is not all Kafka, or in the middle of a login."""
+    login = state.login
+    if (
+        state.protocol != "kafka"
+        or state.old is not None
+        or state.is_unproved
+        or state.request_direction < 0
+        or state.held
+        or state.early
+        or login.is_open
+        or login.in_tokens
+    ):
+        return None
+    troubles = state.connection.troubles
+    pending = state.pending[state.pending_head :]
+    last_end = int(state.last_response_end)
+    is_of_old = state.last_response_steps != state.connection.clock_steps
+    is_before = bool(pending) and last_end <= pending[0].request_end
+    if last_end != UNKNOWN_END and (is_of_old or is_before):
+        # The first request that waits has not been behind another, as far as is known: see
+        # `queue_ns`.
+        last_end = NULL
+    return (
+        int(state.request_direction),
+        last_end,
+        int(state.last_correlation_id),
+        state.last_client_id,
+        int(state.last_request_ns),
+        state.has_overflowed,
+        state.has_let_go,
+        state.repeats_ids,
+        state.misses_answers,
+        int(state.dialect),
+        state.is_told,
+        int(state.refused),
+        int(state.session_id),
+        [pending_state(one, troubles) for one in pending],
+        [state.connection.clock_steps - one.steps_at_start for one in pending],
+    )
+
+
+LEFT_OUT = frozenset(
+    (
+        "connection", "connection_id", "request_direction", "request_frame", "response_frame",
+        "troubles_at_start", "steps_at_start", "records",
+    )
+)  # fmt: skip
+# The rows get the name that is known in the end.
+LEFT_OUT_BY_ID = LEFT_OUT | {"topic"}
+
+
+def pending_state(value: Any, troubles: int) -> Any:
+    """A request that waits, with all that is known of it, as plain values."""
+    if isinstance(value, Partitions):
+        value = value.rows()
+    if isinstance(value, list | tuple):
+        return [pending_state(one, troubles) for one in value]
+    names = fields_of(type(value))
+    if not names:
+        return value
+    is_by_id = isinstance(value, Partition) and value.topic_id != NO_ID
+    left_out = LEFT_OUT_BY_ID if is_by_id else LEFT_OUT
+    plain = [
+        pending_state(getattr(value, name), troubles) for name in names if name not in left_out
+    ]
+    if "troubles_at_start" in names:
+        plain.append(troubles - value.troubles_at_start)
+    return plain

@@ -1,0 +1,139 @@
+"""Which file of a tap that is still written follows the one being read.
+
+A capture is known by its name, without an ending for compression, and the time of its first packet:
+one that is compressed afterwards is the same, one that a ring writes over is another.
+"""
+
+import glob
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kdissect.capture.capture_file import NO_PACKET_NS, CaptureFile
+from kdissect.capture.rotation import COMPRESSION, chain_name, first_time_of, turn_of
+from kdissect.errors import CaptureError, Problem
+
+MAX_REMEMBERED: Final = 10_000  # of what is not there any more, the oldest go first
+HEAD_SIZE: Final = 1 << 16  # bytes read to find the first packet
+
+
+class Version(NamedTuple):
+    """What a file's name, without an ending for compression, and its first packet tell."""
+
+    name: str
+    first_time_ns: int
+
+
+class Newcomer(NamedTuple):
+    """A file to be read; they are sorted by their times, and then by the numbers in their names."""
+
+    first_time_ns: int
+    turn: int
+    path: str
+
+    @property
+    def version(self) -> Version:
+        """What it is known by."""
+        return Version(COMPRESSION.sub("", self.path), self.first_time_ns)
+
+
+class _Seen(NamedTuple):
+    """How a file was when it was looked into; `first_time_ns` -1: it cannot be read."""
+
+    stamp: tuple[int, int, int]
+    first_time_ns: int
+
+
+class Newcomers:
+    """Files that match `pattern`, a directory or a glob.
+
+    `problems` is drained by the user. All must be of one tap: what is of another one, and what is
+    no capture, is told of once and passed over; so is what goes before it was read.
+    """
+
+    def __init__(self, pattern: str | os.PathLike[str]) -> None:
+        self.pattern = os.fspath(pattern)
+        self.problems: list[Problem] = []
+        self._chain = ""
+        self._seen: dict[str, _Seen] = {}
+        self._done: dict[Version, None] = {}
+        self._told: set[str] = set()
+        self._missed: dict[Version, str] = {}
+
+    def waiting(self) -> list[Newcomer]:
+        """Those that were not taken yet, in their order; those without packets come last."""
+        found = [one for one in self._look() if not self._is_done(one.version)]
+        there = {one.version: one.path for one in found}
+        for version, path in self._missed.items():
+            if version not in there and version not in self._done:
+                text = f"{path}: gone before it was read, with all its packets"
+                self.problems.append(Problem("capture", "lost-file", text))
+        # One without packets is not missed when it is one with packets now.
+        self._missed = {
+            version: path for version, path in there.items() if version.first_time_ns < NO_PACKET_NS
+        }
+        return sorted(found)
+
+    def take(self, path: str, first_time_ns: int) -> None:
+        """It is read now, and begins with a packet of that time; what follows is of its tap."""
+        self._chain = self._chain or chain_name(path)
+        self._done[Version(COMPRESSION.sub("", path), first_time_ns)] = None
+        while len(self._done) > MAX_REMEMBERED:
+            del self._done[next(iter(self._done))]
+
+    def _is_done(self, version: Version) -> bool:
+        """Whether it was taken; what is being compressed has no packets for a while."""
+        if version.first_time_ns < NO_PACKET_NS:
+            return version in self._done
+        return any(done.name == version.name for done in self._done)
+
+    def _look(self) -> Iterator[Newcomer]:
+        paths = sorted(self._paths())
+        self._seen = {path: self._seen[path] for path in paths if path in self._seen}
+        for path in paths:
+            first_time_ns = self._first_time_of(path)
+            if first_time_ns >= 0 and self._is_of_tap(path):
+                yield Newcomer(first_time_ns, turn_of(path), path)
+
+    def _paths(self) -> Iterator[str]:
+        directory = Path(self.pattern)
+        if not directory.is_dir():
+            yield from glob.iglob(self.pattern, recursive=True)  # noqa: PTH207
+            return
+        for name in os.listdir(directory):  # noqa: PTH208  # paths as text are what is compared
+            if not name.startswith("."):
+                yield os.path.join(self.pattern, name)  # noqa: PTH118
+
+    def _first_time_of(self, path: str) -> int:
+        """That of the first packet, looked for when the file has changed; -1: not to be read."""
+        try:
+            status = os.stat(path)  # noqa: PTH116
+        except OSError:
+            return -1  # gone meanwhile
+        stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
+        seen = self._seen.get(path)
+        if seen is None or seen.stamp != stamp:
+            seen = self._seen[path] = _Seen(stamp, self._read_first_time(path))
+        return seen.first_time_ns
+
+    def _read_first_time(self, path: str) -> int:
+        if not Path(path).is_file():
+            return -1
+        try:
+            return first_time_of(CaptureFile(path, path, HEAD_SIZE))
+        except CaptureError as error:
+            self._tell(path, "passed-over", str(error))
+            return -1
+
+    def _is_of_tap(self, path: str) -> bool:
+        if not self._chain or chain_name(path) == self._chain:
+            return True
+        text = f"{path}: of another tap than {self._chain}; follow it by itself"
+        self._tell(path, "passed-over", text)
+        return False
+
+    def _tell(self, path: str, kind: str, text: str) -> None:
+        if path not in self._told:
+            self._told.add(path)
+            self.problems.append(Problem("capture", kind, text))

@@ -1,0 +1,311 @@
+"""`Seam`: what a piece of a capture cannot know, or has left open, for `Stitcher` to put together.
+
+It holds no rows, but the stages' state of each connection that crosses an edge of the piece: at its
+left, the segments before the connection was joined (`edges.Head`); at its right, where the stages
+stand. Its size is that of what crosses, and not of the piece.
+"""
+
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from kdissect.boundaries.codec.captures import PIECE, REACHED
+from kdissect.boundaries.codec.exchanges import EXCHANGE, POSITIONS, STATE
+from kdissect.boundaries.codec.streams import (
+    CHUNK,
+    CONNECTION,
+    CUTTING,
+    MARKS,
+    NO_CONNECTION,
+    ONE_MARK,
+    PROBLEM,
+    RECEIVER,
+    SEGMENTS,
+)
+from kdissect.boundaries.codec.tls import WATCH
+from kdissect.boundaries.left_edge import Ended, Head
+from kdissect.boundaries.synchronization import Counted
+from kdissect.capture.splits import Piece, Reached
+from kdissect.encoding.choices import Plain
+from kdissect.encoding.classes import Fields, Inline
+from kdissect.encoding.documents import Document, dump, load
+from kdissect.encoding.kinds import (
+    BOOL,
+    BYTES,
+    INT,
+    INT_PAIR,
+    INTS,
+    TEXT,
+    TEXT_COUNTS,
+    Dict,
+    Fixed,
+    Many,
+    Maybe,
+    Rows,
+    named,
+)
+from kdissect.errors import EncodingError, Problem
+from kdissect.exchanges.connection_state import ConnectionState, Positions
+from kdissect.exchanges.exchange import Exchange
+from kdissect.framing.frames import Cutting
+from kdissect.streams.connections import Repeat
+from kdissect.streams.duplicates import Mark
+from kdissect.streams.events import Chunk
+from kdissect.streams.receiver import Receiver
+from kdissect.tls.stage import Watch
+
+VERSION: Final = 7
+ARROW: Final = pa.schema(
+    [
+        pa.field("version", pa.int32()),
+        pa.field("path", pa.string()),
+        pa.field("start", pa.int64()),
+        pa.field("ordinal", pa.int64()),
+        pa.field("connections", pa.int64()),
+        pa.field("content", pa.binary()),
+    ],
+    metadata={"kdissect.table": "seams"},
+)
+
+
+class Open(NamedTuple):
+    """A connection that is open at the end of a piece: where each stage stands with it."""
+
+    opener: Receiver
+    opener_cutting: Cutting | None
+    accepter_cutting: Cutting | None
+    state: ConnectionState | None
+    watch: Watch | None
+
+
+class Left(NamedTuple):
+    """A connection that nobody can go on with from here: TLS, protocols from before 0.8.
+
+    `given` exchanges came out of it in the piece.
+    """
+
+    flow: bytes
+    connection_id: int
+    given: int
+
+
+class Times(NamedTuple):
+    """Where the clock of a piece's segments stands at both ends (see `streams.clock`).
+
+    `first_ns` is -1 where there are none, `lowest_ns` the earliest time.
+    """
+
+    first_ns: int
+    lowest_ns: int
+    now_ns: int
+
+
+class Totals(NamedTuple):
+    """What a piece counted: of all its packets, and of the connections that it counted itself."""
+
+    packets: int
+    captured_bytes: int
+    packets_by_reason: dict[str, int]
+    payload_bytes: int
+    framed_bytes: int
+    skipped_bytes: int
+    duplicate_bytes: int
+    missing_bytes: int
+    tls_bytes: int
+    encrypted_bytes: int
+    encrypted_connections: int
+    connections: int
+    exchanges: int
+    protocols: dict[str, int]
+    problems: dict[str, int]
+
+
+class Seam(NamedTuple):
+    """See above. `is_whole`: the piece cannot be dissected alone, all of it is left open.
+
+    `heads` are of the flows that may have been there before. `born` are ``(flow, connection id)``
+    of those that began in the piece. `left_open` are to be dissected again. `touched` and `locked`
+    are ids of connections that asked for the past of others, or are TLS without keys;
+    `inside_ended` of all that began and ended in the piece. What is remembered of the last segments
+    (`marks` with their places, `chunks`), names, group protocols and fetch sessions are as the
+    piece, of so many `segments`, has left them. `problems` are of reading and of packets,
+    `link_types` those of packets that are not looked into. `reached` is where reading came to, None
+    for a whole file.
+    """
+
+    version: int
+    piece: Piece
+    is_whole: bool
+    heads: tuple[Head, ...]
+    born: tuple[tuple[bytes, int], ...]
+    open: tuple[Open, ...]
+    left_open: tuple[Left, ...]
+    ended: tuple[Ended, ...]
+    deferred: tuple[tuple[Exchange, int, int], ...]
+    touched: tuple[int, ...]
+    locked: tuple[int, ...]
+    inside_ended: frozenset[int]
+    problems: tuple[Problem, ...]
+    link_types: frozenset[int]
+    problem_counts: dict[tuple[int, str], int]
+    marks: tuple[tuple[int, Mark], ...]
+    chunks: tuple[Chunk, ...]
+    segments: int
+    names: dict[bytes, str]
+    groups: dict[str, tuple[str, str]]
+    sessions: dict[tuple[bytes, int], Positions]
+    waiting: tuple[Exchange, ...]
+    totals: Totals
+    times: Times
+    reached: Reached | None
+
+    def to_bytes(self) -> bytes:
+        """For another process, machine or day; `from_bytes` reads it."""
+        return dump(DOCUMENT, self, self.version)
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "Seam":
+        """Raises EncodingError for bytes that are no seam, or one of another version."""
+        seam: Seam = load(DOCUMENT, content)
+        return seam
+
+    def to_arrow(self) -> pa.RecordBatch:
+        """One row; what is in `content` is for `from_arrow`."""
+        row: dict[str, Any] = {
+            "version": self.version,
+            "path": self.piece.path,
+            "start": self.piece.start,
+            "ordinal": self.piece.ordinal,
+            "connections": len(self.heads) + len(self.open),
+            "content": self.to_bytes(),
+        }
+        return pa.RecordBatch.from_pylist([row], ARROW)
+
+    @classmethod
+    def from_arrow(cls, batch: pa.RecordBatch) -> "Seam":
+        """The seam of a row that `to_arrow` made; raises EncodingError for other batches."""
+        if batch.schema != ARROW or not batch.num_rows:
+            raise EncodingError("no seam: a batch with other columns, or without a row")
+        return cls.from_bytes(batch["content"][0].as_py() or b"")
+
+
+def empty_seam(
+    piece: Piece,
+    problems: tuple[Problem, ...],
+    totals: Totals,
+    times: Times,
+    reached: Reached | None,
+) -> Seam:
+    """The seam of a piece all of which is left open."""
+    return Seam(
+        VERSION, piece, True, (), (), (), (), (), (), (), (), frozenset(), problems,
+        frozenset(), {}, (), (), 0,
+        {}, {}, {}, (), totals, times, reached,
+    )  # fmt: skip
+
+
+COUNTED: Final = named(
+    Counted,
+    positions=INT_PAIR,
+    counts=Fixed(Many(INT, tuple), Many(INT, tuple)),
+    framed=INT_PAIR,
+    skipped=INT_PAIR,
+    frames=INT_PAIR,
+    exchanges=INT,
+)
+REPEAT: Final = named(
+    Repeat,
+    flow=BYTES,
+    number=INT,
+    mark=ONE_MARK,
+    limit=INT,
+    place=INT,
+    compared=Maybe(Rows(3)),
+)
+HEAD: Final = Fields(
+    Head,
+    lambda: Head(NO_CONNECTION),
+    ints="size quiet joined_id place rows",
+    bools="is_cut is_joined",
+    flow=BYTES,
+    connection=CONNECTION,
+    ids=INTS,
+    segments=SEGMENTS,
+    places=INTS,
+    joined=CONNECTION,
+    state=Many(Plain(), tuple),
+    at=COUNTED,
+    repeats=Many(REPEAT),
+    steps=Rows(3),
+)
+ENDED: Final = Fields(
+    Ended,
+    lambda: Ended(ConnectionState(NO_CONNECTION), (0, 0), (0, 0)),
+    state=STATE,
+    framed=INT_PAIR,
+    skipped=INT_PAIR,
+)
+OPEN: Final = named(
+    Open,
+    opener=RECEIVER,
+    opener_cutting=Maybe(Inline(CUTTING)),
+    accepter_cutting=Maybe(Inline(CUTTING)),
+    state=Maybe(STATE),
+    watch=WATCH,
+)
+TOTALS: Final = named(
+    Totals,
+    packets=INT,
+    captured_bytes=INT,
+    packets_by_reason=TEXT_COUNTS,
+    payload_bytes=INT,
+    framed_bytes=INT,
+    skipped_bytes=INT,
+    duplicate_bytes=INT,
+    missing_bytes=INT,
+    tls_bytes=INT,
+    encrypted_bytes=INT,
+    encrypted_connections=INT,
+    connections=INT,
+    exchanges=INT,
+    protocols=TEXT_COUNTS,
+    problems=TEXT_COUNTS,
+)
+NAMES: Final = Dict(BYTES, TEXT)
+GROUPS: Final = Dict(TEXT, Fixed(TEXT, TEXT))
+SESSIONS: Final = Dict(Fixed(BYTES, INT), POSITIONS)
+TIMES: Final = named(
+    Times,
+    first_ns=INT,
+    lowest_ns=INT,
+    now_ns=INT,
+)
+SEAM: Final = named(
+    Seam,
+    version=INT,
+    piece=PIECE,
+    is_whole=BOOL,
+    heads=Many(Inline(HEAD), tuple),
+    born=Many(Fixed(BYTES, INT), tuple),
+    open=Many(OPEN, tuple),
+    left_open=Many(named(Left, flow=BYTES, connection_id=INT, given=INT), tuple),
+    ended=Many(Inline(ENDED), tuple),
+    deferred=Many(Fixed(EXCHANGE, INT, INT), tuple),
+    touched=Many(INT, tuple),
+    locked=Many(INT, tuple),
+    inside_ended=Many(INT, frozenset),
+    problems=Many(PROBLEM, tuple),
+    link_types=Many(INT, frozenset),
+    problem_counts=Dict(Fixed(INT, TEXT), INT),
+    marks=MARKS,
+    chunks=Many(CHUNK, tuple),
+    segments=INT,
+    names=NAMES,
+    groups=GROUPS,
+    sessions=SESSIONS,
+    waiting=Many(EXCHANGE, tuple),
+    totals=TOTALS,
+    times=TIMES,
+    reached=Maybe(REACHED),
+)
+DOCUMENT: Final = Document(1, "seam of this version of kdissect", VERSION, SEAM)

@@ -1,0 +1,99 @@
+"""`State`: all that is known of a tap after a piece, so that others can go on behind it.
+
+It is a seam without a left edge: where the stages stand with each connection that is open, and what
+connections share. Its size is that of what is open, whatever was before.
+"""
+
+from typing import Final, NamedTuple
+
+from kdissect.boundaries.codec.captures import FRAGMENTS, PIECES
+from kdissect.boundaries.codec.exchanges import EXCHANGE
+from kdissect.boundaries.codec.streams import CHUNK, CLOCK, CONNECTION, MARKS, SEGMENT
+from kdissect.boundaries.codec.tls import SESSION
+from kdissect.capture.splits import Piece
+from kdissect.checkpoint.boundary_state import GROUPS, NAMES, OPEN, SESSIONS, TOTALS, Open, Totals
+from kdissect.encoding.classes import Inline
+from kdissect.encoding.documents import Document, dump, load
+from kdissect.encoding.kinds import BYTES, INT, TEXT, Dict, Fixed, Many, Maybe, named
+from kdissect.exchanges.connection_state import Positions
+from kdissect.exchanges.exchange import Exchange
+from kdissect.packets.fragments import Fragments
+from kdissect.packets.segment import Segment
+from kdissect.streams.clock import Clock
+from kdissect.streams.duplicates import Mark
+from kdissect.streams.events import Chunk, Connection
+from kdissect.tls.session import Session
+
+VERSION: Final = 4
+
+
+class State(NamedTuple):
+    """See above; no rows are in it.
+
+    `sessions` are those of TLS without keys. Of TLS that is `decrypted` only the packets say how it
+    goes on, as no secret is written down: they are in `pieces`, which are empty where there is no
+    such connection. `due` are times to look for silent connections, see `Streams.due`; `clock` is
+    the capture's, and `odd` its last segment, where that may have a wrong time. Of the connections
+    `told` a problem said that they hold too much; `told_link_types` are such texts.
+    Marks and chunks, how many segments there were, names, groups, fetch sessions and what waits for
+    names are as in a seam.
+    """
+
+    version: int
+    open: tuple[Open, ...]
+    due: tuple[int, int, int, list[tuple[int, bytes]]]
+    clock: Clock
+    odd: Segment | None
+    sessions: tuple[Session, ...]
+    decrypted: tuple[Connection, ...]
+    pieces: tuple[Piece, ...]
+    told: tuple[Connection, ...]
+    told_link_types: frozenset[str]
+    link_types: frozenset[int]
+    fragments: Fragments
+    marks: tuple[tuple[int, Mark], ...]
+    chunks: tuple[Chunk, ...]
+    segments: int
+    names: dict[bytes, str]
+    groups: dict[str, tuple[str, str]]
+    fetch_sessions: dict[tuple[bytes, int], Positions]
+    waiting: tuple[Exchange, ...]
+    given_up: dict[bytes, int]
+    totals: Totals
+
+    def to_bytes(self) -> bytes:
+        """For another process, machine or day; `from_bytes` reads it."""
+        return dump(DOCUMENT, self, self.version)
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "State":
+        """Raises EncodingError for bytes that are no state, or one of another version."""
+        state: State = load(DOCUMENT, content)
+        return state
+
+
+STATE: Final = named(
+    State,
+    version=INT,
+    open=Many(OPEN, tuple),
+    due=Fixed(INT, INT, INT, Many(Fixed(INT, BYTES))),
+    clock=Inline(CLOCK),
+    odd=Maybe(Inline(SEGMENT)),
+    sessions=Many(SESSION, tuple),
+    decrypted=Many(CONNECTION, tuple),
+    pieces=PIECES,
+    told=Many(CONNECTION, tuple),
+    told_link_types=Many(TEXT, frozenset),
+    link_types=Many(INT, frozenset),
+    fragments=FRAGMENTS,
+    marks=MARKS,
+    chunks=Many(CHUNK, tuple),
+    segments=INT,
+    names=NAMES,
+    groups=GROUPS,
+    fetch_sessions=SESSIONS,
+    waiting=Many(EXCHANGE, tuple),
+    given_up=Dict(BYTES, INT),
+    totals=TOTALS,
+)
+DOCUMENT: Final = Document(2, "state of this version of kdissect", VERSION, STATE)

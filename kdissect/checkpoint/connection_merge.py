@@ -1,0 +1,256 @@
+"""A connection as a piece has left it → as the whole has it: counts added up, sides as they are.
+
+Where the piece did not see the SYN it took the side that sent first for the opener, so the two
+directions may have to change places.
+"""
+
+from typing import Any
+
+from kdissect.boundaries.codec import fields_of
+from kdissect.boundaries.left_edge import Head
+from kdissect.boundaries.synchronization import Counted
+from kdissect.checkpoint.boundary_state import Open
+from kdissect.exchanges.connection_state import (
+    ASK,
+    AT_MARK,
+    AT_OFFSET,
+    LOST,
+    PAST,
+    POSITION_WIDTH,
+    UNSTATED,
+    ConnectionState,
+    Positions,
+    TopicPositions,
+)
+from kdissect.exchanges.fetches import unknown_mark
+from kdissect.framing.frames import Cutting
+from kdissect.protocol.readers import NULL
+from kdissect.streams.connections import reverse_flow
+from kdissect.streams.events import INSIDE, Connection, DirectionCounts
+from kdissect.streams.receiver import Receiver
+
+
+class Joined:
+    """What the whole knew of a connection when it was joined; `is_turned`: the sides changed.
+
+    `epoch` is that of the capture's clock then.
+    """
+
+    def __init__(
+        self,
+        head: Head,
+        opener: Receiver,
+        state: ConnectionState,
+        cuttings: list[Cutting],
+        at: Counted,
+        is_turned: bool,
+        epoch: int,
+    ) -> None:
+        connection = opener.connection
+        self.epoch = epoch
+        self.head = head
+        self.opener = opener
+        self.connection = connection
+        self.state = state
+        self.cuttings = cuttings
+        self.at = at
+        self.is_turned = is_turned
+        # For those who ask for the past of its fetch session, which goes on.
+        self.positions = copied(state.positions)
+        self.halves = list(connection.handshake_half_ns)
+        self.least = list(connection.min_rtt_ns)
+
+    def rtt_ns(self, to_opener: int, to_accepter: int) -> int:
+        """The smallest round trip with what was measured since, by the piece's sides."""
+        since = [to_opener, to_accepter]
+        if self.is_turned:
+            since.reverse()
+        sides = [
+            min((ns for ns in known if ns >= 0), default=-1)
+            for known in zip(self.halves, self.least, since, strict=True)
+        ]
+        seen = [ns for ns in sides if ns >= 0]
+        return sum(seen) if seen else -1
+
+    def take(self, state: ConnectionState) -> None:
+        """Make what the piece knows of the connection what the whole knows."""
+        if self.is_turned:
+            turn(state)
+        self._take_connection(state.connection)
+        self._take_state(state)
+
+    def take_receivers(self, opener: Receiver) -> None:
+        """The same for its reassembly; `opener` is the piece's opener."""
+        if self.is_turned:
+            opener.direction, opener.peer.direction = opener.peer.direction, opener.direction
+        first = opener.peer if self.is_turned else opener
+        moved = self.moved()
+        for own, receiver in zip((self.opener, self.opener.peer), (first, first.peer), strict=True):
+            shift(receiver, moved[receiver.direction])
+            receiver.stream = own.stream
+            receiver.held_limit = own.held_limit
+            receiver.syn_sequence = own.syn_sequence
+            receiver.syn_ns = own.syn_ns
+            # More of either since the join touches the connection.
+            receiver.warned_of_start = own.warned_of_start
+            receiver.disagreements = own.disagreements
+
+    def moved(self) -> tuple[int, int]:
+        """How much further positions count than in the piece, by direction."""
+        here = self.head.at.positions
+        if self.is_turned:
+            here = (here[1], here[0])
+        return self.at.positions[0] - here[0], self.at.positions[1] - here[1]
+
+    def _take_connection(self, connection: Connection) -> None:
+        known = self.connection
+        before = self.head.at.counts
+        if self.is_turned:
+            before = (before[1], before[0])
+        for direction in (0, 1):
+            add(connection.counts[direction], before[direction], self.at.counts[direction])
+        for name in (
+            "id", "capture", "flow", "first_time_ns", "first_packet", "syn_seen", "start_seen",
+            "handshake_rtt_ns", "handshake_half_ns",
+        ):  # fmt: skip
+            setattr(connection, name, getattr(known, name))
+        connection.min_rtt_ns = [
+            min((ns for ns in pair if ns >= 0), default=-1)
+            for pair in zip(self.least, connection.min_rtt_ns, strict=True)
+        ]
+        connection.refresh_rtt()
+        if known.epoch == self.epoch:
+            # Packets may be a little out of order.
+            connection.last_time_ns = max(connection.last_time_ns, known.last_time_ns)
+        connection.edge = INSIDE
+        connection.touched = known.touched
+
+    def _take_state(self, state: ConnectionState) -> None:
+        known = self.state
+        state.exchange_count += self.at.exchanges - self.head.at.exchanges
+        known.login.is_past = known.login.is_past or state.login.is_past
+        state.login = known.login
+        if state.vendor < 0:
+            state.vendor = known.vendor
+        state.software_name = state.software_name or known.software_name
+        state.software_version = state.software_version or known.software_version
+        state.spoken_low |= known.spoken_low
+        state.spoken_high |= known.spoken_high
+        state.probed |= known.probed
+        state.broker_side_by = known.broker_side_by
+        state.has_proxy_header = known.has_proxy_header
+        state.proxied_ip = known.proxied_ip
+        state.proxied_port = known.proxied_port
+        state.refusal = known.refusal
+        complete(state.positions, self.positions)
+        for exchange in state.pending:
+            exchange.connection_id = state.connection.id
+
+    def cut(self, counted: tuple[int, int], before: tuple[int, int], then: tuple[int, int]) -> Any:
+        """Framed or skipped bytes: what the piece counted since `before`, and the whole `then`."""
+        since = [counted[0] - before[0], counted[1] - before[1]]
+        if self.is_turned:
+            since.reverse()
+        return since[0] + then[0], since[1] + then[1]
+
+    def take_cuttings(self, cuttings: list[Cutting]) -> list[Cutting]:
+        """The same for where frames are cut."""
+        if self.is_turned:
+            cuttings = cuttings[::-1]
+        before = self.head.at
+        for direction, cutting in enumerate(cuttings):
+            of_piece = 1 - direction if self.is_turned else direction
+            cutting.direction = direction
+            cutting.framed += self.at.framed[direction] - before.framed[of_piece]
+            cutting.skipped += self.at.skipped[direction] - before.skipped[of_piece]
+            cutting.position += self.moved()[direction]
+            # The position was not lost since, or the connection had been touched.
+            known = self.cuttings[direction]
+            cutting.frames_since_found += self.at.frames[direction] - before.frames[of_piece]
+            cutting.failures = known.failures
+            cutting.lost = known.lost
+            cutting.was_found = known.was_found
+            for event in cutting.waiting.events:
+                event.direction = direction
+                event.position += self.moved()[direction]
+        return cuttings
+
+
+def add(counts: DirectionCounts, before: tuple[int, ...], then: tuple[int, ...]) -> None:
+    """What a piece counted since `before` on top of what the whole had `then`."""
+    for name, start, known in zip(fields_of(DirectionCounts), before, then, strict=True):
+        value = getattr(counts, name)
+        if isinstance(value, bool):
+            setattr(counts, name, value or bool(known))
+        else:
+            setattr(counts, name, value - start + known)
+
+
+def shift(receiver: Receiver, moved: int) -> None:
+    """Positions as the whole counts them."""
+    receiver.next_position += moved
+    for name in ("timed_position", "fin_position", "window_probe"):
+        if getattr(receiver, name) >= 0:
+            setattr(receiver, name, getattr(receiver, name) + moved)
+    receiver.acknowledged.move(moved)
+    for piece in receiver.held.pieces[receiver.held.head :]:
+        piece.position += moved
+
+
+def turn(state: ConnectionState) -> None:
+    """Let the two sides of a connection change places."""
+    connection = state.connection
+    connection.flow = reverse_flow(connection.flow)
+    connection.counts = connection.counts[::-1]
+    connection.min_rtt_ns.reverse()
+    state.request_direction = 1 - state.request_direction
+    state.probed = (state.probed & 1) << 1 | state.probed >> 1
+    for exchange in state.pending:
+        exchange.request_direction = 1 - exchange.request_direction
+    for frame in [*state.held, *(early.frame for early in state.early)]:
+        frame.direction = 1 - frame.direction
+
+
+def turned_state(known: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A `join_state` with the sides changed."""
+    one, other, first, second, request_direction, *rest = known
+    return (other, one, second, first, 1 - request_direction, *rest)
+
+
+def copied(positions: Positions) -> Positions:
+    """Positions that do not change with these."""
+    return {topic: known.copied() for topic, known in positions.items()}
+
+
+def complete(positions: Positions, past: Positions) -> None:
+    """Put into the positions of a fetch session what the piece did not know of its past."""
+    goes_on = positions.pop(PAST, None) is not None
+    unknown = unknown_mark(past)
+    # Responses that were missed in the piece may have stated the past's marks anew.
+    has_missed = LOST in positions
+    for topic, here in positions.items():
+        known = past.get(topic, TopicPositions())
+        for place in range(0, len(here.cells), POSITION_WIDTH):
+            before = known.place(here.cells[place], place)
+            if here.cells[place + AT_MARK] == ASK:
+                mark = unknown if before < 0 else known.cells[before + AT_MARK]
+                here.cells[place + AT_MARK] = mark
+            if here.cells[place + AT_OFFSET] == NULL and before >= 0 and goes_on:
+                here.cells[place + AT_OFFSET] = known.cells[before + AT_OFFSET]
+    if goes_on:
+        for topic, known in past.items():
+            here = positions.setdefault(topic, TopicPositions())
+            for place in range(0, len(known.cells), POSITION_WIDTH):
+                number, offset, mark = known.cells[place : place + POSITION_WIDTH]
+                if here.place(number, place) < 0:
+                    here.add(number, offset, UNSTATED if has_missed else mark)
+
+
+def opened(joined: Joined, one: Open, state: ConnectionState) -> Open:
+    """An open connection of a piece, with its state there, as the whole has it."""
+    cuttings = [one.opener_cutting, one.accepter_cutting]
+    joined.take(state)
+    joined.take_receivers(one.opener)
+    made = joined.take_cuttings([cutting for cutting in cuttings if cutting is not None])
+    opener = one.opener.peer if joined.is_turned else one.opener
+    return Open(opener, made[0], made[1], state, None)

@@ -1,0 +1,76 @@
+"""One pass over captures whose pieces are dissected in several processes."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from kdissect.capture.blocks import Secrets
+from kdissect.capture.files import open_captures
+from kdissect.capture.splits import Piece
+from kdissect.checkpoint.jobs import Shared
+from kdissect.checkpoint.merged_run import Together
+from kdissect.checkpoint.split import PieceRows
+from kdissect.checkpoint.worker_pool import Crew
+from kdissect.pipeline import Balance, Options, PausedCollector, check_columns
+from kdissect.tables.batches import arrow_schema
+from kdissect.tables.schemas import TABLES
+
+
+class JobsRun:
+    """As `Run`, of files whose pieces this process and those of `crew` dissect, which end then."""
+
+    def __init__(
+        self, paths: Sequence[str], pieces: list[Piece], options: Options, crew: Crew
+    ) -> None:
+        self.options = options
+        for name in options.tables:
+            check_columns(name, options.columns.get(name, ()))
+        self.crew = crew
+        rows = Shared(pieces, options, paths, crew, self._names)
+        self.bytes_total = sum(Path(path).stat().st_size for path in paths)
+        self.bytes_done = 0
+        self.together = Together(
+            self._noted(rows), options, paths, find_secrets=lambda: find_secrets(paths)
+        )
+
+    def __enter__(self) -> "JobsRun":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the other processes."""
+        self.crew.close()
+
+    @property
+    def schemas(self) -> dict[str, pa.Schema]:
+        """The Arrow schema of every table of the run."""
+        return {
+            name: arrow_schema(TABLES[name], self.options.columns.get(name))
+            for name in self.options.tables
+        }
+
+    def __iter__(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        with PausedCollector():
+            yield from self.together
+
+    @property
+    def balance(self) -> Balance:
+        """What became of the bytes of the pieces so far."""
+        return self.together.balance
+
+    def _names(self) -> dict[bytes, str]:
+        return self.together.stitcher.dissector.exchanges.names
+
+    def _noted(self, rows: Iterable[PieceRows]) -> Iterator[PieceRows]:
+        for one in rows:
+            yield one
+            piece = one.seam.piece
+            self.bytes_done += piece.end - piece.start
+            if self.options.progress is not None:
+                self.options.progress(self.bytes_done, self.bytes_total)
+
+
+def find_secrets(paths: Sequence[str]) -> list[Secrets]:
+    """All keys for TLS that the captures hold."""
+    with open_captures(list(paths)) as capture:
+        return capture.find_secrets()

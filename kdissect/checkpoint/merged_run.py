@@ -1,0 +1,84 @@
+"""Pieces of a capture → the rows of the whole, and its balance."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from kdissect.capture.splits import read_piece
+from kdissect.checkpoint.corrections import Corrections
+from kdissect.checkpoint.merger import FindSecrets, Reread, Stitcher
+from kdissect.checkpoint.numbering import Numbering
+from kdissect.checkpoint.split import PieceRows, made_columns
+from kdissect.pipeline import Balance, Options
+from kdissect.tables.batches import BatchBuilder
+from kdissect.tables.schemas import TABLES
+
+
+class Together:
+    """Iterate over it once for ``(table, record batch)``: the rows of the pieces put together.
+
+    `pieces` are the pieces' own rows and seams in order, `captures` the names of the files.
+    """
+
+    def __init__(
+        self,
+        pieces: Iterable[PieceRows],
+        options: Options,
+        captures: Sequence[str],
+        reread: Reread = read_piece,
+        find_secrets: FindSecrets | None = None,
+    ) -> None:
+        self.pieces = pieces
+        self.options = options
+        self.stitcher = Stitcher(options, reread, find_secrets)
+        self.numbering = Numbering()
+        names = self.stitcher.dissector.exchanges.names
+        self.builders = {
+            name: BatchBuilder(TABLES[name], captures, names, options.columns.get(name))
+            for name in options.tables
+        }
+        # Those of pieces have what is needed to correct them too.
+        self.own = {
+            name: BatchBuilder(
+                TABLES[name], captures, names, made_columns(options.columns.get(name)), 0
+            )
+            for name in options.tables
+        }
+
+    def __iter__(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        for name, batch in self._as_numbered():
+            yield name, self.numbering.apply(batch)
+
+    def _as_numbered(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The rows with numbers and ids as the pieces have them."""
+        for rows in self.pieces:
+            self.numbering.add(rows.seam)
+            corrections = self.stitcher.add(rows.seam)
+            yield from self._corrected(rows, corrections)
+            yield from self._own_rows(self.options.batch_rows)
+        self.stitcher.finish()
+        yield from self._own_rows(1)
+        for name, builder in self.builders.items():
+            for batch in builder.finish():
+                yield name, batch
+
+    @property
+    def balance(self) -> Balance:
+        """What became of all bytes."""
+        return self.stitcher.balance
+
+    def _corrected(
+        self, rows: PieceRows, corrections: Corrections
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        for name, batch in rows.batches:
+            kept = self.builders[name].take(corrections.apply(name, batch))
+            if kept.num_rows:
+                yield name, kept
+
+    def _own_rows(self, row_limit: int) -> Iterator[tuple[str, pa.RecordBatch]]:
+        dissector = self.stitcher.dissector
+        for name in dissector.full_tables(row_limit):
+            made = self.own[name].batch(dissector.take_rows(name))
+            kept = self.builders[name].take(made)
+            if kept.num_rows:
+                yield name, kept

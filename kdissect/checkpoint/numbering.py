@@ -1,0 +1,82 @@
+"""Numbers of packets, and ids made of them, as they are in the whole, where pieces were guessed."""
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.checkpoint.boundary_state import Seam
+from kdissect.checkpoint.corrections import replaced
+from kdissect.exchanges.connection_state import EXCHANGES_PER_PACKET
+from kdissect.tables.batches import ints_of, numbers
+from kdissect.tables.matrices import Ints
+
+ORDINALS: Final = ("connection_id",)
+EXCHANGES: Final = ("exchange_id",)
+NUMBERS: Final = ("first_packet", "request_packet", "response_packet", "packet_number")
+
+
+class Shifts:
+    """What has to be added to numbers, from some on: they only grow from piece to piece."""
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.shifts: list[int] = []
+        # The true number of the first packet of the next piece.
+        self.next = 1
+
+    def add(self, start: int, count: int) -> None:
+        """One more piece, whose numbers begin at `start`, and go on in the whole."""
+        self.starts.append(start)
+        self.shifts.append(self.next - start)
+        self.next += count
+
+    def apply(self, values: Ints, factor: int) -> Ints | None:
+        """The true numbers, times `factor` as those given; None where they are true already."""
+        if not any(self.shifts):
+            return None
+        starts = np.array(self.starts, np.int64) * factor
+        shifts = np.array(self.shifts, np.int64) * factor
+        is_newest = values >= starts[-1]
+        if is_newest.all() or not ((values >= starts[0]) & ~is_newest).any():
+            # What is less is no number.
+            return np.where(is_newest, values + shifts[-1], values)
+        place = np.searchsorted(starts, values, side="right") - 1
+        return np.where(place >= 0, values + shifts[np.maximum(place, 0)], values)
+
+
+class Numbering:
+    """To be told of each piece in order, and applied to all rows that come out then."""
+
+    def __init__(self) -> None:
+        self.ordinals = Shifts()
+        self.numbers = Shifts()
+
+    def add(self, seam: Seam) -> None:
+        """The rows of a piece follow."""
+        piece, reached = seam.piece, seam.reached
+        if piece.is_counted or reached is None:
+            return
+        self.ordinals.add(piece.ordinal, reached.ordinal - piece.ordinal)
+        self.numbers.add(piece.number, reached.number - piece.number)
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows with true numbers and ids."""
+        for shifts, names, factor in (
+            (self.ordinals, ORDINALS, 1),
+            (self.ordinals, EXCHANGES, int(EXCHANGES_PER_PACKET)),
+            (self.numbers, NUMBERS, 1),
+        ):
+            if not any(shifts.shifts):
+                continue
+            for name in names:
+                if name in batch.schema.names:
+                    batch = with_shifts(batch, name, shifts, factor)
+        return batch
+
+
+def with_shifts(batch: pa.RecordBatch, name: str, shifts: Shifts, factor: int) -> pa.RecordBatch:
+    """The batch with the true numbers in a column."""
+    column = batch[name]
+    moved = shifts.apply(ints_of(column), factor)
+    return batch if moved is None else replaced(batch, name, numbers(moved, column.type))

@@ -1,0 +1,224 @@
+"""One piece of a capture → rows that may have to be corrected, and a `Seam`."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from kdissect.boundaries.left_edge import Edges
+from kdissect.capture.splits import Piece, PieceReader, read_piece
+from kdissect.checkpoint.boundary_state import Left, Open, Seam, Times, Totals, empty_seam
+from kdissect.dissection.dissector import Dissector
+from kdissect.exchanges.connection_state import ConnectionState
+from kdissect.pipeline import Options, PausedCollector, add_secrets, make_dissector
+from kdissect.streams.events import MET, MUTED, Chunk
+from kdissect.streams.recent_chunks import COMPARED
+from kdissect.tables.batches import BatchBuilder
+from kdissect.tables.schemas import TABLES
+
+
+class PieceRows(NamedTuple):
+    """Record batches of a piece's tables in order, to be corrected by a stitcher; and its seam."""
+
+    batches: list[tuple[str, pa.RecordBatch]]
+    seam: Seam
+
+
+class PieceRun:
+    """One pass over a piece: iterate over it for ``(table, record batch)``, then take `seam`.
+
+    `captures` are the names of the files, by `Piece.capture`; `names` topics' names that are known.
+    `between` is called whenever some packets were dissected. `copy` is where the piece's bytes are,
+    if not at its path.
+    """
+
+    def __init__(
+        self,
+        piece: Piece,
+        options: Options,
+        captures: Sequence[str],
+        names: dict[bytes, str] | None = None,
+        between: Callable[[], object] = lambda: None,
+        copy: str | None = None,
+    ) -> None:
+        self.piece = piece
+        self.between = between
+        self.options = options
+        self.reader: PieceReader = read_piece(piece, copy=copy)
+        self.dissector: Dissector = make_dissector(options, collects=False, keeps_frames=False)
+        self.is_first = piece.ordinal == 1
+        dissector = self.dissector
+        dissector.streams.holds_odd = False
+        self.edges = dissector.edges = Edges(
+            dissector.streams,
+            dissector.frames,
+            dissector.exchanges,
+            dissector.tls,
+            self.is_first,
+        )
+        # What is wrong with a key log is told once, by the whole.
+        dissector.tls.keys.problems.clear()
+        dissector.exchanges.names.update(names or {})
+        self.builders = {
+            name: BatchBuilder(
+                TABLES[name], captures, self.dissector.exchanges.names,
+                made_columns(options.columns.get(name)), held_limit=0,
+            )
+            for name in options.tables
+        }  # fmt: skip
+        self._secrets = 0
+
+    def __iter__(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        dissector = self.dissector
+        keys = dissector.tls.keys
+        with PausedCollector():
+            for packets in self.reader:
+                add_secrets(keys, self.reader.secrets[self._secrets :])
+                self._secrets = len(self.reader.secrets)
+                dissector.feed(packets)
+                dissector.add_problems(self.reader.take_problems())
+                yield from self._batches(self.options.batch_rows)
+                self.between()
+            dissector.add_problems(self.reader.take_problems())
+            yield from self._batches(1)
+
+    def _batches(self, row_limit: int) -> Iterator[tuple[str, pa.RecordBatch]]:
+        for name in self.dissector.full_tables(row_limit):
+            batch = self.builders[name].batch(self.dissector.take_rows(name))
+            if batch.num_rows:
+                yield name, batch
+
+    @property
+    def seam(self) -> Seam:
+        """What is left open; to be asked for once, after all rows were taken."""
+        dissector = self.dissector
+        edges = self.edges
+        streams = dissector.streams
+        opened, flows = find_open(dissector)
+        clock = streams.clock
+        # Where a time may be wrong only the whole knows it: by the packets on both sides.
+        is_whole = (
+            dissector.decoder.fragments > 0
+            or bool(dissector.waiting.given_up)
+            or clock.back_count > 0
+            or streams.is_last_odd
+            or edges.count == 1
+            # One that began here ended by silence, and its flow goes on: both or neither count.
+            or any(flow in edges.heads for flow in edges.born_flows)
+            or any(left.flow in edges.used_again for left in flows)
+        )
+        names = dissector.exchanges.names
+        bodies = dissector.exchanges.bodies
+        problems = tuple(edges.of_packets)
+        for ended in edges.ended:
+            forget_answered(ended.state)
+        times = Times(int(clock.first_ns), int(clock.lowest_ns), int(clock.now_ns))
+        seam = empty_seam(self.piece, problems, totals_of(dissector), times, self.reader.reached)
+        if is_whole:
+            return seam
+        return seam._replace(
+            is_whole=False,
+            heads=tuple(dict.fromkeys(edges.heads.values())),
+            born=tuple(zip(edges.born_flows, edges.born_ids, strict=True)),
+            open=tuple(opened),
+            left_open=tuple(flows),
+            ended=tuple(edges.ended),
+            deferred=tuple(edges.deferred),
+            touched=tuple(edges.touched_ids),
+            locked=tuple(edges.locked_ids),
+            inside_ended=frozenset(edges.inside_ended),
+            link_types=frozenset(dissector.decoder.unknown_link_types),
+            problem_counts=edges.problem_counts,
+            marks=tuple(streams.copies.placed()),
+            chunks=tuple(compared_part(chunk) for chunk in streams.recent.remembered()),
+            segments=int(edges.count),
+            names=dict(names),
+            groups=bodies.groups.protocols,
+            sessions=bodies.sessions.by_number,
+            waiting=tuple(dissector.waiting.waiting()),
+        )
+
+
+def dissect_piece(
+    piece: Piece,
+    options: Options,
+    captures: Sequence[str],
+    names: dict[bytes, str] | None = None,
+) -> PieceRows:
+    """The rows and the seam of a piece; raises CaptureError when it cannot be read."""
+    run = PieceRun(piece, replace(options, progress=None), captures, names)
+    batches = list(run)
+    return PieceRows(batches, run.seam)
+
+
+def made_columns(wanted: Sequence[str] | None) -> list[str] | None:
+    """The columns that have to be made, so that rows can be corrected."""
+    if wanted is None:
+        return None
+    more = ["connection_id"]
+    if "topic" in wanted:
+        more.append("topic_id")
+    if "rtt_ns" in wanted:
+        more.append("response_start")
+    return [*wanted, *(name for name in more if name not in wanted)]
+
+
+def compared_part(chunk: Chunk) -> Chunk:
+    """The chunk with those of its bytes that may be compared with others."""
+    end = min(chunk.end, chunk.start + COMPARED)
+    data = chunk.data[chunk.start : end]
+    made = Chunk(
+        chunk.connection, chunk.direction, chunk.position, chunk.time_ns, chunk.packet,
+        chunk.ordinal, chunk.capture, data, 0, len(data),
+    )  # fmt: skip
+    made.seen = chunk.seen
+    return made
+
+
+def find_open(dissector: Dissector) -> tuple[list[Open], list[Left]]:
+    """The connections that others can go on with, and those that they cannot."""
+    opened: list[Open] = []
+    flows: list[Left] = []
+    for opener in dissector.streams.openers():
+        connection = opener.connection
+        if connection.edge in (MUTED, MET):
+            continue
+        state = dissector.exchanges.states.get(connection.id)
+        is_old = state is not None and state.old is not None
+        if is_old or dissector.tls.has_session(connection):
+            flows.append(Left(connection.flow, int(connection.id), int(connection.given)))
+            continue
+        if state is not None:
+            forget_answered(state)
+        cuttings = dissector.frames.cuttings(connection)
+        opened.append(Open(opener, *cuttings, state, dissector.tls.watch_of(connection)))
+    return opened, flows
+
+
+def forget_answered(state: ConnectionState) -> None:
+    """Only requests that wait travel; those before them are in the list for a while."""
+    state.pending = state.pending[int(state.pending_head) :]
+    state.pending_head = 0
+    state.by_id = None
+
+
+def totals_of(dissector: Dissector) -> Totals:
+    """The counts of a dissector."""
+    return Totals(
+        int(dissector.packets),
+        int(dissector.captured_bytes),
+        dissector.decoder.reasons(),
+        int(dissector.payload_bytes),
+        int(dissector.framed_bytes),
+        int(dissector.skipped_bytes),
+        int(dissector.duplicate_bytes),
+        int(dissector.missing_bytes),
+        int(dissector.tls_bytes),
+        int(dissector.encrypted_bytes),
+        int(dissector.encrypted_connections),
+        int(dissector.connection_count),
+        int(dissector.exchange_count),
+        dict(dissector.protocols),
+        dict(dissector.problem_counts),
+    )

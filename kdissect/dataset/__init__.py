@@ -1,0 +1,1 @@
+"""Datasets: tables that grow by captures, and their manifests; without Spark."""

@@ -1,0 +1,236 @@
+"""What a dataset's manifest lists: taps, captures and files; and which of it is believed.
+
+A manifest is a file that others may have written. So every value has its type, a file is where
+kdissect would put it, and nothing is there twice.
+"""
+
+import re
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+from urllib.parse import quote
+
+from kdissect.errors import DatasetError
+from kdissect.system import strict_json
+from kdissect.system.file_names import checked_name, shortened
+from kdissect.tables.balances import checked_balance
+from kdissect.tables.ids import LARGEST_TAP
+from kdissect.tables.schemas import TABLES
+
+VERSION: Final = 2
+OWN: Final = "_kdissect"  # Spark, DuckDB and Arrow pass over what begins with an underscore
+NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
+TABLE_FILE: Final = re.compile(
+    rf"(?P<table>[a-z_]+)/date=(?P<date>\d{{4}}-\d\d-\d\d|{NO_DATE})/tap=(?P<tap>[^/]+)"
+    r"/[^/.][^/]*\.parquet",
+    re.ASCII,
+)
+STATE_FILE: Final = re.compile(rf"{OWN}/states/(?P<tap>\d+)/[^/.][^/]*\.state", re.ASCII)
+
+
+@dataclass
+class CaptureEntry:
+    """A capture that is in; `packets` is -1 when nobody counted them."""
+
+    path: str
+    sha256: str
+    size: int
+    modified_ns: int
+    first_time_ns: int
+    packets: int
+    pieces: int
+
+
+@dataclass
+class BrokenEntry:
+    """A capture that could not be read, and the file with the row that says so."""
+
+    path: str
+    sha256: str
+    size: int
+    modified_ns: int
+    message: str
+    file: str
+
+
+@dataclass
+class FileEntry:
+    """A Parquet file of a table.
+
+    `is_open`: its rows may be others when more captures come. `is_nameless`: of topics in it only
+    the id is known, and later captures may know the name.
+    """
+
+    path: str
+    table: str
+    date: str
+    rows: int
+    size: int
+    is_open: bool = False
+    is_nameless: bool = False
+
+
+@dataclass
+class TapEntry:
+    """A tap, whose ids begin at ``number << 36``.
+
+    `state` is the file of what is known behind its captures. A tap that was read by one task has
+    none: it has to be read again when captures come. `latest_ns` is the time of its last packet.
+    """
+
+    name: str
+    chain: str
+    number: int
+    latest_ns: int
+    captures: list[CaptureEntry] = field(default_factory=list)
+    state: str = ""
+    files: list[FileEntry] = field(default_factory=list)
+    balance: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """How many rows the tap has in each table."""
+        counts: dict[str, int] = {}
+        for file in self.files:
+            counts[file.table] = counts.get(file.table, 0) + file.rows
+        return counts
+
+
+@dataclass
+class Manifest:
+    """`options` are those that rows depend on; all runs have the same."""
+
+    run: int = 0
+    next_tap: int = 0
+    options: dict[str, Any] = field(default_factory=dict)
+    taps: list[TapEntry] = field(default_factory=list)
+    broken: list[BrokenEntry] = field(default_factory=list)
+
+    def files(self) -> set[tuple[str, int, int]]:
+        """Path, size and time of all captures that were read."""
+        captures = {(c.path, c.size, c.modified_ns) for tap in self.taps for c in tap.captures}
+        return captures | {(one.path, one.size, one.modified_ns) for one in self.broken}
+
+    def tap(self, chain: str) -> TapEntry | None:
+        """The tap with these files."""
+        return next((tap for tap in self.taps if tap.chain == chain), None)
+
+    def names(self) -> set[str]:
+        """All files of a dataset but its manifest."""
+        files = {file.path for tap in self.taps for file in tap.files}
+        states = {tap.state for tap in self.taps if tap.state}
+        return files | states | {one.file for one in self.broken if one.file}
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is written; rows of each tap are there for readers, and counted anew."""
+        made = asdict(self)
+        for text, tap in zip(made["taps"], self.taps, strict=True):
+            text["rows"] = tap.rows
+        return {"version": VERSION, **made}
+
+    @classmethod
+    def from_json(cls, value: Any) -> "Manifest":
+        """Raises DatasetError for one of another version, or that kdissect would not write."""
+        made = strict_json.mapping(value, "the dataset's manifest")
+        if made.get("version") != VERSION:
+            raise DatasetError("the dataset's manifest is of another version of kdissect")
+        if missing := {"run", "next_tap", "options", "taps", "broken"} - made.keys():
+            raise DatasetError(f"the dataset's manifest has no {min(missing)}")
+        taps = [tap_entry(one) for one in strict_json.items(made["taps"], "taps")]
+        broken = [broken_entry(one) for one in strict_json.items(made["broken"], "broken")]
+        run = strict_json.number(made["run"], "run")
+        next_tap = strict_json.number(made["next_tap"], "next_tap")
+        manifest = cls(run, next_tap, checked_options(made["options"]), taps, broken)
+        manifest.check()
+        return manifest
+
+    def check(self) -> None:
+        """Raise DatasetError where entries contradict each other."""
+        numbers = [tap.number for tap in self.taps]
+        if any(number >= self.next_tap for number in numbers) or self.next_tap > LARGEST_TAP + 1:
+            raise DatasetError(f"a tap from number {self.next_tap} on, or above {LARGEST_TAP}")
+        files = [file.path for tap in self.taps for file in tap.files]
+        files += [one.file for one in self.broken if one.file]
+        for what, given in (
+            ("number", numbers),
+            ("chain", [tap.chain for tap in self.taps]),
+            ("file", files),
+        ):
+            if len({*given}) != len(given):
+                raise DatasetError(f"a {what} of taps is in the dataset's manifest twice")
+
+
+def tap_entry(value: Any) -> TapEntry:
+    """A tap of a manifest; raises DatasetError."""
+    made = {key: one for key, one in strict_json.mapping(value, "a tap").items() if key != "rows"}
+    captures = [
+        strict_json.entry(CaptureEntry, one, "a capture")
+        for one in strict_json.items(made.get("captures", []), "captures")
+    ]
+    files = [
+        strict_json.entry(FileEntry, one, "a file")
+        for one in strict_json.items(made.get("files", []), "files")
+    ]
+    # Of a tap that failed in its first run there is none.
+    balance = checked_balance(made["balance"]) if made.get("balance") else {}
+    tap = strict_json.entry(
+        TapEntry, made, "a tap", captures=captures, files=files, balance=balance
+    )
+    strict_json.number(tap.number, "number")
+    if tap.state and state_tap(tap.state) != str(tap.number):
+        raise DatasetError(f"{shortened(tap.state)} is no state of tap {tap.number}")
+    for file in tap.files:
+        if table_place(file.path) != (file.table, file.date, partition_name(tap.name)):
+            raise DatasetError(f"{shortened(file.path)} is no file of tap {shortened(tap.name)}")
+        strict_json.number(file.rows, "rows")
+        strict_json.number(file.size, "size")
+    return tap
+
+
+def broken_entry(value: Any) -> BrokenEntry:
+    """A capture of a manifest that cannot be read; raises DatasetError."""
+    broken = strict_json.entry(BrokenEntry, value, "a broken capture")
+    if broken.file and table_place(broken.file)[:2] != ("problems", NO_DATE):
+        raise DatasetError(f"{shortened(broken.file)} is no file of a broken capture")
+    return broken
+
+
+def checked_options(value: Any) -> dict[str, Any]:
+    """The options of a manifest; raises DatasetError."""
+    options = strict_json.mapping(value, "options")
+    for name in strict_json.items(options.get("tables", []), "tables"):
+        if name not in TABLES:
+            raise DatasetError(f"there is no table {shortened(str(name))}")
+    return options
+
+
+def table_place(name: str) -> tuple[str, str, str]:
+    """Table, date and tap of a file's name; raises DatasetError for other names."""
+    match = TABLE_FILE.fullmatch(checked_name(name))
+    if match is None or match["table"] not in TABLES:
+        raise DatasetError(f"{shortened(name)} is no file of a table")
+    return match["table"], match["date"], match["tap"]
+
+
+def state_tap(name: str) -> str:
+    """The number of the tap whose state it is; raises DatasetError for other names."""
+    match = STATE_FILE.fullmatch(checked_name(name))
+    if match is None:
+        raise DatasetError(f"{shortened(name)} is no state")
+    return match["tap"]
+
+
+def partition_name(name: str) -> str:
+    """A tap's name as a directory has it; Spark, DuckDB and Arrow read it back.
+
+    >>> partition_name("rack 1/broker")
+    'rack%201%2Fbroker'
+    """
+    return quote(name, safe="-._")
+
+
+def table_files(manifest: Manifest, table: str) -> list[str]:
+    """The Parquet files of a table, as paths in the dataset."""
+    files = [file.path for tap in manifest.taps for file in tap.files if file.table == table]
+    if table == "problems":
+        files += [one.file for one in manifest.broken if one.file]
+    return files

@@ -1,0 +1,131 @@
+"""One tap's captures, some at a time: each some go on where those before have ended."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from kdissect.capture.splits import UNKNOWN_END, Piece, read_piece
+from kdissect.checkpoint.checkpoint import State
+from kdissect.checkpoint.merger import Stitcher
+from kdissect.checkpoint.validation import going_on
+from kdissect.dataset.storage_captures import local_copy
+from kdissect.dataset.tasks import read_again, secrets_in
+from kdissect.encoding.documents import Document, dump, load
+from kdissect.encoding.kinds import BYTES, INT, TEXT, Many, named
+from kdissect.errors import CaptureError, KdissectError
+from kdissect.pipeline import Options, PausedCollector, add_secrets
+from kdissect.tables.batches import BatchBuilder
+from kdissect.tables.schemas import TABLES
+from kdissect.tables.spool import Spool
+
+
+class Followed(NamedTuple):
+    """What is known behind some captures; `captures` are the last ones, from number `first` on.
+
+    Those before them have no connection that is still open. `content` are the bytes of a `State`.
+    """
+
+    first: int
+    captures: tuple[str, ...]
+    content: bytes
+
+    def to_bytes(self) -> bytes:
+        """To be read by `from_bytes`."""
+        return dump(DOCUMENT, self)
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "Followed":
+        """Raises EncodingError for something else."""
+        followed: Followed = load(DOCUMENT, content)
+        return followed
+
+
+VERSION: Final = 1
+DOCUMENT: Final = Document(
+    3,
+    "state of this version of kdissect",
+    VERSION,
+    named(Followed, first=INT, captures=Many(TEXT, tuple), content=BYTES),
+)
+
+
+def follow(
+    before: Followed | None, count: int, paths: Sequence[str], options: Options, to: Path
+) -> tuple[Followed, list[tuple[str, str]]]:
+    """Read the captures `paths`, which come behind `count` others, on from what was known.
+
+    Rows of the only table of `options` that are settled are written to the file `to`. Gives what
+    is known then, and the captures that cannot be read, with the reason.
+    """
+    known = ("",) * before.first + before.captures if before is not None else ()
+    if len(known) != count:
+        raise KdissectError(f"what is known is of {len(known)} captures, not of {count}")
+    names = [*known, *paths]
+    lost = []
+    with PausedCollector(), Spool(to) as spool, going_on("the state of the batch before"):
+        state = None if before is None else State.from_bytes(before.content)
+        again = () if state is None else [piece.path for piece in state.pieces]
+        stitcher = Stitcher(
+            options, read_again, lambda: secrets_in(list(dict.fromkeys([*again, *paths]))), state
+        )
+        rows = OwnRows(stitcher, options, names)
+        for capture, path in enumerate(paths, count):
+            try:
+                for _ in fed(stitcher, path, capture):
+                    spool_all(spool, rows.batches(options.batch_rows))
+            except CaptureError as error:
+                lost.append((path, str(error)))
+        after = stitcher.state()
+        spool_all(spool, rows.batches(1))
+        first = min(oldest_capture(after), len(names))
+        return Followed(first, tuple(names[first:]), after.to_bytes()), lost
+
+
+def fed(stitcher: Stitcher, path: str, capture: int) -> Iterator[None]:
+    """Let a stitcher read a capture, some packets at a time."""
+    dissector = stitcher.dissector
+    piece = Piece(path, capture, 0, UNKNOWN_END, True, 1, stitcher.balance.packets + 1, 0)
+    stitcher.pieces.append(piece)
+    with local_copy(path) as copy:
+        reader = read_piece(piece, copy=copy)
+        secrets = 0
+        for packets in reader:
+            add_secrets(dissector.tls.keys, reader.secrets[secrets:])
+            secrets = len(reader.secrets)
+            dissector.feed(packets)
+            dissector.add_problems(reader.take_problems())
+            yield
+        dissector.add_problems(reader.take_problems())
+
+
+def oldest_capture(state: State) -> int:
+    """The first of the captures of what is open."""
+    opened = [int(one.opener.connection.capture) for one in state.open]
+    waiting = [int(one.connection.capture) for one in state.waiting]
+    return min([*opened, *waiting], default=1 << 62)
+
+
+class OwnRows:
+    """The rows of the only table of `options` that a stitcher gives itself."""
+
+    def __init__(self, stitcher: Stitcher, options: Options, captures: Sequence[str]) -> None:
+        self.dissector = stitcher.dissector
+        (self.table,) = options.tables
+        names = self.dissector.exchanges.names
+        columns = options.columns[self.table]
+        # No row waits for its topic's name: what is given is never changed.
+        self.builder = BatchBuilder(TABLES[self.table], captures, names, columns, 0)
+
+    def batches(self, row_limit: int) -> Iterator[pa.RecordBatch]:
+        """Those that are there, when they are so many."""
+        if self.table in self.dissector.full_tables(row_limit):
+            yield self.builder.batch(self.dissector.take_rows(self.table))
+
+
+def spool_all(spool: Spool, batches: Iterator[pa.RecordBatch]) -> None:
+    """Add batches to a spool."""
+    for batch in batches:
+        spool.add(batch)
+        spool.write()

@@ -1,0 +1,100 @@
+"""Where questions find their tables: what ``kdissect dissect`` and ``live`` wrote, datasets."""
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kdissect.analysis.engines.ibis_tables import TAP_COLUMNS
+from kdissect.analysis.engines.live_tables import live_places
+from kdissect.analysis.engines.stored_tables import Place, StoredFile, directory_place
+from kdissect.capture.files import Source, listed
+from kdissect.dataset.columns import spark_schema
+from kdissect.dataset.entries import Manifest, table_files
+from kdissect.dataset.manifest import manifest_in, read_manifest
+from kdissect.dataset.storage import absolute, is_uri, joined, remember, system_at
+from kdissect.tables.schemas import TABLES
+from kdissect.tables.stored_rows import UNKNOWN_ROWS
+
+if TYPE_CHECKING:
+    from pyarrow import dataset
+
+MARK: Final = "exchanges.parquet"  # what a directory of tables has
+
+
+def stored_places(source: Source | Sequence[Source]) -> list[Place]:
+    """The tables in what was given; none when some of it has none."""
+    sources = listed(source)
+    paths = [os.fspath(one) for one in sources if isinstance(one, str | os.PathLike)]
+    stored = [places_at(path) for path in paths]
+    if len(paths) < len(sources) or not all(stored):
+        return []
+    return [place for places in stored for place in places]
+
+
+def places_at(path: str) -> list[Place]:
+    """The tables that are stored at a path or a URI: several where a live capture has several runs.
+
+    Raises KdissectError as `place_at` does, and where a live capture has nothing yet.
+    """
+    if not is_uri(path) and (places := live_places(Path(path))):
+        return places
+    place = place_at(path)
+    return [] if place is None else [place]
+
+
+def place_at(path: str) -> Place | None:
+    """The tables that are stored at a path or a URI, None where there are none.
+
+    In a store there can be no others, so there KdissectError is raised.
+    """
+    if is_uri(path):
+        return dataset_place(path, manifest_in(path))
+    if Path(path, MARK).is_file():
+        return directory_place(Path(path))
+    manifest = read_manifest(path) if Path(path).is_dir() else None
+    return dataset_place(path, manifest) if manifest else None
+
+
+def dataset_place(path: str, manifest: Manifest) -> Place:
+    """A dataset for questions."""
+    location = absolute(path)
+    known = {file.path: (file.size, file.rows) for tap in manifest.taps for file in tap.files}
+    files = {
+        table: [
+            StoredFile(joined(location, file), *known.get(file, (0, UNKNOWN_ROWS)))
+            for file in table_files(manifest, table)
+        ]
+        for table in TABLES
+        if table in manifest.options.get("tables", TABLES)
+    }
+    is_near = not is_uri(location)
+    scan = None if is_near else partial(scan_of, location, manifest)
+    root = location if is_near else ""
+    return Place(remember(path), files, manifest.next_tap, True, location, scan, root=root)
+
+
+def scan_of(location: str, manifest: Manifest, table: str) -> "dataset.Dataset":
+    """A table of a dataset in a store; Arrow reads the columns and rows that are asked for."""
+    import pyarrow as pa
+    from pyarrow import dataset
+
+    keys = pa.schema([(name, pa.string()) for name in TAP_COLUMNS])
+    schema = spark_schema(TABLES[table])
+    system, _ = system_at(location)
+    return dataset.dataset(
+        [system_at(joined(location, name))[1] for name in table_files(manifest, table)],
+        schema=pa.schema([*schema, *keys]),
+        format="parquet",
+        filesystem=system,
+        partitioning=dataset.HivePartitioning(keys),
+        partition_base_dir=system_at(joined(location, table))[1],
+    )
+
+
+def balances_of(place: Place) -> list[dict[str, Any]]:
+    """What became of the bytes of a dataset's taps, or of a live capture."""
+    if place.is_live:
+        return [dict(one) for one in place.balances]
+    return [tap.balance for tap in manifest_in(place.location).taps]

@@ -1,0 +1,155 @@
+"""Captures in stores: which there are, when they begin, and copies of them on this machine.
+
+A scanner wants a file that it can seek in and read twice, so a task fetches the bytes of its piece
+into a temporary file, where they have the offsets that they have in the capture.
+"""
+
+import fnmatch
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+from pyarrow import fs
+
+from kdissect.capture.capture_file import CaptureFile
+from kdissect.capture.rotation import first_time_of
+from kdissect.dataset.storage import (
+    BLOCK_SIZE,
+    as_stored,
+    bucket_of,
+    files_in,
+    is_uri,
+    seen,
+    system_at,
+    told,
+)
+from kdissect.errors import CaptureError
+
+MAGIC: Final = re.compile(r"[*?\[]")
+# Of a capture whose first packet is looked for: enough for the headers and a packet or two.
+FIRST_SIZE: Final = 64 << 10
+
+
+def captures_at(location: str) -> dict[str, bool] | None:
+    """The files of a URI, glob or directory; true: named or matched. None: nothing is there.
+
+    What is there by this name is not taken for a glob.
+    """
+    if seen(location)[0] >= 0:
+        return {location: True}
+    inside = [one.location for one in files_in(location)]
+    if not inside and MAGIC.search(location):
+        return dict.fromkeys(matching(location), True) or None
+    return {one: False for one in inside if not one.rpartition("/")[2].startswith(".")} or None
+
+
+def matching(pattern: str) -> list[str]:
+    """The files in a store that a glob matches, as `glob` has it; `**` is any directories."""
+    bucket = bucket_of(pattern)
+    *parts, last = pattern.removeprefix(bucket).strip("/").split("/")
+    places = [bucket]
+    for part in parts:
+        places = [found for place in places for found in _below(place, part, is_last=False)]
+    return sorted({found for place in places for found in _below(place, last, is_last=True)})
+
+
+class Stream:
+    """A capture in a store as a binary file that can seek; raises StoreError where it fails."""
+
+    def __init__(self, location: str) -> None:
+        self.name = location
+        with told(location, CaptureError):
+            system, path = system_at(location)
+            self.file = system.open_input_file(path)
+
+    def read(self, size: int) -> bytes:
+        """The next bytes, at most `size`."""
+        with told(self.name):
+            content: bytes = self.file.read(size)
+        return content
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def tell(self) -> int:
+        """Where the next byte is read."""
+        return int(self.file.tell())
+
+    def seek(self, place: int) -> None:
+        """Read there next."""
+        self.file.seek(place)
+
+    def close(self) -> None:
+        """Nothing more is read."""
+        self.file.close()
+
+
+def first_time_in(location: str) -> int:
+    """As `rotation.first_time_of`, of a capture in a store, of which only the beginning is read."""
+    stream = Stream(location)
+    try:
+        return first_time_of(CaptureFile(cast("BinaryIO", stream), location, FIRST_SIZE))
+    finally:
+        stream.close()
+
+
+@contextmanager
+def local_copy(location: str, start: int = 0, end: int | None = None) -> Iterator[str]:
+    """A path of this machine where a capture's bytes are, those from `start` to `end` at least.
+
+    That is the location itself where it is none of a store; else a temporary file that has the
+    bytes at the same offsets, and a hole before them. Raises CaptureError for what is not there,
+    StoreError where the store fails.
+    """
+    if not is_uri(location):
+        yield location
+        return
+    with tempfile.TemporaryDirectory(prefix="kdissect-") as directory:
+        # Its name says how it is compressed, and nothing else.
+        local = Path(directory, "capture")
+        with local.open("wb") as file:
+            file.seek(start)
+            for data in blocks(location, start, end):
+                file.write(data)
+        yield str(local)
+
+
+@contextmanager
+def local_copies(locations: Iterable[str]) -> Iterator[dict[str, str]]:
+    """Paths of this machine with the bytes of captures, and the captures' locations."""
+    with ExitStack() as copies:
+        yield {copies.enter_context(local_copy(one)): one for one in locations}
+
+
+def blocks(location: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+    """The bytes of a capture in a store."""
+    with told(location, CaptureError):
+        system, path = system_at(location)
+        with system.open_input_file(path) as file:
+            stop = file.size() if end is None else min(end, file.size())
+            for at in range(start, stop, BLOCK_SIZE):
+                yield file.read_at(min(BLOCK_SIZE, stop - at), at)
+
+
+def _below(place: str, part: str, is_last: bool) -> list[str]:
+    """What a part of a glob matches in a directory: files at the end, else directories."""
+    if not MAGIC.search(part):
+        there = f"{place}/{part}"
+        return [there] if not is_last or seen(there)[0] >= 0 else []
+    with told(place):
+        system, path = system_at(place)
+        is_deep = part == "**"
+        selector = fs.FileSelector(path, recursive=is_deep, allow_not_found=True)
+        entries = system.get_file_info(selector)
+    wanted = fs.FileType.File if is_last else fs.FileType.Directory
+    bucket = bucket_of(place)
+    found = [
+        as_stored(bucket, one).location
+        for one in entries
+        if one.type == wanted and (is_deep or fnmatch.fnmatchcase(one.base_name, part))
+    ]
+    return [place, *found] if is_deep and not is_last else found

@@ -1,0 +1,87 @@
+"""A task whose dataset is in a store: it works in a directory of its own, on its machine.
+
+What it reads is fetched when it is asked for, what it makes is brought into the store when all of
+it is made. Two attempts of a task bring the same files, so neither spoils what the other did.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kdissect.dataset.staging import STAGING
+from kdissect.dataset.storage import (
+    at_once,
+    files_in,
+    is_uri,
+    joined,
+    read_bytes,
+    remember,
+    seen,
+    upload,
+)
+from kdissect.dataset.tasks import Task
+from kdissect.errors import DatasetError, KdissectError
+from kdissect.system.file_names import checked_name, shortened
+
+
+class StoredTask(Task):
+    """As `Task`, with paths in a directory of this machine; `mirrored` makes it."""
+
+    origin: Task
+    directory: Path
+    fetched: set[Path]
+
+    def there(self, path: Path) -> Path:
+        """The same path, when what is there in the store has been brought to it."""
+        if path.exists():
+            return path
+        location = self.location(path)
+        if seen(location)[0] >= 0:
+            self._fetch(location, path)
+            return path
+        names = [one.location for one in files_in(location, recursive=True)]
+        at_once(self._fetch, [(one, path / inside(location, one)) for one in names])
+        return path
+
+    def location(self, path: Path) -> str:
+        """Where in the store the file belongs: all but what waits is where it is to stay."""
+        parts = path.relative_to(self.directory).parts
+        is_staged = parts[0] == STAGING
+        return joined(self.origin.run_directory if is_staged else self.origin.dataset, *parts)
+
+    def upload(self) -> None:
+        """Bring what was made into the store."""
+        made = [path for path in sorted(self.directory.rglob("*")) if path.is_file()]
+        new = [(path, self.location(path)) for path in made if path not in self.fetched]
+        at_once(upload, new)
+
+    def _fetch(self, location: str, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = read_bytes(location)
+        if content is None:
+            raise KdissectError(f"{location}: no such file")
+        path.write_bytes(content)
+        self.fetched.add(path)
+
+
+def inside(directory: str, location: str) -> str:
+    """The name of a file below a directory of a store; raises DatasetError for a harmful one."""
+    if not location.startswith(f"{directory}/"):
+        raise DatasetError(f"{shortened(location)} is not in {directory}")
+    return checked_name(location.removeprefix(f"{directory}/"))
+
+
+@contextmanager
+def mirrored(task: Task) -> Iterator[Task]:
+    """The task as it is done on this machine."""
+    for one in task.stores:
+        remember(one)
+    if not is_uri(task.dataset):
+        yield task
+        return
+    with tempfile.TemporaryDirectory(prefix="kdissect-") as directory:
+        made = StoredTask(*task._replace(dataset=directory, run_directory=directory))
+        made.origin, made.directory, made.fetched = task, Path(directory), set()
+        yield made
+        made.upload()

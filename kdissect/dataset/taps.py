@@ -1,0 +1,193 @@
+"""Captures → taps: which files one tap wrote in turn, and those that cannot be read."""
+
+import glob
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kdissect.capture.rotation import Chain, certain_turns, chain_name, chains, turn_of
+from kdissect.dataset.storage import is_uri, remember, seen
+from kdissect.dataset.storage_captures import captures_at, first_time_in
+from kdissect.errors import CaptureError, KdissectError
+
+# What a file in a directory is called that is meant to be a capture.
+CAPTURE_NAME: Final = re.compile(r"\.(?:p?cap|pcapng|dmp)\d*(?:\.[a-z0-9]+)?$", re.IGNORECASE)
+ROTATED: Final = re.compile(r"[-_.]*\*[-_.]*")
+EXTENSION: Final = re.compile(r"\.(?:p?cap|pcapng|dmp)\**(?:\.[a-z0-9]+)?$", re.IGNORECASE)
+
+# Whose first packet is not looked for again while they do not change: months of hourly files.
+LOOKED_AT: Final = 100_000
+
+
+class Tap(NamedTuple):
+    """Files that follow each other; `chain` is what their paths have in common."""
+
+    name: str
+    chain: str
+    paths: tuple[str, ...]
+
+
+class Broken(NamedTuple):
+    """A capture that cannot be read, and its size and time then; -1: it may be read next time."""
+
+    path: str
+    message: str
+    size: int = -1
+    modified_ns: int = -1
+
+
+class Taps(NamedTuple):
+    """What was found."""
+
+    taps: list[Tap]
+    broken: list[Broken]
+
+
+def find_taps(sources: Iterable[str], pattern: str | None = None) -> Taps:
+    """The taps whose files these are: paths, globs and directories.
+
+    They are told by name and first packet (`capture.rotation`), or by `pattern`, a regular
+    expression for the path: its group ``tap``, else its first group, else all of it is the name of
+    the tap. Of directories, what is not named like a capture and is none is passed over.
+
+    Raises KdissectError where nothing is found, or the pattern matches nothing; a path that it
+    does not match is broken.
+    """
+    found = taps_of(list_captures(sources), pattern)
+    if not found.taps and found.broken and all(is_astray(one) for one in found.broken):
+        raise KdissectError(found.broken[0].message)  # the pattern is wrong, not the files
+    return found
+
+
+def is_astray(one: "Broken") -> bool:
+    """Whether the file is there, and of no tap."""
+    return one.size < 0 <= seen(one.path)[0]
+
+
+def taps_of(files: Mapping[str, bool], pattern: str | None) -> Taps:
+    """The taps of these files, of which those that are true must be captures."""
+    times: dict[str, int] = {}
+    broken = []
+    for path, is_named in files.items():
+        size, modified_ns = seen(path)
+        try:
+            times[path] = first_time_of(path, size, modified_ns)
+        except CaptureError as error:
+            if is_named or CAPTURE_NAME.search(path):
+                broken.append(Broken(path, str(error), size, modified_ns))
+    expression = None if pattern is None else compiled(pattern)
+    taps: dict[str, list[tuple[str, int]]] = {}
+    astray: list[Broken] = []
+    for path, first_time_ns in times.items():
+        try:
+            taps.setdefault(chain_of(path, expression), []).append((path, first_time_ns))
+        except KdissectError as error:
+            astray.append(Broken(path, str(error)))
+    return Taps(named(in_turn(taps)), broken + astray)
+
+
+def in_turn(taps: Mapping[str, Sequence[tuple[str, int]]]) -> list[Chain]:
+    """Chains of files whose first times are given, the earliest first."""
+    made = []
+    for chain, files in taps.items():
+        ordered = sorted(files, key=lambda file: (file[1], turn_of(file[0]), file[0]))
+        turns = certain_turns(path for path, _ in ordered)
+        if turns is not None:
+            # Where the clock was set back, times would turn them round.
+            ordered.sort(key=lambda file: turn_of(file[0]))
+        made.append(Chain(chain, tuple(path for path, _ in ordered), ordered[0][1]))
+    return sorted(made, key=lambda one: (one.first_time_ns, one.name))
+
+
+def chain_of(path: str, expression: "re.Pattern[str] | None") -> str:
+    """Which tap the file is of: what the files of the tap have in common, or ``tap:NAME``."""
+    if expression is None:
+        return chain_name(path)
+    match = expression.search(path)
+    if match is None:
+        raise KdissectError(f"{path}: does not match the pattern of taps, {expression.pattern!r}")
+    name = match["tap"] if "tap" in expression.groupindex else match[min(1, expression.groups)]
+    if not name:
+        raise KdissectError(f"{path}: no name of a tap in it by {expression.pattern!r}")
+    return f"tap:{name}"
+
+
+def compiled(pattern: str) -> "re.Pattern[str]":
+    """A pattern of taps; raises KdissectError where it is none."""
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise KdissectError(f"tap {pattern!r}: {error}") from error
+
+
+@lru_cache(maxsize=LOOKED_AT)
+def first_time_of(path: str, size: int, modified_ns: int) -> int:  # noqa: ARG001  # its identity
+    """The time of the first packet; raises CaptureError where there is nothing to read."""
+    if not size:
+        raise CaptureError(f"{path}: empty file")
+    return first_time_in(path) if is_uri(path) else chains([path])[0].first_time_ns
+
+
+def list_captures(sources: Iterable[str]) -> dict[str, bool]:
+    """The files, each once; true for those that were named, or matched by a glob.
+
+    Raises KdissectError where nothing is found.
+    """
+    found: dict[str, bool] = {}
+    for source in sources:
+        files = files_of(source)
+        if files is None:
+            # Without a password that may be in a URI.
+            raise KdissectError(f"{remember(source)}: no file matches")
+        found = {**files, **found}
+    if not found:
+        raise KdissectError("no capture was found")
+    return found
+
+
+def files_of(source: str) -> dict[str, bool] | None:
+    """The files of a path, glob or directory, as in `list_captures`; None: nothing is there."""
+    source = remember(source)
+    if is_uri(source):
+        return captures_at(source)
+    matches = [source] if Path(source).exists() else sorted(glob.glob(source, recursive=True))  # noqa: PTH207
+    found: dict[str, bool] = {}
+    for match in matches:
+        if Path(match).is_dir():
+            inside = (one for one in sorted(Path(match).iterdir()) if one.is_file())
+            found = {**{str(one): False for one in inside if one.name[0] != "."}, **found}
+        else:
+            found[match] = True
+    return found if matches else None
+
+
+def named(found: Sequence[Chain]) -> list[Tap]:
+    """The chains with short names: what is common of the files' names, the directory's if need be.
+
+    >>> named([Chain("a/ring.pcap*", ("a/ring.pcap",), 0), Chain("b/ring.pcap*", (), 0)])
+    [Tap(name='a-ring', chain='a/ring.pcap*', paths=('a/ring.pcap',)), Tap(name='b-ring', \
+chain='b/ring.pcap*', paths=())]
+    """
+    texts = [chain.name.removeprefix("tap:") for chain in found]
+    shorts = [short_name(text, 1) for text in texts]
+    depth = 1
+    while len(set(shorts)) < len(shorts) and depth < max(text.count("/") for text in texts) + 1:
+        depth += 1
+        shorts = [short_name(text, depth) for text in texts]
+    return [
+        Tap(short if shorts.count(short) == 1 else chain.name, chain.name, chain.paths)
+        for short, chain in zip(shorts, found, strict=True)
+    ]
+
+
+def short_name(text: str, depth: int) -> str:
+    """The last parts of a path pattern without extension and what differs.
+
+    >>> short_name("/captures/b1/broker-1_*.pcapng", 1), short_name("/captures/b1/ring.pcap*", 2)
+    ('broker-1', 'b1-ring')
+    """
+    parts = [part for part in text.split("/") if part][-depth:]
+    parts[-1] = ROTATED.sub("", EXTENSION.sub("", parts[-1])) or "capture"
+    return "-".join(parts)

@@ -1,0 +1,78 @@
+"""What tasks give back, as bytes: they travel through files of Spark's too."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kdissect.boundaries.codec.captures import PIECES
+from kdissect.dataset.entries import CaptureEntry, FileEntry
+from kdissect.dataset.planning import Failed, Inspected
+from kdissect.dataset.taps import Broken
+from kdissect.dataset.tasks import BroughtIn
+from kdissect.encoding.choices import Plain
+from kdissect.encoding.documents import Document, dump, load
+from kdissect.encoding.kinds import (
+    BOOL,
+    BYTES,
+    INT,
+    TEXT,
+    Converted,
+    Dict,
+    Fixed,
+    Kind,
+    Many,
+    Record,
+    named,
+)
+
+FIELD_KINDS: Final[Mapping[Any, Kind]] = {str: TEXT, int: INT, bool: BOOL}
+
+
+def entry(kind: Any) -> Record:
+    """A dataclass of texts, numbers and bools."""
+    return Record(kind, **{field.name: FIELD_KINDS[field.type] for field in fields(kind)})
+
+
+def ipc_bytes(table: pa.Table) -> bytes:
+    """A table as a stream of Arrow."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def ipc_table(content: bytes) -> pa.Table:
+    """The table of a stream; raises ArrowInvalid for what is none."""
+    with pa.ipc.open_stream(content) as reader:
+        table = reader.read_all()
+    table.validate(full=True)
+    return table
+
+
+FILE: Final = entry(FileEntry)
+VALUE: Final = Plain(
+    file=(FileEntry, FILE),
+    failed=(Failed, named(Failed, tap=TEXT, message=TEXT)),
+    inspected=(Inspected, named(Inspected, entry=entry(CaptureEntry), pieces=PIECES)),
+    broken=(Broken, named(Broken, path=TEXT, message=TEXT, size=INT, modified_ns=INT)),
+    brought_in=(
+        BroughtIn,
+        named(BroughtIn, files=Many(FILE), balance=Plain(), sizes=Dict(TEXT, INT)),
+    ),
+    table=(pa.Table, Converted(BYTES, ipc_bytes, ipc_table)),
+)
+DOCUMENT: Final = Document(6, "answer of a task", 1, Fixed(BOOL, VALUE))
+
+
+def answer_bytes(is_good: bool, answer: Any) -> bytes:
+    """An answer, or with false the text of an error."""
+    return dump(DOCUMENT, (is_good, answer))
+
+
+def answer_in(content: bytes) -> tuple[bool, Any]:
+    """The answer again; raises EncodingError for other bytes."""
+    is_good, answer = load(DOCUMENT, content)
+    return is_good, answer

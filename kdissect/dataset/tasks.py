@@ -1,0 +1,319 @@
+"""What executors do with the pieces of taps; each task may run twice, or at two places at once.
+
+    dissect_part   a piece         → its rows and its seam in the run's staging directory
+    stitch_tap     a tap's seams   → how the rows of each piece are corrected; the rows left open,
+                                     and the state behind the last piece
+    publish        some pieces     → Parquet files with their corrected rows
+    rename         rows of earlier runs → the same with names of topics that are known now
+    bring_in       a tap with one new piece → all of these, one after the other
+    read_whole     a tap that cannot be cut → Parquet files at once
+
+What a task makes is there whole or not at all, under a name that does not depend on who made it.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow.parquet import ParquetFile
+
+from kdissect.capture.blocks import Secrets
+from kdissect.capture.packet import Packet
+from kdissect.capture.splits import Piece, read_piece
+from kdissect.checkpoint.boundary_state import Seam
+from kdissect.checkpoint.checkpoint import State
+from kdissect.checkpoint.corrections import Corrections
+from kdissect.checkpoint.jobs_run import find_secrets
+from kdissect.checkpoint.merger import Stitcher
+from kdissect.checkpoint.spill_transfer import packed, unpacked
+from kdissect.checkpoint.split import PieceRun
+from kdissect.checkpoint.validation import going_on
+from kdissect.dataset import late_topic_names
+from kdissect.dataset.columns import spark_schema
+from kdissect.dataset.entries import OWN, FileEntry
+from kdissect.dataset.late_topic_names import renamed
+from kdissect.dataset.planning import Work
+from kdissect.dataset.publishing import Output
+from kdissect.dataset.staging import (
+    STAGING,
+    Staged,
+    make_whole,
+    names_bytes,
+    names_in,
+    read_part,
+    read_staged,
+)
+from kdissect.dataset.storage_captures import local_copies, local_copy
+from kdissect.errors import EncodingError
+from kdissect.pipeline import Options, PausedCollector, Run
+from kdissect.system.confined import PUBLIC, SECRET, Below
+from kdissect.tables.batches import TEXT_TYPE, BatchBuilder
+from kdissect.tables.rows import topic_id_text
+from kdissect.tables.schemas import TABLES
+from kdissect.tables.stored_rows import as_declared, believed, check_rows
+
+SETTLED: Final = "settled"  # rows that the stitcher gave before the end
+OPEN: Final = "open"  # what it gave at the end, as nothing followed
+
+
+class Task(NamedTuple):
+    """What the tasks of a run have in common; can be pickled."""
+
+    dataset: str
+    run_directory: str
+    run: int
+    options: Options
+    works: tuple[Work, ...]
+    # Of a dataset in a store: what tells files of this run from those of a dead one of its number.
+    token: str = ""
+    # What is needed to reach stores, see `storage.reached_by`.
+    stores: tuple[str, ...] = ()
+
+    def staged(self, work: Work, part: str) -> Path:
+        """The directory of a piece's rows, or of other parts of a tap."""
+        return Path(self.run_directory, STAGING, str(work.tap.number), part)
+
+    def made(self, path: str) -> Path:
+        """Where a file of the dataset is until the run is committed."""
+        return Path(self.run_directory, path)
+
+    def stored(self, path: str) -> Path:
+        """A file that is in the dataset."""
+        return Path(self.dataset, path)
+
+    def there(self, path: Path) -> Path:
+        """What this or another task has made, and is read now."""
+        return path
+
+    def part(self, work: Work, name: str) -> bytes:
+        """What this or another task has left of a tap; raises DatasetError."""
+        path = self.there(self.staged(work, name))
+        return read_part(path, self.run_directory, self.options.limits)
+
+    def state_path(self, work: Work) -> str:
+        """Where the state of a tap behind its new captures is in the dataset."""
+        return f"{OWN}/states/{work.tap.number}/{self.run:06}{self.token}.state"
+
+
+def dissect_part(task: Task, place: tuple[int, int]) -> dict[str, int]:
+    """Dissect one piece alone; gives how large its seam and its rows are."""
+    work = task.works[place[0]]
+    piece = work.pieces[place[1]]
+    staged = Staged(task.staged(work, str(place[1])))
+    with local_copy(piece.path, piece.start, piece.end) as copy:
+        run = PieceRun(piece, task.options, work.paths, copy=copy)
+        for table, batch in run:
+            staged.write(table, batch)
+    seam = packed(run.seam.to_bytes())
+    make_whole(task.staged(work, f"{place[1]}.seam"), seam)
+    staged.publish()
+    return {"seam_bytes": len(seam), "row_bytes": staged.size}
+
+
+def stitch_tap(task: Task, place: tuple[int]) -> dict[str, Any]:
+    """Put the pieces of a tap together; gives what became of its bytes."""
+    work = task.works[place[0]]
+    with PausedCollector():
+        stitcher = begun(task, work)
+        rows = StitchedRows(stitcher, task, work)
+        settled = Staged(task.staged(work, SETTLED))
+        for number in range(len(work.pieces)):
+            seam = seam_of(task, work, number)
+            with going_on(f"seam {number} of tap {work.tap.name}, or what was before it,"):
+                corrections = stitcher.add(seam)
+            make_whole(task.staged(work, f"{number}.corrections"), corrections.to_bytes())
+            rows.write(settled, task.options.batch_rows)
+        with going_on(f"the last seam of tap {work.tap.name}"):
+            state = stitcher.state().to_bytes()
+            rows.write(settled, 1)
+            stitcher.finish()
+        still_open = Staged(task.staged(work, OPEN))
+        rows.write(still_open, 1)
+    make_whole(task.staged(work, "names"), names_bytes(dict(rows.names)))
+    make_whole(task.made(task.state_path(work)), state)
+    settled.publish()
+    still_open.publish()
+    return asdict(stitcher.balance)
+
+
+def seam_of(task: Task, work: Work, number: int) -> Seam:
+    """The seam of a piece; raises EncodingError for that of another one."""
+    seam = Seam.from_bytes(unpacked(task.part(work, f"{number}.seam")))
+    if seam.piece != work.pieces[number]:
+        raise EncodingError(f"the seam of piece {number} of tap {work.tap.name} is of another one")
+    return seam
+
+
+def begun(task: Task, work: Work) -> Stitcher:
+    """A stitcher that knows what is in the dataset of the tap."""
+    state = None
+    if work.tap.state:
+        path = task.there(task.stored(work.tap.state))
+        state = State.from_bytes(read_part(path, task.dataset, task.options.limits))
+    known = () if state is None else state.pieces
+    paths = list(dict.fromkeys(piece.path for piece in (*known, *work.pieces)))
+    if not {*paths} <= {*work.paths}:
+        raise EncodingError(f"the state of tap {work.tap.name} is of other captures")
+    with going_on(f"the state of tap {work.tap.name}"):
+        return Stitcher(task.options, read_again, lambda: secrets_in(paths), state)
+
+
+class StitchedRows:
+    """The rows that a stitcher gives itself."""
+
+    def __init__(self, stitcher: Stitcher, task: Task, work: Work) -> None:
+        self.dissector = stitcher.dissector
+        self.names = stitcher.dissector.exchanges.names
+        self.builders = {
+            name: BatchBuilder(TABLES[name], work.paths, self.names, None, 0)
+            for name in task.options.tables
+        }
+
+    def write(self, staged: Staged, row_limit: int) -> None:
+        """Those of tables that have so many."""
+        for name in self.dissector.full_tables(row_limit):
+            batch = self.builders[name].batch(self.dissector.take_rows(name))
+            if batch.num_rows:
+                staged.write(name, batch)
+
+
+def read_again(piece: Piece) -> Iterator[list[Packet]]:
+    """The packets of a piece, wherever its capture is."""
+    with local_copy(piece.path, piece.start, piece.end) as copy:
+        yield from read_piece(piece, copy=copy)
+
+
+def secrets_in(paths: Sequence[str]) -> Sequence[Secrets]:
+    """All keys for TLS that captures hold, wherever they are."""
+    with local_copies(paths) as copies:
+        return find_secrets(list(copies))
+
+
+def publish(task: Task, place: tuple[int, int, int]) -> list[FileEntry]:
+    """Write the corrected rows of the pieces ``first`` to ``end``; from -1: what is still open."""
+    number, first, end = place
+    work = task.works[number]
+    name = OPEN if first < 0 else f"{first:06}"
+    names = names_in(task.part(work, "names"))
+    builders = {
+        table: BatchBuilder(TABLES[table], work.paths, names, None) for table in task.options.tables
+    }
+    with outputs(task, work, name, first < 0) as (output, nameless):
+        for table, batch in staged_rows(task, work, range(first, end)):
+            output.write(table, builders[table].take(batch))
+        for table, builder in builders.items():
+            for batch in builder.finish():
+                nameless.write(table, batch)
+    return output.entries + nameless.entries
+
+
+def rename(task: Task, place: tuple[int]) -> list[FileEntry]:
+    """Write the rows of earlier runs anew whose topics had no names; many have now."""
+    work = task.works[place[0]]
+    names = names_in(task.part(work, "names"))
+    by_id = {topic_id_text(raw): name for raw, name in names.items()}
+    with outputs(task, work, "renamed") as (output, nameless):
+        for file in work.nameless:
+            rows = renamed(stored_rows(task, file), by_id)
+            is_late = late_topic_names.nameless(rows)
+            for to, chosen in ((output, pc.invert(is_late)), (nameless, is_late)):
+                for batch in rows.filter(chosen).to_batches():
+                    to.write_made(file.table, file.date, batch)
+    return output.entries + nameless.entries
+
+
+def stored_rows(task: Task, file: FileEntry) -> pa.Table:
+    """The rows of a file that is in the dataset; raises DatasetError for another one."""
+    path = task.there(task.stored(file.path))
+    schema = spark_schema(TABLES[file.table], text=TEXT_TYPE)
+    with (
+        believed(str(path)),
+        Below(task.dataset) as below,
+        os.fdopen(below.open_file(file.path), "rb") as content,
+        ParquetFile(content) as parquet,
+    ):
+        check_rows(parquet, file.rows, str(path))
+        return as_declared(parquet.read(), schema)
+
+
+@contextmanager
+def outputs(
+    task: Task, work: Work, name: str, is_open: bool = False
+) -> Iterator[tuple[Output, Output]]:
+    """Files for rows, and for those of which only the topic's id is known."""
+    directory, mode = task.run_directory, mode_of(task)
+    late = f"{name}-nameless"
+    with (
+        Output(directory, work, file_name(task, work, name), is_open, mode=mode) as output,
+        Output(directory, work, file_name(task, work, late), is_open, True, mode) as nameless,
+    ):
+        yield output, nameless
+
+
+def staged_rows(
+    task: Task, work: Work, numbers: Iterable[int]
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of pieces as they are in the whole; with the first those of the stitcher."""
+    for number in numbers:
+        if number < 0:
+            yield from rows_of(task, work, OPEN)
+            continue
+        if number == 0:
+            yield from rows_of(task, work, SETTLED)
+        corrections = Corrections.from_bytes(task.part(work, f"{number}.corrections"))
+        for table, batch in rows_of(task, work, str(number)):
+            yield table, corrections.apply(table, batch)
+
+
+def rows_of(task: Task, work: Work, part: str) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of a part as they were staged."""
+    return read_staged(task.there(task.staged(work, part)), task.run_directory)
+
+
+class BroughtIn(NamedTuple):
+    """What became of a tap that one task did."""
+
+    files: list[FileEntry]
+    balance: dict[str, Any]
+    sizes: dict[str, int]
+
+
+def bring_in(task: Task, place: tuple[int]) -> BroughtIn:
+    """Do all that is to be done of a tap with one new piece: there is nothing to share out."""
+    number = place[0]
+    sizes = dissect_part(task, (number, 0))
+    balance = stitch_tap(task, place)
+    files = publish(task, (number, 0, 1)) + publish(task, (number, -1, 0))
+    if task.works[number].nameless:
+        files += rename(task, place)
+    return BroughtIn(files, balance, sizes)
+
+
+def read_whole(task: Task, place: tuple[int]) -> tuple[list[FileEntry], dict[str, Any]]:
+    """Dissect all captures of a tap in one pass: they overlap in time, or are compressed."""
+    work = task.works[place[0]]
+    with (
+        local_copies(work.paths) as copies,
+        Run(list(copies), task.options, copies) as run,
+        Output(
+            task.run_directory, work, file_name(task, work, "whole"), mode=mode_of(task)
+        ) as output,
+    ):
+        for table, batch in run:
+            output.write(table, batch)
+    return output.entries, asdict(run.balance)
+
+
+def mode_of(task: Task) -> int:
+    """The mode of files with rows: with payload they are for their owner only."""
+    return SECRET if task.options.payload else PUBLIC
+
+
+def file_name(task: Task, work: Work, part: str) -> str:
+    """Of a Parquet file: no other run of the dataset has it."""
+    return f"r{task.run:06}{task.token}-t{work.tap.number}-{part}.parquet"

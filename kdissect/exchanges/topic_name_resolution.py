@@ -1,0 +1,122 @@
+"""Exchanges that wait for the name of a topic, so that their bodies do not depend on the order.
+
+Records of Kafka's own topics are opened by the topic's name, and newer messages have only its id.
+The name may come later in the capture: until then an exchange with such records waits, and all
+behind it, so that their order stays. What waits has a limit.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from kdissect.exchanges.connection_state import NOBODY
+from kdissect.exchanges.exchange import Exchange
+from kdissect.messages.extracted import ROW_BYTES
+from kdissect.messages.partitions import AT_RECORD_BYTES, NO_ID, WIDTH
+
+# Frames of what waits. A client asks for names every 5 minutes (metadata.max.age.ms) at least.
+WAITING_LIMIT: Final = 32 << 20
+EXCHANGE_SIZE: Final = 2_048  # bytes that an exchange takes beside its frames, about
+GIVEN_UP_LIMIT: Final = 10_000  # topic ids
+
+
+class NameWait:
+    """A queue of exchanges: feed it all, take those whose turn has come.
+
+    `names` are topic names by id, which somebody else learns. `given_up` counts by topic id the
+    exchanges that had to go without a name because of the limit.
+    """
+
+    def __init__(self, names: dict[bytes, str], limit: i64 = WAITING_LIMIT) -> None:
+        self.names = names
+        self.limit = limit
+        self.size: i64 = 0
+        self.queue: list[Exchange] = []
+        # How many of the queue wait no longer; where in the first one that does looking goes on.
+        self._gone: i64 = 0
+        self._looked: i64 = 0
+        self.given_up: dict[bytes, int] = {}
+
+    def feed(self, exchange: Exchange) -> list[Exchange]:
+        """The exchanges that wait no longer, in the order in which they were fed."""
+        if not self.queue:
+            self._looked = 0
+            if not self._unnamed(exchange):
+                return [exchange]
+        self.queue.append(exchange)
+        self.size += held_size(exchange)
+        # Nearly always the first one goes on waiting.
+        start = self._gone
+        while self._gone < len(self.queue):
+            first = self.queue[self._gone]
+            topic_id = self._unnamed(first)
+            if topic_id:
+                if self.size <= self.limit:
+                    break
+                self.give_up(topic_id)
+            self.size -= held_size(first)
+            self._gone += 1
+            self._looked = 0
+        done = self.queue[start : self._gone]
+        if self._gone * 2 >= len(self.queue):
+            del self.queue[: self._gone]
+            self._gone = 0
+            return done
+        while start < self._gone:
+            # They are not held any longer.
+            self.queue[start] = NOBODY
+            start += 1
+        return done
+
+    def finish(self) -> list[Exchange]:
+        """All that still wait; no name will come."""
+        left = self.waiting()
+        self.queue = []
+        self._gone = 0
+        self.size = 0
+        return left
+
+    def waiting(self) -> list[Exchange]:
+        """All that wait, in their order."""
+        return self.queue[self._gone :]
+
+    def give_up(self, topic_id: bytes) -> None:
+        """Count an exchange that went without the name."""
+        if topic_id in self.given_up or len(self.given_up) < GIVEN_UP_LIMIT:
+            self.given_up[topic_id] = self.given_up.get(topic_id, 0) + 1
+
+    def _unnamed(self, exchange: Exchange) -> bytes:
+        """The id of the first topic with records and without a name; b"" for none.
+
+        Rows before `_looked` have names, and a name is never removed.
+        """
+        partitions = exchange.partitions
+        if partitions is None:
+            return b""
+        if "" not in partitions.topics:
+            return b""
+        cells = partitions.cells
+        at = self._looked
+        while at < len(cells):
+            topic = cells[at]
+            if cells[at + AT_RECORD_BYTES] > 0 and not partitions.topics[topic]:
+                topic_id = partitions.topic_ids[topic]
+                if topic_id != NO_ID and topic_id not in self.names:
+                    self._looked = at
+                    return topic_id
+            at += WIDTH
+        return b""
+
+
+def held_size(exchange: Exchange) -> i64:
+    """Bytes that an exchange keeps from being freed, about."""
+    size: i64 = EXCHANGE_SIZE
+    partitions = exchange.partitions
+    if partitions is not None:
+        size += partitions.count * ROW_BYTES + partitions.spent
+    request, response = exchange.request_frame, exchange.response_frame
+    if request is not None:
+        size += len(request.data)
+    if response is not None:
+        size += len(response.data)
+    return size

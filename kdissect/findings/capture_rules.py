@@ -1,0 +1,109 @@
+"""Findings about the capture itself: what it does not hold or cannot show."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from kdissect.findings.context import Seen
+from kdissect.findings.finding import NOTICE, PROBLEM, WARNING, Finding
+from kdissect.text.human import count, counted, share, size
+
+LOST: Final = 0.001  # share of the payload from which on it is worth a line
+MUCH: Final = 0.01
+SILENT: Final = "none"  # protocol of connections on which nothing was said
+ENCRYPTED: Final = 0.1
+
+
+def losses(seen: Seen) -> Iterator[Finding]:
+    """Packets that the tap dropped, or cut off."""
+    network = seen.summary.network
+    missing, whole = network.missing_bytes, network.missing_bytes + network.payload_bytes
+    if not whole or missing < LOST * whole:
+        return
+    parts = {
+        "dropped while capturing": network.capture_lost_bytes,
+        "cut off by a snap length": network.cut_bytes,
+        "lost by the capture or the network": missing
+        - network.capture_lost_bytes
+        - network.cut_bytes,
+    }
+    why = ", ".join(f"{size(number)} {name}" for name, number in parts.items() if number > 0)
+    yield Finding(
+        "capture-loses-packets",
+        PROBLEM if missing >= MUCH * whole else WARNING,
+        f"The capture lacks {size(missing)} of payload ({share(missing, whole)}): {why}; "
+        "what was in them is missing below",
+        {"missing_bytes": missing, "share": missing / whole, "cut_bytes": network.cut_bytes},
+        {},
+        seen.summary.totals.first_time_ns,
+        seen.summary.totals.last_time_ns,
+    )
+
+
+def encryption(seen: Seen) -> Iterator[Finding]:
+    """Connections of TLS without their secrets."""
+    balance = seen.summary.balance
+    hidden, payload = balance.get("encrypted_bytes", 0), balance.get("payload_bytes", 0)
+    number = balance.get("encrypted_connections", 0)
+    if number and (not seen.summary.totals.exchanges or hidden >= ENCRYPTED * payload):
+        yield Finding(
+            "connections-encrypted",
+            WARNING,
+            f"{counted(number, 'connection')} of {count(seen.summary.totals.connections)} "
+            f"({share(hidden, payload)} of the payload) cannot be read: TLS, and no secrets; "
+            "--keylog FILE decrypts them",
+            {"connections": number, "encrypted_bytes": hidden, "share": hidden / max(1, payload)},
+        )
+
+
+def undecoded(seen: Seen) -> Iterator[Finding]:
+    """Bytes of Kafka's connections that nobody could read."""
+    network = seen.summary.network
+    others = sum(row.payload_bytes for row in seen.summary.others)
+    skipped = max(0, seen.summary.balance.get("skipped_bytes", 0) - others)
+    kinds = [row for row in seen.summary.problems if row.bytes]
+    if not seen.summary.totals.exchanges or skipped < LOST * max(1, network.payload_bytes):
+        return
+    # What is known at a connection's end alone is of no packet.
+    packet = kinds[0].packet_number if kinds else None
+    place = "" if packet is None else f" at packet {packet}"
+    first = f", first{place}: {kinds[0].message}" if kinds else ""
+    yield Finding(
+        "messages-undecoded",
+        WARNING if skipped >= MUCH * network.payload_bytes else NOTICE,
+        f"{size(skipped)} ({share(skipped, network.payload_bytes)}) on Kafka's connections could "
+        f"not be read as messages{first}",
+        {"skipped_bytes": skipped, "share": skipped / max(1, network.payload_bytes)},
+        {},
+        packet=packet,
+    )
+
+
+def failures(seen: Seen) -> Iterator[Finding]:
+    """Questions that were not answered, once for each reason."""
+    reasons: dict[str, list[str]] = {}
+    for name, why in seen.failures.items():
+        reasons.setdefault(why, []).append(name)
+    for why, names in reasons.items():
+        text = f"Nothing is known about {', '.join(names)}: {why}"
+        yield Finding("not-asked", WARNING, text, {}, {"evidence": names})
+
+
+def nothing(seen: Seen) -> Iterator[Finding]:
+    """No Kafka at all."""
+    if seen.summary.totals.exchanges or seen.summary.balance.get("encrypted_connections"):
+        return
+    others = ", ".join(
+        f"{counted(row.connections, 'connection')} "
+        + (f"of {row.protocol}" if row.protocol != SILENT else "without data")
+        for row in seen.summary.others
+    )
+    yield Finding(
+        "no-kafka",
+        WARNING,
+        f"No Kafka was found in {counted(seen.summary.balance.get('packets', 0), 'packet')}"
+        + (f": there are {others}" if others else ""),
+        {"packets": seen.summary.balance.get("packets", 0)},
+    )
+
+
+RULES: Final = (losses, encryption, undecoded, failures, nothing)

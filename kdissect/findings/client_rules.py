@@ -1,0 +1,253 @@
+"""Findings about clients: how they connect, what they ask for, whether they are too old."""
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from kdissect.findings.context import (
+    SECOND_NS,
+    Seen,
+    Wanted,
+    earliest,
+    largest,
+    latest,
+    number,
+    total,
+)
+from kdissect.findings.evidence_rows import CLIENT, Chosen, Row, distinct
+from kdissect.findings.finding import NOTICE, PROBLEM, WARNING, Finding
+from kdissect.findings.formatting import (
+    client_of,
+    clients_of,
+    column_of,
+    counted_list,
+    listed,
+    named,
+    their,
+)
+from kdissect.text.human import count, counted, duration, share
+
+FEW: Final = 3
+NAMED: Final = 2  # old clients that are told one by one
+CHURN: Final = 20
+SHORT_NS: Final = 10 * SECOND_NS
+OFTEN: Final = 100
+METADATA_SHARE: Final = 0.2
+POLLS_PER_SECOND: Final = 20
+EMPTY: Final = 0.9
+SINGLE: Final = 0.8
+SKEWED: Final = 0.5
+SKEWED_PARTITIONS: Final = 3
+SKEWED_BYTES: Final = 1_000_000
+VERDICTS: Final = {"breaks": "client-breaks-on-4.0", "may break": "client-may-break-on-4.0"}
+
+
+def refusals(seen: Seen) -> Iterator[Finding]:
+    """Brokers that are not there, for a while or for good."""
+    by_broker = seen.grouped("health", lambda row: str(row["broker"]))
+    failing = {
+        broker: rows
+        for broker, rows in by_broker.items()
+        if total(rows, "refused") + total(rows, "no_answer") >= FEW
+    }
+    for is_there in (False, True):
+        brokers = [
+            broker for broker, rows in failing.items() if is_there == bool(total(rows, "exchanges"))
+        ]
+        if brokers:
+            yield _refused(brokers, seen.chosen("health", is_failing(brokers)), is_there)
+
+
+def is_failing(brokers: Collection[str]) -> Wanted:
+    """Whether connections to one of the brokers failed."""
+    chosen = frozenset(brokers)
+    return lambda row: str(row["broker"]) in chosen and (row["refused"] or row["no_answer"])
+
+
+def _refused(brokers: list[str], rows: Chosen, is_there: bool) -> Finding:
+    refused, silent = total(rows, "refused"), total(rows, "no_answer")
+    told = [f"refused {counted(refused, 'connection')}"] if refused else []
+    told += [f"did not answer {counted(silent, 'connection')}"] if silent else []
+    addresses = list(dict.fromkeys(str(row["client_ip"]) for row in rows))
+    number = distinct(rows, "client_ip", len(addresses))
+    ending = "; other connections there went well" if is_there else "; none there ever went well"
+    return Finding(
+        "broker-refuses-connections",
+        WARNING if is_there else PROBLEM,
+        f"{listed(brokers, 'broker')} {' and '.join(told)} of "
+        f"{listed(addresses, 'address', number)}"
+        f"{ending}",
+        {"refused": refused, "no_answer": silent},
+        {"brokers": brokers} | counted_list("client_ips", addresses, number),
+    )
+
+
+def churn(seen: Seen) -> Iterator[Finding]:
+    """Clients that connect again and again, to somebody who listens."""
+    rows = seen.chosen_named(
+        "health",
+        lambda row: (
+            number(row, "reconnects") >= CHURN
+            and number(row, "life_p50_ns") <= SHORT_NS
+            and number(row, "exchanges")
+        ),
+    )
+    if rows:
+        yield Finding(
+            "connection-churn",
+            WARNING,
+            f"{clients_of(rows)} connected again {counted(total(rows, 'reconnects'), 'time')}; a "
+            f"connection lasts {duration(largest(rows, 'life_p50_ns'))} at the median",
+            {
+                "reconnects": total(rows, "reconnects"),
+                "life_p50_ns": largest(rows, "life_p50_ns"),
+            },
+            their(rows) | column_of("brokers", "broker", rows),
+        )
+
+
+def resets(seen: Seen) -> Iterator[Finding]:
+    """Connections that brokers cut."""
+    rows = seen.chosen("health", lambda row: row["reset_by_broker"])
+    cut = total(rows, "reset_by_broker")
+    if cut >= FEW:
+        brokers = list(dict.fromkeys(str(row["broker"]) for row in rows))
+        yield Finding(
+            "connections-reset",
+            WARNING,
+            f"{listed(brokers, 'broker', distinct(rows, 'broker', len(brokers)))} reset "
+            f"{counted(cut, 'connection')} of {clients_of(rows)}",
+            {"reset_by_broker": cut},
+            their(rows) | column_of("brokers", "broker", rows),
+        )
+
+
+def metadata(seen: Seen) -> Iterator[Finding]:
+    """Clients that ask who leads over and over."""
+    rows = seen.chosen_named("traffic", lambda row: _is_storm(seen, row))
+    if rows:
+        times = total(rows, "metadata")
+        yield Finding(
+            "metadata-storm",
+            WARNING,
+            f"{clients_of(rows)} asked for metadata {counted(times, 'time')} "
+            f"({_rate(seen, times)}), beside {count(total(rows, 'produces'))} produce requests and "
+            f"{count(total(rows, 'fetches'))} fetches",
+            {"metadata": times},
+            their(rows),
+        )
+
+
+def _is_storm(seen: Seen, row: Row) -> bool:
+    times, rest = number(row, "metadata"), number(row, "produces") + number(row, "fetches")
+    is_often = times >= OFTEN and times * SECOND_NS >= seen.span_ns
+    return is_often and times >= METADATA_SHARE * rest
+
+
+def empty_polls(seen: Seen) -> Iterator[Finding]:
+    """Consumers that spin."""
+    rows = seen.chosen_named(
+        "traffic",
+        lambda row: (
+            (row["empty"] or 0) >= EMPTY
+            and number(row, "fetches") >= OFTEN
+            and number(row, "fetches") * SECOND_NS >= POLLS_PER_SECOND * seen.span_ns
+        ),
+    )
+    if rows:
+        times = total(rows, "fetches")
+        yield Finding(
+            "empty-polls",
+            NOTICE,
+            f"{clients_of(rows)} fetched {counted(times, 'time')} ({_rate(seen, times)}) and got "
+            f"nothing in {share(rows[0]['empty'], 1)} of them",
+            {"fetches": times, "empty": rows[0]["empty"]},
+            their(rows),
+        )
+
+
+def _rate(seen: Seen, times: int) -> str:
+    return f"{times * SECOND_NS / seen.span_ns:,.1f}/s" if seen.span_ns else "at once"
+
+
+def lonely_records(seen: Seen) -> Iterator[Finding]:
+    """Producers that do not batch."""
+    rows = seen.chosen_named(
+        "traffic",
+        lambda row: (row["batches"] or 0) >= OFTEN and (row["single"] or 0) >= SINGLE,
+    )
+    if rows:
+        yield Finding(
+            "single-record-batches",
+            NOTICE,
+            f"{clients_of(rows)} sent {share(rows[0]['single'], 1)} of "
+            f"{count(total(rows, 'batches'))} batches with a single record",
+            {"batches": total(rows, "batches"), "single": rows[0]["single"]},
+            their(rows),
+        )
+
+
+def skew(seen: Seen) -> Iterator[Finding]:
+    """Topics with a hot partition."""
+    for row in seen.rows("skew"):
+        top, partitions = row["top_share"] or 0, row["partitions"] or 0
+        is_large = (row["produced_bytes"] or 0) >= SKEWED_BYTES and partitions >= SKEWED_PARTITIONS
+        if is_large and top >= SKEWED and top * partitions >= 2:
+            yield Finding(
+                "partition-skew",
+                NOTICE,
+                f"{row['top_partition']} has {share(top, 1)} of what is produced to "
+                f"{row['topic']}, which has {counted(partitions, 'partition')}",
+                {"share": top, "partitions": partitions},
+                {"topic": row["topic"], "partition": row["top_partition"]},
+            )
+
+
+def upgrades(seen: Seen) -> Iterator[Finding]:
+    """Clients that Kafka 4.0 does not serve."""
+    for verdict, id_ in VERDICTS.items():
+        if rows := seen.grouped("upgrade", lambda row: row["verdict"]).get(verdict):
+            yield _upgrade(seen, id_, rows, verdict == "breaks")
+
+
+def _upgrade(seen: Seen, id_: str, rows: Chosen, is_certain: bool) -> Finding:
+    by_client: dict[str, list[Row]] = {}
+    for row in rows:
+        by_client.setdefault(client_of(row), []).append(row)
+    clients = distinct(rows, CLIENT, len(by_client))
+    told = [_old(client, those) for client, those in list(by_client.items())[:NAMED]]
+    word = "break" if is_certain else "may break"
+    if clients == 1:
+        text = f"{told[0]} and {'breaks' if is_certain else word} on Kafka 4.0"
+    else:
+        rest = f"; and {count(clients - NAMED)} more" if clients > NAMED else ""
+        text = f"{count(clients)} clients {word} on Kafka 4.0: {'; '.join(told)}{rest}"
+    apis = list(dict.fromkeys(str(row["api"]) for row in rows))
+    # Brokers that have not the version hang up: they are of that release already.
+    refused = sum(seen.apis[api].unanswered for api in apis if api in seen.apis)
+    is_refused = is_certain and refused >= FEW and apis != ["Fetch"]
+    if is_refused:
+        text += f"; {count(refused)} requests of these APIs got no answer already"
+    return Finding(
+        id_,
+        PROBLEM if is_refused else WARNING if is_certain else NOTICE,
+        text,
+        {
+            "clients": clients,
+            "exchanges": total(rows, "exchanges"),
+            "unanswered": refused if is_refused else 0,
+        },
+        their(rows) | {"versions": [f"{row['api']} v{row['api_version']}" for row in rows[:20]]},
+        earliest(rows, "first_time"),
+        latest(rows, "last_time"),
+    )
+
+
+def _old(client: str, rows: list[Row]) -> str:
+    software = " ".join(part for part in (rows[0]["software"], rows[0]["software_version"]) if part)
+    versions = [f"{named(row['api'])} v{row['api_version']}" for row in rows]
+    return f"{client}{f' ({software})' if software else ''} uses {listed(versions, 'version')}"
+
+
+RULES: Final = (
+    refusals, churn, resets, metadata, empty_polls, lonely_records, skew, upgrades,
+)  # fmt: skip

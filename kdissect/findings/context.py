@@ -1,0 +1,157 @@
+"""What rules look at: the counters of a pass, and the evidence that was asked for."""
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kdissect.analysis.summary.counters import ApiRow
+from kdissect.analysis.summary.summary import Summary
+from kdissect.findings.evidence_rows import ROWS, Chosen, Row
+from kdissect.findings.indicators import Signs
+
+Rows = list[Row]
+Wanted = Callable[[Row], object]
+US: Final = 1_000  # evidence has times in microseconds
+# Rows that the groups of one evidence keep together, beside the first of each.
+GROUPED_ROWS: Final = 10 * ROWS
+SECOND_NS: Final = 1_000_000_000
+MS: Final = 1_000_000
+
+
+@dataclass(frozen=True)
+class Seen:
+    """`evidence` has the rows by name, `failures` why there are none.
+
+    `more` gives all rows of an evidence of which only the first are in `evidence`, and `unread` are
+    those of which nothing can give them. `cut` are the evidences that rules have asked for and of
+    which rows were not looked at.
+    """
+
+    summary: Summary
+    signs: Signs
+    evidence: Mapping[str, Rows] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
+    more: Mapping[str, Callable[[], Iterator[Row]]] = field(default_factory=dict)
+    unread: Collection[str] = ()
+    cut: set[str] = field(default_factory=set)
+
+    def rows(self, name: str) -> list[Row]:
+        """The rows of an evidence, at most ROWS; none when it was not asked for."""
+        found = self.evidence.get(name, [])
+        if len(found) > ROWS:
+            self.cut.add(name)
+        return found[:ROWS]
+
+    def every(self, name: str) -> Iterator[Row]:
+        """All rows of an evidence, in its order."""
+        return self.more[name]() if name in self.more else iter(self._gathered(name))
+
+    def chosen(self, name: str, wanted: Wanted = bool) -> Chosen:
+        """The rows of an evidence that a rule looks for."""
+        found = Chosen()
+        for row in self.every(name):
+            if wanted(row):
+                found.take(row)
+        self._tell_more(name, [found])
+        return found
+
+    def chosen_named(self, name: str, wanted: Wanted) -> Chosen:
+        """The same, of rows that are of one client each.
+
+        Where bytes are missing, those without a name are of many clients: it was not captured.
+        """
+        is_whole = not self.summary.network.missing_bytes
+        return self.chosen(name, lambda row: (is_whole or row["client"]) and wanted(row))
+
+    def grouped(
+        self, name: str, key: Callable[[Row], Hashable], wanted: Wanted = bool
+    ) -> dict[Any, Chosen]:
+        """The rows that a rule looks for by what `key` says of them: ROWS groups at the most."""
+        found: dict[Any, Chosen] = {}
+        kept = 0
+        for row in self.every(name):
+            if not wanted(row):
+                continue
+            group = key(row)
+            if group not in found:
+                if len(found) == ROWS:
+                    self.cut.add(name)
+                    continue
+                found[group] = Chosen()
+            is_kept = not found[group] or kept < GROUPED_ROWS
+            found[group].take(row, is_kept=is_kept)
+            kept += is_kept
+        self._tell_more(name, found.values())
+        return found
+
+    def _gathered(self, name: str) -> list[Row]:
+        """The kept rows of an evidence; notes when the engine had no room to read all of them."""
+        found = self.evidence.get(name, [])
+        if name in self.unread:
+            self.cut.add(name)
+        return found
+
+    def _tell_more(self, name: str, found: Iterable[Chosen]) -> None:
+        if any(one.has_more_names for one in found):
+            self.cut.add(name)
+
+    @property
+    def span_ns(self) -> int:
+        """From the first packet to the last."""
+        totals = self.summary.totals
+        return max(0, (totals.last_time_ns or 0) - (totals.first_time_ns or 0))
+
+    @property
+    def apis(self) -> dict[str, ApiRow]:
+        """The APIs by name."""
+        return {row.api: row for row in self.summary.apis}
+
+
+def number(row: Row, name: str) -> int:
+    """A whole number of a row; 0 when it is null."""
+    return int(row.get(name) or 0)
+
+
+def time_ns(row: Row, name: str) -> int | None:
+    """A time of a row of evidence as ns since 1970."""
+    return in_ns(row.get(name))
+
+
+def in_ns(microseconds: int | None) -> int | None:
+    """Microseconds as nanoseconds."""
+    return None if microseconds is None else int(microseconds) * US
+
+
+def total(rows: Sequence[Row], name: str) -> int:
+    """The sum of a column, in which nulls are nothing."""
+    if isinstance(rows, Chosen):
+        return rows.total(name)
+    return sum(number(row, name) for row in rows)
+
+
+def largest(rows: Sequence[Row], name: str) -> int:
+    """The largest value of a column; 0 without any."""
+    if isinstance(rows, Chosen):
+        return rows.largest(name) or 0
+    return max((int(row[name]) for row in rows if row[name] is not None), default=0)
+
+
+def earliest(rows: Sequence[Row], name: str) -> int | None:
+    """The smallest time of a column, in ns."""
+    if isinstance(rows, Chosen):
+        return in_ns(rows.smallest(name))
+    return min((value for row in rows if (value := time_ns(row, name)) is not None), default=None)
+
+
+def latest(rows: Sequence[Row], name: str) -> int | None:
+    """The largest time of a column, in ns."""
+    if isinstance(rows, Chosen):
+        return in_ns(rows.largest(name))
+    return max((value for row in rows if (value := time_ns(row, name)) is not None), default=None)
+
+
+def first_packet(rows: Sequence[Row], name: str = "first_packet") -> int | None:
+    """The smallest frame number of a column."""
+    if isinstance(rows, Chosen):
+        return rows.smallest(name)
+    return min((int(row[name]) for row in rows if row[name] is not None), default=None)

@@ -1,0 +1,242 @@
+"""All rules together: causes before symptoms, the worst first.
+
+Of a capture that lacks bytes only those findings are told as problems and warnings that rest on
+what was captured alone. What explains the others may be among what is missing: a follower's fetches
+behind a slow Produce, the end of a transaction, the rebalance behind an error. They become notices.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from kdissect.analysis.questions.failovers import OF_LEADERSHIP
+from kdissect.findings import (
+    capture_rules,
+    client_rules,
+    error_rules,
+    group_rules,
+    latency_rules,
+    produce_rules,
+)
+from kdissect.findings.catalogue import ERROR
+from kdissect.findings.context import Seen
+from kdissect.findings.evidence_rows import ROWS
+from kdissect.findings.finding import NOTICE, PROBLEM, Finding, weight
+from kdissect.text.human import TEXT_LENGTH, count, cut
+
+Rule = Callable[[Seen], Iterator[Finding]]
+RULES: Final[tuple[Rule, ...]] = (
+    *capture_rules.RULES,
+    *error_rules.RULES,
+    *latency_rules.RULES,
+    *produce_rules.RULES,
+    *group_rules.RULES,
+    *client_rules.RULES,
+)
+# Error codes that are told by a finding about what they come from.
+EXPLAINED: Final = {
+    "failover-blackout": OF_LEADERSHIP,
+    "hanging-transaction": ("CONCURRENT_TRANSACTIONS", "UNSTABLE_OFFSET_COMMIT"),
+    "transactional-id-taken-over": ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"),
+    "throttled-by-quota": ("THROTTLING_QUOTA_EXCEEDED",),
+}  # fmt: skip
+OF_REBALANCES: Final = (
+    "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS", "FENCED_MEMBER_EPOCH",
+    "STALE_MEMBER_EPOCH", "FENCED_INSTANCE_ID",
+)  # fmt: skip
+REBALANCES: Final = (
+    "session-timeout", "max-poll-exceeded", "rebalance-storm", "rebalance-stops-group",
+    "static-member-restart",
+)  # fmt: skip
+# Symptom → causes: the first is not told when one of the others is.
+SYMPTOMS: Final = {
+    "broker-slow": ("broker-stalls", "produce-latency-slow-follower", "network-makes-p99"),
+    "requests-unanswered": (
+        "broker-stalls", "failover-blackout", "produce-sent-again",
+    ),
+    "connection-churn": ("authentication-fails",),
+    "connections-reset": ("authentication-fails",),
+    "broker-refuses-connections": ("failover-blackout",),
+    "produce-sent-again": ("failover-blackout",),
+    "fetch-mostly-long-poll": ("healthy",),
+    "latencies": ("healthy",),
+}  # fmt: skip
+# What old clients do when brokers hang up on them.
+OF_REFUSED: Final = ("connection-churn", "requests-unanswered", "produce-sent-again")
+# What leaders hold for others: followers that are late, or not there.
+OF_REPLICAS: Final = frozenset((
+    "produce-latency-slow-follower", "replicas-missing", "failover-blackout",
+))  # fmt: skip
+LOSSES: Final = "capture-loses-packets"
+# What stands whatever is missing: error codes, times and versions that were captured, and what is
+# said of the capture itself.
+CERTAIN: Final = frozenset((
+    LOSSES, "connections-encrypted", "messages-undecoded", "not-asked", "no-kafka",
+    "authentication-fails", "authorization-fails", "replicas-missing", "throttled-by-quota",
+    "failover-blackout", "duplicates-in-log", "client-breaks-on-4.0", "broker-stalls",
+))  # fmt: skip
+STALLS: Final = "broker-stalls"
+SLOW_FOLLOWER: Final = "produce-latency-slow-follower"
+ONLY_IN_ALL: Final = ("may-lose-records", "partition-skew")
+SHOWN: Final = 8
+NOTICES: Final = 2
+# Of a sentence: it names three things at a time, of up to 150 characters each, in two or three
+# places.
+SENTENCE_LENGTH: Final = 1_500
+LISTED: Final = ROWS  # things that a finding concerns; how many there are is told beside them
+
+
+def judge(seen: Seen) -> list[Finding]:
+    """All findings, the worst first."""
+    found = [finding for rule in RULES for finding in judged(seen, rule)]
+    found = [finding for finding in found if not is_explained(finding, found)]
+    if all(finding.severity == NOTICE for finding in found):
+        found += healthy(seen)
+    found = [one for one in found if not is_symptom(one, found)]
+    if is_partial(found):
+        found = [softened(one) for one in found]
+    return [bounded(one) for one in sorted(found, key=weight)]
+
+
+def is_partial(found: Iterable[Finding]) -> bool:
+    """Whether so many bytes are missing that causes may be among them."""
+    return any(one.id == LOSSES for one in found)
+
+
+def softened(finding: Finding) -> Finding:
+    """A finding of a capture that lacks bytes: a notice, unless it stands whatever they were."""
+    if finding.severity == NOTICE or is_certain(finding):
+        return finding
+    text = f"{finding.text}; what is missing in the capture may explain it"
+    return replace(finding, severity=NOTICE, text=text)
+
+
+def is_certain(finding: Finding) -> bool:
+    """Whether what was captured is enough to say it."""
+    if not finding.id.startswith(ERROR):
+        return finding.id in CERTAIN
+    name = finding.id.removeprefix(ERROR)
+    explained = name in OF_REBALANCES or any(name in names for names in EXPLAINED.values())
+    return not explained and "Produce" not in finding.concerns["apis"]
+
+
+def judged(seen: Seen, rule: Callable[[Seen], Iterable[Finding]]) -> Iterator[Finding]:
+    """The findings of a rule; where its evidence was cut they say that there is more."""
+    seen.cut.clear()
+    for one in rule(seen):
+        if seen.cut:
+            text = f"{one.text}; at least: only the first {count(ROWS)} of more rows were looked at"
+            one = replace(one, text=text, numbers={**one.numbers, "is_at_least": True})
+        yield one
+
+
+def bounded(finding: Finding) -> Finding:
+    """The finding with texts and lists that are no longer than a page can show."""
+    concerns: dict[str, Any] = {}
+    for name, value in finding.concerns.items():
+        if isinstance(value, str):
+            concerns[name] = cut(value, TEXT_LENGTH)
+        elif isinstance(value, list | tuple):
+            concerns[name] = [
+                cut(one, TEXT_LENGTH) if isinstance(one, str) else one for one in value[:LISTED]
+            ]
+            if len(value) > LISTED:
+                concerns.setdefault(f"{name}_count", len(value))
+        else:
+            concerns[name] = value
+    return replace(finding, text=cut(finding.text, SENTENCE_LENGTH), concerns=concerns)
+
+
+def is_explained(finding: Finding, found: Iterable[Finding]) -> bool:
+    """Whether an error code is what another finding comes with."""
+    if not finding.id.startswith(ERROR):
+        return False
+    name = finding.id.removeprefix(ERROR)
+    ids = {one.id for one in found}
+    if name in OF_REBALANCES and ids.intersection(REBALANCES):
+        return True
+    if any(id_ in ids and name in names for id_, names in EXPLAINED.items()):
+        return True
+    return any(one.id == "produce-gave-up" and one.concerns["error"] == name for one in found)
+
+
+def is_symptom(finding: Finding, found: Sequence[Finding]) -> bool:
+    """Whether what it says is the consequence of what another one says."""
+    ids = {one.id for one in found}
+    causes = SYMPTOMS.get(finding.id, ())
+    if finding.id == "rebalance-stops-group":
+        return any(
+            one.id in REBALANCES and one.id != finding.id
+            and one.concerns["group"] == finding.concerns["group"]
+            for one in found
+        )  # fmt: skip
+    if finding.id in OF_REFUSED and refused(found):
+        return True
+    if finding.id == "requests-unanswered" and any(
+        one.id == LOSSES and one.severity == PROBLEM for one in found
+    ):
+        # What is missing are answers.
+        return True
+    if finding.id == STALLS:
+        # A leader of acks=all waits for followers; one that stands still holds all requests.
+        is_held = finding.concerns["apis"] == ["Produce"] or finding.numbers["requests"] == 1
+        is_told = is_during(finding, found) or is_throttle(finding, found)
+        return (is_held and bool(ids & (OF_REPLICAS | {LOSSES}))) or is_told
+    if finding.id == SLOW_FOLLOWER:
+        stalls = any(one.id == STALLS and not is_symptom(one, found) for one in found)
+        return stalls or "failover-blackout" in ids
+    return bool(ids.intersection(causes))
+
+
+def is_during(stall: Finding, found: Sequence[Finding]) -> bool:
+    """Whether partitions changed their leader at that time."""
+    for one in found:
+        if one.id != "failover-blackout" or not one.first_time_ns or not stall.first_time_ns:
+            continue
+        until = (one.last_time_ns or 0) + (one.numbers["blackout_ns"] or 0)
+        if one.first_time_ns <= (stall.last_time_ns or 0) and stall.first_time_ns <= until:
+            return True
+    return False
+
+
+def is_throttle(stall: Finding, found: Sequence[Finding]) -> bool:
+    """Whether it held only whom a quota holds back: before Kafka 2.0 the answer itself waits."""
+    return any(
+        set(stall.concerns["clients"]) <= set(one.concerns["clients"])
+        for one in found
+        if one.id == "throttled-by-quota"
+    )
+
+
+def refused(found: Sequence[Finding]) -> bool:
+    """Whether brokers hang up on old clients in this capture already."""
+    return any(one.numbers.get("unanswered") for one in found if one.id == "client-breaks-on-4.0")
+
+
+def healthy(seen: Seen) -> Iterator[Finding]:
+    """That nothing is wrong, and what is usual here."""
+    totals, rows = seen.summary.totals, latency_rules.usual_apis(seen)
+    if not rows:
+        return
+    text = f"Nothing is wrong in {count(totals.exchanges)} exchanges, "
+    text += f"{count(totals.with_errors)} of them" if totals.with_errors else "none of them"
+    text += " with errors" + (" of the protocol or of administration" if totals.with_errors else "")
+    yield Finding(
+        "healthy",
+        NOTICE,
+        f"{text}: {latency_rules.usual_text(rows)}",
+        {f"{row.api.lower()}_p99_ns": row.latency.p99_ns for row in rows},
+        {"apis": [row.api for row in rows]},
+        totals.first_time_ns,
+        totals.last_time_ns,
+    )
+
+
+def few(found: list[Finding]) -> list[Finding]:
+    """Those for a page: the worst, and of what is only worth to know a little."""
+    worse = [one for one in found if one.severity != NOTICE][:SHOWN]
+    usual = [one for one in found if one.id in ("healthy", "latencies")]
+    notices = [one for one in found if one.severity == NOTICE and one not in usual]
+    # The errors of tools are for those who used them, and in the table of errors.
+    notices = [one for one in notices if one.id not in ONLY_IN_ALL and ERROR not in one.id]
+    return [*worse, *notices[:NOTICES], *usual]

@@ -1,0 +1,261 @@
+"""Findings about what fails: error codes, logins, rights, failovers, requests without an answer."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from kdissect.analysis.brokers import PEER
+from kdissect.analysis.error_advice import ADVICE
+from kdissect.analysis.questions.failovers import OF_LEADERSHIP
+from kdissect.findings.catalogue import ERROR
+from kdissect.findings.context import (
+    SECOND_NS,
+    Seen,
+    earliest,
+    first_packet,
+    largest,
+    latest,
+    total,
+)
+from kdissect.findings.evidence_rows import Chosen, Row
+from kdissect.findings.finding import NOTICE, PROBLEM, WARNING, Finding
+from kdissect.findings.formatting import clients_of, named, several, their
+from kdissect.text.human import count, counted, duration, share
+
+PART_OF_PROTOCOL: Final = "Part of the protocol"
+LOGIN: Final = frozenset((
+    "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE",
+))  # fmt: skip
+RIGHTS: Final = "AUTHORIZATION_FAILED"
+REPLICAS: Final = frozenset(("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"))
+# What clients do with partitions; that followers change their leader is no failure of its own.
+ACCESS: Final = {"produce": "written", "fetch": "read"}
+TOPICS: Final = frozenset((
+    "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "INCONSISTENT_TOPIC_ID",
+))  # fmt: skip
+# Clients that write, read or are in a group; others are operators' tools, who see what they did.
+DATA_APIS: Final = frozenset((
+    "Produce", "Fetch", "ShareFetch", "ShareAcknowledge", "OffsetCommit", "TxnOffsetCommit",
+    "JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat",
+    "StreamsGroupHeartbeat", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn",
+))  # fmt: skip
+# What these do is asked for by programs, not people.
+BACKGROUND_APIS: Final = DATA_APIS | {
+    "Metadata", "FindCoordinator", "ApiVersions", "OffsetFetch", "ListOffsets", "SaslHandshake",
+    "OffsetForLeaderEpoch", "AddOffsetsToTxn", "LeaveGroup",
+}  # fmt: skip
+# Kafka's own clients meet these with new topics and coordinators; so long they may last.
+AT_FIRST: Final = frozenset((
+    *TOPICS, "LEADER_NOT_AVAILABLE", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS",
+    "NOT_COORDINATOR", "NOT_CONTROLLER",
+))  # fmt: skip
+PEERS: Final = re.compile(PEER)
+SETTLED_NS: Final = 5 * SECOND_NS
+EXAMPLE: Final = 60
+MESSAGE: Final = 80  # characters of a broker's own words
+# Of these some are under way whenever a client closes or the capture ends.
+WAITING_APIS: Final = frozenset((
+    "Fetch", "ShareFetch", "JoinGroup", "SyncGroup", "FetchSnapshot", "BrokerHeartbeat",
+))  # fmt: skip
+FEW: Final = 3
+UNANSWERED_SHARE: Final = 0.01
+
+
+def failovers(seen: Seen) -> Iterator[Finding]:
+    """Partitions that had a leader, lost it and got one."""
+    by_broker = seen.grouped("failovers", lambda row: row["old_broker"], is_failover)
+    if not by_broker:
+        return
+    ways = seen.grouped("failovers", lambda row: (row["old_broker"], row["access"]), is_failover)
+    refused = seen.grouped(
+        "health", lambda row: row["broker"], lambda row: row["broker"] in by_broker
+    )
+    for broker, rows in by_broker.items():
+        by_access = {access: ways.get((broker, access), Chosen()) for access in ACCESS}
+        yield _blackout(broker, rows, by_access, refused.get(broker, Chosen()))
+
+
+def is_failover(row: Row) -> bool:
+    """Whether partitions went from a broker, rather than came with a new topic or went with it."""
+    is_gone = row["cause"] in TOPICS and not row["new_broker"]
+    is_access = row["access"] in ACCESS and row["cause"] not in REPLICAS
+    return bool(row["old_broker"]) and is_access and not is_gone
+
+
+def _blackout(broker: str, rows: Chosen, by_access: dict[str, Chosen], gone: Chosen) -> Finding:
+    longest = largest(rows, "blackout_ns")
+    unfinished = total(rows, "unfinished")
+    times = {word: largest(by_access[access], "blackout_ns") for access, word in ACCESS.items()}
+    told = " and ".join(f"{word} for up to {duration(ns)}" for word, ns in times.items() if ns)
+    after = sorted({row["new_broker"] for row in rows if row["new_broker"]} - {broker})
+    causes = ", ".join(several(rows, "cause"))
+    partitions = max(total(those, "blackouts") for those in by_access.values())
+    slowest = largest(rows, "slowest_client_ns")
+    text = f"{counted(partitions, 'partition')} of {broker} could not be {told or 'served'}"
+    if unfinished:
+        text += f", {count(unfinished)} of them until the capture's end"
+    if after:
+        text += f"; then {', '.join(after[:3])} served them"
+    text += f": {causes} {counted(total(rows, 'errors'), 'time')}"
+    refused = total(gone, "refused") + total(gone, "no_answer")
+    if refused:
+        text += f"; {broker} refused {counted(refused, 'connection')}"
+    if slowest > longest:
+        text += f"; the slowest client took {duration(slowest)}"
+    is_long = longest >= SECOND_NS or slowest >= SECOND_NS or unfinished
+    return Finding(
+        "failover-blackout",
+        PROBLEM if is_long else WARNING,
+        text,
+        {
+            "blackout_ns": longest, "slowest_client_ns": slowest, "partitions": partitions,
+            "unfinished": unfinished, "errors": total(rows, "errors"),
+            "clients": largest(rows, "clients"),
+        },
+        {"broker": broker, "new_brokers": after, "topic": rows[0]["topic"]},
+        earliest(rows, "started"),
+        latest(rows, "last_started"),
+        first_packet(rows),
+    )  # fmt: skip
+
+
+def replicas(seen: Seen) -> Iterator[Finding]:
+    """Fewer replicas in sync than the topic wants."""
+    rows = seen.chosen("errors", lambda row: row["error"] in REPLICAS)
+    if not rows:
+        return
+    blackouts = seen.chosen("failovers", lambda row: row["cause"] in REPLICAS)
+    longest = largest(blackouts, "blackout_ns")
+    until = f", for up to {duration(longest)}" if longest else ""
+    open_ = total(blackouts, "unfinished")
+    yield Finding(
+        "replicas-missing",
+        PROBLEM,
+        f"Too few replicas were in sync: {rows[0]['error']} "
+        f"{counted(total(rows, 'errors'), 'time')} to {clients_of(rows)}{until}"
+        + (f"; {counted(open_, 'partition')} until the capture's end" if open_ else ""),
+        {"errors": total(rows, "errors"), "blackout_ns": longest, "unfinished": open_},
+        {"topic": blackouts[0]["topic"]} if blackouts else {},
+        earliest(rows, "first_seen"),
+        latest(rows, "last_seen"),
+        first_packet(rows),
+    )
+
+
+def logins(seen: Seen) -> Iterator[Finding]:
+    """SASL logins that were refused."""
+    refused = seen.chosen("errors", lambda row: row["error"] in LOGIN)
+    silent = seen.chosen("logins")
+    if not refused and not silent:
+        return
+    number = max(total(refused, "errors"), total(silent, "failed_logins"))
+    causes = ", ".join(several(refused, "error")) or "the broker hung up"
+    mechanisms = ", ".join(dict.fromkeys(row["mechanisms"] for row in silent if row["mechanisms"]))
+    yield Finding(
+        "authentication-fails",
+        PROBLEM,
+        f"{counted(number, 'login')} of {clients_of(refused or silent)} failed"
+        + (f" ({mechanisms})" if mechanisms else "")
+        + f": {causes}"
+        + _message(refused),
+        {"logins": number},
+        their(refused or silent),
+        earliest(refused, "first_seen") or earliest(silent, "first_time"),
+        latest(refused, "last_seen") or latest(silent, "last_time"),
+        first_packet(refused) if refused else None,
+    )
+
+
+def rights(seen: Seen) -> Iterator[Finding]:
+    """What clients may not do."""
+    rows = seen.chosen("errors", lambda row: row["error"] and RIGHTS in row["error"])
+    if rows:
+        causes = ", ".join(several(rows, "error"))
+        apis = ", ".join(several(rows, "api"))
+        yield Finding(
+            "authorization-fails",
+            PROBLEM,
+            f"{clients_of(rows)} may not do what they ask for ({apis}): {causes} "
+            f"{counted(total(rows, 'errors'), 'time')}",
+            {"errors": total(rows, "errors")},
+            their(rows),
+            earliest(rows, "first_seen"),
+            latest(rows, "last_seen"),
+            first_packet(rows),
+        )
+
+
+def codes(seen: Seen) -> Iterator[Finding]:
+    """Every other code that healthy clients do not meet."""
+
+    def is_other(row: Row) -> bool:
+        name = row["error"] or "UNKNOWN"
+        return not (name in LOGIN | REPLICAS or RIGHTS in name or is_usual(name, row))
+
+    by_error = seen.grouped("errors", lambda row: row["error"] or "UNKNOWN", is_other)
+    for name, rows in by_error.items():
+        yield _code(seen, name, rows)
+
+
+def is_usual(name: str, row: Row) -> bool:
+    """Whether healthy clients meet the code, too."""
+    if name in OF_LEADERSHIP and PEERS.match(row["client"] or ""):
+        return True
+    if name in AT_FIRST:
+        first, last = earliest([row], "first_seen"), latest([row], "last_seen")
+        return (last or 0) - (first or 0) < SETTLED_NS
+    # Tools describe a group in the new way first, then in the old one.
+    if name == "GROUP_ID_NOT_FOUND" and named(row["api"]).endswith("GroupDescribe"):
+        return True
+    return ADVICE.get(name, "").startswith(PART_OF_PROTOCOL)
+
+
+def _code(seen: Seen, name: str, rows: list[Row]) -> Finding:
+    is_final = any(row["is_retriable"] is False and row["api"] in DATA_APIS for row in rows)
+    is_background = any(row["api"] in BACKGROUND_APIS for row in rows)
+    apis = ", ".join(several(rows, "api"))
+    example = next((row.concerns for row in seen.summary.errors if row.name == name), "")
+    example = example if len(example) <= EXAMPLE else ""
+    number = total(rows, "errors")
+    advice = ADVICE.get(name, "")
+    text = f"{name} {counted(number, 'time')} to {clients_of(rows)} ({apis}"
+    text += f"; for example {example})" if example else ")"
+    return Finding(
+        ERROR + name,
+        PROBLEM if is_final else WARNING if is_background else NOTICE,
+        f"{text}{_message(rows)}" + (f". {advice.rstrip('.')}" if advice else ""),
+        {"errors": number, "partitions": largest(rows, "partitions")},
+        their(rows) | {"error": name, "example": example, "apis": apis.split(", ")},
+        earliest(rows, "first_seen"),
+        latest(rows, "last_seen"),
+        first_packet(rows),
+    )
+
+
+def unanswered(seen: Seen) -> Iterator[Finding]:
+    """Requests that got nothing, of those that do not wait for somebody."""
+    rows = [row for row in seen.summary.apis if row.api not in WAITING_APIS and row.api_key >= 0]
+    number, asked = sum(row.unanswered for row in rows), sum(row.exchanges for row in rows)
+    if number < FEW or number < UNANSWERED_SHARE * asked:
+        return
+    worst = sorted((row for row in rows if row.unanswered), key=lambda row: -row.unanswered)
+    told = ", ".join(f"{count(row.unanswered)} {named(row.api)}" for row in worst[:FEW])
+    yield Finding(
+        "requests-unanswered",
+        WARNING,
+        f"{counted(number, 'request')} of {count(asked)} ({share(number, asked)}) got no answer: "
+        f"{told}",
+        {"unanswered": number, "share": number / asked},
+        {"apis": [row.api for row in worst]},
+        seen.summary.totals.first_time_ns,
+        seen.summary.totals.last_time_ns,
+    )
+
+
+def _message(rows: list[Row]) -> str:
+    text = next((row["message"] for row in rows if row["message"]), "").rstrip(".")
+    short = text if len(text) <= MESSAGE else f"{text[: MESSAGE - 1]}…"
+    return f" ({short})" if short else ""
+
+
+RULES: Final = (failovers, replicas, logins, rights, codes, unanswered)

@@ -1,0 +1,111 @@
+"""The printed queries put to Parquet files, by DuckDB."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kdissect.findings.compiled_sql import query, whole_query
+from kdissect.findings.context import Rows
+from kdissect.findings.evidence_rows import ROWS, Row
+from kdissect.sql.connections import locked_connection
+from kdissect.sql.files import PlainPaths, parquet_files
+from kdissect.tables.schemas import TABLES, TIME
+from kdissect.text.human import TEXT_LENGTH, cut
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+# Answers are small, and the machine has other work: one thread, as the dissector has.
+SETTINGS: Final = {"threads": "1", "preserve_insertion_order": "false"}
+FETCHED_ROWS: Final = 1_000  # at once: 1 MB, as most rows are
+
+
+class Answers(NamedTuple):
+    """Evidence name → its first rows, or why there are none when the engine gave up.
+
+    `more` gives all rows of those that have more, while the connection is open; `unread` are those
+    of which the engine had no room for all.
+    """
+
+    rows: dict[str, Rows]
+    failures: dict[str, str]
+    more: dict[str, Callable[[], Iterator[Row]]]
+    unread: set[str]
+
+
+@contextmanager
+def answers(
+    directory: Path, columns: Mapping[str, Sequence[str]], names: Iterable[str]
+) -> Iterator[Answers]:
+    """What the printed queries say about `directory`, which has a file for each table."""
+    import duckdb
+
+    found = Answers({}, {}, {}, set())
+    with PlainPaths() as paths:
+        files = {table: paths.of(str(directory / f"{table}.parquet")) for table in columns}
+        with locked_connection(files.values(), SETTINGS) as connection:
+            for table, chosen in columns.items():
+                source = parquet_files([files[table]])
+                select = f"SELECT {_selection(table, chosen)} FROM {source}"  # noqa: S608  # ours
+                connection.execute(f"CREATE VIEW {table} AS {select}")
+            for name in names:
+                try:
+                    found.rows[name] = list(_rows(connection, query(name), TEXT_LENGTH))
+                except duckdb.Error as error:
+                    found.failures[name] = str(error).strip().splitlines()[0]
+                    continue
+                if len(found.rows[name]) > ROWS:
+                    _keep_all(connection, name, found)
+            yield found
+
+
+def gather(
+    directory: Path, columns: Mapping[str, Sequence[str]], names: Iterable[str]
+) -> tuple[dict[str, Rows], dict[str, str]]:
+    """The first rows of evidence, and why there are none when the engine gave up."""
+    with answers(directory, columns, names) as found:
+        return found.rows, found.failures
+
+
+def _keep_all(connection: "DuckDBPyConnection", name: str, found: Answers) -> None:
+    """Keep all rows of an evidence in the engine, which spills what does not fit into memory."""
+    import duckdb
+
+    try:
+        connection.execute(f"CREATE TABLE every_{name} AS {whole_query(name)}")
+    except duckdb.Error:
+        found.unread.add(name)
+        return
+    select = f"SELECT * FROM every_{name}"  # noqa: S608  # a name of ours
+    found.more[name] = partial(_rows, connection, select)
+
+
+def _rows(
+    connection: "DuckDBPyConnection", sql: str, most: int | None = None
+) -> Iterator[dict[str, Any]]:
+    """The rows of an answer; texts from the wire are cut to `most` characters."""
+    cursor = connection.cursor()
+    cursor.execute(sql)
+    titles = [column[0] for column in cursor.description or ()]
+    while rows := cursor.fetchmany(FETCHED_ROWS):
+        for row in rows:
+            yield dict(zip(titles, row, strict=True)) if most is None else _row(titles, row, most)
+
+
+def _row(titles: Sequence[str], values: Sequence[Any], most: int) -> dict[str, Any]:
+    """A row of evidence, in which no text from the wire is longer than a page can show."""
+    told = (cut(value, most) if isinstance(value, str) else value for value in values)
+    return dict(zip(titles, told, strict=True))
+
+
+def _selection(table: str, chosen: Sequence[str]) -> str:
+    kinds = {column.name: column.type for column in TABLES[table].columns}
+    told = []
+    for name in chosen:
+        if kinds[name] == TIME:
+            told += [f'"{name}"::TIMESTAMPTZ AS "{name}"', f'epoch_ns("{name}") AS "{name}_ns"']
+        else:
+            told.append(f'"{name}"')
+    return ", ".join(told)

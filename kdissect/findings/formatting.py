@@ -1,0 +1,62 @@
+"""Words that sentences of findings share: who it was."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from kdissect.findings.evidence_rows import CLIENT, Row, distinct
+from kdissect.text.human import count, cut
+
+NAMED: Final = 3  # so many are named, the rest is counted
+
+
+def named(text: str | None) -> str:
+    """A name from the wire, or what stands for none."""
+    return cut(text) if text else "(no name)"
+
+
+def several(rows: Sequence[Row], name: str) -> list[str]:
+    """The different texts of a column, in the order of the rows."""
+    return list(dict.fromkeys(named(row[name]) for row in rows))
+
+
+def client_of(row: Row) -> str:
+    """A client id at its address."""
+    name = row.get("client") if "client" in row else row.get("client_id")
+    address = row.get("client_ip")
+    return f"{named(name)} at {address}" if address else named(name)
+
+
+def clients_of(rows: Sequence[Row]) -> str:
+    """The clients of rows, the first by name."""
+    names = list(dict.fromkeys(client_of(row) for row in rows))
+    return listed(names, "client", distinct(rows, CLIENT, len(names)))
+
+
+def listed(names: Sequence[str], noun: str, number: int = 0) -> str:
+    """Some names, the first of them and how many more; of `number` when those are not all."""
+    number = max(number, len(names))
+    if number <= NAMED:
+        return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    rest = number - min(NAMED, len(names))
+    return f"{', '.join(names[:NAMED])} and {count(rest)} more {noun}{'s' * (rest > 1)}"
+
+
+def their(rows: Sequence[Row]) -> dict[str, Any]:
+    """The same as data: client ids and addresses, and how many there are when those are not all."""
+    ids = list(dict.fromkeys(row.get("client") or row.get("client_id") for row in rows))
+    addresses = list(dict.fromkeys(row.get("client_ip") for row in rows))
+    name = "client" if any("client" in row for row in rows) else "client_id"
+    return counted_list("clients", ids, distinct(rows, name, len(ids))) | counted_list(
+        "client_ips", addresses, distinct(rows, "client_ip", len(addresses))
+    )
+
+
+def counted_list(name: str, values: list[Any], number: int) -> dict[str, Any]:
+    """Values of which a finding is, with their number when there are more."""
+    return {name: values} | ({f"{name}_count": number} if number > len(values) else {})
+
+
+def column_of(name: str, column: str, rows: Sequence[Row]) -> dict[str, Any]:
+    """The different values of a column as data, in the same way."""
+    values = list(dict.fromkeys(row[column] for row in rows))
+    return counted_list(name, values, distinct(rows, column, len(values)))

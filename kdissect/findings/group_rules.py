@@ -1,0 +1,234 @@
+"""Findings about consumer groups: rebalances and their causes, commits, lag."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from kdissect.findings.context import (
+    SECOND_NS,
+    Seen,
+    Wanted,
+    earliest,
+    first_packet,
+    largest,
+    latest,
+    number,
+    total,
+)
+from kdissect.findings.evidence_rows import NAMED_CLIENT, Chosen, Row, distinct
+from kdissect.findings.finding import NOTICE, PROBLEM, WARNING, Finding
+from kdissect.findings.formatting import client_of, clients_of, listed, named, their
+from kdissect.text.human import count, counted, duration, share
+
+TIMEOUT: Final = "session timeout"
+MAX_POLL: Final = "max poll exceeded"
+STATIC: Final = "static restart"
+EMPTIED: Final = "emptied"
+STORM: Final = 5  # rebalances
+STORM_EVERY_NS: Final = 30 * SECOND_NS
+STOPPED: Final = 0.1  # share of the capture
+AGAIN: Final = 10  # records
+BEHIND: Final = 1_000
+FAR_BEHIND: Final = 10_000
+GROWTH: Final = 1.5
+
+
+def by_group(seen: Seen, wanted: Wanted) -> dict[str, Chosen]:
+    """The rebalances of each group that a rule looks for."""
+    return seen.grouped("rebalances", lambda row: named(row["group_id"]), wanted)
+
+
+def by_cause(seen: Seen, wanted: Wanted) -> dict[str, dict[str, Chosen]]:
+    """The same by their causes."""
+    found: dict[str, dict[str, Chosen]] = {}
+    both = seen.grouped(
+        "rebalances", lambda row: (named(row["group_id"]), named(row["cause"])), wanted
+    )
+    for (group, cause), rows in both.items():
+        found.setdefault(group, {})[cause] = rows
+    return found
+
+
+def timeouts(seen: Seen) -> Iterator[Finding]:
+    """Members that vanished."""
+    # In a rebalance with another cause the client is who caused it, not who vanished.
+    known = by_group(seen, lambda row: row["client_id"] and row["cause"] == TIMEOUT)
+    for group, lost in by_group(seen, is_lost).items():
+        who = clients_of(known[group]) if group in known else "a member"
+        text = f"Group {group} lost {who} without a goodbye (session timeout)"
+        text += _stood_still(lost) + _after(lost)
+        yield _about("session-timeout", PROBLEM, group, lost, text)
+
+
+def is_lost(row: Row) -> bool:
+    """Whether a member was not heard of any more."""
+    is_other = row["cause"] in (MAX_POLL, STATIC)
+    return row["cause"] == TIMEOUT or (number(row, "lost") > 0 and not is_other)
+
+
+def slow_polls(seen: Seen) -> Iterator[Finding]:
+    """Members that worked on their records for too long."""
+    for group, slow in by_group(seen, lambda row: row["cause"] == MAX_POLL).items():
+        text = f"{clients_of(slow)} left group {group} because the poll interval was over "
+        text += f"(max.poll.interval.ms){_stood_still(slow)}{_after(slow)}"
+        yield _about("max-poll-exceeded", PROBLEM, group, slow, text)
+
+
+def storms(seen: Seen) -> Iterator[Finding]:
+    """Groups that rebalance all the time."""
+    causes = by_cause(seen, is_real)
+    stood_still = by_group(seen, lambda row: is_real(row) and _stopped(row))
+    for group, real in by_group(seen, is_real).items():
+        times = total(real, "rebalances")
+        stopped = total(stood_still.get(group, ()), "stopped_ns")
+        is_often = times >= STORM and seen.span_ns < times * STORM_EVERY_NS
+        if is_often and stopped >= STOPPED * seen.span_ns:
+            text = f"Group {group} rebalanced {counted(times, 'time')} in {duration(seen.span_ns)}"
+            text += f", its partitions stood still for {duration(stopped)} in all "
+            text += f"({share(stopped, seen.span_ns)}): {_causes(causes[group])}"
+            yield _about("rebalance-storm", PROBLEM, group, real, text)
+
+
+def is_real(row: Row) -> bool:
+    """Whether a group went on with other members."""
+    return bool(row["outcome"] != EMPTIED and row["cause"] != STATIC)
+
+
+def stops(seen: Seen) -> Iterator[Finding]:
+    """Rebalances for which nobody is to blame by the above, and that took long."""
+    causes = by_cause(seen, is_long)
+    for group, long in by_group(seen, is_long).items():
+        text = f"Partitions of group {group} stood still for up to "
+        text += f"{duration(largest(long, 'stopped_ns'))} in "
+        text += f"{counted(total(long, 'rebalances'), 'rebalance')}: {_causes(causes[group])}"
+        yield _about("rebalance-stops-group", WARNING, group, long, text)
+
+
+def is_long(row: Row) -> bool:
+    """Whether a group stood still for long for another reason."""
+    is_other = row["cause"] not in (MAX_POLL, STATIC) and not is_lost(row)
+    return is_other and _stopped(row) >= SECOND_NS
+
+
+def static_restarts(seen: Seen) -> Iterator[Finding]:
+    """Static members that came back."""
+    for group, back in by_group(seen, lambda row: row["cause"] == STATIC).items():
+        names = list(dict.fromkeys(named(row["group_instance_id"]) for row in back))
+        members = distinct(back, "group_instance_id", len(names))
+        text = f"Static member {listed(names, 'member', members)} of group {group} came back "
+        text += f"({clients_of(back)}){_stood_still(back)}"
+        yield _about("static-member-restart", NOTICE, group, back, text)
+
+
+def _about(id_: str, severity: str, group: str, rows: list[Row], text: str) -> Finding:
+    return Finding(
+        id_,
+        severity,
+        text,
+        {
+            "rebalances": total(rows, "rebalances"),
+            "stopped_ns": largest(rows, "stopped_ns"),
+            "all_stopped_ns": total(rows, "all_stopped_ns"),
+            "members": rows[0]["members"],
+        },
+        {"group": group} | their(rows),
+        earliest(rows, "start"),
+        latest(rows, "last_start"),
+        first_packet(rows, "request_packet"),
+    )
+
+
+def _stopped(row: Row) -> int:
+    """How long the group stood still, if somebody was in it."""
+    return number(row, "stopped_ns") if number(row, "members_before") else 0
+
+
+def _stood_still(rows: list[Row]) -> str:
+    stopped, times = largest(rows, "stopped_ns"), total(rows, "rebalances")
+    often = f", {count(times)} times" if times > 1 else ""
+    most = f"{'up to ' if often else ''}{duration(stopped)}"
+    return f"{often}: its partitions stood still for {most}" if stopped else often
+
+
+def _after(rows: list[Row]) -> str:
+    left = largest(rows, "members")
+    if any(row["outcome"] == EMPTIED for row in rows) and not left:
+        return "; nobody is left in the group"
+    return f"; {counted(left, 'member')} went on" if left else ""
+
+
+def _causes(causes: Mapping[str, Chosen]) -> str:
+    often = {cause: total(rows, "rebalances") for cause, rows in causes.items()}
+    worst = sorted(often, key=lambda cause: -often[cause])
+    return ", ".join(_cause(cause, causes[cause], sum(often.values())) for cause in worst)
+
+
+def _cause(cause: str, rows: Chosen, of: int) -> str:
+    who = list(dict.fromkeys(client_of(row) for row in rows if row["client_id"]))
+    told = f"{count(total(rows, 'rebalances'))} by {cause}" if of > 1 else cause
+    return f"{told} ({listed(who, 'client', rows.distinct(NAMED_CLIENT))})" if who else told
+
+
+def lags(seen: Seen) -> Iterator[Finding]:
+    """Groups that are behind, and fall behind further."""
+    for row in seen.rows("lag"):
+        first, last = number(row, "first_lag"), number(row, "last_lag")
+        is_growing = last >= BEHIND and last >= GROWTH * first
+        if is_growing or (last >= FAR_BEHIND and last >= first):
+            yield _lag(row, first, last, is_growing)
+
+
+def _lag(row: Row, first: int, last: int, is_growing: bool) -> Finding:
+    waits, undelivered = row["lag_time_ns"], number(row, "undelivered")
+    text = f"Group {row['group_id']} is {counted(last, 'record')} behind on {_place(row)}, "
+    text += f"{count(first)} at the start"
+    text += f", the oldest of them for {duration(waits)}" if waits else ""
+    is_unread = undelivered >= last / 2
+    text += "; it does not read them" if is_unread else "; it has most of them and does not commit"
+    return Finding(
+        "consumer-lag-grows" if is_growing else "consumer-behind",
+        WARNING,
+        text,
+        {
+            "lag": last,
+            "first_lag": first,
+            "undelivered": undelivered,
+            "lag_time_ns": waits,
+            "partitions": row["partitions"],
+        },
+        {"group": row["group_id"], "topic": row["topic"], "client": row["client_id"]},
+        earliest([row], "first_window"),
+        latest([row], "last_window"),
+    )
+
+
+def commits(seen: Seen) -> Iterator[Finding]:
+    """Groups whose commits skip or repeat."""
+    for row in seen.rows("commits"):
+        skipped, again = number(row, "ahead"), number(row, "redelivered")
+        if str(row["risk"]).startswith("skips"):
+            text = f"Group {row['group_id']} committed up to {counted(skipped, 'record')} of "
+            text += f"{_place(row)} that nobody in it had been given: they may never be processed"
+            yield _commit("commit-skips-records", WARNING, row, text)
+        elif str(row["risk"]).startswith("repeated") and again >= AGAIN:
+            text = f"Group {row['group_id']} was given {counted(again, 'record')} of "
+            text += f"{_place(row)} again"
+            yield _commit("records-delivered-again", NOTICE, row, text)
+
+
+def _commit(id_: str, severity: str, row: Row, text: str) -> Finding:
+    return Finding(
+        id_,
+        severity,
+        text,
+        {name: row[name] for name in ("ahead", "redelivered", "partitions")},
+        {"group": row["group_id"], "topic": row["topic"]},
+        earliest([row], "first_commit"),
+        latest([row], "last_commit"),
+    )
+
+
+def _place(row: Row) -> str:
+    return f"{named(row['topic'])} ({counted(number(row, 'partitions'), 'partition')})"
+
+
+RULES: Final = (timeouts, slow_polls, storms, stops, static_restarts, lags, commits)

@@ -1,0 +1,152 @@
+"""Which evidence is asked for: none that can only say what the counters know already.
+
+A gate is open when the rules on that evidence could say something, judged by counters of the whole
+capture: it may open for nothing, but what stays behind a closed one no rule would have told. The
+two exceptions are `commits` and `lag`, see there and docs/decisions/findings.md.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Final
+
+from kdissect.analysis.brokers import FOLLOWER
+from kdissect.analysis.questions.failovers import OF_LEADERSHIP
+from kdissect.analysis.summary.counters import ApiRow
+from kdissect.findings.compiled_sql import DIRECTORY
+from kdissect.findings.context import MS, SECOND_NS, Seen
+from kdissect.findings.latency_rules import OWN, SOME
+
+SLOW_NS: Final = 50 * MS  # p99 of what a broker works on, from where rules begin
+LONG_NS: Final = 500 * MS  # one exchange that took so long is looked at
+GIVEN_UP_NS: Final = SECOND_NS  # nobody's request time-out is shorter
+BEHIND: Final = 1_000  # records: less is no lag worth a line
+OFTEN: Final = 100  # metadata requests, batches; fetches in a second
+LONELY: Final = 1.5  # records in a batch
+FEW: Final = 3  # connections that were refused or reset
+CHURN: Final = 20  # connections that came again
+SPOKEN: Final = "spoken.json"
+
+
+def wanted(seen: Seen, is_all: bool = False) -> list[str]:
+    """The names of the evidence to ask for, in the order in which rules use it."""
+    if not seen.summary.totals.exchanges:
+        return []
+    return [name for name, is_open in GATES.items() if is_all or is_open(seen)]
+
+
+def has_errors(seen: Seen) -> bool:
+    return bool(seen.summary.errors)
+
+
+def has_blackouts(seen: Seen) -> bool:
+    if any(row.name in OF_LEADERSHIP for row in seen.summary.errors):
+        return True
+    # Who leaves a request unanswered and goes on at another broker.
+    left = sum(row.unanswered for row in _of(seen, "Produce", "Fetch", "Metadata"))
+    return left > 0 and len(seen.signs.brokers) > 1
+
+
+def has_slow_acks(seen: Seen) -> bool:
+    is_slow = any((row.latency.p99_ns or 0) >= SLOW_NS for row in _of(seen, "Produce"))
+    follower = re.compile(FOLLOWER)
+    has_followers = any(follower.match(row.client_id) for row in seen.summary.clients)
+    return is_slow and has_followers and seen.signs.acks_all > 0
+
+
+def has_slow_work(seen: Seen) -> bool:
+    return any(
+        (row.work.p99_ns or 0) >= SLOW_NS and row.exchanges >= SOME
+        for row in seen.summary.apis
+        if row.api in OWN
+    )
+
+
+def has_long_work(seen: Seen) -> bool:
+    return any((row.work.max_ns or 0) >= LONG_NS for row in _of(seen, *OWN))
+
+
+def may_repeat(seen: Seen) -> bool:
+    """Whether a producer may have had a reason to send a batch again."""
+    is_troubled = seen.summary.troubled_count > 0 or seen.signs.resets > 0
+    return any(
+        row.with_errors or row.unanswered or is_troubled or (row.latency.max_ns or 0) >= GIVEN_UP_NS
+        for row in _of(seen, "Produce")
+    )
+
+
+def has_commits(seen: Seen) -> bool:
+    """Commits of groups in which something happened; steady ones are left out, for the time."""
+    return bool(_of(seen, "OffsetCommit", "TxnOffsetCommit")) and seen.signs.members > 0
+
+
+def is_behind(seen: Seen) -> bool:
+    """Groups of which some fetch left records behind; who does not fetch at all is not seen."""
+    return bool(_of(seen, "OffsetCommit", "OffsetFetch")) and seen.signs.furthest_behind >= BEHIND
+
+
+def has_old_versions(seen: Seen) -> bool:
+    known = spoken()
+    return any(
+        row.versions and row.versions[0] < known[row.api][0]
+        for row in seen.summary.apis
+        if row.api in known
+    )
+
+
+def has_odd_traffic(seen: Seen) -> bool:
+    signs = seen.signs
+    lonely = signs.produced_batches >= OFTEN and (
+        signs.produced_records < LONELY * signs.produced_batches
+    )
+    metadata = sum(row.exchanges for row in _of(seen, "Metadata"))
+    fetches = sum(row.exchanges for row in _of(seen, "Fetch"))
+    return signs.throttled > 0 or metadata >= OFTEN or lonely or _per_second(seen, fetches) >= OFTEN
+
+
+def is_unhealthy(seen: Seen) -> bool:
+    network, signs = seen.summary.network, seen.signs
+    sent_again = network.retransmitted_segments if network.network_lost_bytes else 0
+    is_troubled = sent_again + network.zero_windows >= FEW
+    is_refused = signs.resets >= FEW or signs.silent >= FEW
+    return bool(is_troubled or is_refused) or seen.summary.totals.connections > CHURN
+
+
+def has_failed_logins(seen: Seen) -> bool:
+    return seen.signs.failed_logins > 0
+
+
+@cache
+def spoken() -> dict[str, tuple[int, int]]:
+    """API → oldest and newest version of the release that `upgrade` asks about."""
+    text = (DIRECTORY / SPOKEN).read_text(encoding="utf-8")
+    return {name: (low, high) for name, (low, high) in json.loads(text).items()}
+
+
+def _of(seen: Seen, *names: str) -> list[ApiRow]:
+    return [row for row in seen.summary.apis if row.api in names]
+
+
+def _per_second(seen: Seen, number: int) -> float:
+    return number * SECOND_NS / seen.span_ns if seen.span_ns else 0.0
+
+
+GATES: Final[dict[str, Callable[[Seen], bool]]] = {
+    "failovers": has_blackouts,
+    "errors": has_errors,
+    "logins": has_failed_logins,
+    "slowest": has_long_work,
+    "work": has_slow_work,
+    "acks": has_slow_acks,
+    "retries": may_repeat,
+    "delivery": may_repeat,
+    "rebalances": lambda seen: seen.signs.members > 0,
+    "commits": has_commits,
+    "lag": is_behind,
+    "transactions": lambda seen: seen.signs.transactional > 0,
+    "traffic": has_odd_traffic,
+    "health": is_unhealthy,
+    "upgrade": has_old_versions,
+    "skew": lambda _: False,  # notices for those who ask for all
+}

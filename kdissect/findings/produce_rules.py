@@ -1,0 +1,231 @@
+"""Findings about what producers write: lost, repeated, late; and about transactions."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from kdissect.analysis.questions.failovers import OF_LEADERSHIP
+from kdissect.findings.context import (
+    SECOND_NS,
+    Seen,
+    earliest,
+    first_packet,
+    largest,
+    latest,
+    time_ns,
+    total,
+)
+from kdissect.findings.evidence_rows import Chosen, Row, distinct
+from kdissect.findings.finding import NOTICE, PROBLEM, WARNING, Finding
+from kdissect.findings.formatting import client_of, clients_of, column_of, listed, named, their
+from kdissect.text.human import count, counted, duration
+
+NO_ANSWER: Final = ("unanswered", "sent again")
+LONG_NS: Final = 60 * SECOND_NS
+ABORTS: Final = 5
+DECIDED: Final = ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")  # told by transactions
+
+
+def duplicates(seen: Seen) -> Iterator[Finding]:
+    """Batches that are in the log twice."""
+    rows = seen.chosen("delivery", lambda row: row["written_twice"])
+    if rows:
+        yield Finding(
+            "duplicates-in-log",
+            PROBLEM,
+            f"{counted(total(rows, 'records_twice'), 'record')} of {clients_of(rows)} are in the "
+            f"log twice ({_topics(rows)}): {_batches(rows, 'written_twice')} got two offsets"
+            + _cause(seen, rows),
+            {
+                "records": total(rows, "records_twice"),
+                "batches": total(rows, "written_twice"),
+            },
+            their(rows) | column_of("topics", "topic", rows),
+            earliest(rows, "first_sent"),
+            latest(rows, "last_sent"),
+            _packet(seen, rows),
+        )
+
+
+def given_up(seen: Seen) -> Iterator[Finding]:
+    """Batches whose producer gave up."""
+    by_error = seen.grouped("delivery", lambda row: row["last_error"], lambda row: row["given_up"])
+    for error, those in by_error.items():
+        if error in OF_LEADERSHIP and _is_failover(seen):
+            continue
+        if error in DECIDED and _is_taken_over(seen):
+            continue
+        yield Finding(
+            "produce-gave-up",
+            PROBLEM,
+            f"{_batches(those, 'given_up')} of {clients_of(those)} to {_topics(those)} "
+            f"{_were(those, 'given_up')} refused in the last try, too: {named(error)}",
+            {"batches": total(those, "given_up")},
+            their(those) | column_of("topics", "topic", those) | {"error": error},
+            earliest(those, "first_sent"),
+            latest(those, "last_sent"),
+        )
+
+
+def sent_again(seen: Seen) -> Iterator[Finding]:
+    """Batches that were sent again for want of an answer."""
+    rows = seen.chosen("retries", lambda row: row["cause"] in NO_ANSWER)
+    if not rows:
+        return
+    slowest = largest(rows, "until_success_ns")
+    lost = total(rows, "not_written")
+    text = f"{_batches(rows, 'batches')} of {clients_of(rows)} to {_topics(rows)}"
+    text += f" {_were(rows, 'batches')} sent again"
+    text += f", up to {count(largest(rows, 'tries'))} times, because no answer came in time"
+    text += f" from {_brokers(rows)}"
+    if slowest:
+        text += f"; up to {duration(slowest)} until they were written"
+    if lost:
+        text += f"; {count(lost)} were not to the end of the capture"
+    yield Finding(
+        "produce-sent-again",
+        WARNING,
+        text,
+        {
+            "batches": total(rows, "batches"), "tries": largest(rows, "tries"),
+            "until_success_ns": slowest, "not_written": lost,
+        },
+        their(rows) | column_of("topics", "topic", rows),
+        earliest(rows, "first_sent"),
+        latest(rows, "last_sent"),
+        first_packet(rows),
+    )  # fmt: skip
+
+
+def unsafe(seen: Seen) -> Iterator[Finding]:
+    """Producers that do not wait for all replicas."""
+    rows = seen.chosen("delivery", lambda row: row["acks"] in (0, 1))
+    if rows:
+        yield Finding(
+            "may-lose-records",
+            NOTICE,
+            f"{clients_of(rows)} would not hear of records lost at a failover: "
+            f"{_batches(rows, 'batches')} with acks=0 or 1 to {_topics(rows)}",
+            {"batches": total(rows, "batches")},
+            their(rows) | column_of("topics", "topic", rows),
+            earliest(rows, "first_sent"),
+            latest(rows, "last_sent"),
+        )
+
+
+def transactions(seen: Seen) -> Iterator[Finding]:
+    """Transactions that hang, take long, or were ended by somebody else."""
+    rows = seen.rows("transactions")
+    for row in rows:
+        if row["outcome"] == "hanging":
+            yield _transaction(
+                "hanging-transaction", PROBLEM, row,
+                f"{_whose(row)} is open and nothing was sent for it for {duration(row['idle_ns'])}"
+                f" ({_extent(row)}): read_committed consumers get nothing behind it",
+            )  # fmt: skip
+        elif row["outcome"] == "timed out":
+            yield _transaction(
+                "hanging-transaction", PROBLEM, row,
+                f"{_whose(row)} was left open by its producer ({_extent(row)}) until the "
+                f"coordinator aborted it after {duration(row['duration_ns'])}: read_committed "
+                "consumers got nothing behind it meanwhile",
+            )  # fmt: skip
+        elif row["outcome"] == "taken over":
+            yield _transaction(
+                "transactional-id-taken-over", WARNING, row,
+                f"{_whose(row)} was ended after {duration(row['duration_ns'])} by "
+                f"{named(row['ended_by'])}, which began with the same id",
+            )  # fmt: skip
+        elif (row["duration_ns"] or 0) >= LONG_NS:
+            yield _transaction(
+                "long-transaction",
+                WARNING,
+                row,
+                f"{_whose(row)} took {duration(row['duration_ns'])}",
+            )
+
+
+def aborts(seen: Seen) -> Iterator[Finding]:
+    """Transactional ids whose transactions are aborted again and again."""
+    by_id = seen.grouped(
+        "transactions", lambda row: row["transactional_id"],
+        lambda row: row["outcome"] == "aborted",
+    )  # fmt: skip
+    for name, those in by_id.items():
+        if those.taken >= ABORTS:
+            yield Finding(
+                "transactions-abort", WARNING,
+                f"{count(those.taken)} transactions of {named(name)} ({clients_of(those)}) were "
+                "aborted",
+                {"transactions": those.taken}, {"transaction": name} | their(those),
+                earliest(those, "started"), latest(those, "started"), first_packet(those),
+            )  # fmt: skip
+
+
+def _transaction(id_: str, severity: str, row: Row, text: str) -> Finding:
+    numbers = {name: row[name] for name in ("duration_ns", "idle_ns", "partitions", "records")}
+    concerns = {"transaction": row["transactional_id"]} | their([row])
+    started = time_ns(row, "started")
+    packet = row["first_packet"]
+    return Finding(id_, severity, text, numbers, concerns, started, started, packet)
+
+
+def _extent(row: Row) -> str:
+    """How much a transaction wrote: ``3 records in 1 partition``."""
+    records, partitions = row["records"] or 0, row["partitions"] or 0
+    return f"{counted(records, 'record')} in {counted(partitions, 'partition')}"
+
+
+def _whose(row: Row) -> str:
+    return f"A transaction of {named(row['transactional_id'])} ({client_of(row)})"
+
+
+def _is_taken_over(seen: Seen) -> bool:
+    return any(row["outcome"] == "taken over" for row in seen.every("transactions"))
+
+
+def _is_failover(seen: Seen) -> bool:
+    return any(row["old_broker"] for row in seen.every("failovers"))
+
+
+def _batches(rows: list[Row], column: str) -> str:
+    number = total(rows, column)
+    return f"{count(number)} batch" if number == 1 else f"{count(number)} batches"
+
+
+def _were(rows: list[Row], column: str) -> str:
+    return "was" if total(rows, column) == 1 else "were"
+
+
+def _topics(rows: list[Row]) -> str:
+    names = _topic_names(rows)
+    return listed(names, "topic", distinct(rows, "topic", len(names)))
+
+
+def _topic_names(rows: list[Row]) -> list[str]:
+    return list(dict.fromkeys(named(row["topic"]) for row in rows))
+
+
+def _brokers(rows: Chosen) -> str:
+    names = list(dict.fromkeys(row["broker"] for row in rows if row["broker"]))
+    # Where rows are left out, those without a broker are one more at the most.
+    number = rows.distinct("broker") if rows.taken > len(rows) else 0
+    return listed(names, "broker", number)
+
+
+def _again(seen: Seen, rows: list[Row]) -> Chosen:
+    who = {(row["client_id"], row["client_ip"]) for row in rows}
+    return seen.chosen("retries", lambda row: (row["client_id"], row["client_ip"]) in who)
+
+
+def _cause(seen: Seen, rows: list[Row]) -> str:
+    causes = list(dict.fromkeys(row["cause"] for row in _again(seen, rows)))
+    words = {"unanswered": "no answer came", "sent again": "the answer came too late or not at all"}
+    told = [words.get(cause, cause) for cause in causes]
+    return f", as they were sent again because {' or '.join(told)}" if told else ""
+
+
+def _packet(seen: Seen, rows: list[Row]) -> int | None:
+    return first_packet(_again(seen, rows))
+
+
+RULES: Final = (duplicates, given_up, sent_again, unsafe, transactions, aborts)

@@ -1,0 +1,792 @@
+"""Chunk | Gap | End → Frame: cuts the size-delimited frames out of the byte streams.
+
+    frame = int32 size, then `size` bytes          (both directions, Kafka 0.7 to today)
+
+Knows nothing of what is inside a frame; a `Probe` given by the user tells likely frame starts when
+the position of the next size field is not known, among the bytes that wait (`searching`). What is
+known of one direction:
+
+    SEARCHING ──probe finds a start──▶ AT_SIZE ──size field──▶ IN_BODY ──last byte──▶ AT_SIZE
+    SEARCHING ──probe says so, or MAX_FAILURES──▶ IGNORED
+    AT_SIZE ──impossible size, or a gap──▶ SEARCHING
+    IN_BODY ──gap beyond the body──▶ SEARCHING         (a gap inside costs only this frame)
+    any but IGNORED ──gap of no exact length──▶ SEARCHING
+
+After finish, for each direction: delivered bytes = framed bytes (size fields too) + skipped bytes.
+Longer than other modules, because users find the stage and its contract, `Frame`, in one place, and
+the hot loop beside the state it changes.
+"""
+
+from typing import Final
+
+from librt.strings import read_i32_be, read_i64_be
+from mypy_extensions import i64, mypyc_attr
+
+from kdissect.errors import Problem
+from kdissect.framing.frame_search import (
+    FEW_BYTES,
+    IGNORE,
+    MAX_WAITING,
+    MORE_SHARE,
+    PROBE_SIZE,
+    WAIT,
+    WINDOW,
+    Probe,
+    Waiting,
+    Window,
+    part_of,
+)
+from kdissect.streams.events import (
+    CLOSED_BY_RST,
+    INSIDE,
+    MET,
+    MUTED,
+    OPENER,
+    OWN_PAST,
+    Chunk,
+    Connection,
+    End,
+    Event,
+    Gap,
+)
+
+# socket.request.max.bytes is 100 MiB; a response may hold as much and a header.
+MAX_FRAME_SIZE: Final = (100 << 20) + (64 << 10)
+# Bodies not yet complete, of all directions: the largest, and a quarter of it in others.
+MAX_HELD: Final = 128 << 20
+MAX_FAILURES: Final = 8  # impossible sizes before a direction is ignored
+TRUSTED_FRAMES: Final = 16  # frames in a row after which earlier failures are forgiven
+
+NUMBER_OF_PLACES: Final = 1024  # a power of two
+
+SEARCHING: Final = 0
+AT_SIZE: Final = 1
+IN_BODY: Final = 2
+IGNORED: Final = 3
+
+# What `step` gives.
+WANTS_CUTTING: Final = 0
+NO_FRAME: Final = 1
+GIVES_FRAME: Final = 2
+
+
+@mypyc_attr(acyclic=True, free_list_len=1)
+class Frame:
+    """One frame of one direction of a connection.
+
+    `data` is the body without the size field: all `size` bytes of it, or, when `missing` > 0, the
+    bytes before the first hole (`missing` = size - len(data)). `position` is the stream position
+    of the size field. Start is the packet that holds the first byte of the size field, end the one
+    that holds the last byte of the body; `end_time_ns` is -1 when that packet was not captured.
+    `index` counts the frames that start in the same packet from 0. `troubles_*` are the
+    connection's running count of troubles at start and end, `steps_at_start` its `clock_steps`.
+    `is_behind_loss`: other frames of its direction may have been missed since the one before it.
+    `is_broken_off`: nothing was missed of it, but the connection was reset before it was sent in
+    full.
+    """
+
+    __slots__ = (
+        "connection", "direction", "position", "size", "data", "missing", "start_time_ns",
+        "start_packet", "start_ordinal", "start_capture", "index", "end_time_ns", "end_packet",
+        "troubles_at_start", "troubles_at_end", "steps_at_start", "is_behind_loss",
+        "is_broken_off",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        connection: Connection,
+        direction: i64,
+        position: i64,
+        size: i64,
+        data: bytes,
+        missing: i64,
+        start_time_ns: i64,
+        start_packet: i64,
+        start_ordinal: i64,
+        start_capture: i64,
+        index: i64,
+        end_time_ns: i64,
+        end_packet: i64,
+        troubles_at_start: i64,
+        troubles_at_end: i64,
+    ) -> None:
+        self.connection = connection
+        self.direction = direction
+        self.position = position
+        self.size = size
+        self.data = data
+        self.missing = missing
+        self.start_time_ns = start_time_ns
+        self.start_packet = start_packet
+        self.start_ordinal = start_ordinal
+        self.start_capture = start_capture
+        self.index = index
+        self.end_time_ns = end_time_ns
+        self.end_packet = end_packet
+        self.troubles_at_start = troubles_at_start
+        self.troubles_at_end = troubles_at_end
+        self.steps_at_start: i64 = connection.clock_steps
+        self.is_behind_loss: bool = False
+        self.is_broken_off: bool = False
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the capture lacks bytes of it that were sent."""
+        return self.missing > 0 and not self.is_broken_off
+
+
+NOTHING: Final[list[Frame]] = []
+# Events that are to be taken from some index on, the last of the list first.
+Todo = list[tuple[Event, int]]
+
+
+@mypyc_attr(acyclic=True)
+class Cutting:
+    """Where the cutting of one direction stands.
+
+    `wanted` is how many stream bytes of the body are still to come. `parts` are the bytes of the
+    size field (AT_SIZE) or of the body before its first hole (IN_BODY); `held` is their size.
+    `is_behind_loss`: frames may have been missed since the last one that was given.
+    """
+
+    __slots__ = (
+        "connection", "direction", "state", "position", "size", "wanted", "parts", "held",
+        "is_holed", "time_ns", "packet", "ordinal", "capture", "index", "troubles", "steps",
+        "framed", "skipped", "waiting", "waited", "was_found", "lost", "failures",
+        "frames_since_found", "is_behind_loss",
+    )  # fmt: skip
+
+    def __init__(self, connection: Connection, direction: i64) -> None:
+        self.connection = connection
+        self.direction = direction
+        self.state: i64 = SEARCHING
+        # The frame being read: see Frame.
+        self.position: i64 = -1
+        self.size: i64 = 0
+        self.wanted: i64 = 0
+        self.parts: list[bytes] = []
+        self.held: i64 = 0
+        self.is_holed: bool = False
+        self.time_ns: i64 = -1
+        self.packet: i64 = -1
+        self.ordinal: i64 = -1
+        self.capture: i64 = 0
+        self.index: i64 = -1
+        self.troubles: i64 = 0
+        self.steps: i64 = 0
+        self.framed: i64 = 0
+        self.skipped: i64 = 0
+        # What the probe wants to see more of, and its size as counted for all directions.
+        self.waiting = Waiting()
+        self.waited: i64 = 0
+        self.was_found: bool = False
+        # Bytes skipped since the position of the next frame was lost.
+        self.lost: i64 = 0
+        self.failures: i64 = 0
+        self.frames_since_found: i64 = 0
+        # At the edge of a piece the past is not lost: the whole has it.
+        self.is_behind_loss: bool = connection.edge == INSIDE
+
+    def begin(self, chunk: Chunk, at: i64) -> None:
+        """A frame starts at ``chunk.data[at]``."""
+        self.index = self.index + 1 if self.ordinal == chunk.ordinal else 0
+        self.position = chunk.position + at - chunk.start
+        self.time_ns = chunk.time_ns
+        self.packet = chunk.packet
+        self.ordinal = chunk.ordinal
+        self.capture = chunk.capture
+        self.troubles = self.connection.troubles
+        self.steps = self.connection.clock_steps
+
+    def whole(self, chunk: Chunk) -> Frame:
+        """The frame that the chunk holds, which has nothing else in it."""
+        self.index = self.index + 1 if self.ordinal == chunk.ordinal else 0
+        self.ordinal = chunk.ordinal
+        start = chunk.start + 4
+        size = chunk.end - start
+        time_ns = chunk.time_ns
+        packet = chunk.packet
+        troubles = chunk.connection.troubles
+        frame = Frame(
+            chunk.connection, chunk.direction, chunk.position, size, chunk.data[start : chunk.end],
+            0, time_ns, packet, chunk.ordinal, chunk.capture, self.index, time_ns, packet,
+            troubles, troubles,
+        )  # fmt: skip
+        if self.is_behind_loss:
+            self.mark(frame)
+        return frame
+
+    def frame(self, data: bytes, end_time_ns: i64, end_packet: i64) -> Frame:
+        """The frame that was begun, with its body or what there is of it."""
+        frame = Frame(
+            self.connection, self.direction, self.position, self.size, data,
+            self.size - len(data), self.time_ns, self.packet, self.ordinal, self.capture,
+            self.index, end_time_ns, end_packet, self.troubles, self.connection.troubles,
+        )  # fmt: skip
+        frame.steps_at_start = self.steps
+        if self.is_behind_loss:
+            self.mark(frame)
+        return frame
+
+    def mark(self, frame: Frame) -> None:
+        """The frame is the first behind a loss; those that follow it are not."""
+        frame.is_behind_loss = True
+        self.is_behind_loss = False
+
+
+class Frames:
+    """All connections' frames; `problems` grows until the owner takes it away.
+
+    The list that `feed` gives may be shared: do not change it. In a hurry, give chunks to `step`,
+    and to `cut` only where it says so.
+    """
+
+    __slots__ = (
+        "problems", "_probe", "_max_frame_size", "_max_held", "_held", "_waiting", "_max_waiting",
+        "_from_opener", "_from_accepter", "_counts", "_told", "_nobody", "_places", "frame",
+        "steps", "searches",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        probe: Probe,
+        max_frame_size: i64 = MAX_FRAME_SIZE,
+        max_held: i64 = MAX_HELD,
+        max_waiting: i64 = MAX_WAITING,
+    ) -> None:
+        self.problems: list[Problem] = []
+        # Work of all searches so far, see `searching`. Without `searches`, what waits is let go.
+        self.steps: i64 = 0
+        self.searches: bool = True
+        self._probe = probe
+        self._max_frame_size = max_frame_size
+        self._max_held = max_held
+        self._held: i64 = 0
+        # Bytes that wait in all directions.
+        self._waiting: i64 = 0
+        self._max_waiting = max_waiting
+        # Connections of which it was told that too much waits.
+        self._told: set[Connection] = set()
+        self._from_opener: dict[Connection, Cutting] = {}
+        self._from_accepter: dict[Connection, Cutting] = {}
+        # Cuttings that are found without looking up their connection.
+        nowhere = Connection(-1, 0, b"", 0, 0)
+        self._nobody = Cutting(nowhere, OPENER)
+        self._places = [self._nobody] * NUMBER_OF_PLACES
+        # Of the last `step` that gave one.
+        self.frame = Frame(nowhere, OPENER, 0, 0, b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+        self._counts: dict[Connection, tuple[tuple[int, int], tuple[int, int]]] = {}
+
+    def feed(self, event: Event) -> list[Frame]:
+        """The frames that the event completes, in order."""
+        if isinstance(event, Chunk):
+            step = self.step(event)
+            if step == WANTS_CUTTING:
+                return self.cut(event)
+            return [self.frame] if step == GIVES_FRAME else NOTHING
+        if isinstance(event, Gap):
+            return self._gap(self._cutting(event.connection, event.direction), event)
+        if isinstance(event, End):
+            return self._end(event)
+        return NOTHING
+
+    def step(self, chunk: Chunk) -> i64:
+        """The common chunk: exactly one frame, or more of one that is not complete yet.
+
+        GIVES_FRAME: `frame` is complete. NO_FRAME. WANTS_CUTTING: it is another one, for `cut`.
+        """
+        cutting = self._cutting(chunk.connection, chunk.direction)
+        start = chunk.start
+        length = chunk.end - start
+        if cutting.state == IN_BODY and length < cutting.wanted and not cutting.is_holed:
+            cutting.wanted -= length
+            cutting.framed += length
+            if self._held + length > self._max_held:
+                self._let_go(cutting, length, chunk)
+                return NO_FRAME
+            cutting.parts.append(chunk.data[start : chunk.end])
+            cutting.held += length
+            self._held += length
+            return NO_FRAME
+        if (
+            cutting.state == AT_SIZE
+            and cutting.held == 0
+            and 8 <= length <= self._max_frame_size
+            and read_i64_be(chunk.data, start) >> 32 == length - 4
+        ):
+            cutting.framed += length
+            cutting.frames_since_found += 1
+            self.frame = cutting.whole(chunk)
+            return GIVES_FRAME
+        return WANTS_CUTTING
+
+    def cut(self, chunk: Chunk) -> list[Frame]:
+        """The frames that a chunk completes, in order, when `step` says so."""
+        frames: list[Frame] = []
+        self._cut(self._cutting(chunk.connection, chunk.direction), chunk, frames)
+        return frames
+
+    def settle(self, end: End) -> list[Frame]:
+        """The frames that are found in what waits of one direction of a connection that ends.
+
+        To be called before `feed` with this end, so that what the frames say is known when the
+        other direction is looked at for the last time.
+        """
+        frames: list[Frame] = []
+        first = self._probe.ends_first(end.connection)
+        for table in (self._from_opener, self._from_accepter):
+            cutting = table.get(end.connection)
+            if cutting is None or cutting.state != SEARCHING or cutting.waiting.span == 0:
+                continue
+            if first < 0 and self.searches:
+                window = cutting.waiting.window(False, True)
+                found = self._probe.find_start(end.connection, cutting.direction, window)
+                self.steps += cutting.waiting.pay_for(window)
+                if found < 0:
+                    continue
+                first = cutting.direction
+            if first == cutting.direction:
+                self._look_last(cutting, frames)
+        return frames
+
+    def take_counts(self, connection: Connection) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Framed and skipped bytes of a connection that has ended, by direction; once."""
+        return self._counts.pop(connection, ((0, 0), (0, 0)))
+
+    def counts_until_now(self, connection: Connection) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Framed and skipped bytes of an open connection so far, by direction."""
+        framed = [0, 0]
+        skipped = [0, 0]
+        for cutting in self.cuttings(connection):
+            if cutting is not None:
+                framed[cutting.direction] = cutting.framed
+                skipped[cutting.direction] = cutting.skipped
+        return (framed[0], framed[1]), (skipped[0], skipped[1])
+
+    def cuttings(self, connection: Connection) -> tuple[Cutting | None, Cutting | None]:
+        """Where the cutting of a connection stands: the opener's direction, the accepter's."""
+        return self._from_opener.get(connection), self._from_accepter.get(connection)
+
+    def take_in(
+        self, connection: Connection, cuttings: tuple[Cutting | None, Cutting | None]
+    ) -> None:
+        """A connection that another `Frames` has brought forward."""
+        opener, accepter = cuttings
+        self._leave_places(connection)
+        if opener is not None:
+            self._from_opener[connection] = opener
+        if accepter is not None:
+            self._from_accepter[connection] = accepter
+        for cutting in (opener, accepter):
+            if cutting is not None:
+                self._waiting += cutting.waited
+                if cutting.state == IN_BODY:
+                    self._held += cutting.held
+
+    def has_told(self, connection: Connection) -> bool:
+        """Whether it was told that too much waits of the connection."""
+        return connection in self._told
+
+    def set_told(self, connection: Connection) -> None:
+        """It was told before."""
+        self._told.add(connection)
+
+    def forget(self, connection: Connection) -> None:
+        """A connection that has been brought forward elsewhere."""
+        for cutting in self.cuttings(connection):
+            if cutting is not None:
+                self._waiting -= cutting.waited
+                if cutting.state == IN_BODY:
+                    self._held -= cutting.held
+        self._from_opener.pop(connection, None)
+        self._from_accepter.pop(connection, None)
+        self._leave_places(connection)
+
+    def _cutting(self, connection: Connection, direction: i64) -> Cutting:
+        at = (connection.id << 1 | direction) & (NUMBER_OF_PLACES - 1)
+        cutting = self._places[at]
+        if cutting.connection is connection and cutting.direction == direction:
+            return cutting
+        table = self._from_opener if direction == OPENER else self._from_accepter
+        found = table.get(connection)
+        if found is None:
+            found = Cutting(connection, direction)
+            table[connection] = found
+        self._places[at] = found
+        return found
+
+    def _leave_places(self, connection: Connection) -> None:
+        """The cuttings of the connection are to be looked up again."""
+        at = connection.id << 1 & (NUMBER_OF_PLACES - 1)
+        self._places[at] = self._nobody
+        self._places[at + 1] = self._nobody
+
+    def _cut(self, cutting: Cutting, chunk: Chunk, frames: list[Frame]) -> None:
+        """Take a chunk that has just come."""
+        at = self._cut_known(cutting, chunk, chunk.start, frames)
+        if at < chunk.end:
+            cutting.waiting.pay_in(chunk.end - at)
+            self._search(cutting, [(chunk, at)], frames)
+
+    def _cut_known(self, cutting: Cutting, chunk: Chunk, at: i64, frames: list[Frame]) -> i64:
+        """Take ``chunk.data[at : chunk.end]`` up to where the next frame has to be searched."""
+        end = chunk.end
+        while at < end:
+            state = cutting.state
+            if state == AT_SIZE:
+                at = self._cut_sizes(cutting, chunk, at, frames)
+            elif state == IN_BODY:
+                at = self._cut_body(cutting, chunk, at, frames)
+            elif state == SEARCHING:
+                return at
+            else:
+                cutting.skipped += end - at
+                return end
+        return end
+
+    def _cut_sizes(self, cutting: Cutting, chunk: Chunk, at: i64, frames: list[Frame]) -> i64:
+        """Frames that lie wholly in the chunk, and the start of the one that does not."""
+        if cutting.parts:
+            return self._cut_split_size(cutting, chunk, at, frames)
+        data = chunk.data
+        end = chunk.end
+        first = at
+        while end - at >= 4:
+            size = i64(read_i32_be(data, at))
+            # A size below 0 or of gigabytes would make everything after it part of this frame.
+            if size < 0 or size > self._max_frame_size:
+                cutting.framed += at - first
+                self._fail(cutting, chunk, at, size)
+                self._skip(cutting, 1)
+                return at + 1
+            cutting.begin(chunk, at)
+            cutting.size = size
+            if end - at - 4 < size:
+                cutting.framed += at + 4 - first
+                self._begin_body(cutting)
+                return at + 4
+            at += 4 + size
+            frames.append(cutting.frame(data[at - size : at], chunk.time_ns, chunk.packet))
+            cutting.frames_since_found += 1
+        cutting.framed += at - first
+        if at < end:
+            cutting.begin(chunk, at)
+            cutting.parts.append(data[at:end])
+            cutting.held = end - at
+        return end
+
+    def _cut_split_size(self, cutting: Cutting, chunk: Chunk, at: i64, frames: list[Frame]) -> i64:
+        """More of a size field that began in an earlier chunk; gives where it stopped reading."""
+        stop = min(at + 4 - cutting.held, chunk.end)
+        cutting.parts.append(chunk.data[at:stop])
+        cutting.held += stop - at
+        if cutting.held < 4:
+            return stop
+        field = b"".join(cutting.parts)
+        cutting.parts = []
+        cutting.held = 0
+        size = i64(read_i32_be(field, 0))
+        if size < 0 or size > self._max_frame_size:
+            # The bytes in earlier chunks are gone; the search goes on in this one.
+            self._fail(cutting, chunk, at, size)
+            self._skip(cutting, 4 - (stop - at))
+            return at
+        cutting.framed += 4
+        cutting.size = size
+        self._begin_body(cutting)
+        if size == 0:
+            self._complete(cutting, chunk.time_ns, chunk.packet, frames)
+        return stop
+
+    def _begin_body(self, cutting: Cutting) -> None:
+        cutting.state = IN_BODY
+        cutting.wanted = cutting.size
+        cutting.is_holed = False
+
+    def _cut_body(self, cutting: Cutting, chunk: Chunk, at: i64, frames: list[Frame]) -> i64:
+        """More of the body; gives where it stopped reading."""
+        stop = min(at + cutting.wanted, chunk.end)
+        cutting.wanted -= stop - at
+        cutting.framed += stop - at
+        if not cutting.is_holed:
+            self._keep(cutting, chunk.data[at:stop], chunk)
+        if cutting.wanted == 0:
+            self._complete(cutting, chunk.time_ns, chunk.packet, frames)
+        return stop
+
+    def _keep(self, cutting: Cutting, part: bytes, chunk: Chunk) -> None:
+        """Put bytes to the body, unless too much is held already."""
+        size: i64 = len(part)
+        if self._held + size > self._max_held:
+            self._let_go(cutting, size, chunk)
+            return
+        cutting.parts.append(part)
+        cutting.held += size
+        self._held += size
+
+    def _let_go(self, cutting: Cutting, size: i64, chunk: Chunk) -> None:
+        """Too much is held: the body has a hole from here on, first of `size` bytes."""
+        cutting.is_holed = True
+        text = f"{self._held} bytes of incomplete frames are held: the rest of one is dropped"
+        self._report("frame-held-limit", text, cutting.wanted + size, chunk)
+
+    def _complete(
+        self, cutting: Cutting, end_time_ns: i64, end_packet: i64, frames: list[Frame]
+    ) -> None:
+        """The frame is over; what is missing of its body is missing."""
+        parts = cutting.parts
+        frames.append(
+            cutting.frame(parts[0] if len(parts) == 1 else b"".join(parts), end_time_ns, end_packet)
+        )
+        cutting.frames_since_found += 1
+        self._held -= cutting.held
+        cutting.parts = []
+        cutting.held = 0
+        cutting.state = AT_SIZE
+
+    def _gap(self, cutting: Cutting, gap: Gap) -> list[Frame]:
+        frames: list[Frame] = []
+        if cutting.state == SEARCHING:
+            self._search(cutting, [(gap, 0)], frames)
+        else:
+            self._pass_gap(cutting, gap, frames)
+        return frames
+
+    def _pass_gap(self, cutting: Cutting, gap: Gap, frames: list[Frame]) -> None:
+        """A hole where it is known what is in it, or is not any more."""
+        if cutting.state == IN_BODY:
+            cutting.is_holed = True
+            if gap.length < cutting.wanted and gap.is_exact:
+                cutting.wanted -= gap.length
+                return
+            is_next_known = gap.length == cutting.wanted and gap.is_exact
+            if gap.is_cut:
+                self._complete(cutting, gap.time_ns, gap.packet, frames)
+            else:
+                self._complete(cutting, -1, -1, frames)
+            if is_next_known:
+                return
+        if cutting.state == AT_SIZE:
+            self._lose(cutting)
+
+    def _lose(self, cutting: Cutting) -> None:
+        """The position of the next size field is not known any more."""
+        cutting.state = SEARCHING
+        cutting.is_behind_loss = True
+        cutting.connection.touched |= OWN_PAST
+        if cutting.frames_since_found >= TRUSTED_FRAMES:
+            cutting.failures = 0
+        cutting.lost = 0
+        cutting.was_found = True
+        self._skip(cutting, cutting.held)
+        cutting.parts = []
+        cutting.held = 0
+
+    def _fail(self, cutting: Cutting, chunk: Chunk, at: i64, size: i64) -> None:
+        """The size field that was read at ``chunk.data[at]``, or ended there, is impossible."""
+        is_believed = self._probe.is_believed(cutting.connection)
+        if is_believed:
+            self._report("bad-frame-size", f"size field says {size}", chunk.end - at, chunk)
+        self._lose(cutting)
+        cutting.failures += 1
+        if cutting.failures >= MAX_FAILURES:
+            if is_believed:
+                text = f"{MAX_FAILURES} impossible sizes: the rest of this direction is skipped"
+                self._report("not-frames", text, chunk.end - at, chunk)
+            cutting.state = IGNORED
+
+    def _search(self, cutting: Cutting, todo: Todo, frames: list[Frame]) -> None:
+        """Take events from some index on, the last of the list first, while frames are searched.
+
+        What is found among those that wait is cut at once, and perhaps searched again: they are put
+        back on the list then.
+        """
+        waiting = cutting.waiting
+        while todo:
+            event, at = todo.pop()
+            if isinstance(event, Chunk):
+                at = self._cut_known(cutting, event, at, frames)
+                if at == event.end:
+                    continue
+                waiting.add(part_of(event, at), at > event.start)
+                if cutting.connection.edge == MUTED or cutting.connection.edge == MET:
+                    # Each segment may be one that a frame starts with.
+                    waiting.need = 0
+                todo += self._look(cutting, False)
+            elif isinstance(event, Gap):
+                if cutting.state != SEARCHING:
+                    self._pass_gap(cutting, event, frames)
+                elif gap_is_held(event):
+                    waiting.add_gap(event)
+                    todo += self._look(cutting, False)
+                elif waiting.span > 0:
+                    todo.append((event, 0))
+                    todo += self._look(cutting, True)
+        if cutting.state == SEARCHING and waiting.events:
+            waiting.own_last()
+
+    def _look_last(self, cutting: Cutting, frames: list[Frame]) -> None:
+        """Nothing more comes: find what is found among what waits."""
+        while cutting.state == SEARCHING and cutting.waiting.span > 0:
+            self._search(cutting, self._look(cutting, True), frames)
+
+    def _look(self, cutting: Cutting, is_last: bool) -> Todo:
+        """Ask about what waits as often as the answer moves something.
+
+        Gives the events to be cut, when a frame is found, in reverse order.
+        """
+        waiting = cutting.waiting
+        found_ones: Todo = []
+        while waiting.span > 0 and (is_last or waiting.span >= waiting.need):
+            self._count_waiting(cutting)
+            if not self.searches:
+                self._skip(cutting, waiting.drop(waiting.span))
+                break
+            if waiting.credit < 0 and not is_last:
+                self._skip(cutting, waiting.put_off())
+                break
+            is_short = not waiting.is_full and self._waiting >= self._max_waiting
+            window = waiting.window(waiting.is_full or is_short, is_last)
+            found = self._probe.find_start(cutting.connection, cutting.direction, window)
+            self.steps += waiting.pay_for(window)
+            if window.preface > 0:
+                cutting.framed += window.preface
+                cutting.skipped -= window.preface
+                cutting.lost -= window.preface
+            if is_short and found < 0 and found != IGNORE and not is_last:
+                self._report_search(cutting)
+            if found >= 0:
+                found_ones = self._resume(cutting, found - window.start)
+                break
+            if found == IGNORE:
+                cutting.state = IGNORED
+                cutting.skipped += waiting.size
+                waiting.take()
+                break
+            if found == WAIT and not is_last:
+                self._wait(cutting, window)
+            else:
+                # The last bytes may be the first of a frame, unless nothing follows.
+                keep: i64 = 0 if is_last else PROBE_SIZE - 1
+                self._skip(cutting, waiting.drop(max(0, waiting.span - keep)))
+                waiting.need = max(PROBE_SIZE, waiting.span + 1)
+        self._count_waiting(cutting)
+        return found_ones
+
+    def _count_waiting(self, cutting: Cutting) -> None:
+        """Count what waits of the direction among what waits of all."""
+        cost = cutting.waiting.cost
+        self._waiting += cost - cutting.waited
+        cutting.waited = cost
+
+    def _wait(self, cutting: Cutting, window: Window) -> None:
+        """Nothing starts before `window.at`; look again when there is more."""
+        waiting = cutting.waiting
+        dropped = max(0, min(window.at - window.start, waiting.span))
+        if dropped == 0 and window.is_full:
+            dropped = 1
+        need = window.need - window.start - dropped
+        self._skip(cutting, waiting.drop(dropped))
+        span = waiting.span
+        more: i64 = 1
+        edge = cutting.connection.edge
+        if span > FEW_BYTES and edge != MUTED and edge != MET:
+            more = span // MORE_SHARE
+        waiting.need = max(min(span + more, WINDOW), span + 1, min(need, WINDOW))
+
+    def _resume(self, cutting: Cutting, found: i64) -> Todo:
+        """A frame starts `found` bytes into what waits: gives what is to be cut from there on."""
+        events = cutting.waiting.take()
+        cutting.state = AT_SIZE
+        cutting.frames_since_found = 0
+        todo: Todo = []
+        for event in events:
+            if todo:
+                todo.append((event, event.start if isinstance(event, Chunk) else 0))
+            elif isinstance(event, Chunk):
+                length = event.end - event.start
+                if found >= length:
+                    self._skip(cutting, length)
+                    found -= length
+                    continue
+                self._skip(cutting, found)
+                self._report_resync(cutting, event)
+                if is_first_byte(cutting, event.position + found):
+                    cutting.is_behind_loss = False
+                todo.append((event, event.start + found))
+            elif isinstance(event, Gap):
+                found = max(0, found - event.length)
+        todo.reverse()
+        return todo
+
+    def _skip(self, cutting: Cutting, size: i64) -> None:
+        cutting.skipped += size
+        cutting.lost += size
+
+    def _report_search(self, cutting: Cutting) -> None:
+        """Less is looked at than a frame may need to show itself; told once a connection."""
+        connection = cutting.connection
+        if connection in self._told or not self._probe.is_believed(connection):
+            return
+        self._told.add(connection)
+        held = cutting.waiting
+        text = f"{self._waiting} bytes wait in which no frame was found: fewer are looked at"
+        self._report("search-limit", text, held.size, held.events[0])
+
+    def _report_resync(self, cutting: Cutting, chunk: Chunk) -> None:
+        if cutting.was_found:
+            text = f"{cutting.lost} bytes skipped until a frame was found again"
+            self._report("resync", text, cutting.lost, chunk)
+        elif cutting.lost > 0:
+            text = f"{cutting.lost} bytes skipped until the first frame was found"
+            self._report("resync", text, cutting.lost, chunk)
+
+    def _end(self, end: End) -> list[Frame]:
+        frames: list[Frame] = []
+        connection = end.connection
+        opener = self._from_opener.pop(connection, None)
+        accepter = self._from_accepter.pop(connection, None)
+        self._leave_places(connection)
+        self._told.discard(connection)
+        framed = [0, 0]
+        skipped = [0, 0]
+        for cutting in (opener, accepter):
+            if cutting is not None:
+                self._finish(cutting, end, frames)
+                framed[cutting.direction] = cutting.framed
+                skipped[cutting.direction] = cutting.skipped
+        self._counts[connection] = ((framed[0], framed[1]), (skipped[0], skipped[1]))
+        return frames
+
+    def _finish(self, cutting: Cutting, end: End, frames: list[Frame]) -> None:
+        """Nothing more comes in a direction."""
+        self._look_last(cutting, frames)
+        if cutting.state == IN_BODY:
+            self._complete(cutting, -1, -1, frames)
+            frames[-1].is_broken_off = not cutting.is_holed and end.reason == CLOSED_BY_RST
+        elif cutting.state == AT_SIZE:
+            cutting.skipped += cutting.held
+        if cutting.is_behind_loss or cutting.held > 0:
+            cutting.connection.unframed |= 1 << cutting.direction
+        if cutting.state == SEARCHING and cutting.lost > 0:
+            if not self._probe.is_believed(cutting.connection):
+                return
+            text = f"{cutting.lost} bytes skipped at the end, where no frame was found"
+            self._report("no-resync", text, cutting.lost, end)
+
+    def _report(self, kind: str, text: str, size: i64, event: Event) -> None:
+        self.problems.append(
+            Problem("frames", kind, text, event.time_ns, event.packet, size,
+                    event.connection.id, -1, event.capture)
+        )  # fmt: skip
+
+
+def is_first_byte(cutting: Cutting, position: i64) -> bool:
+    """Whether a direction's stream starts at the position, but for a PROXY header before it."""
+    is_known = cutting.connection.start_seen[cutting.direction]
+    return is_known and position == cutting.framed and cutting.skipped == 0
+
+
+def gap_is_held(gap: Gap) -> bool:
+    """Whether bytes on both sides of a hole are looked at together."""
+    return gap.length < WINDOW and gap.is_exact

@@ -1,0 +1,90 @@
+"""Connections of the window in trouble, and those that wait too long right now."""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kdissect.live.counting.addresses import Addresses
+from kdissect.live.counting.merged_buckets import Joined
+from kdissect.live.counting.snapshot import Focus, Troubled
+from kdissect.live.counting.waiting import Late, Waiting
+from kdissect.tables.matrices import Ints
+
+LISTED: Final = 100
+
+
+class Losses(NamedTuple):
+    """What the exchanges of one connection tell, summed, and the client of the last of them."""
+
+    retransmits: int = 0
+    zero_windows: int = 0
+    missing_bytes: int = 0
+    unanswered: int = 0
+    client: str = ""
+
+
+def troubled(
+    joined: Joined, waiting: Waiting, addresses: Addresses, focus: Focus, now_ns: int
+) -> tuple[Troubled, ...]:
+    """Those that wait longest first, then those with unanswered requests and losses."""
+    late = {key: one for key, one in waiting.late.items() if is_late(one, focus, now_ns)}
+    losses = losses_of(joined)
+    found = []
+    for connection_id in dict.fromkeys([*late, *losses]):
+        loss = losses.get(connection_id, Losses())
+        one = late.get(connection_id)
+        waits = waiting.by_connection.get(connection_id) if one is None else one.waits
+        found.append(
+            Troubled(
+                connection_id,
+                one.client if one is not None else loss.client,
+                "",
+                "",
+                *loss[:4],
+                0 if waits is None else waits.waiting,
+                -1 if waits is None else max(0, now_ns - waits.since_ns),
+                "" if waits is None else waits.api,
+            )
+        )
+    found.sort(key=lambda one: need(one, one.connection_id in late), reverse=True)
+    return tuple(with_addresses(one, addresses) for one in found[:LISTED])
+
+
+def is_late(one: Late, focus: Focus, now_ns: int) -> bool:
+    """Whether a connection waits too long for a request that the focus is on."""
+    return (
+        one.waits.due_ns < now_ns
+        and focus.api in ("", one.waits.api)
+        and focus.client in ("", one.client)
+        and (not focus.topic or focus.topic in one.topics)
+    )
+
+
+def need(one: Troubled, is_waiting_too_long: bool) -> tuple[int, ...]:
+    age = one.waiting_ns if is_waiting_too_long else -1
+    return age, one.unanswered, one.missing_bytes, one.retransmits, one.zero_windows
+
+
+def with_addresses(one: Troubled, addresses: Addresses) -> Troubled:
+    client, broker = addresses.of(one.connection_id)
+    return one._replace(client_address=client, broker_address=broker)
+
+
+def losses_of(joined: Joined) -> dict[int, Losses]:
+    """Connections with losses, as many as are listed by each kind of loss, the most first."""
+    troubles = joined.troubles()
+    if not len(troubles.row):
+        return {}
+    ids, which = np.unique(troubles.connection_id, return_inverse=True)
+    sums = [np.bincount(which, column).astype(np.int64) for column in troubles[2:]]
+    last = np.zeros(len(ids), np.int64)
+    np.maximum.at(last, which, troubles.row)
+    chosen = most(sums)
+    clients = [joined.names.clients.texts[code] for code in joined.at("client", last[chosen])]
+    rows = zip(*(column[chosen].tolist() for column in sums), clients, strict=True)
+    return {key: Losses(*row) for key, row in zip(ids[chosen].tolist(), rows, strict=True)}
+
+
+def most(sums: list[Ints]) -> Ints:
+    """The places of the highest sums of each kind."""
+    return np.unique(np.concatenate([np.argsort(-column)[:LISTED] for column in sums]))

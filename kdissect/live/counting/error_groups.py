@@ -1,0 +1,83 @@
+"""Errors of the window by code and API."""
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from kdissect.live.counting.columns import KnownNames
+from kdissect.live.counting.merged_buckets import Joined
+from kdissect.live.counting.snapshot import Failing
+from kdissect.live.counting.time_buckets import picked
+from kdissect.tables.matrices import Ints
+
+LISTED: Final = 100
+# Keys that may be, up to which they are counted in place: 8 MB.
+DENSE: Final = 1_000_000
+
+
+class Groups(NamedTuple):
+    """Rows with equal keys: for each group how many, and its last row."""
+
+    counts: Ints
+    last: Ints
+
+
+def grouped(key: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> Groups:
+    """Rows grouped by two keys that are not negative."""
+    if not len(key):
+        return Groups(np.empty(0, np.int64), np.empty(0, np.int64))
+    width = int(other.max()) + 1
+    both = key.astype(np.int64) * width + other
+    size = int(both.max()) + 1
+    if size > DENSE:
+        both = np.unique(both, return_inverse=True)[1]
+        size = int(both.max()) + 1
+    count = np.bincount(both, minlength=size)
+    last = np.zeros(size, np.int64)
+    np.maximum.at(last, both, np.arange(len(both)))
+    there = np.flatnonzero(count)
+    return Groups(count[there], last[there])
+
+
+def failing(joined: Joined, seconds: float) -> tuple[Failing, ...]:
+    """The errors of the exchanges that are seen, the most frequent first."""
+    errors = joined.errors()
+    if not len(errors.row):
+        return ()
+    if joined.topic != -1:
+        of_it = (errors.topic == joined.topic) | (errors.topic == 0)
+        errors = picked(errors, of_it)
+    groups = grouped(errors.error, joined.whole("api")[errors.row])
+    order = np.argsort(-groups.counts, kind="stable")[:LISTED]
+    last = groups.last[order]
+    rows = errors.row[last]
+    latencies = [max(latency, 0) for latency in joined.at("latency", rows)]
+    times = joined.at("time", rows)
+    return tuple(
+        Failing(
+            joined.names.errors.texts[error],
+            joined.names.apis.texts[api],
+            count,
+            count / seconds,
+            is_retriable,
+            time + latency,
+            joined.names.clients.texts[client],
+            topic,
+        )
+        for error, api, count, is_retriable, time, latency, client, topic in zip(
+            errors.error[last].tolist(),
+            joined.at("api", rows),
+            groups.counts[order].tolist(),
+            errors.is_retriable[last].tolist(),
+            times,
+            latencies,
+            joined.at("client", rows),
+            texts(joined.names.topics, errors.topic[last]),
+            strict=True,
+        )
+    )
+
+
+def texts(names: KnownNames, codes: np.ndarray[Any, Any]) -> list[str]:
+    """The texts of codes."""
+    return [names.texts[code] for code in codes.tolist()]

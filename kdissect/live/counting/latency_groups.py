@@ -1,0 +1,157 @@
+"""Exchanges by API, client and topic: rates, errors, bytes and percentiles.
+
+What some rows say of each name is a `Part`. Parts of one slice after the other are added up, so
+that what is known of a slice need not be counted again for each snapshot.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from kdissect.live.counting.columns import Codes, Flags
+from kdissect.live.counting.histograms import NO_LATENCY, Buckets, histograms, percentiles
+from kdissect.live.counting.merged_buckets import Joined
+from kdissect.live.counting.snapshot import Timed
+from kdissect.tables.matrices import Ints
+
+# So many by each measure are told of: the most exchanges, errors, bytes, the longest latencies.
+LISTED: Final = 100
+SHARES: Final = (0.5, 0.95, 0.99)
+# Up to so many names, all are counted: of 4 MB of buckets at the most.
+FEW: Final = 500
+PRODUCES: Final = frozenset({"Produce", "MultiProduce"})
+
+Numbers = np.ndarray[Any, Any]
+
+
+class Part(NamedTuple):
+    """Sums of each `code` that rows have; and `key` and `bucket` of each of these rows."""
+
+    code: Ints
+    exchanges: Ints
+    errors: Ints
+    to_broker: Numbers
+    to_client: Numbers
+    longest: Ints
+    key: Codes
+    bucket: Buckets
+
+
+class Measured(NamedTuple):
+    """Columns of rows, all but their key."""
+
+    latency: Ints
+    bucket: Buckets
+    has_error: Flags
+
+
+def part_of(key: Codes, rows: Measured, to_broker: Numbers, to_client: Numbers, size: int) -> Part:
+    """The part of rows with these keys below `size`; bytes are sums of each key."""
+    count = np.bincount(key, minlength=size)
+    errors = np.bincount(key[rows.has_error], minlength=size)
+    longest = np.full(size, -1, np.int64)
+    np.maximum.at(longest, key, rows.latency)
+    code = np.flatnonzero(count)
+    return Part(
+        code,
+        count[code],
+        errors[code],
+        to_broker[code],
+        to_client[code],
+        longest[code],
+        key,
+        rows.bucket,
+    )
+
+
+def exchange_part(joined: Joined, column: str, size: int) -> Part:
+    """The exchanges that are seen, by what a column has codes of."""
+    key = joined.column(column)
+    to_broker = np.bincount(key, joined.column("request_size"), size)
+    to_client = np.bincount(key, joined.column("response_size"), size)
+    rows = Measured(joined.column("latency"), joined.column("bucket"), joined.column("has_error"))
+    return part_of(key, rows, to_broker, to_client, size)
+
+
+def topic_part(joined: Joined) -> Part:
+    """Topics with the exchanges that are seen and name them."""
+    topics, size = joined.topics, len(joined.names.topics)
+    produces = np.array([name in PRODUCES for name in joined.names.apis.texts])
+    # By topic and whether it is produced to.
+    both = topics.topic * np.int64(2)
+    both += produces[joined.whole("api")[topics.row]]
+    record_bytes = np.bincount(both, topics.bytes, 2 * size).reshape(-1, 2)
+    rows = Measured(
+        joined.whole("latency")[topics.row], joined.whole("bucket")[topics.row], topics.has_error
+    )
+    return part_of(topics.topic, rows, record_bytes[:, 1], record_bytes[:, 0], size)
+
+
+def timed(parts: Sequence[Part], names: list[str], seconds: float) -> tuple[Timed, ...]:
+    """What there is of each name, a place in `names`; the most exchanges first."""
+    if not parts:
+        return ()
+    size = len(names)
+    code = np.concatenate([part.code for part in parts])
+    count, errors, to_broker, to_client = (
+        np.bincount(code, np.concatenate(column), size)
+        for column in zip(*(part[1:5] for part in parts), strict=True)
+    )
+    longest = np.full(size, -1, np.int64)
+    np.maximum.at(longest, code, np.concatenate([part.longest for part in parts]))
+    chosen = choose(count, errors, to_broker + to_client, longest)
+    times = timings(parts, chosen, size)
+    times = np.column_stack([np.minimum(times, longest[chosen, None]), longest[chosen]])
+    rates = np.stack([count, errors, to_broker, to_client])[:, chosen] / seconds
+    return tuple(
+        Timed._make([names[code], *rate, *found])
+        for code, rate, found in zip(chosen.tolist(), rates.T.tolist(), times.tolist(), strict=True)
+    )
+
+
+def timings(parts: Sequence[Part], chosen: Ints, size: int) -> Ints:
+    """The percentiles of some of `size` keys."""
+    key = np.concatenate([part.key for part in parts], dtype=np.int64)
+    bucket = np.concatenate([part.bucket for part in parts])
+    if size <= FEW:
+        counts, first = histograms(key, bucket, size)
+        return percentiles(counts[chosen], first, SHARES)
+    place = np.full(size, len(chosen), np.int64)
+    place[chosen] = np.arange(len(chosen))
+    counts, first = histograms(place[key], bucket, len(chosen) + 1)
+    return percentiles(counts[:-1], first, SHARES)
+
+
+def whole_of(parts: Sequence[Part], seconds: float) -> Timed:
+    """All exchanges as one, of parts in which each is once."""
+    if not parts:
+        return Timed("", 0.0, 0.0, 0.0, 0.0, -1, -1, -1, -1)
+    longest = max(int(part.longest.max(initial=-1)) for part in parts)
+    bucket = np.concatenate([part.bucket for part in parts])
+    counts = np.bincount(bucket, minlength=NO_LATENCY + 2)[None, NO_LATENCY + 1 :]
+    times = np.minimum(percentiles(counts, NO_LATENCY + 1, SHARES), longest)[0].tolist()
+    sums = (sum(float(each.sum()) for each in column) for column in zip(*parts, strict=True))
+    rates = [each / seconds for each in list(sums)[1:5]]
+    return Timed._make(["", *rates, *times, longest])
+
+
+def different(parts: Sequence[Part]) -> int:
+    """How many names parts have, with those that are not listed."""
+    return len(set().union(*(part.code.tolist() for part in parts)))
+
+
+def choose(count: Numbers, *others: Numbers) -> Ints:
+    """The codes with the most of anything, those with the highest count first."""
+    there = np.flatnonzero(count)
+    best = [there[highest(measure[there])] for measure in (count, *others)]
+    chosen = np.unique(np.concatenate(best))
+    order: Ints = chosen[np.argsort(-count[chosen], kind="stable")]
+    return order
+
+
+def highest(values: Numbers, listed: int = LISTED) -> Ints:
+    """The places of the `listed` highest values."""
+    if len(values) <= listed:
+        return np.arange(len(values))
+    return np.argpartition(values, -listed)[-listed:]

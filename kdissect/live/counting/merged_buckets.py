@@ -1,0 +1,154 @@
+"""Many slices as one: columns put together when somebody wants them, and a `Focus` on some."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, Final
+
+import numpy as np
+
+from kdissect.live.counting.columns import Flags, KnownNames
+from kdissect.live.counting.gathering import (
+    NO_CONNECTIONS,
+    NO_ERRORS,
+    NO_MEMBERS,
+    NO_ROWS,
+    NO_TOPICS,
+    NO_TROUBLES,
+)
+from kdissect.live.counting.snapshot import Focus
+from kdissect.live.counting.time_buckets import (
+    ConnectionColumns,
+    ErrorColumns,
+    MemberColumns,
+    Rows,
+    Slice,
+    TopicColumns,
+    TroubleColumns,
+    Vocabulary,
+    picked,
+)
+from kdissect.tables.matrices import Ints
+
+# Wide enough to count with: done while they are copied anyway.
+WIDE: Final = {np.dtype(np.int32): np.dtype(np.int64)}
+NOTHING: Final = (NO_ROWS,)
+NO_CODE: Final = -2  # no row has it
+EVERYTHING: Final = Focus()
+
+
+class Joined:
+    """The rows of slices that `focus` is on; rows of other tables say which exchange by its place.
+
+    `is_seen` are the exchanges that count, None for all of them.
+    """
+
+    def __init__(
+        self, slices: Sequence[Slice], names: Vocabulary[KnownNames], focus: Focus = EVERYTHING
+    ) -> None:
+        self.slices = slices
+        self.names = names
+        self.focus = focus
+        self._made: dict[str, np.ndarray[Any, Any]] = {}
+        self._seen_columns: dict[str, np.ndarray[Any, Any]] = {}
+        # Where each slice begins.
+        self.starts = [0, *accumulate(len(each.exchanges.time) for each in slices)]
+        self.count = self.starts[-1]
+        self.topic = self._code(names.topics, focus.topic)
+        self.is_seen = self._seen(focus)
+
+    @cached_property
+    def topics(self) -> TopicColumns:
+        """The topics of exchanges that are seen; with a topic in focus, that one alone."""
+        topics = self.seen(self._all_topics)
+        return picked(topics, topics.topic == self.topic) if self.focus.topic else topics
+
+    @cached_property
+    def _all_topics(self) -> TopicColumns:
+        return self._rows([each.topics for each in self.slices], NO_TOPICS)
+
+    def first_topic(self, row: int) -> str:
+        """The first topic that an exchange names, "" when it names none."""
+        piece = bisect_right(self.starts, row) - 1
+        topics = self.slices[piece].topics
+        there = np.flatnonzero(topics.row == row - self.starts[piece])
+        return self.names.topics.texts[topics.topic[there[0]]] if len(there) else ""
+
+    @staticmethod
+    def _code(names: KnownNames, text: str) -> int:
+        if not text:
+            return -1
+        found = names.find(text)
+        return NO_CODE if found < 0 else found
+
+    def _seen(self, focus: Focus) -> Flags | None:
+        if focus == EVERYTHING:
+            return None
+        seen = np.ones(self.count, bool)
+        if focus.api:
+            seen &= self.whole("api") == self._code(self.names.apis, focus.api)
+        if focus.client:
+            seen &= self.whole("client") == self._code(self.names.clients, focus.client)
+        if focus.topic:
+            names_it = np.zeros(self.count, bool)
+            topics = self._all_topics
+            names_it[topics.row[topics.topic == self.topic]] = True
+            seen &= names_it
+        return seen
+
+    def whole(self, name: str) -> np.ndarray[Any, Any]:
+        """A column of all exchanges, whatever the focus is."""
+        if name not in self._made:
+            parts = [getattr(each.exchanges, name) for each in self.slices or NOTHING]
+            self._made[name] = np.concatenate(parts, dtype=WIDE.get(parts[0].dtype))
+        return self._made[name]
+
+    def column(self, name: str) -> np.ndarray[Any, Any]:
+        """A column of the exchanges that are seen."""
+        if self.is_seen is None:
+            return self.whole(name)
+        if name not in self._seen_columns:
+            self._seen_columns[name] = self.whole(name)[self.rows]
+        return self._seen_columns[name]
+
+    @cached_property
+    def rows(self) -> Ints:
+        """The places of the exchanges that are seen."""
+        return np.arange(self.count) if self.is_seen is None else np.flatnonzero(self.is_seen)
+
+    def at(self, name: str, rows: Ints) -> list[Any]:
+        """The values of a column at a few places."""
+        found = []
+        for row in rows.tolist():
+            piece = bisect_right(self.starts, row) - 1
+            column = getattr(self.slices[piece].exchanges, name)
+            found.append(column[row - self.starts[piece]].item())
+        return found
+
+    def seen(self, columns: Rows) -> Rows:
+        """Those rows whose exchange is seen."""
+        if self.is_seen is None:
+            return columns
+        return picked(columns, np.flatnonzero(self.is_seen[columns.row]))
+
+    def troubles(self) -> TroubleColumns:
+        return self.seen(self._rows([each.troubles for each in self.slices], NO_TROUBLES))
+
+    def errors(self) -> ErrorColumns:
+        return self.seen(self._rows([each.errors for each in self.slices], NO_ERRORS))
+
+    def members(self) -> MemberColumns:
+        return self.seen(self._rows([each.members for each in self.slices], NO_MEMBERS))
+
+    def connections(self) -> ConnectionColumns:
+        parts = [NO_CONNECTIONS, *(each.connections for each in self.slices)]
+        return ConnectionColumns(*(np.concatenate(c) for c in zip(*parts, strict=True)))
+
+    def _rows(self, parts: list[Rows], nothing: Rows) -> Rows:
+        """The rows of all slices, with the places of their exchanges among all."""
+        if not parts:
+            return nothing
+        moved = [part.row + start for part, start in zip(parts, self.starts, strict=False)]
+        made = type(nothing)._make(np.concatenate(column) for column in zip(*parts, strict=True))
+        return made._replace(row=np.concatenate(moved))

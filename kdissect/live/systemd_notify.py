@@ -1,0 +1,116 @@
+"""What systemd is told: sd_notify(3), datagrams to the socket that NOTIFY_SOCKET names.
+
+    READY=1, RELOADING=1 with MONOTONIC_USEC, STOPPING=1, STATUS=text, WATCHDOG=1, a line each
+
+Without that variable nothing is sent, and nothing is ever sent elsewhere.
+"""
+
+import os
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from kdissect.errors import KdissectError
+from kdissect.live.listener import Listener, Standing
+from kdissect.text import human
+
+if TYPE_CHECKING:
+    from kdissect.live.watcher import Watcher
+
+ADDRESS: Final = "NOTIFY_SOCKET"
+STATUS_EVERY_NS: Final = 10_000_000_000
+ABSTRACT: Final = "@"
+
+
+class Notifier:
+    """Sends what a service manager wants to know; does nothing where there is none.
+
+    The socket is found in `environment` when it is made, and stays connected: who drops
+    privileges, or changes its directory, can still be heard. The variable is taken away, so
+    that no child speaks for this process.
+    """
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        address = (os.environ if environment is None else environment).get(ADDRESS, "")
+        self._socket: socket.socket | None = None
+        if environment is None:
+            os.environ.pop(ADDRESS, None)
+        if not address:
+            return
+        if not address.startswith(("/", ABSTRACT)):
+            raise KdissectError(f"{ADDRESS}={address!r} is neither a path nor an abstract socket")
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        # The name of an abstract socket begins with a zero byte.
+        name = "\0" + address[1:] if address.startswith(ABSTRACT) else address
+        try:
+            self._socket.connect(name)
+            self._socket.setblocking(False)
+        except OSError as error:
+            self.close()
+            raise KdissectError(f"{ADDRESS}={address}: {error.strerror}") from error
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether anybody is told."""
+        return self._socket is not None
+
+    def tell(self, *lines: str) -> None:
+        """Send the lines in one datagram; one that cannot be taken now is let go."""
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.send("\n".join(lines).encode())
+
+    def close(self) -> None:
+        """Let go of the socket; may be called again."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+class ServiceListener(Listener):
+    """Tells that it is ready, how it goes, that it lives, and that it stops.
+
+    The manager sets for how long it may be silent (WatchdogSec); it is told once a second, also
+    while much is done, so it should be several seconds.
+    """
+
+    def __init__(self, notifier: Notifier) -> None:
+        self._notifier = notifier
+        self._status_ns = 0
+
+    def begin(self, watcher: "Watcher") -> None:
+        names = ", ".join(watcher.wire.names)
+        self._notifier.tell("READY=1", f"STATUS=captures {names}")
+
+    def alive(self) -> None:
+        self._notifier.tell("WATCHDOG=1")
+
+    def tick(self, standing: Standing) -> None:
+        lines = ["WATCHDOG=1"]
+        if standing.now_ns >= self._status_ns:
+            self._status_ns = standing.now_ns + STATUS_EVERY_NS
+            lines.append(f"STATUS={status_of(standing)}")
+        self._notifier.tell(*lines)
+
+    def reopen(self) -> None:
+        # Microseconds of the monotonic clock tell this reload from another one.
+        now_us = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        self._notifier.tell("RELOADING=1", f"MONOTONIC_USEC={now_us}")
+        self._notifier.tell("READY=1")
+
+    def finish(self, standing: Standing) -> None:
+        self._notifier.tell("STOPPING=1", f"STATUS=stops; {status_of(standing)}")
+
+
+def status_of(standing: Standing) -> str:
+    """How things are, in a line without anything from the wire."""
+    balance, wire = standing.balance, standing.wire
+    parts = [
+        human.counted(balance.exchanges, "exchange"),
+        f"{human.counted(balance.packets, 'packet')}, {human.count(wire.dropped)} dropped",
+        human.counted(standing.open_connections, "open connection"),
+        f"{human.size(standing.memory)} of memory",
+    ]
+    return "; ".join(parts)

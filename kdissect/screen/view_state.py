@@ -1,0 +1,206 @@
+"""What somebody looks at: a view, at everything or at something alone, moving or frozen."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Hashable
+from typing import Any, Final, NamedTuple
+
+from kdissect.live.counting.snapshot import Focus, Snapshot
+from kdissect.screen.heading import History, Marks
+from kdissect.screen.listing import Listing
+from kdissect.screen.views import NUMBERS, VIEWS, View
+from kdissect.text.human import count, counted
+
+RUNNING: Final = ""
+ENDED: Final = "capture ended"
+FAILED: Final = "capture failed"
+PAUSED: Final = "PAUSED"
+INTERVALS_S: Final = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+WINDOWS_S: Final = (10.0, 30.0, 60.0, 300.0)
+FILTER_KEY: Final = "/"
+Source = Callable[[Focus], Snapshot]
+
+
+class Capture(NamedTuple):
+    """What is looked at: `source` gives snapshots, `title` says of what, with text as it came.
+
+    `state` gives RUNNING, ENDED or FAILED; `set_window` makes later snapshots ones of so many
+    seconds.
+    """
+
+    source: Source
+    title: str
+    state: Callable[[], str] = lambda: RUNNING
+    set_window: Callable[[float], None] = lambda _: None
+
+
+class Step(NamedTuple):
+    """Where somebody was before looking at something alone."""
+
+    focus: Focus
+    number: int
+    pinned: Hashable
+
+
+class Looking:
+    """All that keys change; the screen shows it."""
+
+    def __init__(self, capture: Capture, interval_s: float, window_s: float) -> None:
+        self.capture = capture
+        self.interval_s = interval_s
+        self.window_s = window_s
+        self.focus = Focus()
+        self.trail: list[Step] = []
+        self.number = 0
+        self.listings = [Listing(view) for view in VIEWS]
+        self.filter = ""
+        self.is_typing = False
+        self.is_paused = False
+        self.state = RUNNING
+        self.history = History()
+        self._take()
+
+    @property
+    def view(self) -> View:
+        """The view that is shown."""
+        return VIEWS[self.number]
+
+    @property
+    def listing(self) -> Listing:
+        """The rows of that view."""
+        return self.listings[self.number]
+
+    @property
+    def selected(self) -> Any:
+        """The row under the cursor, or None."""
+        return self.listing.selected
+
+    def refresh(self) -> None:
+        """Take a new snapshot, unless nothing is to move or there will be nothing new."""
+        if self.is_paused or self.state != RUNNING:
+            return
+        # Asked first: a snapshot after the end is the last one that is needed.
+        self.state = self.capture.state()
+        self._take()
+
+    def choose(self, number: int) -> None:
+        """Show this view; numbers go round."""
+        self.number = number % len(VIEWS)
+        self._arrange()
+
+    def narrow(self, filter_: str) -> None:
+        """Show only rows with these words."""
+        self.filter = filter_
+        self._arrange()
+
+    def type(self, key: str, character: str | None) -> bool:
+        """Take a key that begins, changes or ends the filter; False when it is not for that.
+
+        `character` is what the key prints, if it prints something.
+        """
+        if not self.is_typing:
+            self.is_typing = character == FILTER_KEY
+            return self.is_typing
+        if key in ("enter", "escape"):
+            self.is_typing = False
+            self.narrow(self.filter if key == "enter" else "")
+        elif key in ("backspace", "ctrl+u"):
+            self.narrow(self.filter[:-1] if key == "backspace" else "")
+        elif character:
+            self.narrow(self.filter + character)
+        else:
+            return False
+        return True
+
+    def look_into(self) -> bool:
+        """Look at what is under the cursor alone; False when there is nothing in it."""
+        if self.view.into is None or self.selected is None:
+            return False
+        narrowed, name = self.view.into
+        self._enter(narrowed(self.focus, self.selected), name)
+        return True
+
+    def look_at(self, what: str) -> bool:
+        """Look at the client, topic or api of the row under the cursor alone, if it has one."""
+        name = getattr(self.selected, what, "")
+        if name:
+            view = "APIs" if what == "client" else "Clients"
+            self._enter(self.focus._replace(**{what: name}), view)
+        return bool(name)
+
+    def back(self) -> bool:
+        """Undo the filter, else the last `look_into`; False when there is neither."""
+        if self.filter:
+            self.narrow("")
+        elif self.trail:
+            step = self.trail.pop()
+            self._look_at(step.focus, step.number)
+            self.listing.pin(step.pinned)
+        else:
+            return False
+        return True
+
+    def pause(self) -> None:
+        """Freeze what is shown, or let it move again."""
+        self.is_paused = not self.is_paused
+        self.refresh()
+
+    def hurry(self, by: int) -> None:
+        """Show more often, or less often."""
+        here = bisect_left(INTERVALS_S, self.interval_s)
+        self.interval_s = INTERVALS_S[max(0, min(len(INTERVALS_S) - 1, here + by))]
+
+    def change_window(self) -> None:
+        """Make numbers those of the next longer time, after the longest of the shortest."""
+        if self.is_paused or self.state != RUNNING:
+            return
+        longer = [window for window in WINDOWS_S if window > self.window_s]
+        self.window_s = (longer or WINDOWS_S)[0]
+        self.capture.set_window(self.window_s)
+        self._take()
+
+    def marks(self) -> Marks:
+        """What the first line says of it."""
+        state = PAUSED if self.is_paused else self.state
+        return Marks(self.capture.title, self.interval_s, self.window_s, state)
+
+    def nothing(self) -> list[str]:
+        """Why there are no rows."""
+        if self.listing.total:
+            return [f"none of {self.listing.total} rows has all words of the filter; Esc clears it"]
+        if self.view.name == "Problems":
+            return [self.view.nothing]
+        lines = [f"{self.view.nothing} in the last {self.snapshot.window_s:.3g} s"]
+        balance = self.snapshot.standing.balance
+        if balance.exchanges and self.snapshot.standing.level:
+            lines.append(f"some rows are not made: shed level {self.snapshot.standing.level}")
+        if not balance.exchanges:
+            lines.append(f"so far no exchange in {counted(balance.packets, 'packet')}")
+            lines.append(f"of {counted(self.snapshot.standing.open_connections, 'connection')}")
+            if balance.encrypted_connections:
+                lines.append(f"{count(balance.encrypted_connections)} were encrypted: --keylog")
+            lines.append("other ports of brokers: --port")
+        return lines
+
+    def _enter(self, focus: Focus, name: str) -> None:
+        """Look at something alone, in the view with this name."""
+        self.trail.append(Step(self.focus, self.number, self.view.key(self.selected)))
+        self.filter = ""
+        self._look_at(focus, NUMBERS[name if focus != self.focus else "Slowest"])
+
+    def _look_at(self, focus: Focus, number: int) -> None:
+        self.focus = focus
+        self.number = number
+        self.history.clear()
+        for listing in self.listings:
+            listing.widen()
+            listing.place(0)
+        self._take()
+
+    def _take(self) -> None:
+        self.snapshot = self.capture.source(self.focus)
+        self.history.add(self.snapshot)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        rows = self.view.rows(self.snapshot)
+        self.listing.show(rows, self.snapshot.standing.now_ns, self.filter)

@@ -1,0 +1,71 @@
+"""`DelayedWire`: packets a moment after they came, when what explains them is there too."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+
+from kdissect.capture.blocks import Secrets
+from kdissect.capture.packet import Packet
+from kdissect.errors import Problem
+from kdissect.sources.packet_source import Counts, Wire
+
+
+class DelayedWire(Wire):
+    """The packets of `wire`, each `delay_s` after it was read from it.
+
+    A client writes the secrets of a TLS session to its key log some milliseconds after the first
+    packets that need them. `clock` gives seconds that only ever grow.
+    """
+
+    def __init__(
+        self, wire: Wire, delay_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.wire = wire
+        self.names = wire.names
+        self.delay_s = delay_s
+        self._clock = clock
+        self._held: deque[tuple[float, list[Packet]]] = deque()
+        self._is_over = False
+
+    def read(self, wait_s: float) -> list[Packet] | None:
+        if not self._is_over:
+            packets = self.wire.read(self._wait_s(wait_s))
+            self._is_over = packets is None
+            if packets:
+                self._held.append((self._clock() + self.delay_s, packets))
+        if not self._held:
+            return None if self._is_over else []
+        # At the end there is nothing to wait for.
+        if self._is_over or self._held[0][0] <= self._clock():
+            return self._held.popleft()[1]
+        return []
+
+    def end(self) -> None:
+        self.wire.end()
+
+    def close(self) -> None:
+        self.wire.close()
+
+    def counts(self) -> Counts:
+        return self.wire.counts()
+
+    def backlog(self) -> float:
+        return self.wire.backlog()
+
+    def take_problems(self) -> list[Problem]:
+        return self.wire.take_problems()
+
+    def take_secrets(self) -> list[Secrets]:
+        return self.wire.take_secrets()
+
+    def find_secrets(self) -> list[Secrets]:
+        return self.wire.find_secrets()
+
+    def reopen(self) -> None:
+        self.wire.reopen()
+
+    def _wait_s(self, wait_s: float) -> float:
+        """No longer than until the next packets are due."""
+        if not self._held:
+            return wait_s
+        return max(0.0, min(wait_s, self._held[0][0] - self._clock()))

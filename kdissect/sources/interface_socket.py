@@ -1,0 +1,252 @@
+"""`InterfaceSocket`: an AF_PACKET socket of Linux that is bound to an interface, and stays so.
+
+An interface that goes down or away is a Problem; when it is there again, perhaps as another one
+with the same name, the socket is bound again. That needs no privileges, a new socket would.
+"""
+
+import ctypes
+import errno
+import os
+import socket
+import struct
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from kdissect.errors import CaptureError, CapturePermissionError, Problem
+from kdissect.sources.bpf_programs import NOTHING, Program, attach
+from kdissect.sources.interfaces import (
+    ANY,
+    ARPHRD_LOOPBACK,
+    ETHERNET,
+    RAW,
+    hardware_type,
+    interface_number,
+    is_interface_up,
+    link_type_of,
+    list_interfaces,
+)
+from kdissect.sources.packet_source import Counts
+
+# <linux/if_packet.h>, <linux/if_ether.h>, <asm-generic/socket.h>
+SOL_PACKET: Final = 263
+PACKET_ADD_MEMBERSHIP: Final = 1
+PACKET_MR_PROMISC: Final = 1
+PACKET_STATISTICS: Final = 6
+PACKET_IGNORE_OUTGOING: Final = 23  # since Linux 4.20
+ETH_P_ALL: Final = 3
+SO_TIMESTAMPNS: Final = 35
+# struct tpacket_stats and tpacket_stats_v3: packets with the dropped ones, and those; v3 has more.
+STATISTICS_SIZE: Final = 12
+
+AWAY: Final = frozenset({errno.ENETDOWN, errno.ENODEV, errno.ENXIO})
+LOOK_AGAIN_NS: Final = 200_000_000
+SECOND_NS: Final = 1_000_000_000
+
+
+class InterfaceSocket:
+    """`socket`, made by `open_socket` or by somebody else, bound to the interface `name`.
+
+    `capture` is the interface's index in names, for `problems`. The socket is this one's to close.
+    """
+
+    def __init__(
+        self, opened: socket.socket, name: str, capture: int = 0, promiscuous: bool = False
+    ) -> None:
+        self.socket = opened
+        self.name = name
+        self.capture = capture
+        self.problems: list[Problem] = []
+        self.link_type = find_link_type(opened, name)
+        self._promiscuous = promiscuous
+        self._number = -1
+        self._received = 0
+        self._dropped = 0
+        # When the interface went, and when it was last looked for; -1 where it is there.
+        self._away_ns = -1
+        self._looked_ns = -1
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the interface is not there, or down."""
+        return self._away_ns >= 0
+
+    def begin(self, program: Program) -> None:
+        """Let packets come, from the first one on only those that the program passes."""
+        attach(self.socket, NOTHING)
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        if self.name != ANY and hardware_type(self.socket, self.name) == ARPHRD_LOOPBACK:
+            # What loopback sends, it receives: the filter would drop the copy, which costs the
+            # sender the making of it all the same.
+            with suppress(OSError):
+                self.socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+        try:
+            self._bind()
+        except OSError as error:
+            raise no_such_interface(self.name) from error
+        self._empty()
+        attach(self.socket, program)
+        if self.name != ANY and not is_interface_up(self.socket, self.name):
+            self._tell("interface-down", "is down; packets come when it is up")
+            self._went()
+            self.take_error()
+
+    def end(self) -> None:
+        """Let no more packets come."""
+        attach(self.socket, NOTHING)
+
+    def check(self) -> None:
+        """Look whether the interface went, and whether it came back; raises CaptureError."""
+        self.note_error(self.take_error())
+        now = time.monotonic_ns()
+        if self.is_away and (self._looked_ns < 0 or now - self._looked_ns >= LOOK_AGAIN_NS):
+            self._looked_ns = now
+            self._come_back(now)
+
+    def note_error(self, error: int) -> None:
+        """Take an error of the socket for what it says of the interface; raises CaptureError."""
+        if error and error not in AWAY:
+            raise CaptureError(f"{self.name} cannot be read: {os.strerror(error)}")
+        if error and not self.is_away:
+            self._went()
+            self._tell("interface-gone", f"{self._how_gone()}; packets go on when it is back")
+
+    def reopen(self) -> None:
+        """Bind to what has the name now."""
+        try:
+            self._bind()
+        except OSError:
+            if not self.is_away:
+                self._went()
+                self._tell("interface-gone", f"{self._how_gone()}; packets go on when it is back")
+
+    def take_error(self) -> int:
+        """The error that waits at the socket, which forgets it; 0 without one."""
+        return self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+
+    def counts(self) -> Counts:
+        """Totals, those of the last call once it is closed; the kernel begins anew at each one."""
+        if self.socket.fileno() >= 0:
+            answer = self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, STATISTICS_SIZE)
+            received, dropped = struct.unpack_from("=II", answer)
+            self._received += received
+            self._dropped += dropped
+        return Counts(self._received, self._dropped)
+
+    def take_problems(self) -> list[Problem]:
+        taken, self.problems = self.problems, []
+        return taken
+
+    def add_problem(self, kind: str, text: str) -> None:
+        """A problem of now, of this interface."""
+        text = f"{self.name}: {text}"
+        self.problems.append(
+            Problem("capture", kind, text, time_ns=time.time_ns(), capture=self.capture)
+        )
+
+    def _tell(self, kind: str, text: str) -> None:
+        self.add_problem(kind, f"the interface {text}")
+
+    def _went(self) -> None:
+        self._away_ns = time.monotonic_ns()
+        self._looked_ns = -1
+
+    def _how_gone(self) -> str:
+        try:
+            is_there = is_interface_up(self.socket, self.name)
+        except OSError:
+            return "is gone"
+        return "was gone or down for a moment" if is_there else "is down"
+
+    def _come_back(self, now: int) -> None:
+        try:
+            if not is_interface_up(self.socket, self.name):
+                return
+            kind = link_type_of(hardware_type(self.socket, self.name))
+            if kind == self.link_type:
+                self._bind()
+        except OSError:
+            return
+        if kind != self.link_type:
+            raise CaptureError(
+                f"{self.name} is an interface of another kind since it is back (link type {kind},"
+                f" was {self.link_type}): start again"
+            )
+        away = (now - self._away_ns) / SECOND_NS
+        self._away_ns = -1
+        self._tell("interface-back", f"is back after {away:.1f} s")
+
+    def _bind(self) -> None:
+        """Bind to the interface that has the name now; OSError where none has."""
+        if self.name == ANY:
+            bind_to_all(self.socket)
+            return
+        number = interface_number(self.socket, self.name)
+        self.socket.bind((self.name, ETH_P_ALL))
+        if self._promiscuous and number != self._number:
+            asked = struct.pack("=iHH8x", number, PACKET_MR_PROMISC, 0)
+            self.socket.setsockopt(SOL_PACKET, PACKET_ADD_MEMBERSHIP, asked)
+        self._number = number
+
+    def _empty(self) -> None:
+        """What came before there was a filter is nobody's."""
+        try:
+            while True:
+                self.socket.recv(1, socket.MSG_DONTWAIT)
+        except OSError:
+            self.counts()
+            self._received = self._dropped = 0
+
+
+def open_socket(name: str) -> socket.socket:
+    """A socket for the interface, on which nothing comes yet; raises CaptureError."""
+    try:
+        # Asked of the same kind of socket: a unit of systemd may allow no other.
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as asked:
+            is_whole = find_link_type(asked, name) == ETHERNET
+        kind = socket.SOCK_RAW if is_whole else socket.SOCK_DGRAM
+        return socket.socket(socket.AF_PACKET, kind, 0)
+    except PermissionError as error:
+        raise not_permitted(name) from error
+    except OSError as error:
+        raise CaptureError(f"{name} cannot be opened: {error.strerror}") from error
+
+
+def find_link_type(asked: socket.socket, name: str) -> int:
+    """LINKTYPE_ value of the interface; raises CaptureError without such an interface."""
+    if name == ANY:
+        return RAW
+    try:
+        return link_type_of(hardware_type(asked, name))
+    except OSError as error:
+        raise no_such_interface(name) from error
+
+
+def no_such_interface(name: str) -> CaptureError:
+    """The error of a name that no interface has."""
+    try:
+        there = [one.name for one in list_interfaces()]
+    except OSError as error:
+        return CaptureError(f"no interface {name!r}; others cannot be listed: {error.strerror}")
+    return CaptureError(f"no interface {name!r}; there are: {', '.join([*there, ANY])}")
+
+
+def not_permitted(name: str) -> CapturePermissionError:
+    """The error of a process that may not open a packet socket."""
+    interpreter = Path(sys.executable).resolve()
+    return CapturePermissionError(
+        f"{name}: this user may not capture. Run it with sudo (and --user, to drop what is not"
+        " needed), or in a systemd unit with AmbientCapabilities=CAP_NET_RAW, or let all programs"
+        f" of this Python do it: sudo setcap cap_net_raw+ep {interpreter}"
+    )
+
+
+def bind_to_all(listening: socket.socket) -> None:
+    """Bind to all interfaces, which `socket.bind` has no name for."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    # struct sockaddr_ll: family, protocol, number of the interface, 0 for all.
+    address = struct.pack("=HHi12x", socket.AF_PACKET, socket.htons(ETH_P_ALL), 0)
+    if libc.bind(listening.fileno(), address, len(address)):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

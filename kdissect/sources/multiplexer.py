@@ -1,0 +1,97 @@
+"""`Together`: several interfaces as one wire, their packets in order of time."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from kdissect.capture.merge import number_packets
+from kdissect.capture.packet import Packet
+from kdissect.errors import Problem
+from kdissect.sources.interface_source import LAST_WAIT_S, InterfaceWire, wait_for
+from kdissect.sources.packet_source import Counts, Wire
+
+# So much later than its packets a block of a ring may be given (`RETIRE_MS`), twice. What another
+# interface has seen meanwhile waits for that.
+HOLD_NS: Final = 120_000_000
+
+
+class Together(Wire):
+    """Packets are held back for `hold_ns`, until the other interfaces' earlier ones are there.
+
+    Their numbers are those of their interface, their ordinals count all of them.
+    """
+
+    def __init__(
+        self,
+        wires: Sequence[InterfaceWire],
+        hold_ns: int = HOLD_NS,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self.wires = list(wires)
+        self.names = [name for wire in wires for name in wire.names]
+        self.hold_ns = hold_ns
+        self.clock = clock
+        self._held: list[Packet] = []
+        # When packets were taken, and the latest of their times.
+        self._taken: deque[tuple[int, int]] = deque()
+        self._ordinal = 1
+        self._is_ending = False
+
+    def read(self, wait_s: float) -> list[Packet] | None:
+        if not self._take():
+            wait_for(self.wires, LAST_WAIT_S if self._is_ending else wait_s)
+            if not self._take() and self._is_ending:
+                self.hold_ns = 0
+                return self._let_go() or None
+        return self._let_go()
+
+    def end(self) -> None:
+        self._is_ending = True
+        for wire in self.wires:
+            wire.end()
+
+    def close(self) -> None:
+        for wire in self.wires:
+            wire.close()
+
+    def counts(self) -> Counts:
+        counts = [wire.counts() for wire in self.wires]
+        return Counts(sum(one.received for one in counts), sum(one.dropped for one in counts))
+
+    def backlog(self) -> float:
+        return max(wire.backlog() for wire in self.wires)
+
+    def take_problems(self) -> list[Problem]:
+        return [problem for wire in self.wires for problem in wire.take_problems()]
+
+    def reopen(self) -> None:
+        for wire in self.wires:
+            wire.reopen()
+
+    def _take(self) -> bool:
+        taken = [packet for wire in self.wires for packet in wire.take()]
+        if taken:
+            self._held += taken
+            self._taken.append((self.clock(), max(packet.time_ns for packet in taken)))
+        return bool(taken)
+
+    def _let_go(self) -> list[Packet]:
+        """The packets that no earlier one will follow."""
+        until_ns = -1
+        now = self.clock()
+        while self._taken and now - self._taken[0][0] >= self.hold_ns:
+            until_ns = max(until_ns, self._taken.popleft()[1])
+        if until_ns < 0:
+            return []
+        # Each interface keeps its own order where times are equal.
+        self._held.sort(key=_time_of)
+        packets = [packet for packet in self._held if packet.time_ns <= until_ns]
+        del self._held[: len(packets)]
+        number_packets(packets, self._ordinal)
+        self._ordinal += len(packets)
+        return packets
+
+
+def _time_of(packet: Packet) -> int:
+    return packet.time_ns

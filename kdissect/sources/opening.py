@@ -1,0 +1,135 @@
+"""Opens interfaces by name, each by the way that is best here: a ring, or scapy's socket.
+
+Measured: docs/decisions/live-capture.md.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kdissect.errors import CaptureError
+from kdissect.sources.bpf_programs import Program, both
+from kdissect.sources.filter_expressions import compile_expression
+from kdissect.sources.interface_socket import InterfaceSocket, find_link_type, open_socket
+from kdissect.sources.interface_source import InterfaceWire
+from kdissect.sources.interfaces import ANY, IS_LINUX
+from kdissect.sources.multiplexer import Together
+from kdissect.sources.packet_source import Wire
+from kdissect.sources.port_filters import port_filter
+from kdissect.sources.ring import NoRing, RingWire
+from kdissect.sources.scapy_package import has_package, missing_text
+from kdissect.sources.scapy_portable import ElsewhereWire, filter_text
+from kdissect.sources.scapy_source import ScapyWire
+
+AUTO: Final = "auto"
+RING: Final = "ring"
+SCAPY: Final = "scapy"
+WAYS: Final = (AUTO, RING, SCAPY)
+# What tcpdump takes: more than the largest packets that the kernel puts together.
+DEFAULT_SNAPLEN: Final = 262_144
+# At 1 GB/s room for 60 ms, in which a reader may be away.
+DEFAULT_BUFFER_BYTES: Final = 64 << 20
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How interfaces are to be opened, see `open_interfaces`."""
+
+    ports: Sequence[int]
+    expression: str
+    snaplen: int
+    buffer_bytes: int
+    through: str
+    promiscuous: bool
+
+
+def open_interfaces(
+    names: Sequence[str],
+    *,
+    ports: Sequence[int] = (),
+    expression: str = "",
+    snaplen: int = DEFAULT_SNAPLEN,
+    buffer_bytes: int = DEFAULT_BUFFER_BYTES,
+    through: str = AUTO,
+    promiscuous: bool = False,
+) -> Wire:
+    """A wire of one interface, or of several in order of time; "any" is all there are.
+
+    It gives TCP from and to `ports`, all TCP without any, that `expression` (pcap-filter(7)) passes
+    too; of each packet at most `snaplen` bytes. `buffer_bytes` are shared by the interfaces.
+    `through` is "ring", "scapy", or "auto" for the ring where there are rings.
+    Raises CaptureError with what to do: CapturePermissionError where this user may not capture.
+    """
+    names = list(dict.fromkeys(names))
+    asked = Asked(ports, expression, snaplen, buffer_bytes, through, promiscuous)
+    _check(names, asked)
+    if not IS_LINUX:
+        text = filter_text(ports, expression)
+        return ElsewhereWire(names[0], text, snaplen, promiscuous)
+    wires: list[InterfaceWire] = []
+    try:
+        for capture, name in enumerate(names):
+            wires.append(_open_one(name, capture, buffer_bytes // len(names), asked))
+    except BaseException:
+        for wire in wires:
+            wire.close()
+        raise
+    return wires[0] if len(wires) == 1 else Together(wires)
+
+
+def make_filter(link_type: int, asked: Asked) -> Program:
+    """The program of ports and expression; raises CaptureError for what is wrong with either."""
+    program = port_filter(asked.ports, link_type, asked.snaplen)
+    if not asked.expression.strip():
+        return program
+    return both(program, compile_expression(asked.expression, link_type))
+
+
+def _check(names: Sequence[str], asked: Asked) -> None:
+    if not names:
+        raise CaptureError("no interface was named")
+    if ANY in names and len(names) > 1:
+        raise CaptureError("'any' is all interfaces: name it alone, or name the others")
+    if asked.through not in WAYS:
+        raise CaptureError(f"no way {asked.through!r} to capture; there are: {', '.join(WAYS)}")
+    if not 0 < asked.snaplen <= DEFAULT_SNAPLEN:
+        raise CaptureError(f"a snaplen is from 1 to {DEFAULT_SNAPLEN} bytes, not {asked.snaplen}")
+    if wrong := [port for port in asked.ports if not 0 < port < 1 << 16]:
+        raise CaptureError(f"no port {wrong[0]}: ports are from 1 to 65535")
+    if not IS_LINUX and asked.through == RING:
+        raise CaptureError("there are rings on Linux alone: leave --through out")
+    if not IS_LINUX and len(names) > 1:
+        raise CaptureError("several interfaces at once are read on Linux alone: name one")
+
+
+def _open_one(name: str, capture: int, buffer_bytes: int, asked: Asked) -> InterfaceWire:
+    if asked.through == SCAPY:
+        return _open_scapy(name, capture, buffer_bytes, asked)
+    try:
+        return _open_ring(name, capture, buffer_bytes, asked)
+    except NoRing as error:
+        if asked.through == RING or name == ANY:
+            raise
+        if not has_package():
+            raise CaptureError(f"{name}: {error}; {missing_text()}") from error
+        wire = _open_scapy(name, capture, buffer_bytes, asked)
+        wire.source.add_problem("no-ring", f"{error}, so packets come through scapy's socket")
+        return wire
+
+
+def _open_ring(name: str, capture: int, buffer_bytes: int, asked: Asked) -> RingWire:
+    opened = open_socket(name)
+    try:
+        source = InterfaceSocket(opened, name, capture, asked.promiscuous)
+        return RingWire(source, make_filter(source.link_type, asked), buffer_bytes)
+    except BaseException:
+        opened.close()
+        raise
+
+
+def _open_scapy(name: str, capture: int, buffer_bytes: int, asked: Asked) -> ScapyWire:
+    if name == ANY:
+        raise CaptureError("'any' is read through the ring alone: leave --through out")
+    with open_socket(name) as probe:
+        program = make_filter(find_link_type(probe, name), asked)
+    return ScapyWire(name, program, buffer_bytes, asked.snaplen, capture, asked.promiscuous)

@@ -1,0 +1,67 @@
+"""`ElsewhereWire`: an interface of a system that is not Linux, by what scapy's socket gives there.
+
+Untested on those systems: scapy chooses libpcap, BPF devices or Npcap. Drops are not counted.
+"""
+
+import time
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kdissect.capture.packet import Packet
+from kdissect.sources.packet_source import Wire
+from kdissect.sources.scapy_source import listen_with_scapy
+
+# Link types that a packet's class of scapy stands for; any other is IP alone.
+ETHERNET: Final = 1
+RAW: Final = 101
+NULL: Final = 0
+LINK_TYPES: Final = {"Ether": ETHERNET, "Loopback": NULL}
+READ_PACKETS: Final = 4096
+SECOND_NS: Final = 1_000_000_000
+
+
+class ElsewhereWire(Wire):
+    """Reads with `recv_raw`; times have the resolution that scapy gives them."""
+
+    def __init__(self, name: str, expression: str, snaplen: int, promiscuous: bool = False) -> None:
+        self.names = [name]
+        self.snaplen = snaplen
+        self._scapy: Any = listen_with_scapy(name, promiscuous, expression)
+        self._number = 1
+
+    def read(self, wait_s: float) -> list[Packet] | None:
+        packets: list[Packet] = []
+        until = time.monotonic() + wait_s
+        while len(packets) < READ_PACKETS:
+            left = 0.0 if packets else max(0.0, until - time.monotonic())
+            if not self._scapy.select([self._scapy], left):
+                break
+            kind, data, seconds = self._scapy.recv_raw()
+            if data is not None:
+                packets.append(self._packet(kind, data, seconds))
+        return packets
+
+    def close(self) -> None:
+        self._scapy.close()
+
+    def _packet(self, kind: Any, data: bytes, seconds: Any) -> Packet:
+        time_ns = time.time_ns() if seconds is None else nanoseconds(seconds)
+        link_type = LINK_TYPES.get(getattr(kind, "__name__", ""), RAW)
+        number = self._number
+        self._number += 1
+        end = min(len(data), self.snaplen)
+        return Packet(number, time_ns, link_type, data, 0, end, len(data), number, 0)
+
+
+def nanoseconds(seconds: Any) -> int:
+    """Of a time of scapy's: a decimal number as it is, a float to µs, which is what it holds."""
+    if isinstance(seconds, float):
+        return round(seconds * 1_000_000) * 1000
+    return int(seconds * SECOND_NS)
+
+
+def filter_text(ports: Iterable[int], expression: str) -> str:
+    """The filter of ports as an expression of pcap-filter(7), and `expression`."""
+    wanted = " or ".join(f"port {port}" for port in sorted(set(ports)))
+    text = f"tcp and ({wanted})" if wanted else "tcp"
+    return f"({text}) and ({expression})" if expression else text

@@ -1,0 +1,255 @@
+"""`FollowedWire`: captures that others are writing, read on as they grow.
+
+A file is read like `tail -F` does: its end is waited at; when another one has its name, or it was
+truncated, that one is read from its beginning. Of a directory or glob one file is read after the
+other, as tcpdump -C, -G and -W and dumpcap -b write them: a file is over when there is a newer one.
+"""
+
+import glob
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+from kdissect.capture.blocks import Secrets
+from kdissect.capture.capture_file import NO_PACKET_NS, capture_error
+from kdissect.capture.incremental import GrowingCapture
+from kdissect.capture.packet import Packet
+from kdissect.capture.rotation_follower import Newcomer, Newcomers
+from kdissect.errors import CaptureError, Problem
+from kdissect.sources.packet_source import Wire
+
+READ_SIZE: Final = 1 << 20
+# How often it is looked for other files: a tap's next one is seen so much later at most.
+LOOK_S: Final = 0.5
+# How long nothing is looked at where nothing comes.
+SLEEP_S: Final = 0.05
+
+
+class FollowedWire(Wire):
+    """The packets of a file, or of all files of a directory or glob, with no end.
+
+    A file that is named must be there; of the others, none need be there yet. They must be of one
+    tap. The first name is that of the directory or glob itself, which problems may be of.
+    """
+
+    def __init__(self, source: str | os.PathLike[str]) -> None:
+        path = os.fspath(source)
+        is_many = Path(path).is_dir() or (glob.has_magic(path) and not Path(path).exists())
+        self.names = [path]
+        self._problems: list[Problem] = []
+        self._secrets: list[Secrets] = []
+        self._newcomers = Newcomers(path if is_many else glob.escape(path))
+        self._file: _File | None = None
+        self._next: Newcomer | None = None
+        self._ordinal = 0
+        self._look_at = 0.0
+        self._is_ending = False
+        # What is said about one file that was named is said by an error.
+        self._is_strict = not is_many
+        if not is_many:
+            self._start(path)
+
+    def read(self, wait_s: float) -> list[Packet] | None:
+        end = time.monotonic() + wait_s
+        while True:
+            self._look()
+            packets = self._read_file()
+            if packets or (time.monotonic() >= end and not self._is_ending):
+                return packets
+            if self._is_ending and self._next is None:
+                return None
+            if self._next is None:
+                time.sleep(min(SLEEP_S, wait_s))
+
+    def end(self) -> None:
+        self._is_ending = True
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def backlog(self) -> float:
+        # What is not read yet waits in files, which are in nobody's way.
+        return 0.0
+
+    def take_problems(self) -> list[Problem]:
+        taken, self._problems = self._problems, []
+        if self._file is not None:
+            taken += self._file.capture.take_problems()
+        taken += self._newcomers.problems
+        self._newcomers.problems = []
+        return taken
+
+    def take_secrets(self) -> list[Secrets]:
+        taken, self._secrets = self._secrets, []
+        if self._file is not None:
+            taken += self._file.capture.take_secrets()
+        return taken
+
+    def _read_file(self) -> list[Packet]:
+        """Packets that are there of the file being read, or the last ones of it."""
+        file = self._file
+        try:
+            if file is None:
+                return self._go_on()
+            if file.is_truncated():
+                return self._begin_anew(file)
+            packets = file.read()
+            if packets is None:
+                return self._go_on()
+        except CaptureError as error:
+            return self._pass_over(error)
+        if packets and file.first_time_ns == NO_PACKET_NS:
+            file.first_time_ns = packets[0].time_ns
+            self._newcomers.take(file.path, file.first_time_ns)
+            self._is_strict = False
+        return packets
+
+    def _go_on(self) -> list[Packet]:
+        """The file was read to its end: with a newer one, that was all of it."""
+        if self._next is None:
+            return []
+        packets = self._finish_file()
+        newcomer, self._next = self._next, None
+        self._newcomers.take(newcomer.path, newcomer.first_time_ns)
+        self._start_or_tell(newcomer.path)
+        return packets
+
+    def _begin_anew(self, file: "_File") -> list[Packet]:
+        text = (
+            f"{file.path}: truncated after {file.capture.size} bytes of it were read; "
+            "what was written and not read is lost"
+        )
+        packets = self._finish_file()
+        self._problems.append(Problem("capture", "overwritten-file", text))
+        self._start_or_tell(file.path)
+        return packets
+
+    def _pass_over(self, error: CaptureError) -> list[Packet]:
+        """What is no capture is an error where it was named, else it is passed over."""
+        if self._is_strict:
+            raise error
+        self._problems.append(Problem("capture", "passed-over", str(error)))
+        self._drop_file()
+        return []
+
+    def _start(self, path: str) -> None:
+        if path not in self.names:
+            self.names.append(path)
+        self._file = _File(path, self.names.index(path), self._ordinal)
+
+    def _start_or_tell(self, path: str) -> None:
+        """The same, but it may be gone already."""
+        try:
+            self._start(path)
+        except CaptureError as error:
+            self._problems.append(Problem("capture", "passed-over", str(error)))
+
+    def _finish_file(self) -> list[Packet]:
+        """The last packets of the file, which is closed."""
+        if self._file is None:
+            return []
+        try:
+            return self._file.capture.finish_all()
+        except CaptureError as error:
+            # It has no beginning: that costs its packets, of which there are none.
+            self._problems.append(Problem("capture", "empty-file", str(error)))
+            return []
+        finally:
+            self._drop_file()
+
+    def _drop_file(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            self._ordinal = file.capture.ordinal
+            self._problems += file.capture.take_problems()
+            self._secrets += file.capture.take_secrets()
+            file.close()
+
+    def _look(self) -> None:
+        """Look for files that are newer than the one being read."""
+        if self._next is not None or time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + LOOK_S
+        file = self._file
+        for newcomer in self._newcomers.waiting():
+            if self._is_next(newcomer):
+                self._next = newcomer
+                return
+        if file is not None and not file.has_name(file.path) and Path(file.path).exists():
+            self._reopen(file)
+
+    def _is_next(self, newcomer: Newcomer) -> bool:
+        """Whether it follows the file being read; what comes too late is passed over."""
+        file = self._file
+        if file is None:
+            return True
+        if file.has_name(newcomer.path):
+            return False
+        if file.is_before(newcomer):
+            return True
+        self._newcomers.take(newcomer.path, newcomer.first_time_ns)
+        text = f"{newcomer.path}: came when {file.path}, which is newer, was read already"
+        self._problems.append(Problem("capture", "passed-over", text))
+        return False
+
+    def _reopen(self, file: "_File") -> None:
+        """Another file with the same first packet has the name: a longer copy, as of rsync."""
+        try:
+            file.reopen()
+        except CaptureError as error:
+            self._problems.append(Problem("capture", "passed-over", str(error)))
+
+
+class _File:
+    """The file being read."""
+
+    def __init__(self, path: str, capture: int, ordinal: int) -> None:
+        self.path = path
+        self.capture = GrowingCapture(path, capture, ordinal)
+        self.first_time_ns = NO_PACKET_NS
+        self._fd = _opened(path)
+
+    def read(self) -> list[Packet] | None:
+        """Packets of what is there, perhaps none; None at the end."""
+        if self.capture.has_more:
+            return self.capture.feed(b"")
+        data = os.read(self._fd, READ_SIZE)
+        return self.capture.feed(data) if data else None
+
+    def is_truncated(self) -> bool:
+        """Whether there is less of it than was read already."""
+        return os.fstat(self._fd).st_size < self.capture.size
+
+    def is_before(self, newcomer: Newcomer) -> bool:
+        """Whether the other one begins later."""
+        return self.first_time_ns == NO_PACKET_NS or newcomer.first_time_ns >= self.first_time_ns
+
+    def has_name(self, path: str) -> bool:
+        """Whether the file is the one that has that name now."""
+        try:
+            there = os.stat(path)  # noqa: PTH116
+        except OSError:
+            return False
+        ours = os.fstat(self._fd)
+        return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
+
+    def reopen(self) -> None:
+        """Go on at the same place of the file that has the name now."""
+        fd = _opened(self.path)
+        os.lseek(fd, self.capture.size, os.SEEK_SET)
+        self.close()
+        self._fd = fd
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
+
+def _opened(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise capture_error(path, error) from error

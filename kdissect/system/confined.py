@@ -1,0 +1,293 @@
+"""Files below a directory, by names that come from data: manifests, commits, listings of stores.
+
+Whoever can write to a dataset or to the directory of a live capture can put any name and any link
+there. So names are checked, each part of a name is opened below the directory before it, and no
+symbolic link is followed: what is removed, renamed, written or read is below the directory. The
+directory itself is the user's to name, and may be reached by links.
+"""
+
+import errno
+import os
+import re
+import shutil
+import stat
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Final
+
+from kdissect.errors import DatasetError
+from kdissect.system.file_names import (
+    by_parent,
+    checked_name,
+    checked_parts,
+    joined,
+    parent_of,
+    shortened,
+)
+
+PUBLIC: Final = 0o666  # less what the umask takes away
+SECRET: Final = 0o600  # payload, packets, and messages as they were captured
+OWNER_ONLY: Final = 0o700  # directories of such files
+IN_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Without O_NONBLOCK a FIFO in the place of a file would never be open.
+IN_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+MISSING: Final = -1
+
+
+@contextmanager
+def replacing(path: Path, mode: int = PUBLIC) -> Iterator[IO[bytes]]:
+    """A new file that takes the place of `path` when all is written. Raises OSError.
+
+    Its temporary name cannot be guessed and it is created exclusively: in a directory that others
+    can write to, nothing that lies there is followed or overwritten.
+    """
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    try:
+        with os.fdopen(os.open(partial, NEW_FILE, mode), "wb") as file:
+            yield file
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+class Below:
+    """What is below a directory; a context manager. Raises OSError, and DatasetError for links."""
+
+    def __init__(self, path: str | os.PathLike[str], directory: int = -1) -> None:
+        self.path = Path(path)
+        if directory < 0:
+            directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._directory = directory
+
+    def __enter__(self) -> "Below":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the directory."""
+        if self._directory >= 0:
+            os.close(self._directory)
+            self._directory = -1
+
+    def inside(self, name: str) -> "Below":
+        """A directory below it, to be closed by the caller."""
+        with self._opened(name) as directory:
+            return Below(self.path / name, os.dup(directory))
+
+    def is_file(self, name: str) -> bool:
+        """Whether there is a regular file; DatasetError where there is something else."""
+        return self.sizes([name])[name] != MISSING
+
+    def sizes(self, names: Iterable[str]) -> Mapping[str, int]:
+        """The sizes of regular files, MISSING for those that are not there."""
+        found = {}
+        for parent, lasts in by_parent(names).items():
+            try:
+                with self._opened(parent) as directory:
+                    for last in lasts:
+                        found[joined(parent, last)] = self._size(directory, joined(parent, last))
+            except FileNotFoundError:
+                found |= {joined(parent, last): MISSING for last in lasts}
+        return found
+
+    def open_file(self, name: str, flags: int = os.O_RDONLY) -> int:
+        """A regular file, open to be read, or as `flags` say."""
+        with self._parent(name) as (directory, last):
+            try:
+                file = os.open(last, IN_FILE | flags, PUBLIC, dir_fd=directory)
+            except OSError as error:
+                raise self._told(error, name) from error
+        mode = os.fstat(file).st_mode
+        if stat.S_ISREG(mode):
+            return file
+        os.close(file)
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self.path / name))
+        raise self._no_file(name)
+
+    def read(self, name: str, limit: int) -> bytes:
+        """All of a file; DatasetError when it has more than `limit` bytes."""
+        with os.fdopen(self.open_file(name), "rb") as file:
+            content = file.read(limit + 1)
+        if len(content) > limit:
+            raise DatasetError(f"{self.path / name}: more than {limit} bytes")
+        return content
+
+    def write(self, name: str, content: bytes, *, is_synced: bool = False) -> None:
+        """A file, and its directory, that is there whole or not at all."""
+        self.make_directory(parent_of(name))
+        with self._parent(name) as (directory, last):
+            temporary = f".{last}-{uuid.uuid4().hex}"
+            try:
+                made = os.open(temporary, NEW_FILE, PUBLIC, dir_fd=directory)
+                with os.fdopen(made, "wb") as file:
+                    file.write(content)
+                    file.flush()
+                    if is_synced:
+                        os.fsync(file.fileno())
+                os.replace(temporary, last, src_dir_fd=directory, dst_dir_fd=directory)
+            except OSError:
+                with suppress(OSError):
+                    os.unlink(temporary, dir_fd=directory)
+                raise
+            if is_synced:
+                os.fsync(directory)
+
+    def make_directory(self, name: str) -> None:
+        """A directory and those above it, where they are not there."""
+        directory = os.dup(self._directory)
+        done = ""
+        try:
+            for part in checked_parts(name):
+                with suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=directory)
+                done = joined(done, part)
+                inner = self._open_directory(part, directory, done)
+                os.close(directory)
+                directory = inner
+        finally:
+            os.close(directory)
+
+    def make_new(self, name: str, mode: int) -> None:
+        """A directory that is not there yet; raises FileExistsError."""
+        with self._parent(name) as (directory, last):
+            os.mkdir(last, mode, dir_fd=directory)
+
+    def move(self, name: str, to: "Below") -> None:
+        """A regular file to the same name below another directory, if it is there."""
+        if not self.is_file(name):
+            return
+        to.make_directory(parent_of(name))
+        with self._parent(name) as (source, last), to._parent(name) as (destination, _):
+            os.replace(last, last, src_dir_fd=source, dst_dir_fd=destination)
+
+    def rename(self, name: str, new: str) -> None:
+        """Give a file or a directory another name in the same directory, if that is free."""
+        with self._parent(name) as (directory, last):
+            if parent_of(name) != parent_of(new):
+                raise DatasetError(f"{shortened(new)} is in another directory than {name}")
+            os.rename(last, new.rpartition("/")[2], src_dir_fd=directory, dst_dir_fd=directory)
+
+    def remove(self, name: str) -> None:
+        """Take a regular file away, if it is there."""
+        if self.is_file(name):
+            with self._parent(name) as (directory, last), suppress(FileNotFoundError):
+                os.unlink(last, dir_fd=directory)
+
+    def remove_tree(self, name: str) -> None:
+        """Take a directory with all below it away, as far as that can be done."""
+        with suppress(FileNotFoundError), self._parent(name) as (directory, last):
+            os.close(self._open_directory(last, directory, name))
+            shutil.rmtree(last, ignore_errors=True, dir_fd=directory)
+
+    def directories(self, name: str, pattern: re.Pattern[str]) -> list[str]:
+        """The directories in one whose names match, sorted; DatasetError for links among them."""
+        modes = self._modes(name, pattern)
+        for one, mode in modes.items():
+            if stat.S_ISLNK(mode):
+                raise self._link(joined(name, one))
+        return [one for one, mode in modes.items() if stat.S_ISDIR(mode)]
+
+    def names(self, name: str, pattern: re.Pattern[str]) -> list[str]:
+        """The regular files in a directory whose names match, sorted."""
+        return [one for one, mode in self._modes(name, pattern).items() if stat.S_ISREG(mode)]
+
+    def files(self, name: str) -> dict[str, int]:
+        """The regular files below a directory with their sizes; links are passed over."""
+        found: dict[str, int] = {}
+        try:
+            with self._opened(name) as directory:
+                for place, _, names, at in os.fwalk(".", dir_fd=directory, follow_symlinks=False):
+                    for one in names:
+                        status = os.lstat(one, dir_fd=at)
+                        if stat.S_ISREG(status.st_mode):
+                            inside = os.path.normpath(f"{place}/{one}")
+                            found[joined(name, inside)] = status.st_size
+        except FileNotFoundError:
+            return {}
+        return found
+
+    def check(self, name: str) -> None:
+        """Raise DatasetError for what is there and no regular file, nor a directory of such."""
+        with suppress(FileNotFoundError), self._parent(name) as (parent, last):
+            if not stat.S_ISDIR(os.lstat(last, dir_fd=parent).st_mode):
+                self._size(parent, name)
+                return
+            with self._opened(name) as directory:
+                for place, _, names, at in os.fwalk(".", dir_fd=directory, follow_symlinks=False):
+                    for one in names:
+                        self._size(at, joined(name, os.path.normpath(f"{place}/{one}")))
+
+    def _modes(self, name: str, pattern: re.Pattern[str]) -> dict[str, int]:
+        """What is in a directory under names that match, sorted."""
+        with self._opened(name) as directory:
+            with os.scandir(directory) as entries:
+                there = sorted(one.name for one in entries if pattern.fullmatch(one.name))
+            return {one: os.lstat(one, dir_fd=directory).st_mode for one in there}
+
+    @contextmanager
+    def _parent(self, name: str) -> Iterator[tuple[int, str]]:
+        """The directory of a name, open, and the last part of the name."""
+        *parents, last = checked_name(name).split("/")
+        with self._opened("/".join(parents)) as directory:
+            yield directory, last
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[int]:
+        """A directory, open, by way of all those above it."""
+        directory = os.dup(self._directory)
+        done = ""
+        try:
+            for part in checked_parts(name):
+                done = joined(done, part)
+                inner = self._open_directory(part, directory, done)
+                os.close(directory)
+                directory = inner
+            yield directory
+        finally:
+            os.close(directory)
+
+    def _open_directory(self, part: str, directory: int, name: str) -> int:
+        try:
+            return os.open(part, IN_DIRECTORY, dir_fd=directory)
+        except OSError as error:
+            raise self._told(error, name) from error
+
+    def _size(self, directory: int, name: str) -> int:
+        try:
+            status = os.lstat(name.rpartition("/")[2], dir_fd=directory)
+        except FileNotFoundError:
+            return MISSING
+        if stat.S_ISLNK(status.st_mode):
+            raise self._link(name)
+        if not stat.S_ISREG(status.st_mode):
+            raise self._no_file(name)
+        return status.st_size
+
+    def _told(self, error: OSError, name: str) -> Exception:
+        """What to raise where a part of a name could not be opened."""
+        path = self.path / name
+        if error.errno == errno.ELOOP or path.is_symlink():
+            return self._link(name)
+        if error.errno == errno.ENOTDIR:
+            return DatasetError(f"{path}: is no directory")
+        if error.errno in (errno.ENXIO, errno.ENODEV):
+            return self._no_file(name)
+        return error
+
+    def _link(self, name: str) -> DatasetError:
+        return DatasetError(f"{self.path / name}: is a symbolic link, which is not followed")
+
+    def _no_file(self, name: str) -> DatasetError:
+        return DatasetError(f"{self.path / name}: is no regular file")
+
+
+def open_regular(path: Path) -> int:
+    """A regular file, open to be read; DatasetError for a link in its place, or something else."""
+    with Below(path.parent) as below:
+        return below.open_file(path.name)

@@ -1,0 +1,1 @@
+"""Text for people: numbers, columns, and escapes of what came from the wire."""

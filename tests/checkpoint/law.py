@@ -1,0 +1,122 @@
+"""Pieces put together, beside one pass over everything."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from kdissect.capture.files import open_captures
+from kdissect.capture.packet import Packet
+from kdissect.capture.splits import plan
+from kdissect.checkpoint.boundary_state import Seam
+from kdissect.checkpoint.checkpoint import State
+from kdissect.checkpoint.jobs_run import find_secrets
+from kdissect.checkpoint.merged_run import Together
+from kdissect.checkpoint.merger import Stitcher
+from kdissect.checkpoint.split import PieceRows, dissect_piece
+from kdissect.pipeline import Balance, Options, Run
+from kdissect.tables.batches import BatchBuilder
+from kdissect.tables.schemas import TABLES
+from tests.capture.writers import Captured
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+OPTIONS = Options(tables=tuple(TABLES))
+
+
+class Rows(NamedTuple):
+    """The rows of all tables, each table sorted, and what became of the bytes."""
+
+    tables: dict[str, list[str]]
+    balance: Balance
+
+
+def captured(packet: Packet) -> Captured:
+    return Captured(packet.data[packet.start : packet.end], packet.time_ns, packet.original_length)
+
+
+def read_packets(path: str) -> list[Captured]:
+    with open_captures(path) as capture:
+        return [captured(packet) for batch in capture for packet in batch]
+
+
+def link_type_of(path: str) -> int:
+    with open_captures(path) as capture:
+        return next(iter(capture))[0].link_type
+
+
+def whole(paths: Sequence[str], options: Options = OPTIONS) -> Rows:
+    run = Run(list(paths), options)
+    return Rows(sorted_rows(run), run.balance)
+
+
+def together(paths: Sequence[str], size: int, options: Options = OPTIONS) -> tuple[Rows, Stitcher]:
+    """The same of pieces of `size` bytes, each by what another machine would get and give."""
+    pieces = plan(paths, size)
+
+    def dissected() -> list[PieceRows]:
+        made = [dissect_piece(piece, options, paths) for piece in pieces]
+        return [PieceRows(rows.batches, Seam.from_bytes(rows.seam.to_bytes())) for rows in made]
+
+    both = Together(
+        dissected(),
+        options,
+        list(paths),
+        find_secrets=lambda: find_secrets(paths),
+    )
+    return Rows(sorted_rows(both), both.balance), both.stitcher
+
+
+def sorted_rows(run: Iterable[tuple[str, pa.RecordBatch]]) -> dict[str, list[str]]:
+    rows: dict[str, list[str]] = {}
+    for table, batch in run:
+        rows.setdefault(table, []).extend(repr(row) for row in batch.to_pylist())
+    return {table: sorted(found) for table, found in sorted(rows.items()) if found}
+
+
+def carried_on(
+    paths: Sequence[str], size: int, chance: Random, options: Options = OPTIONS
+) -> tuple[Rows, list[int]]:
+    """The same with a stitcher that is written down now and then; and the size of each state."""
+    secrets = partial(find_secrets, paths)
+    stitcher = Stitcher(options, find_secrets=secrets)
+    made: list[tuple[str, pa.RecordBatch]] = []
+    sizes = []
+    for piece in plan(paths, size):
+        rows = dissect_piece(piece, options, paths)
+        corrections = stitcher.add(Seam.from_bytes(rows.seam.to_bytes()))
+        made += [(table, corrections.apply(table, batch)) for table, batch in rows.batches]
+        if chance.random() < 0.7:
+            content = stitcher.state().to_bytes()
+            made += own_rows(stitcher, paths)
+            sizes.append(len(content))
+            state = State.from_bytes(content)
+            stitcher = Stitcher(options, find_secrets=secrets, state=state)
+    stitcher.finish()
+    made += own_rows(stitcher, paths)
+    return Rows(sorted_rows(named(stitcher, made, paths)), stitcher.balance), sizes
+
+
+def own_rows(stitcher: Stitcher, paths: Sequence[str]) -> list[tuple[str, pa.RecordBatch]]:
+    dissector = stitcher.dissector
+    names = dissector.exchanges.names
+    made = []
+    for table in dissector.full_tables(1):
+        builder = BatchBuilder(TABLES[table], paths, names, None, 0)
+        made.append((table, builder.batch(dissector.take_rows(table))))
+    return made
+
+
+def named(
+    stitcher: Stitcher, made: list[tuple[str, pa.RecordBatch]], paths: Sequence[str]
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows with the names that are known in the end."""
+    names = stitcher.dissector.exchanges.names
+    builders = {name: BatchBuilder(table, paths, names, None) for name, table in TABLES.items()}
+    for table, batch in made:
+        yield table, builders[table].take(batch)
+    for table, builder in builders.items():
+        for batch in builder.finish():
+            yield table, batch

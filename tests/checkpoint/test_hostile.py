@@ -1,0 +1,294 @@
+"""States and seams that somebody has changed: a value or one error, and nothing else happens."""
+
+import gc
+import random
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kdissect.capture.splits import plan
+from kdissect.checkpoint.boundary_state import Seam
+from kdissect.checkpoint.checkpoint import State
+from kdissect.checkpoint.corrections import Correction, Corrections
+from kdissect.checkpoint.jobs_run import find_secrets
+from kdissect.checkpoint.merger import Stitcher
+from kdissect.checkpoint.spill_transfer import packed, unpacked
+from kdissect.checkpoint.split import dissect_piece
+from kdissect.checkpoint.validation import going_on
+from kdissect.dataset.incremental_tap import Followed
+from kdissect.dataset.staging import names_bytes, names_in
+from kdissect.encoding.sinks import Sink
+from kdissect.errors import EncodingError, KdissectError
+from tests.checkpoint.law import CAPTURES, OPTIONS
+from tests.encoding.documents import sealed
+
+# As in tests/encoding; objects of stages are larger than others, but so are their fields.
+MEMORY_RATIO = 256
+MEMORY_BASE = 256 << 10
+EXTREMES = (
+    0, -1, 1, 2, 7, 1000, 1 << 20, 1 << 31, (1 << 32) - 1, 1 << 40, 1 << 62, (1 << 63) - 1,
+    -(1 << 63), -(1 << 62), -5,
+)  # fmt: skip
+# Plain connections, TLS without keys, a protocol from before 0.8, holes and lost segments.
+NAMES = (
+    "quickstart.pcapng", "tls/tls13-4.3.1.pcapng", "old/kafka-0.7.pcapng",
+    "incident-lossy-network-4.3.1.pcapng",
+)  # fmt: skip
+
+
+class Edge:
+    """What is behind one piece of a capture, and the seam of the piece that follows."""
+
+    def __init__(self, path: Path, count: int = 4) -> None:
+        self.path = str(path)
+        self.pieces = plan([self.path], path.stat().st_size // count)
+        seams = [self.seam(piece) for piece in self.pieces]
+        stitcher = self.stitcher(None)
+        self.behind: list[tuple[bytes, bytes]] = []
+        for seam, following in pairwise(seams):
+            stitcher.add(Seam.from_bytes(seam))
+            self.behind.append((stitcher.state().to_bytes(), following))
+            stitcher = self.stitcher(State.from_bytes(self.behind[-1][0]))
+
+    def seam(self, piece: Any) -> bytes:
+        return dissect_piece(piece, OPTIONS, [self.path]).seam.to_bytes()
+
+    def stitcher(self, state: State | None) -> Stitcher:
+        return Stitcher(OPTIONS, find_secrets=lambda: find_secrets([self.path]), state=state)
+
+    def go_on(self, state: State, seam: Seam) -> None:
+        """As a task does, with the captures that the pieces are of."""
+        pieces = [*state.pieces, seam.piece]
+        if not {piece.path for piece in pieces} <= {self.path}:
+            raise EncodingError("of another capture")
+        with going_on("what was read"):
+            stitcher = self.stitcher(state)
+            stitcher.add(seam)
+            stitcher.state().to_bytes()
+            stitcher.finish()
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def edge(request: pytest.FixtureRequest) -> Edge:
+    return Edge(CAPTURES / request.param)
+
+
+@contextmanager
+def seeded() -> Iterator[random.Random]:
+    seed = random.randrange(1 << 32)
+    try:
+        yield random.Random(seed)
+    except BaseException as error:
+        error.add_note(f"seed {seed}")
+        raise
+
+
+def edited(document: bytes, chance: random.Random) -> bytes:
+    """A document of whose content some bytes are others, with a right header."""
+    content = bytearray(document[20:])
+    for _ in range(chance.choice((1, 1, 2, 5))):
+        at = chance.randrange(len(content))
+        what = chance.randrange(4)
+        if what == 0:
+            content[at] = chance.choice((0, 1, 2, 3, 0xEF, 0xF0, 0xF1, 0xF8, 0xFF))
+        elif what == 1:
+            content[at : at + 1] = b"\xf8" + chance.randbytes(8)
+        elif what == 2:
+            del content[at : at + chance.choice((1, 2, 8, 60))]
+        else:
+            other = chance.randrange(len(content))
+            content[at : at + 8] = content[other : other + 8]
+    return sealed(document[:20] + bytes(content))
+
+
+def renumbered(value: State | Seam, chance: random.Random) -> bytes:
+    """The document of a value, some of whose integers are as large or small as can be."""
+    written = Sink.integers
+    count = 0
+
+    def counted(sink: Sink, numbers: Any) -> None:
+        nonlocal count
+        numbers = list(numbers)
+        count += len(numbers)
+        written(sink, numbers)
+
+    def changed(sink: Sink, numbers: Any) -> None:
+        nonlocal count
+        numbers = list(numbers)
+        for place in range(len(numbers)):
+            count -= 1
+            if count in chosen:
+                numbers[place] = chance.choice(EXTREMES)
+        written(sink, numbers)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Sink, "integers", counted)
+        value.to_bytes()
+        chosen = {chance.randrange(count) for _ in range(chance.choice((1, 2, 3)))}
+        patch.setattr(Sink, "integers", changed)
+        return value.to_bytes()
+
+
+def class_attributes() -> dict[type, dict[str, Any]]:
+    """The attributes of all classes of kdissect."""
+    kinds = [one for one in gc.get_objects() if isinstance(one, type)]
+    return {one: dict(vars(one)) for one in kinds if str(one.__module__).startswith("kdissect")}
+
+
+def loaded(load: Callable[[bytes], Any], content: bytes) -> Any:
+    """What a document is read as, None for one that is refused; the memory is measured."""
+    tracemalloc.start()
+    try:
+        with suppress(EncodingError):
+            return load(content)
+        return None
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < MEMORY_BASE + MEMORY_RATIO * len(content)
+
+
+@pytest.mark.slow
+def test_an_edited_state_is_a_state_or_an_error(edge: Edge) -> None:
+    before = class_attributes()
+    with seeded() as chance:
+        for _ in range(25):
+            state, seam = chance.choice(edge.behind)
+            found = loaded(State.from_bytes, edited(state, chance))
+            if found is not None:
+                with suppress(KdissectError):
+                    edge.go_on(found, Seam.from_bytes(seam))
+    assert class_attributes() == before
+
+
+@pytest.mark.slow
+def test_an_edited_seam_is_a_seam_or_an_error(edge: Edge) -> None:
+    before = class_attributes()
+    with seeded() as chance:
+        for _ in range(25):
+            state, seam = chance.choice(edge.behind)
+            found = loaded(Seam.from_bytes, edited(seam, chance))
+            if found is not None:
+                with suppress(KdissectError):
+                    edge.go_on(State.from_bytes(state), found)
+    assert class_attributes() == before
+
+
+@pytest.mark.slow
+def test_numbers_that_fit_no_capture_end_in_an_error_at_most(edge: Edge) -> None:
+    with seeded() as chance:
+        for _ in range(20):
+            state, seam = chance.choice(edge.behind)
+            both = State.from_bytes(state), Seam.from_bytes(seam)
+            number = chance.randrange(2)
+            content = renumbered(both[number], chance)
+            with suppress(KdissectError):
+                if number:
+                    edge.go_on(both[0], Seam.from_bytes(content))
+                else:
+                    edge.go_on(State.from_bytes(content), both[1])
+
+
+def test_a_document_that_is_cut_short_is_refused(edge: Edge) -> None:
+    state, seam = edge.behind[0]
+    with seeded() as chance:
+        for _ in range(50):
+            for load, content in ((State.from_bytes, state), (Seam.from_bytes, seam)):
+                cut = content[: chance.randrange(len(content))]
+                for one in (cut, sealed(cut) if len(cut) >= 20 else cut):
+                    with pytest.raises(EncodingError):
+                        load(one)
+
+
+def test_what_goes_wrong_later_names_the_file() -> None:
+    with (
+        pytest.raises(EncodingError, match=r"^the state does not hold together: IndexError: 5$"),
+        going_on("the state"),
+    ):
+        raise IndexError(5)
+
+
+def test_an_error_of_kdissect_or_of_the_system_stays_what_it_is() -> None:
+    for error in (KdissectError("own"), FileNotFoundError("gone"), KeyboardInterrupt()):
+        with pytest.raises(type(error)), going_on("the state"):
+            raise error
+
+
+def test_corrections_and_names_come_back_as_they_were() -> None:
+    corrections = Corrections()
+    corrections.dropped = {7, 1 << 40}
+    corrections.dropped_exchanges = 3
+    corrections.joined = {9: Correction(1 << 36, [(0, -1), (5, 1000)])}
+    again = Corrections.from_bytes(corrections.to_bytes())
+    assert vars(again) == vars(corrections)
+    names = {bytes(16): "", b"\xff" * 16: "orders"}
+    assert names_in(names_bytes(names)) == names
+
+
+def test_documents_of_one_kind_are_not_taken_for_another(edge: Edge) -> None:
+    state, seam = edge.behind[0]
+    followed = Followed(0, ("a.pcap",), state).to_bytes()
+    documents = {
+        State.from_bytes: state,
+        Seam.from_bytes: seam,
+        Followed.from_bytes: followed,
+        Corrections.from_bytes: Corrections().to_bytes(),
+        names_in: names_bytes({}),
+    }
+    for load in documents:
+        for own, content in documents.items():
+            if own is load:
+                load(content)
+            else:
+                with pytest.raises(EncodingError, match="something else"):
+                    load(content)
+
+
+def test_a_packed_seam_cannot_say_that_it_is_larger_than_it_is(edge: Edge) -> None:
+    _, seam = edge.behind[0]
+    content = packed(seam)
+    for size in (0, len(seam) - 1, len(seam) + 1, 1 << 33, (1 << 64) - 1):
+        lying = size.to_bytes(8, "little") + content[8:]
+        with pytest.raises(EncodingError):
+            unpacked(lying)
+    for cut in (b"", content[:7], content[:8], content[:-1]):
+        with pytest.raises(EncodingError):
+            unpacked(cut)
+
+
+def test_bytes_that_compress_well_are_packed_all_the_same() -> None:
+    for content in (b"", bytes(10_000_000), b"ab" * 1000):
+        assert unpacked(packed(content)) == content
+
+
+def test_a_bomb_is_not_unpacked() -> None:
+    import pyarrow as pa
+
+    bomb = (1 << 30).to_bytes(8, "little") + bytes(pa.compress(bytes(1 << 26), "zstd"))
+    tracemalloc.start()
+    try:
+        with pytest.raises(EncodingError):
+            unpacked(bomb)
+        assert tracemalloc.get_traced_memory()[1] < MEMORY_BASE
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_session_of_tls_with_keys_is_not_written() -> None:
+    """Its keys would be in the bytes."""
+    from kdissect.boundaries.codec.tls import NO_KEYS, NO_MASTERS, SESSION
+    from kdissect.encoding.documents import Document, dump
+    from kdissect.streams.events import Connection
+    from kdissect.tls.session import Session
+
+    session = Session(Connection(1, 0, bytes(12), 0, 1), NO_KEYS, NO_MASTERS, (True, True))
+    document = Document(77, "test", 1, SESSION)
+    assert dump(document, session)
+    session._halves[0].epochs = object()  # type: ignore[assignment]
+    with pytest.raises(EncodingError):
+        dump(document, session)

@@ -1,0 +1,114 @@
+"""What tests do with wires: read until all is there, and compare with tcpdump."""
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kdissect.capture.files import open_captures
+from kdissect.capture.packet import Packet
+from kdissect.errors import Problem
+from kdissect.sources.opening import open_interfaces
+from kdissect.sources.packet_source import Wire
+from tests.sources.namespaces import CABLE, PORT, Host
+
+PATIENCE = 10.0
+# Longer than a block of the ring waits to be given.
+QUIET = 0.2
+TOLERANCE_NS = 200_000_000
+
+
+class Seen(NamedTuple):
+    """A packet as a value."""
+
+    time_ns: int
+    data: bytes
+    original_length: int
+
+
+def open_at(host: Host, *names: str, **asked: Any) -> Wire:
+    """The host's interfaces, the cable where none is named, with port 9092 where none is asked."""
+    with host.inside():
+        return open_interfaces(names or [CABLE], **{"ports": [PORT], **asked})
+
+
+def seen(packets: list[Packet]) -> list[Seen]:
+    return [Seen(one.time_ns, bytes_of(one), one.original_length) for one in packets]
+
+
+def bytes_of(packet: Packet) -> bytes:
+    return packet.data[packet.start : packet.end]
+
+
+def assert_same(ours: list[Seen], theirs: list[Seen]) -> None:
+    """The same packets, at nearly the same times, from two programs.
+
+    A segment that comes from this kernel's own TCP has a time for when to send it where others have
+    that of their arrival, so each program takes its own time; and what goes and what comes may
+    change places between two processors.
+    """
+    pairs = list(zip(sorted(ours, key=_content), sorted(theirs, key=_content), strict=True))
+    assert [_content(one) for one, _ in pairs] == [_content(other) for _, other in pairs]
+    assert max(abs(one.time_ns - other.time_ns) for one, other in pairs) < TOLERANCE_NS
+
+
+def _content(one: Seen) -> tuple[bytes, int]:
+    return one.data, one.original_length
+
+
+def read_all(wire: Wire) -> list[Packet]:
+    """What comes until nothing comes any more."""
+    packets: list[Packet] = []
+    until = time.monotonic() + PATIENCE
+    quiet_since = time.monotonic()
+    while time.monotonic() - quiet_since < QUIET:
+        assert time.monotonic() < until
+        if more := wire.read(0.05):
+            packets += more
+            quiet_since = time.monotonic()
+    return packets
+
+
+def problems_of(wire: Wire, count: int) -> list[Problem]:
+    """The next problems, read until there are `count`."""
+    found: list[Problem] = []
+    until = time.monotonic() + PATIENCE
+    while len(found) < count:
+        assert time.monotonic() < until
+        wire.read(0.05)
+        found += wire.take_problems()
+    return found
+
+
+@contextmanager
+def tcpdump(host: Host, name: str, path: Path, *words: str) -> Iterator[None]:
+    """tcpdump writes `path` meanwhile, each packet at once."""
+    command = ["ip", "netns", "exec", host.namespace, "tcpdump", "-i", name, "-U"]
+    # In this mode it has room for as many packets of the largest size as fit into its buffer (KiB).
+    command += ["--immediate-mode", "-s", "66000", "-B", "65536"]
+    command += ["--time-stamp-precision=nano", "-w", str(path), *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as writing:
+        try:
+            assert writing.stderr is not None
+            while "listening on" not in (line := writing.stderr.readline()):
+                assert line, "tcpdump ended"
+            yield
+        finally:
+            writing.send_signal(signal.SIGINT)
+            writing.communicate(timeout=PATIENCE)
+
+
+def written(path: Path, count: int) -> list[Seen]:
+    """The packets of the file that tcpdump writes, as soon as there are `count`."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        # What was not written yet is cut off, and no problem.
+        with open_captures(str(path)) as capture:
+            packets = [packet for some in capture for packet in some]
+        if len(packets) >= count:
+            return seen(packets)
+        assert time.monotonic() < until, f"{len(packets)} packets of {count}"
+        time.sleep(0.02)

@@ -1,0 +1,14 @@
+"""Two hosts on one cable, for what captures there."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.sources.namespaces import Host, needs_packet_sockets, two_hosts
+
+
+@pytest.fixture
+def hosts() -> Iterator[tuple[Host, Host]]:
+    needs_packet_sockets()
+    with two_hosts() as made:
+        yield made
