@@ -103,8 +103,8 @@ def rates(options: argparse.Namespace, name: str) -> dict[str, Any]:
     return {
         "bytes": batches[0]["bytes"],
         "files": len(ring),
-        "pieces": batches[0]["pieces"],
-        "seam_bytes": batches[0]["seam_bytes"],
+        "splits": batches[0]["splits"],
+        "boundary_bytes": batches[0]["boundary_bytes"],
         "row_bytes": batches[0]["row_bytes"],
         "rounds": options.rounds,
         "session": median(ours, "session"),
@@ -165,7 +165,9 @@ def scaling(options: argparse.Namespace) -> dict[str, Any]:
         _, *found = on_spark(options, cores, [("first", batches[0][1]), *batches])["batches"]
         for (side, number), batch in zip(runs, found, strict=True):
             told(f"local[{cores}], {number} {side}", batch)
-            kept = {name: batch[name] for name in ("bytes", "seconds", "cpu_seconds", "seam_bytes")}
+            kept = {
+                name: batch[name] for name in ("bytes", "seconds", "cpu_seconds", "boundary_bytes")
+            }
             points[side].append(kept | {"cores": cores, side: number})
     return points
 

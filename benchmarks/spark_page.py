@@ -14,7 +14,7 @@ FILE = ROOT / "benchmarks" / "spark-results.json"
 PAGE = ROOT / "docs" / "spark-performance.md"
 CHART = ROOT / "docs" / "spark-scaling.svg"
 RATIO_TARGET = 0.7
-SEAM_TARGET = 0.01
+BOUNDARY_TARGET = 0.01
 RATE_TARGET = 50  # MB/s that batches have to keep up with
 GB, TB = 1e9, 1e12
 DAY = 86_400
@@ -54,17 +54,17 @@ def rates(kept: Kept) -> list[str]:
     return [*lines, "", *measured(found)]
 
 
-def seams(kept: Kept) -> list[str]:
-    """What came together of all pieces."""
+def boundaries(kept: Kept) -> list[str]:
+    """What came together of all splits."""
     lines = [
         "| captures | pieces | seams | share | under 1 % | rows that waited |",
         "|---|---|---|---|---|---|",
     ]
     for name, one in kept.get("rates", {}).get("found", {}).items():
-        share = one["seam_bytes"] / one["bytes"]
+        share = one["boundary_bytes"] / one["bytes"]
         lines.append(
-            f"| {name} | {one['pieces']} | {one['seam_bytes'] / 1e6:.1f} MB | {share:.2%} "
-            f"| {page.verdict(share < SEAM_TARGET)} | {page.megabytes(one['row_bytes'])} |"
+            f"| {name} | {one['splits']} | {one['boundary_bytes'] / 1e6:.1f} MB | {share:.2%} "
+            f"| {page.verdict(share < BOUNDARY_TARGET)} | {page.megabytes(one['row_bytes'])} |"
         )
     return lines
 
@@ -97,7 +97,7 @@ def scaling(kept: Kept) -> list[str]:
             lines.append(
                 f"| {page.megabytes(one['bytes'])}, {page.thousands(one[side])} {side} "
                 f"| {one['cores']} | {one['seconds']:.1f} s | {one['cpu_seconds']:.1f} s "
-                f"| {one['seam_bytes'] / 1e6:.1f} MB |"
+                f"| {one['boundary_bytes'] / 1e6:.1f} MB |"
             )
     return [*lines, "", *measured(found)]
 
@@ -107,7 +107,7 @@ def reckoning(kept: Kept) -> list[str]:
     found = kept.get("rates", {}).get("found", {})
     chosen = {name: found[name] for name in WORKLOADS if name in found}
     each = [one["spark"]["cpu_seconds"] / one["bytes"] for one in chosen.values()]
-    shares = [one["seam_bytes"] / one["bytes"] for one in chosen.values()]
+    shares = [one["boundary_bytes"] / one["bytes"] for one in chosen.values()]
     volume = BROKERS * BROKER_RATE
     rows = [
         ("CPU for 1 GB", [f"{one * GB:.1f} s" for one in each]),
@@ -181,7 +181,7 @@ def percent(share: float) -> str:
 
 def printed(text: str, kept: Kept) -> str:
     """The page with all that was measured."""
-    for part in (rates, seams, batches, scaling, reckoning):
+    for part in (rates, boundaries, batches, scaling, reckoning):
         text = page.between(text, part.__name__, part(kept))
     return text
 

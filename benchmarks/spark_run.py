@@ -60,8 +60,8 @@ def timed(spark: Any, captures: list[str], dataset: str) -> dict[str, Any]:
         "seconds": time.perf_counter() - started,
         "cpu_seconds": cpu_seconds() - used,
         "bytes": outcome.capture_bytes,
-        "pieces": outcome.pieces,
-        "seam_bytes": outcome.seam_bytes,
+        "splits": outcome.splits,
+        "boundary_bytes": outcome.boundary_bytes,
         "row_bytes": outcome.row_bytes,
     }
 

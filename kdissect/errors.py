@@ -1,21 +1,17 @@
 """The exceptions of kdissect, and `Problem`, the value that an exception becomes at a stage's edge.
 
-KdissectError
-├── CaptureError                  the file or interface
-│   ├── UnknownCaptureFormat      not a capture, or of a kind that is not read
-│   ├── TruncatedCapture          ends where a header was due
-│   └── CapturePermissionError    may not be opened
-├── DecodeError                   bytes disagree with the protocol; has offset, path, data
-│   ├── Truncated                 a length says more than is left
-│   ├── InvalidValue              a value that the protocol does not allow
-│   ├── UnknownApi                no layout for this API key and version
-│   └── CorruptRecords            a record batch or message set that does not hold together
-│       └── DecompressionLimit    one that unpacks to more than the limit
-├── DatasetError                  files of a dataset or a directory of tables are not what they say
-├── EncodingError                 bytes of a state, a seam or an answer of a task are no such
-├── OutputError                   the destination exists, is full, or is not writable
-├── StoreError                    an object store or HDFS failed; it may not the next time
-└── SchemaError                   kdissect's own data files are wrong
+KdissectError ├── CaptureError                  the file or interface │   ├── UnknownCaptureFormat
+not a capture, or of a kind that is not read │   ├── TruncatedCapture          ends where a header
+was due │   └── CapturePermissionError    may not be opened ├── DecodeError                   bytes
+disagree with the protocol; has offset, path, data │   ├── Truncated                 a length says
+more than is left │   ├── InvalidValue              a value that the protocol does not allow │   ├──
+UnknownApi                no layout for this API key and version │   └── CorruptRecords            a
+record batch or message set that does not hold together │       └── DecompressionLimit    one that
+unpacks to more than the limit ├── DatasetError                  files of a dataset or a directory
+of tables are not what they say ├── EncodingError                 bytes of a state, a boundary state
+or an answer of a task are no such ├── OutputError                   the destination exists, is
+full, or is not writable ├── StoreError                    an object store or HDFS failed; it may
+not the next time └── SchemaError                   kdissect's own data files are wrong
 """
 
 from typing import NamedTuple

@@ -17,7 +17,7 @@ from kdissect.dissection.options import Options as Options
 from kdissect.errors import KdissectError, Problem
 from kdissect.exchanges.broker_side import DEFAULT_PORTS
 from kdissect.exchanges.decode_as import endpoint_bytes, parse_decode_as
-from kdissect.exchanges.memory_budget import Holding
+from kdissect.exchanges.memory_budget import MemoryBudget
 from kdissect.exchanges.pairing import AUTO, Exchanges
 from kdissect.messages.old_protocols import PROTOCOLS
 from kdissect.tables.batches import BatchBuilder, arrow_schema
@@ -228,7 +228,7 @@ def make_dissector(
         dialect=dialect_of(options.protocol),
         rules=parse_decode_as(options.decode_as) if options.decode_as else None,
         pending_limit=options.limits.pending_requests,
-        holding=Holding(options.limits),
+        holding=MemoryBudget(options.limits),
         decoded_bytes=options.limits.decoded_bytes,
     )
     return Dissector(

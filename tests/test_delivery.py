@@ -114,16 +114,16 @@ def in_time(wires: list[Wire]) -> list[Wire]:
 
 
 def cut(wire: Wire, places: list[int]) -> list[Wire]:
-    """The segment cut at these places; a FIN goes with the last piece."""
+    """The segment cut at these places; a FIN goes with the last split."""
     bounds = [0, *places, len(wire.payload)]
-    pieces = []
+    splits = []
     for start, end in pairwise(bounds):
         flags = wire.flags if end == len(wire.payload) else wire.flags & ~FIN
         sequence = (wire.sequence + start) % (1 << 32)
-        pieces.append(
+        splits.append(
             replace(wire, payload=wire.payload[start:end], sequence=sequence, flags=flags)
         )
-    return pieces
+    return splits
 
 
 def crumbled(wires: list[Wire], source: random.Random) -> list[Wire]:

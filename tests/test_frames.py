@@ -165,7 +165,7 @@ def test_a_frame_is_what_its_size_field_says() -> None:
     time_ns = START_NS + 3 * STEP_NS
     assert (one.start_time_ns, one.end_time_ns) == (time_ns, time_ns)
     assert (one.start_packet, one.start_ordinal, one.start_capture, one.end_packet) == (4, 4, 0, 4)
-    assert (one.index, one.troubles_at_start, one.troubles_at_end) == (0, 0, 0)
+    assert (one.index, one.tcp_events_at_start, one.tcp_events_at_end) == (0, 0, 0)
     assert one.connection.id == 1
 
 
@@ -189,7 +189,7 @@ def test_a_frame_over_several_packets_has_its_first_and_its_last() -> None:
 def test_retransmissions_inside_a_frame_are_the_difference_of_two_counts() -> None:
     talk = conversation(has_acks=False).client(b"\x00\x00\x00\x14" + b"x" * 12)
     (one,) = cut(talk.repeat(4).repeat(4).client(b"y" * 8)).frames
-    assert (one.troubles_at_start, one.troubles_at_end) == (0, 2)
+    assert (one.tcp_events_at_start, one.tcp_events_at_end) == (0, 2)
 
 
 @pytest.mark.parametrize("name", DELIVERIES)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kdissect.exchanges.memory_budget import FRAME_COST, Holding
+from kdissect.exchanges.memory_budget import FRAME_COST, MemoryBudget
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.limits import Limits
 from kdissect.messages.old_protocols import KAFKA, KAFKA_07
@@ -291,7 +291,7 @@ def test_a_request_given_after_its_response_is_answered_by_it() -> None:
 
 def test_responses_that_wait_take_limited_memory() -> None:
     talk = answered(asked(conversation(), fetch("a", 0)), fetched(SET))
-    holding = Holding(Limits(waiting_bytes_in_all=2 * FRAME_COST + 100))
+    holding = MemoryBudget(Limits(waiting_bytes_in_all=2 * FRAME_COST + 100))
     found = found_in(answered(talk, *[fetched(SET)] * 6), Exchanges(holding=holding))
     assert holding.frame_bytes == 0
     assert found.column("kind", "problems") == ["early-limit"]

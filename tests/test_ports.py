@@ -20,7 +20,7 @@ from kdissect.pipeline import Options
 from kdissect.streams.proxy_header import INCOMPLETE, NO_HEADER, ProxyHeader, read_proxy_header
 from tests.conversation import BROKER_PORT, CLIENT_PORT, Conversation, conversation
 from tests.exchange_builders import Found, found_in, request, response, sized
-from tests.test_foreign import SAID, zookeeper_connect, zookeeper_connected
+from tests.test_other_protocols import SAID, zookeeper_connect, zookeeper_connected
 
 V1 = b"PROXY TCP4 192.0.2.7 10.0.0.9 51234 9092\r\n"
 V1_IPV6 = b"PROXY TCP6 2001:db8::7 2001:db8::9 51234 9092\r\n"

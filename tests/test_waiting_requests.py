@@ -17,9 +17,9 @@ from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.old_waiting import Asked, OldWaiting
 from kdissect.exchanges.pairing import MAX_SHARED, MAX_TRIES
 from kdissect.exchanges.topic_name_resolution import NameWait
-from kdissect.messages.extracted import FactSink
+from kdissect.messages.extracted import FieldSink
 from kdissect.messages.interner import Interner
-from kdissect.messages.old_extracted import OldFacts
+from kdissect.messages.old_extracted import OldFields
 from kdissect.messages.old_protocols import OldApi
 from kdissect.messages.partitions import Partition, partitions_of
 from kdissect.streams.events import Connection
@@ -72,7 +72,7 @@ def test_what_waits_no_longer_is_not_remembered_by_its_id() -> None:
 
 
 def asked_of(number: int, api: int, start: int) -> Asked:
-    facts = OldFacts(FactSink(Interner(), {}))
+    facts = OldFields(FieldSink(Interner(), {}))
     return Asked(OldApi(api, "", (), ()), exchange_of(number, api, start), facts)
 
 

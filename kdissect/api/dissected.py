@@ -18,7 +18,7 @@ from kdissect.messages.partitions import Partition
 from kdissect.messages.redaction import has_secrets
 from kdissect.messages.unpacking import Unpacking
 from kdissect.pipeline import Balance, Options, feed_all, make_balance, make_dissector
-from kdissect.protocol.readers import Allowance
+from kdissect.protocol.readers import ValueBudget
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.row_filter import chosen_rows
 from kdissect.tables.batches import BatchBuilder
@@ -119,9 +119,9 @@ class DissectedExchange:
         found: dict[str, Any] = guarded(body, self._doubt)
         return found
 
-    def shown(self) -> Allowance:
+    def shown(self) -> ValueBudget:
         """What the bytes of a body may take as JSON, see `messages.full_bodies.jsonable`."""
-        return Allowance(self._limit)
+        return ValueBudget(self._limit)
 
     def frame_bytes(self, side: str) -> bytes:
         """The frame of `side` without its size field, header included; b"" when there is none.

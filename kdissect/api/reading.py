@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from kdissect.capture.files import Source
 from kdissect.checkpoint.run_choice import make_run
-from kdissect.checkpoint.worker_pool import Crew
+from kdissect.checkpoint.worker_pool import WorkerPool
 from kdissect.dataset.locations import stored_places
 from kdissect.errors import KdissectError
 from kdissect.pipeline import Balance, Options, Run, check_columns
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from kdissect.dataset.stored_run import StoredRun
 
 
-def run_over(source: Source | Sequence[Source], options: Options, crew: Crew | None = None) -> Any:
+def run_over(
+    source: Source | Sequence[Source], options: Options, pool: WorkerPool | None = None
+) -> Any:
     """A pass over captures, or over the rows of datasets and live captures."""
-    return stored_run(source, options) or make_run(source, options, crew)
+    return stored_run(source, options) or make_run(source, options, pool)
 
 
 def stored_run(source: Source | Sequence[Source], options: Options) -> "StoredRun | None":

@@ -12,13 +12,13 @@ import pyarrow as pa
 from kdissect.analysis.summary.summary import TABLES, Summariser, Summary
 from kdissect.api.reading import run_over
 from kdissect.capture.files import Source
-from kdissect.checkpoint.worker_pool import Crew
+from kdissect.checkpoint.worker_pool import WorkerPool
 from kdissect.errors import OutputError
 from kdissect.findings.compiled_sql import columns_needed
-from kdissect.findings.context import Seen
+from kdissect.findings.context import Context
 from kdissect.findings.engine import judge
 from kdissect.findings.finding import Finding
-from kdissect.findings.indicators import Signs
+from kdissect.findings.indicators import Indicators
 from kdissect.findings.preconditions import wanted
 from kdissect.pipeline import Options
 from kdissect.tables.spilled_tables import KeptTables
@@ -32,16 +32,16 @@ def tables_of(has_findings: bool) -> tuple[str, ...]:
     return TABLES_OF_RULES if has_findings else TABLES
 
 
-class FirstPage:
+class SummaryPage:
     """Takes the record batches of a pass; a context manager. `has_findings` False only counts."""
 
     def __init__(self, has_findings: bool = True) -> None:
         self.summariser = Summariser()
-        self.signs = Signs()
+        self.signs = Indicators()
         self.kept = KeptTables(columns_needed() if has_findings else {})
         self.trouble = ""
 
-    def __enter__(self) -> "FirstPage":
+    def __enter__(self) -> "SummaryPage":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -65,11 +65,11 @@ class FirstPage:
 
     def findings(self, summary: Summary, is_all: bool = False) -> list[Finding]:
         """What the rules say, the worst first; `is_all` asks whatever the counters say."""
-        seen = Seen(summary, self.signs)
+        seen = Context(summary, self.signs)
         names = wanted(seen, is_all)
         return self._judged(seen, names) if names else judge(seen)
 
-    def _judged(self, seen: Seen, names: list[str]) -> list[Finding]:
+    def _judged(self, seen: Context, names: list[str]) -> list[Finding]:
         from kdissect.findings.executor import answers
 
         trouble = self.trouble
@@ -93,7 +93,7 @@ def findings(
     *,
     asks_all: bool = False,
     jobs: int = 0,
-    crew: Crew | None = None,
+    pool: WorkerPool | None = None,
     reading: dict[str, Any] | None = None,
 ) -> list[Finding]:
     """All findings about captures, the worst first.
@@ -104,8 +104,8 @@ def findings(
     what is no capture at all.
     """
     options = Options(**(reading or {}), tables=TABLES_OF_RULES, jobs=jobs)
-    with FirstPage() as page:
-        run = run_over(source, options, crew)
+    with SummaryPage() as page:
+        run = run_over(source, options, pool)
         for table, batch in run:
             page.add(table, batch)
         return page.findings(page.summary(asdict(run.balance)), asks_all)

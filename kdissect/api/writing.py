@@ -6,7 +6,7 @@ from typing import Any
 
 from kdissect.capture.files import Source
 from kdissect.checkpoint.run_choice import make_run
-from kdissect.checkpoint.worker_pool import Crew
+from kdissect.checkpoint.worker_pool import WorkerPool
 from kdissect.pipeline import Balance, Options
 from kdissect.system.confined import PUBLIC, SECRET
 from kdissect.tables.schemas import DEFAULT_TABLES
@@ -18,19 +18,19 @@ def write(
     directory: str | Path,
     tables: Sequence[str] | None = None,
     force: bool = False,
-    crew: Crew | None = None,
+    pool: WorkerPool | None = None,
     **options: Any,
 ) -> tuple[dict[str, tuple[Path, int]], Balance]:
     """Write tables of captures as ``directory/<table>.parquet``; gives their paths and row counts.
 
     Large files are dissected in several processes (`Options.jobs`); their rows are the same, their
-    order need not be. `crew` are those processes, when they were started before (`seams.crew`).
-    Refuses to overwrite without `force`; raises
-    OutputError and leaves nothing half-written.
+    order need not be. `pool` are those processes, when they were started before
+    (`checkpoint.worker_pool`). Refuses to overwrite without `force`; raises OutputError and leaves
+    nothing half-written.
     """
     chosen = DEFAULT_TABLES if tables is None else tuple(tables)
     mode = SECRET if options.get("payload") else PUBLIC
-    run = make_run(source, Options(tables=chosen, **options), crew)
+    run = make_run(source, Options(tables=chosen, **options), pool)
     with run, ParquetDirectory(Path(directory), run.schemas, force, mode) as output:
         for name, batch in run:
             output.write(name, batch)

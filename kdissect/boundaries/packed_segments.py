@@ -1,4 +1,4 @@
-"""Many segments as a few values of bytes: thousands of them are at an edge of a piece.
+"""Many segments as a few values of bytes: thousands of them are at an edge of a split.
 
 numbers  = of each segment 17 little-endian int64: FIELDS
 contents = of each segment its flow, then its bytes

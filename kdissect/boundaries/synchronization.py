@@ -1,9 +1,9 @@
-"""What must be the same of a connection in a piece and in the whole for both to go on alike.
+"""What must be the same of a connection in a split and in the whole for both to go on alike.
 
 Positions count from what comes next, troubles from now, so that it does not matter where the
 counting began. Left out is what only grows (counts, smallest round trips: they are added up), what
-nobody asks for without `Connection.touched` being set, and the positions of fetch sessions, which
-have their own way (`exchanges.fetches`).
+nobody asks for without `Connection.history_used` being set, and the positions of fetch sessions,
+which have their own way (`exchanges.fetches`).
 """
 
 from hashlib import blake2b
@@ -12,18 +12,18 @@ from typing import Any, NamedTuple
 from kdissect.boundaries.codec import fields_of
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.latency_parts import UNKNOWN_END
-from kdissect.framing.frames import AT_SIZE, IN_BODY, Cutting
+from kdissect.framing.frames import AT_SIZE, IN_BODY, FramingState
 from kdissect.messages.partitions import NO_ID, Partition, Partitions
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import DirectionCounts
 from kdissect.streams.receiver import Receiver
 from kdissect.streams.tcp_analysis import RTO_NS
 
-Cuttings = tuple[Cutting | None, Cutting | None]
+FramingStates = tuple[FramingState | None, FramingState | None]
 
 
 class Counted(NamedTuple):
-    """What was counted of a connection up to a moment, by direction; see `Cutting`.
+    """What was counted of a connection up to a moment, by direction; see `FramingState`.
 
     `positions` are those of the next bytes, `frames` counts since the cutting was lost last.
     """
@@ -39,9 +39,9 @@ class Counted(NamedTuple):
 NOTHING_COUNTED = Counted((0, 0), ((), ()), (0, 0), (0, 0), (0, 0), 0)
 
 
-def counted(receiver: Receiver, cuttings: Cuttings, state: ConnectionState) -> Counted:
+def counted(receiver: Receiver, framings: FramingStates, state: ConnectionState) -> Counted:
     """The counts of a connection now; `receiver` is the opener's."""
-    opener, accepter = cuttings
+    opener, accepter = framings
     connection = receiver.connection
     return Counted(
         (int(receiver.next_position), int(receiver.peer.next_position)),
@@ -61,12 +61,12 @@ def counts_of(counts: DirectionCounts) -> tuple[int, ...]:
     return tuple(int(getattr(counts, name)) for name in fields_of(DirectionCounts))
 
 
-def join_state(
-    opener: Receiver, cuttings: Cuttings, state: ConnectionState
+def sync_state(
+    opener: Receiver, framings: FramingStates, state: ConnectionState
 ) -> tuple[Any, ...] | None:
     """What must be the same; None when the connection is in the middle of something."""
     directions = (receiver_state(opener), receiver_state(opener.peer))
-    cut = [cutting_state(cutting) for cutting in cuttings]
+    cut = [cutting_state(framing) for framing in framings]
     known = conversation_state(state)
     if None in directions or None in cut or known is None:
         return None
@@ -80,9 +80,10 @@ def receiver_state(receiver: Receiver) -> tuple[Any, ...] | None:
     if receiver.next_sequence < 0 or not receiver.held.is_empty or receiver.stray or is_behind:
         return None
     now = receiver.connection.last_time_ns
-    symptoms = receiver.symptoms
-    is_asking = symptoms.repeats > 0 and (
-        now - symptoms.repeated_ns < RTO_NS or symptoms.repeated == receiver.latest_acknowledgment
+    tcp_analysis = receiver.tcp_analysis
+    is_asking = tcp_analysis.repeats > 0 and (
+        now - tcp_analysis.repeated_ns < RTO_NS
+        or tcp_analysis.repeated == receiver.latest_acknowledgment
     )
     return (
         int(receiver.next_sequence),
@@ -90,8 +91,10 @@ def receiver_state(receiver: Receiver) -> tuple[Any, ...] | None:
         int(receiver.latest_window),
         receiver.announces_zero,
         receiver.awaits_handshake,
-        int(symptoms.closed_ns),
-        (symptoms.repeated, symptoms.repeats, symptoms.repeated_ns) if is_asking else None,
+        int(tcp_analysis.closed_ns),
+        (tcp_analysis.repeated, tcp_analysis.repeats, tcp_analysis.repeated_ns)
+        if is_asking
+        else None,
         receiver.window_probe - here if receiver.window_probe >= here - 1 else None,
         receiver.fin_position - here if receiver.fin_position >= 0 else None,
         (receiver.timed_position - here, int(receiver.timed_ns))
@@ -100,19 +103,19 @@ def receiver_state(receiver: Receiver) -> tuple[Any, ...] | None:
     )
 
 
-def cutting_state(cutting: Cutting | None) -> tuple[Any, ...] | None:
+def cutting_state(framing: FramingState | None) -> tuple[Any, ...] | None:
     """The cutting of a direction; None while frames are searched for."""
-    if cutting is None or cutting.state not in (AT_SIZE, IN_BODY):
+    if framing is None or framing.state not in (AT_SIZE, IN_BODY):
         return None
     place: tuple[Any, ...] | None = None
-    if cutting.state == IN_BODY or cutting.parts:
+    if framing.state == IN_BODY or framing.parts:
         place = (
-            int(cutting.size), int(cutting.wanted), cutting.is_holed, int(cutting.held),
-            blake2b(b"".join(cutting.parts)).digest(), int(cutting.time_ns), int(cutting.packet),
-            int(cutting.index), cutting.connection.troubles - cutting.troubles,
-            cutting.connection.clock_steps - cutting.steps,
+            int(framing.size), int(framing.wanted), framing.is_holed, int(framing.held),
+            blake2b(b"".join(framing.parts)).digest(), int(framing.time_ns), int(framing.packet),
+            int(framing.index), framing.connection.tcp_events - framing.tcp_events,
+            framing.connection.clock_steps - framing.steps,
         )  # fmt: skip
-    return int(cutting.state), place, int(cutting.ordinal), cutting.is_behind_loss
+    return int(framing.state), place, int(framing.ordinal), framing.is_behind_loss
 
 
 def conversation_state(state: ConnectionState) -> tuple[Any, ...] | None:
@@ -129,7 +132,7 @@ def conversation_state(state: ConnectionState) -> tuple[Any, ...] | None:
         or login.in_tokens
     ):
         return None
-    troubles = state.connection.troubles
+    tcp_events = state.connection.tcp_events
     pending = state.pending[state.pending_head :]
     last_end = int(state.last_response_end)
     is_of_old = state.last_response_steps != state.connection.clock_steps
@@ -152,7 +155,7 @@ def conversation_state(state: ConnectionState) -> tuple[Any, ...] | None:
         state.is_told,
         int(state.refused),
         int(state.session_id),
-        [pending_state(one, troubles) for one in pending],
+        [pending_state(one, tcp_events) for one in pending],
         [state.connection.clock_steps - one.steps_at_start for one in pending],
     )
 
@@ -160,27 +163,27 @@ def conversation_state(state: ConnectionState) -> tuple[Any, ...] | None:
 LEFT_OUT = frozenset(
     (
         "connection", "connection_id", "request_direction", "request_frame", "response_frame",
-        "troubles_at_start", "steps_at_start", "records",
+        "tcp_events_at_start", "steps_at_start", "records",
     )
 )  # fmt: skip
 # The rows get the name that is known in the end.
 LEFT_OUT_BY_ID = LEFT_OUT | {"topic"}
 
 
-def pending_state(value: Any, troubles: int) -> Any:
+def pending_state(value: Any, tcp_events: int) -> Any:
     """A request that waits, with all that is known of it, as plain values."""
     if isinstance(value, Partitions):
         value = value.rows()
     if isinstance(value, list | tuple):
-        return [pending_state(one, troubles) for one in value]
+        return [pending_state(one, tcp_events) for one in value]
     names = fields_of(type(value))
     if not names:
         return value
     is_by_id = isinstance(value, Partition) and value.topic_id != NO_ID
     left_out = LEFT_OUT_BY_ID if is_by_id else LEFT_OUT
     plain = [
-        pending_state(getattr(value, name), troubles) for name in names if name not in left_out
+        pending_state(getattr(value, name), tcp_events) for name in names if name not in left_out
     ]
-    if "troubles_at_start" in names:
-        plain.append(troubles - value.troubles_at_start)
+    if "tcp_events_at_start" in names:
+        plain.append(tcp_events - value.tcp_events_at_start)
     return plain

@@ -1,4 +1,4 @@
-"""`GrowingCapture`: one capture whose bytes come when they come, to packets.
+"""`IncrementalCapture`: one capture whose bytes come when they come, to packets.
 
 In: the bytes as they are stored, in pieces of any size, so compressed if it is compressed. Out: its
 packets. Knows no files: who reads them, and what for there are no more, is not known here.
@@ -14,7 +14,7 @@ from kdissect.capture.scanner import Scanner
 from kdissect.errors import CaptureError, Problem, TruncatedCapture
 
 
-class GrowingCapture:
+class IncrementalCapture:
     """Feed it bytes and take packets, those of file `capture` after `first_ordinal` others.
 
     `size` bytes were fed. With `has_more`, some of them were not unpacked yet: ``feed(b"")`` goes

@@ -45,7 +45,7 @@ class _Seen(NamedTuple):
     first_time_ns: int
 
 
-class Newcomers:
+class RotationFollower:
     """Files that match `pattern`, a directory or a glob.
 
     `problems` is drained by the user. All must be of one tap: what is of another one, and what is

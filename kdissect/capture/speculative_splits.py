@@ -1,12 +1,12 @@
 """Cuts one capture without reading all of it: where it may be cut is guessed, and confirmed later.
 
 At some distance from each other places are looked for as behind damage; one counts when records
-follow it for as long as is looked. Who reads the piece before comes to that place, or not: then the
-guess was wrong (`PieceReader.reached`), and the file is cut from there on by reading it
-(`pieces.plan_from`).
+follow it for as long as is looked. Who reads the split before comes to that place, or not: then the
+guess was wrong (`SplitReader.reached`), and the file is cut from there on by reading it
+(`splits.plan_from`).
 
-How many packets are before a piece nobody knows. So those of the pieces are numbered as if there
-were NUMBERS of them in each, which keeps their order; see `Piece.is_counted`.
+How many packets are before a split nobody knows. So those of the splits are numbered as if there
+were NUMBERS of them in each, which keeps their order; see `Split.is_counted`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,10 +15,10 @@ from typing import Final, NamedTuple
 
 from kdissect.capture.capture_file import CHUNK_SIZE, CaptureFile, capture_error, is_regular
 from kdissect.capture.format_context import Layout, PcapLayout
-from kdissect.capture.splits import AnyScanner, Piece, first_layout, resumed
+from kdissect.capture.splits import AnyScanner, Split, first_layout, resumed
 
-# A record has 16 bytes and some, so that a piece of a GiB has fewer. An exchange's id is 100 000
-# times as large: there can be 1.3 million pieces before one has no 64 bits.
+# A record has 16 bytes and some, so that a split of a GiB has fewer. An exchange's id is 100 000
+# times as large: there can be 1.3 million splits before one has no 64 bits.
 NUMBERS: Final = 1 << 26
 LARGEST: Final = 1 << 30
 # Bytes from the beginning and behind each place that are looked at.
@@ -91,20 +91,20 @@ def with_samples(path: str, look: Look) -> Look:
     return look
 
 
-def guess_pieces(path: str, look: Look, places: Iterable[int]) -> list[Piece]:
-    """Pieces that start near the `places`, in bytes and in order; fewer where nothing is found."""
+def guess_splits(path: str, look: Look, places: Iterable[int]) -> list[Split]:
+    """Splits that start near the `places`, in bytes and in order; fewer where nothing is found."""
     starts = find_starts(path, look, places)
-    pieces = []
+    splits = []
     for number, (start, end) in enumerate(zip([0, *starts], [*starts, look.size], strict=True)):
         first = number * NUMBERS + 1
-        pieces.append(
-            Piece(
+        splits.append(
+            Split(
                 path, 0, start, end, end == look.size, first, first, 0,
                 layout=look.layout if start else first_layout(look.layout),
                 is_counted=False,
             )
         )  # fmt: skip
-    return pieces
+    return splits
 
 
 def find_starts(path: str, look: Look, places: Iterable[int]) -> Sequence[int]:

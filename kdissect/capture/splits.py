@@ -2,10 +2,10 @@
 
 `plan` finds the places: at the start of records, with all that was said before them that the rest
 depends on. It reads each file once with the scanner that reads packets too, told to count them
-only, so damaged places are the same to both. `read_piece` gives the packets of one piece as they
-are in the whole: times, numbers, ordinals, and the problems, each in one piece only.
+only, so damaged places are the same to both. `read_split` gives the packets of one split as they
+are in the whole: times, numbers, ordinals, and the problems, each in one split only.
 
-Compressed files and pipes can be read from their beginning only: each is one piece.
+Compressed files and pipes can be read from their beginning only: each is one split.
 """
 
 import os
@@ -31,15 +31,15 @@ from kdissect.capture.pcapng import PcapngScanner
 from kdissect.capture.scanner import LATEST_NS
 from kdissect.errors import CaptureError, Problem, TruncatedCapture, UnknownCaptureFormat
 
-# Large enough that starting on a piece costs nothing, small enough that 1 GB keeps 16 cores busy.
-PIECE_SIZE: Final = 64 << 20
-# What `Piece.end` says of a pipe.
+# Large enough that starting on a split costs nothing, small enough that 1 GB keeps 16 cores busy.
+SPLIT_SIZE: Final = 64 << 20
+# What `Split.end` says of a pipe.
 UNKNOWN_END: Final = -1
 
 AnyScanner: TypeAlias = PcapScanner | PcapngScanner
 
 
-class Piece(NamedTuple):
+class Split(NamedTuple):
     """The packets whose records start in the bytes `start` to `end` of a file; can be pickled.
 
     `capture` is the index of the file among those planned. `number` and `ordinal` are those of the
@@ -50,12 +50,13 @@ class Piece(NamedTuple):
     to `latest_ns`, both -1 where there are none or nobody has looked.
 
     `layout` is what the bytes before `start` say: link type, clock, byte order, snaplen, and for
-    pcapng interfaces and secrets; None: the piece is a whole file, which says it all itself. A
+    pcapng interfaces and secrets; None: the split is a whole file, which says it all itself. A
     pipe's `end` is -1, that of a file whose header is not there yet 0. What is cut off at the end
-    of a file belongs to its last piece.
+    of a file belongs to its last split.
 
-    A piece that is not `is_counted` was guessed (see `guessed`): number and ordinal are larger than
-    those of all pieces before it, but by too much; and where it ends, reading may not come to.
+    A split that is not `is_counted` was guessed (see `speculative_splits`): number and ordinal are
+    larger than those of all splits before it, but by too much; and where it ends, reading may not
+    come to.
     """
 
     path: str
@@ -74,7 +75,7 @@ class Piece(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """Where reading a piece came to: the next record, -1 where none starts; what is known there.
+    """Where reading a split came to: the next record, -1 where none starts; what is known there.
 
     `ordinal` and `number` are those of the next packet.
     """
@@ -85,25 +86,25 @@ class Reached(NamedTuple):
     ordinal: int
 
 
-def plan(paths: Iterable[str | os.PathLike[str]], size: int = PIECE_SIZE) -> list[Piece]:
-    """Pieces of about `size` bytes of each file, in order; the files follow each other as given.
+def plan(paths: Iterable[str | os.PathLike[str]], size: int = SPLIT_SIZE) -> list[Split]:
+    """Splits of about `size` bytes of each file, in order; the files follow each other as given.
 
-    Where the files overlap in time, `open_captures` lets their packets take turns; the pieces do
+    Where the files overlap in time, `open_captures` lets their packets take turns; the splits do
     not (see `are_in_turn`). Raises `CaptureError` as `open_captures` does for what is not there or
     is no capture.
     """
-    return list(iter_pieces(paths, size))
+    return list(iter_splits(paths, size))
 
 
-def iter_pieces(paths: Iterable[str | os.PathLike[str]], size: int = PIECE_SIZE) -> Iterator[Piece]:
-    """The pieces of `plan`, each as soon as its end is known."""
+def iter_splits(paths: Iterable[str | os.PathLike[str]], size: int = SPLIT_SIZE) -> Iterator[Split]:
+    """The splits of `plan`, each as soon as its end is known."""
     if size < 1:
         raise ValueError(f"pieces of {size} bytes")
     names = [os.fspath(path) for path in paths]
     ordinal = 1
     counted_from = 0
     for capture, name in enumerate(names):
-        whole = Piece(name, capture, 0, UNKNOWN_END, True, 1, ordinal, counted_from)
+        whole = Split(name, capture, 0, UNKNOWN_END, True, 1, ordinal, counted_from)
         cut = _cut(whole, size, len(names) == 1)
         ordinal = yield from cut
         if ordinal < 0:
@@ -112,27 +113,27 @@ def iter_pieces(paths: Iterable[str | os.PathLike[str]], size: int = PIECE_SIZE)
 
 
 def plan_file(
-    path: str, size: int = PIECE_SIZE, copy: str | None = None
-) -> tuple[list[Piece], int]:
-    """The pieces of one file as of the first, and its number of packets, -1 when nobody knows.
+    path: str, size: int = SPLIT_SIZE, copy: str | None = None
+) -> tuple[list[Split], int]:
+    """The splits of one file as of the first, and its number of packets, -1 when nobody knows.
 
     Where other files come before it, capture and ordinals have to be moved behind theirs. `copy` is
     where the bytes of `path` are, when that is no file of this machine.
     """
-    pieces = []
-    cut = _cut(Piece(path, 0, 0, UNKNOWN_END, True, 1, 1, 0), size, True, copy)
+    splits = []
+    cut = _cut(Split(path, 0, 0, UNKNOWN_END, True, 1, 1, 0), size, True, copy)
     while True:
         try:
-            pieces.append(next(cut))
+            splits.append(next(cut))
         except StopIteration as end:
-            return pieces, max(-1, end.value - 1)
+            return splits, max(-1, end.value - 1)
 
 
-def plan_from(piece: Piece, end: int, size: int = PIECE_SIZE) -> list[Piece]:
-    """A file from the start of a piece up to `end` in pieces, found by reading it."""
-    scanner = _resume(piece)
+def plan_from(split: Split, end: int, size: int = SPLIT_SIZE) -> list[Split]:
+    """A file from the start of a split up to `end` in splits, found by reading it."""
+    scanner = _resume(split)
     scanner.counts_only = True
-    whole = piece._replace(end=end, is_last=True)
+    whole = split._replace(end=end, is_last=True)
 
     def reads() -> Iterator[int]:
         at = whole.start
@@ -144,20 +145,20 @@ def plan_from(piece: Piece, end: int, size: int = PIECE_SIZE) -> list[Piece]:
     return list(_cut_reads(whole, scanner, reads(), size))
 
 
-def are_in_turn(pieces: Sequence[Piece]) -> bool:
-    """Whether the pieces, one after the other, are what `open_captures` gives of their files.
+def are_in_turn(splits: Sequence[Split]) -> bool:
+    """Whether the splits, one after the other, are what `open_captures` gives of their files.
 
     So they are when no file starts before the one before it ends, and those without packets come
     last. Of several files that are compressed, or pipes, nobody knows.
     """
     latest_ns = -1
     times: dict[int, tuple[int, int]] = {}
-    for piece in pieces:
-        earliest_ns, so_far_ns = times.get(piece.capture, (LATEST_NS, -1))
-        if piece.earliest_ns >= 0:
-            earliest_ns = min(earliest_ns, piece.earliest_ns)
-        times[piece.capture] = earliest_ns, max(so_far_ns, piece.latest_ns)
-    if len(times) > 1 and any(_is_unread(piece) for piece in pieces):
+    for split in splits:
+        earliest_ns, so_far_ns = times.get(split.capture, (LATEST_NS, -1))
+        if split.earliest_ns >= 0:
+            earliest_ns = min(earliest_ns, split.earliest_ns)
+        times[split.capture] = earliest_ns, max(so_far_ns, split.latest_ns)
+    if len(times) > 1 and any(_is_unread(split) for split in splits):
         return False
     for earliest_ns, file_latest_ns in times.values():
         if earliest_ns < latest_ns:
@@ -166,22 +167,22 @@ def are_in_turn(pieces: Sequence[Piece]) -> bool:
     return True
 
 
-def read_piece(
-    piece: Piece, chunk_size: int = CHUNK_SIZE, copy: str | None = None
-) -> "PieceReader":
-    """What gives the packets of a piece; `copy` is where its bytes are, if not at its path."""
-    return PieceReader(piece, chunk_size, copy)
+def read_split(
+    split: Split, chunk_size: int = CHUNK_SIZE, copy: str | None = None
+) -> "SplitReader":
+    """What gives the packets of a split; `copy` is where its bytes are, if not at its path."""
+    return SplitReader(split, chunk_size, copy)
 
 
-class PieceReader:
-    """Iterates over the packets of a piece as lists, once; `problems` is drained by the user.
+class SplitReader:
+    """Iterates over the packets of a split as lists, once; `problems` is drained by the user.
 
     Raises `CaptureError` when the file cannot be read, or is no longer the one that was planned.
     """
 
-    def __init__(self, piece: Piece, chunk_size: int = CHUNK_SIZE, copy: str | None = None) -> None:
-        self.piece = piece
-        self.source = piece.path if copy is None else copy
+    def __init__(self, split: Split, chunk_size: int = CHUNK_SIZE, copy: str | None = None) -> None:
+        self.split = split
+        self.source = split.path if copy is None else copy
         self.problems: list[Problem] = []
         # Contents of the Decryption Secrets blocks of the file up to what was read so far.
         self.secrets: Sequence[Secrets] = ()
@@ -190,7 +191,7 @@ class PieceReader:
         self._chunk_size = chunk_size
 
     def __iter__(self) -> Iterator[list[Packet]]:
-        batches = self._read_whole() if self.piece.layout is None else self._read_range()
+        batches = self._read_whole() if self.split.layout is None else self._read_range()
         for batch in batches:
             if batch:
                 yield batch
@@ -201,12 +202,12 @@ class PieceReader:
         return taken
 
     def _read_whole(self) -> Iterator[list[Packet]]:
-        piece = self.piece
+        split = self.split
         source = sys.stdin.buffer if self.source == STDIN else self.source
-        file = CaptureFile(source, piece.path, self._chunk_size)
-        ordinal = piece.ordinal
+        file = CaptureFile(source, split.path, self._chunk_size)
+        ordinal = split.ordinal
         try:
-            file.start(piece.capture)
+            file.start(split.capture)
             while (batch := file.read()) is not None:
                 number_packets(batch, ordinal)
                 ordinal += len(batch)
@@ -220,14 +221,14 @@ class PieceReader:
             file.close()
 
     def _read_range(self) -> Iterator[list[Packet]]:
-        piece = self.piece
-        scanner = _resume(piece)
+        split = self.split
+        scanner = _resume(split)
         self._take(scanner)
-        for data in _read_bytes(piece, self._chunk_size, self.source):
+        for data in _read_bytes(split, self._chunk_size, self.source):
             batch = scanner.feed(data)
             self._take(scanner)
             yield batch
-        if piece.is_last:
+        if split.is_last:
             batch = scanner.finish()
             self._take(scanner)
             yield batch
@@ -237,9 +238,9 @@ class PieceReader:
             scanner.number + 1,
             scanner.first_ordinal + scanner.number + 1,
         )
-        is_there = piece.is_last or scanner.record_start == piece.end
-        if piece.is_counted and not is_there:
-            raise CaptureError(f"{piece.path}: no longer the file that was cut into pieces")
+        is_there = split.is_last or scanner.record_start == split.end
+        if split.is_counted and not is_there:
+            raise CaptureError(f"{split.path}: no longer the file that was cut into pieces")
 
     def _take(self, scanner: AnyScanner) -> None:
         self.problems += scanner.problems
@@ -249,9 +250,9 @@ class PieceReader:
 
 
 def _cut(
-    whole: Piece, size: int, is_alone: bool, copy: str | None = None
-) -> Generator[Piece, None, int]:
-    """The pieces of one file; gives the ordinal of the packet after it, -1 when not known."""
+    whole: Split, size: int, is_alone: bool, copy: str | None = None
+) -> Generator[Split, None, int]:
+    """The splits of one file; gives the ordinal of the packet after it, -1 when not known."""
     source = whole.path if copy is None else copy
     if not is_regular(source):
         yield whole
@@ -276,8 +277,8 @@ def _cut(
 
 
 def _cut_plain(
-    whole: Piece, file: CaptureFile, scanner: AnyScanner, size: int
-) -> Generator[Piece, None, int]:
+    whole: Split, file: CaptureFile, scanner: AnyScanner, size: int
+) -> Generator[Split, None, int]:
     """The same for an open file that is neither compressed nor a pipe."""
     scanner.counts_only = True
     scanner.first_ordinal = whole.ordinal - 1
@@ -292,41 +293,41 @@ def _reads(file: CaptureFile) -> Iterator[int]:
 
 
 def _cut_reads(
-    whole: Piece, scanner: AnyScanner, reads: Iterator[int], size: int
-) -> Iterator[Piece]:
-    """The pieces of what a scanner is fed with each of the reads, which give how far they came."""
-    piece = whole
+    whole: Split, scanner: AnyScanner, reads: Iterator[int], size: int
+) -> Iterator[Split]:
+    """The splits of what a scanner is fed with each of the reads, which give how far they came."""
+    split = whole
     done = whole.start
     for done in reads:  # noqa: B007  # the last is used
         at = scanner.record_start
         if at < 0:
             continue
-        if piece.layout is None:
-            piece = piece._replace(layout=first_layout(scanner.layout))
-        if at - piece.start >= size and at < whole.end:
-            yield _with_times(piece, scanner)._replace(end=at, is_last=False)
-            piece = piece._replace(
+        if split.layout is None:
+            split = split._replace(layout=first_layout(scanner.layout))
+        if at - split.start >= size and at < whole.end:
+            yield _with_times(split, scanner)._replace(end=at, is_last=False)
+            split = split._replace(
                 start=at,
                 number=scanner.number + 1,
                 ordinal=scanner.first_ordinal + scanner.number + 1,
                 last_time_ns=scanner.last_time_ns,
                 layout=scanner.layout,
             )
-    yield _with_times(piece, scanner)._replace(end=done)
+    yield _with_times(split, scanner)._replace(end=done)
 
 
-def _with_times(piece: Piece, scanner: AnyScanner) -> Piece:
-    """The piece with the times of the packets since the last one."""
+def _with_times(split: Split, scanner: AnyScanner) -> Split:
+    """The split with the times of the packets since the last one."""
     if scanner.latest_ns < 0:
-        return piece
-    timed = piece._replace(earliest_ns=scanner.earliest_ns, latest_ns=scanner.latest_ns)
+        return split
+    timed = split._replace(earliest_ns=scanner.earliest_ns, latest_ns=scanner.latest_ns)
     scanner.forget_times()
     return timed
 
 
-def _is_unread(piece: Piece) -> bool:
-    """Whether nobody has looked for packets in the piece."""
-    return piece.layout is None and piece.end != 0
+def _is_unread(split: Split) -> bool:
+    """Whether nobody has looked for packets in the split."""
+    return split.layout is None and split.end != 0
 
 
 def first_layout(layout: Layout) -> Layout:
@@ -350,24 +351,24 @@ def resumed(layout: Layout | None, capture: int = 0, is_start: bool = False) -> 
     return scanner
 
 
-def _resume(piece: Piece) -> AnyScanner:
-    """The scanner as it was when it came to the start of the piece."""
-    scanner = resumed(piece.layout, piece.capture, piece.start == 0)
-    scanner.start_at(piece.start, piece.number, piece.ordinal, piece.last_time_ns)
+def _resume(split: Split) -> AnyScanner:
+    """The scanner as it was when it came to the start of the split."""
+    scanner = resumed(split.layout, split.capture, split.start == 0)
+    scanner.start_at(split.start, split.number, split.ordinal, split.last_time_ns)
     return scanner
 
 
-def _read_bytes(piece: Piece, chunk_size: int, source: str | None = None) -> Iterator[bytes]:
-    """The bytes of a piece; raises `CaptureError` when they are not there."""
+def _read_bytes(split: Split, chunk_size: int, source: str | None = None) -> Iterator[bytes]:
+    """The bytes of a split; raises `CaptureError` when they are not there."""
     try:
-        with Path(source or piece.path).open("rb", buffering=0) as file:
-            file.seek(piece.start)
-            at = piece.start
-            while at < piece.end:
-                data = file.read(min(chunk_size, piece.end - at))
+        with Path(source or split.path).open("rb", buffering=0) as file:
+            file.seek(split.start)
+            at = split.start
+            while at < split.end:
+                data = file.read(min(chunk_size, split.end - at))
                 if not data:
-                    raise TruncatedCapture(f"{piece.path}: now ends at byte {at}, inside a piece")
+                    raise TruncatedCapture(f"{split.path}: now ends at byte {at}, inside a piece")
                 at += len(data)
                 yield data
     except OSError as error:
-        raise capture_error(piece.path, error) from error
+        raise capture_error(split.path, error) from error

@@ -1,1 +1,3 @@
-"""Pieces of captures dissected alone, and put together so that nothing shows it (docs/seams.md)."""
+"""Splits of captures dissected alone, and put together so that nothing shows it
+(docs/splits.md).
+"""

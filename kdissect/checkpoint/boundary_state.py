@@ -1,15 +1,16 @@
-"""`Seam`: what a piece of a capture cannot know, or has left open, for `Stitcher` to put together.
+"""`BoundaryState`: what a split of a capture cannot know, or has left open, for `Merger` to put
+together.
 
-It holds no rows, but the stages' state of each connection that crosses an edge of the piece: at its
-left, the segments before the connection was joined (`edges.Head`); at its right, where the stages
-stand. Its size is that of what crosses, and not of the piece.
+It holds no rows, but the stages' state of each connection that crosses an edge of the split: at its
+left, the segments before the connection was synchronized (`left_edge.Prefix`); at its right, where
+the stages stand. Its size is that of what crosses, and not of the split.
 """
 
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from kdissect.boundaries.codec.captures import PIECE, REACHED
+from kdissect.boundaries.codec.captures import REACHED, SPLIT
 from kdissect.boundaries.codec.exchanges import EXCHANGE, POSITIONS, STATE
 from kdissect.boundaries.codec.streams import (
     CHUNK,
@@ -23,9 +24,9 @@ from kdissect.boundaries.codec.streams import (
     SEGMENTS,
 )
 from kdissect.boundaries.codec.tls import WATCH
-from kdissect.boundaries.left_edge import Ended, Head
+from kdissect.boundaries.left_edge import Ended, Prefix
 from kdissect.boundaries.synchronization import Counted
-from kdissect.capture.splits import Piece, Reached
+from kdissect.capture.splits import Reached, Split
 from kdissect.encoding.choices import Plain
 from kdissect.encoding.classes import Fields, Inline
 from kdissect.encoding.documents import Document, dump, load
@@ -47,7 +48,7 @@ from kdissect.encoding.kinds import (
 from kdissect.errors import EncodingError, Problem
 from kdissect.exchanges.connection_state import ConnectionState, Positions
 from kdissect.exchanges.exchange import Exchange
-from kdissect.framing.frames import Cutting
+from kdissect.framing.frames import FramingState
 from kdissect.streams.connections import Repeat
 from kdissect.streams.duplicates import Mark
 from kdissect.streams.events import Chunk
@@ -64,16 +65,16 @@ ARROW: Final = pa.schema(
         pa.field("connections", pa.int64()),
         pa.field("content", pa.binary()),
     ],
-    metadata={"kdissect.table": "seams"},
+    metadata={"kdissect.table": "boundaries"},
 )
 
 
 class Open(NamedTuple):
-    """A connection that is open at the end of a piece: where each stage stands with it."""
+    """A connection that is open at the end of a split: where each stage stands with it."""
 
     opener: Receiver
-    opener_cutting: Cutting | None
-    accepter_cutting: Cutting | None
+    opener_cutting: FramingState | None
+    accepter_cutting: FramingState | None
     state: ConnectionState | None
     watch: Watch | None
 
@@ -81,7 +82,7 @@ class Open(NamedTuple):
 class Left(NamedTuple):
     """A connection that nobody can go on with from here: TLS, protocols from before 0.8.
 
-    `given` exchanges came out of it in the piece.
+    `given` exchanges came out of it in the split.
     """
 
     flow: bytes
@@ -90,7 +91,7 @@ class Left(NamedTuple):
 
 
 class Times(NamedTuple):
-    """Where the clock of a piece's segments stands at both ends (see `streams.clock`).
+    """Where the clock of a split's segments stands at both ends (see `streams.clock`).
 
     `first_ns` is -1 where there are none, `lowest_ns` the earliest time.
     """
@@ -101,7 +102,7 @@ class Times(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """What a piece counted: of all its packets, and of the connections that it counted itself."""
+    """What a split counted: of all its packets, and of the connections that it counted itself."""
 
     packets: int
     captured_bytes: int
@@ -120,29 +121,29 @@ class Totals(NamedTuple):
     problems: dict[str, int]
 
 
-class Seam(NamedTuple):
-    """See above. `is_whole`: the piece cannot be dissected alone, all of it is left open.
+class BoundaryState(NamedTuple):
+    """See above. `is_whole`: the split cannot be dissected alone, all of it is left open.
 
-    `heads` are of the flows that may have been there before. `born` are ``(flow, connection id)``
-    of those that began in the piece. `left_open` are to be dissected again. `touched` and `locked`
-    are ids of connections that asked for the past of others, or are TLS without keys;
-    `inside_ended` of all that began and ended in the piece. What is remembered of the last segments
+    `prefixes` are of the flows that may have been there before. `born` are ``(flow, connection
+    id)`` of those that began in the split. `left_open` are to be dissected again. `history_used`
+    and `locked` are ids of connections that asked for the past of others, or are TLS without keys;
+    `inside_ended` of all that began and ended in the split. What is remembered of the last segments
     (`marks` with their places, `chunks`), names, group protocols and fetch sessions are as the
-    piece, of so many `segments`, has left them. `problems` are of reading and of packets,
+    split, of so many `segments`, has left them. `problems` are of reading and of packets,
     `link_types` those of packets that are not looked into. `reached` is where reading came to, None
     for a whole file.
     """
 
     version: int
-    piece: Piece
+    split: Split
     is_whole: bool
-    heads: tuple[Head, ...]
+    prefixes: tuple[Prefix, ...]
     born: tuple[tuple[bytes, int], ...]
     open: tuple[Open, ...]
     left_open: tuple[Left, ...]
     ended: tuple[Ended, ...]
     deferred: tuple[tuple[Exchange, int, int], ...]
-    touched: tuple[int, ...]
+    history_used: tuple[int, ...]
     locked: tuple[int, ...]
     inside_ended: frozenset[int]
     problems: tuple[Problem, ...]
@@ -164,41 +165,43 @@ class Seam(NamedTuple):
         return dump(DOCUMENT, self, self.version)
 
     @classmethod
-    def from_bytes(cls, content: bytes) -> "Seam":
-        """Raises EncodingError for bytes that are no seam, or one of another version."""
-        seam: Seam = load(DOCUMENT, content)
-        return seam
+    def from_bytes(cls, content: bytes) -> "BoundaryState":
+        """Raises EncodingError for bytes that are no boundary state, or one of another version."""
+        boundary: BoundaryState = load(DOCUMENT, content)
+        return boundary
 
     def to_arrow(self) -> pa.RecordBatch:
         """One row; what is in `content` is for `from_arrow`."""
         row: dict[str, Any] = {
             "version": self.version,
-            "path": self.piece.path,
-            "start": self.piece.start,
-            "ordinal": self.piece.ordinal,
-            "connections": len(self.heads) + len(self.open),
+            "path": self.split.path,
+            "start": self.split.start,
+            "ordinal": self.split.ordinal,
+            "connections": len(self.prefixes) + len(self.open),
             "content": self.to_bytes(),
         }
         return pa.RecordBatch.from_pylist([row], ARROW)
 
     @classmethod
-    def from_arrow(cls, batch: pa.RecordBatch) -> "Seam":
-        """The seam of a row that `to_arrow` made; raises EncodingError for other batches."""
+    def from_arrow(cls, batch: pa.RecordBatch) -> "BoundaryState":
+        """The boundary state of a row that `to_arrow` made; raises EncodingError for other
+        batches.
+        """
         if batch.schema != ARROW or not batch.num_rows:
             raise EncodingError("no seam: a batch with other columns, or without a row")
         return cls.from_bytes(batch["content"][0].as_py() or b"")
 
 
-def empty_seam(
-    piece: Piece,
+def empty_boundary(
+    split: Split,
     problems: tuple[Problem, ...],
     totals: Totals,
     times: Times,
     reached: Reached | None,
-) -> Seam:
-    """The seam of a piece all of which is left open."""
-    return Seam(
-        VERSION, piece, True, (), (), (), (), (), (), (), (), frozenset(), problems,
+) -> BoundaryState:
+    """The boundary state of a split all of which is left open."""
+    return BoundaryState(
+        VERSION, split, True, (), (), (), (), (), (), (), (), frozenset(), problems,
         frozenset(), {}, (), (), 0,
         {}, {}, {}, (), totals, times, reached,
     )  # fmt: skip
@@ -223,8 +226,8 @@ REPEAT: Final = named(
     compared=Maybe(Rows(3)),
 )
 HEAD: Final = Fields(
-    Head,
-    lambda: Head(NO_CONNECTION),
+    Prefix,
+    lambda: Prefix(NO_CONNECTION),
     ints="size quiet joined_id place rows",
     bools="is_cut is_joined",
     flow=BYTES,
@@ -232,7 +235,7 @@ HEAD: Final = Fields(
     ids=INTS,
     segments=SEGMENTS,
     places=INTS,
-    joined=CONNECTION,
+    synchronized=CONNECTION,
     state=Many(Plain(), tuple),
     at=COUNTED,
     repeats=Many(REPEAT),
@@ -280,18 +283,18 @@ TIMES: Final = named(
     lowest_ns=INT,
     now_ns=INT,
 )
-SEAM: Final = named(
-    Seam,
+BOUNDARY: Final = named(
+    BoundaryState,
     version=INT,
-    piece=PIECE,
+    split=SPLIT,
     is_whole=BOOL,
-    heads=Many(Inline(HEAD), tuple),
+    prefixes=Many(Inline(HEAD), tuple),
     born=Many(Fixed(BYTES, INT), tuple),
     open=Many(OPEN, tuple),
     left_open=Many(named(Left, flow=BYTES, connection_id=INT, given=INT), tuple),
     ended=Many(Inline(ENDED), tuple),
     deferred=Many(Fixed(EXCHANGE, INT, INT), tuple),
-    touched=Many(INT, tuple),
+    history_used=Many(INT, tuple),
     locked=Many(INT, tuple),
     inside_ended=Many(INT, frozenset),
     problems=Many(PROBLEM, tuple),
@@ -308,4 +311,4 @@ SEAM: Final = named(
     times=TIMES,
     reached=Maybe(REACHED),
 )
-DOCUMENT: Final = Document(1, "seam of this version of kdissect", VERSION, SEAM)
+DOCUMENT: Final = Document(1, "seam of this version of kdissect", VERSION, BOUNDARY)

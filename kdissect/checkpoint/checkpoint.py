@@ -1,16 +1,16 @@
-"""`State`: all that is known of a tap after a piece, so that others can go on behind it.
+"""`Checkpoint`: all that is known of a tap after a split, so that others can go on behind it.
 
-It is a seam without a left edge: where the stages stand with each connection that is open, and what
-connections share. Its size is that of what is open, whatever was before.
+It is a boundary state without a left edge: where the stages stand with each connection that is
+open, and what connections share. Its size is that of what is open, whatever was before.
 """
 
 from typing import Final, NamedTuple
 
-from kdissect.boundaries.codec.captures import FRAGMENTS, PIECES
+from kdissect.boundaries.codec.captures import FRAGMENTS, SPLITS
 from kdissect.boundaries.codec.exchanges import EXCHANGE
 from kdissect.boundaries.codec.streams import CHUNK, CLOCK, CONNECTION, MARKS, SEGMENT
 from kdissect.boundaries.codec.tls import SESSION
-from kdissect.capture.splits import Piece
+from kdissect.capture.splits import Split
 from kdissect.checkpoint.boundary_state import GROUPS, NAMES, OPEN, SESSIONS, TOTALS, Open, Totals
 from kdissect.encoding.classes import Inline
 from kdissect.encoding.documents import Document, dump, load
@@ -27,16 +27,16 @@ from kdissect.tls.session import Session
 VERSION: Final = 4
 
 
-class State(NamedTuple):
+class Checkpoint(NamedTuple):
     """See above; no rows are in it.
 
     `sessions` are those of TLS without keys. Of TLS that is `decrypted` only the packets say how it
-    goes on, as no secret is written down: they are in `pieces`, which are empty where there is no
+    goes on, as no secret is written down: they are in `splits`, which are empty where there is no
     such connection. `due` are times to look for silent connections, see `Streams.due`; `clock` is
     the capture's, and `odd` its last segment, where that may have a wrong time. Of the connections
     `told` a problem said that they hold too much; `told_link_types` are such texts.
     Marks and chunks, how many segments there were, names, groups, fetch sessions and what waits for
-    names are as in a seam.
+    names are as in a boundary state.
     """
 
     version: int
@@ -46,7 +46,7 @@ class State(NamedTuple):
     odd: Segment | None
     sessions: tuple[Session, ...]
     decrypted: tuple[Connection, ...]
-    pieces: tuple[Piece, ...]
+    splits: tuple[Split, ...]
     told: tuple[Connection, ...]
     told_link_types: frozenset[str]
     link_types: frozenset[int]
@@ -66,14 +66,14 @@ class State(NamedTuple):
         return dump(DOCUMENT, self, self.version)
 
     @classmethod
-    def from_bytes(cls, content: bytes) -> "State":
+    def from_bytes(cls, content: bytes) -> "Checkpoint":
         """Raises EncodingError for bytes that are no state, or one of another version."""
-        state: State = load(DOCUMENT, content)
+        state: Checkpoint = load(DOCUMENT, content)
         return state
 
 
 STATE: Final = named(
-    State,
+    Checkpoint,
     version=INT,
     open=Many(OPEN, tuple),
     due=Fixed(INT, INT, INT, Many(Fixed(INT, BYTES))),
@@ -81,7 +81,7 @@ STATE: Final = named(
     odd=Maybe(Inline(SEGMENT)),
     sessions=Many(SESSION, tuple),
     decrypted=Many(CONNECTION, tuple),
-    pieces=PIECES,
+    splits=SPLITS,
     told=Many(CONNECTION, tuple),
     told_link_types=Many(TEXT, frozenset),
     link_types=Many(INT, frozenset),

@@ -1,13 +1,13 @@
-"""A connection as a piece has left it → as the whole has it: counts added up, sides as they are.
+"""A connection as a split has left it → as the whole has it: counts added up, sides as they are.
 
-Where the piece did not see the SYN it took the side that sent first for the opener, so the two
+Where the split did not see the SYN it took the side that sent first for the opener, so the two
 directions may have to change places.
 """
 
 from typing import Any
 
 from kdissect.boundaries.codec import fields_of
-from kdissect.boundaries.left_edge import Head
+from kdissect.boundaries.left_edge import Prefix
 from kdissect.boundaries.synchronization import Counted
 from kdissect.checkpoint.boundary_state import Open
 from kdissect.exchanges.connection_state import (
@@ -23,36 +23,36 @@ from kdissect.exchanges.connection_state import (
     TopicPositions,
 )
 from kdissect.exchanges.fetches import unknown_mark
-from kdissect.framing.frames import Cutting
+from kdissect.framing.frames import FramingState
 from kdissect.protocol.readers import NULL
 from kdissect.streams.connections import reverse_flow
 from kdissect.streams.events import INSIDE, Connection, DirectionCounts
 from kdissect.streams.receiver import Receiver
 
 
-class Joined:
-    """What the whole knew of a connection when it was joined; `is_turned`: the sides changed.
+class Synchronized:
+    """What the whole knew of a connection when it was synchronized; `is_turned`: the sides changed.
 
     `epoch` is that of the capture's clock then.
     """
 
     def __init__(
         self,
-        head: Head,
+        prefix: Prefix,
         opener: Receiver,
         state: ConnectionState,
-        cuttings: list[Cutting],
+        framings: list[FramingState],
         at: Counted,
         is_turned: bool,
         epoch: int,
     ) -> None:
         connection = opener.connection
         self.epoch = epoch
-        self.head = head
+        self.prefix = prefix
         self.opener = opener
         self.connection = connection
         self.state = state
-        self.cuttings = cuttings
+        self.framings = framings
         self.at = at
         self.is_turned = is_turned
         # For those who ask for the past of its fetch session, which goes on.
@@ -61,7 +61,7 @@ class Joined:
         self.least = list(connection.min_rtt_ns)
 
     def rtt_ns(self, to_opener: int, to_accepter: int) -> int:
-        """The smallest round trip with what was measured since, by the piece's sides."""
+        """The smallest round trip with what was measured since, by the split's sides."""
         since = [to_opener, to_accepter]
         if self.is_turned:
             since.reverse()
@@ -73,14 +73,14 @@ class Joined:
         return sum(seen) if seen else -1
 
     def take(self, state: ConnectionState) -> None:
-        """Make what the piece knows of the connection what the whole knows."""
+        """Make what the split knows of the connection what the whole knows."""
         if self.is_turned:
             turn(state)
         self._take_connection(state.connection)
         self._take_state(state)
 
     def take_receivers(self, opener: Receiver) -> None:
-        """The same for its reassembly; `opener` is the piece's opener."""
+        """The same for its reassembly; `opener` is the split's opener."""
         if self.is_turned:
             opener.direction, opener.peer.direction = opener.peer.direction, opener.direction
         first = opener.peer if self.is_turned else opener
@@ -91,20 +91,20 @@ class Joined:
             receiver.held_limit = own.held_limit
             receiver.syn_sequence = own.syn_sequence
             receiver.syn_ns = own.syn_ns
-            # More of either since the join touches the connection.
+            # More of either since the synchronization touches the connection.
             receiver.warned_of_start = own.warned_of_start
             receiver.disagreements = own.disagreements
 
     def moved(self) -> tuple[int, int]:
-        """How much further positions count than in the piece, by direction."""
-        here = self.head.at.positions
+        """How much further positions count than in the split, by direction."""
+        here = self.prefix.at.positions
         if self.is_turned:
             here = (here[1], here[0])
         return self.at.positions[0] - here[0], self.at.positions[1] - here[1]
 
     def _take_connection(self, connection: Connection) -> None:
         known = self.connection
-        before = self.head.at.counts
+        before = self.prefix.at.counts
         if self.is_turned:
             before = (before[1], before[0])
         for direction in (0, 1):
@@ -123,11 +123,11 @@ class Joined:
             # Packets may be a little out of order.
             connection.last_time_ns = max(connection.last_time_ns, known.last_time_ns)
         connection.edge = INSIDE
-        connection.touched = known.touched
+        connection.history_used = known.history_used
 
     def _take_state(self, state: ConnectionState) -> None:
         known = self.state
-        state.exchange_count += self.at.exchanges - self.head.at.exchanges
+        state.exchange_count += self.at.exchanges - self.prefix.at.exchanges
         known.login.is_past = known.login.is_past or state.login.is_past
         state.login = known.login
         if state.vendor < 0:
@@ -147,37 +147,37 @@ class Joined:
             exchange.connection_id = state.connection.id
 
     def cut(self, counted: tuple[int, int], before: tuple[int, int], then: tuple[int, int]) -> Any:
-        """Framed or skipped bytes: what the piece counted since `before`, and the whole `then`."""
+        """Framed or skipped bytes: what the split counted since `before`, and the whole `then`."""
         since = [counted[0] - before[0], counted[1] - before[1]]
         if self.is_turned:
             since.reverse()
         return since[0] + then[0], since[1] + then[1]
 
-    def take_cuttings(self, cuttings: list[Cutting]) -> list[Cutting]:
+    def take_cuttings(self, framings: list[FramingState]) -> list[FramingState]:
         """The same for where frames are cut."""
         if self.is_turned:
-            cuttings = cuttings[::-1]
-        before = self.head.at
-        for direction, cutting in enumerate(cuttings):
-            of_piece = 1 - direction if self.is_turned else direction
-            cutting.direction = direction
-            cutting.framed += self.at.framed[direction] - before.framed[of_piece]
-            cutting.skipped += self.at.skipped[direction] - before.skipped[of_piece]
-            cutting.position += self.moved()[direction]
+            framings = framings[::-1]
+        before = self.prefix.at
+        for direction, framing in enumerate(framings):
+            of_split = 1 - direction if self.is_turned else direction
+            framing.direction = direction
+            framing.framed += self.at.framed[direction] - before.framed[of_split]
+            framing.skipped += self.at.skipped[direction] - before.skipped[of_split]
+            framing.position += self.moved()[direction]
             # The position was not lost since, or the connection had been touched.
-            known = self.cuttings[direction]
-            cutting.frames_since_found += self.at.frames[direction] - before.frames[of_piece]
-            cutting.failures = known.failures
-            cutting.lost = known.lost
-            cutting.was_found = known.was_found
-            for event in cutting.waiting.events:
+            known = self.framings[direction]
+            framing.frames_since_found += self.at.frames[direction] - before.frames[of_split]
+            framing.failures = known.failures
+            framing.lost = known.lost
+            framing.was_found = known.was_found
+            for event in framing.waiting.events:
                 event.direction = direction
                 event.position += self.moved()[direction]
-        return cuttings
+        return framings
 
 
 def add(counts: DirectionCounts, before: tuple[int, ...], then: tuple[int, ...]) -> None:
-    """What a piece counted since `before` on top of what the whole had `then`."""
+    """What a split counted since `before` on top of what the whole had `then`."""
     for name, start, known in zip(fields_of(DirectionCounts), before, then, strict=True):
         value = getattr(counts, name)
         if isinstance(value, bool):
@@ -193,8 +193,8 @@ def shift(receiver: Receiver, moved: int) -> None:
         if getattr(receiver, name) >= 0:
             setattr(receiver, name, getattr(receiver, name) + moved)
     receiver.acknowledged.move(moved)
-    for piece in receiver.held.pieces[receiver.held.head :]:
-        piece.position += moved
+    for split in receiver.held.pieces[receiver.held.head :]:
+        split.position += moved
 
 
 def turn(state: ConnectionState) -> None:
@@ -212,7 +212,7 @@ def turn(state: ConnectionState) -> None:
 
 
 def turned_state(known: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A `join_state` with the sides changed."""
+    """A `sync_state` with the sides changed."""
     one, other, first, second, request_direction, *rest = known
     return (other, one, second, first, 1 - request_direction, *rest)
 
@@ -223,10 +223,10 @@ def copied(positions: Positions) -> Positions:
 
 
 def complete(positions: Positions, past: Positions) -> None:
-    """Put into the positions of a fetch session what the piece did not know of its past."""
+    """Put into the positions of a fetch session what the split did not know of its past."""
     goes_on = positions.pop(PAST, None) is not None
     unknown = unknown_mark(past)
-    # Responses that were missed in the piece may have stated the past's marks anew.
+    # Responses that were missed in the split may have stated the past's marks anew.
     has_missed = LOST in positions
     for topic, here in positions.items():
         known = past.get(topic, TopicPositions())
@@ -246,11 +246,11 @@ def complete(positions: Positions, past: Positions) -> None:
                     here.add(number, offset, UNSTATED if has_missed else mark)
 
 
-def opened(joined: Joined, one: Open, state: ConnectionState) -> Open:
-    """An open connection of a piece, with its state there, as the whole has it."""
-    cuttings = [one.opener_cutting, one.accepter_cutting]
-    joined.take(state)
-    joined.take_receivers(one.opener)
-    made = joined.take_cuttings([cutting for cutting in cuttings if cutting is not None])
-    opener = one.opener.peer if joined.is_turned else one.opener
+def opened(synchronized: Synchronized, one: Open, state: ConnectionState) -> Open:
+    """An open connection of a split, with its state there, as the whole has it."""
+    framings = [one.opener_cutting, one.accepter_cutting]
+    synchronized.take(state)
+    synchronized.take_receivers(one.opener)
+    made = synchronized.take_cuttings([framing for framing in framings if framing is not None])
+    opener = one.opener.peer if synchronized.is_turned else one.opener
     return Open(opener, made[0], made[1], state, None)

@@ -1,4 +1,4 @@
-"""What a stitcher has to say of the rows of one piece, and rows with that done."""
+"""What a merger has to say of the rows of one split, and rows with that done."""
 
 from typing import Final, NamedTuple
 
@@ -24,17 +24,17 @@ class Correction(NamedTuple):
 
 
 class Corrections:
-    """To be applied to all batches of a piece, in the order in which they were made.
+    """To be applied to all batches of a split, in the order in which they were made.
 
-    `joined` are by connection id in the piece; rows of `dropped` ids do not count, or none at all
-    when `drops_all`. `dropped_exchanges` are among the counts.
+    `synchronized` are by connection id in the split; rows of `dropped` ids do not count, or none at
+    all when `drops_all`. `dropped_exchanges` are among the counts.
     """
 
     def __init__(self) -> None:
         self.drops_all = False
         self.dropped: set[int] = set()
         self.dropped_exchanges = 0
-        self.joined: dict[int, Correction] = {}
+        self.synchronized: dict[int, Correction] = {}
         # Rows of each connection so far; `apply` counts them.
         self._rows: dict[int, int] = {}
 
@@ -57,7 +57,7 @@ class Corrections:
             wrong = np.array(sorted(self.dropped), np.int64)
             kept = ~np.isin(ints_of(batch[CONNECTION_ID]), wrong)
             batch = batch.take(numbers(np.flatnonzero(kept), pa.int64()))
-        if not self.joined or not batch.num_rows:
+        if not self.synchronized or not batch.num_rows:
             return batch
         ids = ints_of(batch[CONNECTION_ID])
         if table == "exchanges" and RTT in batch.schema.names:
@@ -65,8 +65,8 @@ class Corrections:
         return self._with_ids(batch, ids)
 
     def _with_ids(self, batch: pa.RecordBatch, ids: Ints) -> pa.RecordBatch:
-        wrong = np.array(sorted(self.joined), np.int64)
-        right = np.array([self.joined[one].connection_id for one in wrong.tolist()], np.int64)
+        wrong = np.array(sorted(self.synchronized), np.int64)
+        right = np.array([self.synchronized[one].connection_id for one in wrong.tolist()], np.int64)
         place = np.minimum(np.searchsorted(wrong, ids), len(wrong) - 1)
         found = wrong[place] == ids
         if not found.any():
@@ -77,7 +77,7 @@ class Corrections:
     def _with_rtt(self, batch: pa.RecordBatch, ids: Ints) -> pa.RecordBatch:
         rtt: Ints | None = None
         for connection_id in np.unique(ids).tolist():
-            correction = self.joined.get(connection_id)
+            correction = self.synchronized.get(connection_id)
             if correction is None:
                 continue
             if rtt is None:
@@ -109,7 +109,7 @@ DOCUMENT: Final = Document(
             ints="dropped_exchanges",
             bools="drops_all",
             dropped=Many(INT, set),
-            joined=Dict(INT, named(Correction, connection_id=INT, rtt_steps=Rows(2))),
+            synchronized=Dict(INT, named(Correction, connection_id=INT, rtt_steps=Rows(2))),
             left_out={"_rows": None},
         )
     ),

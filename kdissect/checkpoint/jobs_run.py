@@ -1,4 +1,4 @@
-"""One pass over captures whose pieces are dissected in several processes."""
+"""One pass over captures whose splits are dissected in several processes."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -7,30 +7,30 @@ import pyarrow as pa
 
 from kdissect.capture.blocks import Secrets
 from kdissect.capture.files import open_captures
-from kdissect.capture.splits import Piece
+from kdissect.capture.splits import Split
 from kdissect.checkpoint.jobs import Shared
-from kdissect.checkpoint.merged_run import Together
-from kdissect.checkpoint.split import PieceRows
-from kdissect.checkpoint.worker_pool import Crew
+from kdissect.checkpoint.merged_run import MergedRun
+from kdissect.checkpoint.split import SplitRows
+from kdissect.checkpoint.worker_pool import WorkerPool
 from kdissect.pipeline import Balance, Options, PausedCollector, check_columns
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import TABLES
 
 
 class JobsRun:
-    """As `Run`, of files whose pieces this process and those of `crew` dissect, which end then."""
+    """As `Run`, of files whose splits this process and those of `pool` dissect, which end then."""
 
     def __init__(
-        self, paths: Sequence[str], pieces: list[Piece], options: Options, crew: Crew
+        self, paths: Sequence[str], splits: list[Split], options: Options, pool: WorkerPool
     ) -> None:
         self.options = options
         for name in options.tables:
             check_columns(name, options.columns.get(name, ()))
-        self.crew = crew
-        rows = Shared(pieces, options, paths, crew, self._names)
+        self.pool = pool
+        rows = Shared(splits, options, paths, pool, self._names)
         self.bytes_total = sum(Path(path).stat().st_size for path in paths)
         self.bytes_done = 0
-        self.together = Together(
+        self.together = MergedRun(
             self._noted(rows), options, paths, find_secrets=lambda: find_secrets(paths)
         )
 
@@ -39,7 +39,7 @@ class JobsRun:
 
     def __exit__(self, *_: object) -> None:
         """End the other processes."""
-        self.crew.close()
+        self.pool.close()
 
     @property
     def schemas(self) -> dict[str, pa.Schema]:
@@ -55,17 +55,17 @@ class JobsRun:
 
     @property
     def balance(self) -> Balance:
-        """What became of the bytes of the pieces so far."""
+        """What became of the bytes of the splits so far."""
         return self.together.balance
 
     def _names(self) -> dict[bytes, str]:
-        return self.together.stitcher.dissector.exchanges.names
+        return self.together.merger.dissector.exchanges.names
 
-    def _noted(self, rows: Iterable[PieceRows]) -> Iterator[PieceRows]:
+    def _noted(self, rows: Iterable[SplitRows]) -> Iterator[SplitRows]:
         for one in rows:
             yield one
-            piece = one.seam.piece
-            self.bytes_done += piece.end - piece.start
+            split = one.boundary.split
+            self.bytes_done += split.end - split.start
             if self.options.progress is not None:
                 self.options.progress(self.bytes_done, self.bytes_total)
 

@@ -1,43 +1,44 @@
-"""Pieces of a capture → the rows of the whole, and its balance."""
+"""Splits of a capture → the rows of the whole, and its balance."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from kdissect.capture.splits import read_piece
+from kdissect.capture.splits import read_split
 from kdissect.checkpoint.corrections import Corrections
-from kdissect.checkpoint.merger import FindSecrets, Reread, Stitcher
+from kdissect.checkpoint.merger import FindSecrets, Merger, Reread
 from kdissect.checkpoint.numbering import Numbering
-from kdissect.checkpoint.split import PieceRows, made_columns
+from kdissect.checkpoint.split import SplitRows, made_columns
 from kdissect.pipeline import Balance, Options
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
 
 
-class Together:
-    """Iterate over it once for ``(table, record batch)``: the rows of the pieces put together.
+class MergedRun:
+    """Iterate over it once for ``(table, record batch)``: the rows of the splits put together.
 
-    `pieces` are the pieces' own rows and seams in order, `captures` the names of the files.
+    `splits` are the splits' own rows and boundary states in order, `captures` the names of the
+    files.
     """
 
     def __init__(
         self,
-        pieces: Iterable[PieceRows],
+        splits: Iterable[SplitRows],
         options: Options,
         captures: Sequence[str],
-        reread: Reread = read_piece,
+        reread: Reread = read_split,
         find_secrets: FindSecrets | None = None,
     ) -> None:
-        self.pieces = pieces
+        self.splits = splits
         self.options = options
-        self.stitcher = Stitcher(options, reread, find_secrets)
+        self.merger = Merger(options, reread, find_secrets)
         self.numbering = Numbering()
-        names = self.stitcher.dissector.exchanges.names
+        names = self.merger.dissector.exchanges.names
         self.builders = {
             name: BatchBuilder(TABLES[name], captures, names, options.columns.get(name))
             for name in options.tables
         }
-        # Those of pieces have what is needed to correct them too.
+        # Those of splits have what is needed to correct them too.
         self.own = {
             name: BatchBuilder(
                 TABLES[name], captures, names, made_columns(options.columns.get(name)), 0
@@ -50,13 +51,13 @@ class Together:
             yield name, self.numbering.apply(batch)
 
     def _as_numbered(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows with numbers and ids as the pieces have them."""
-        for rows in self.pieces:
-            self.numbering.add(rows.seam)
-            corrections = self.stitcher.add(rows.seam)
+        """The rows with numbers and ids as the splits have them."""
+        for rows in self.splits:
+            self.numbering.add(rows.boundary)
+            corrections = self.merger.add(rows.boundary)
             yield from self._corrected(rows, corrections)
             yield from self._own_rows(self.options.batch_rows)
-        self.stitcher.finish()
+        self.merger.finish()
         yield from self._own_rows(1)
         for name, builder in self.builders.items():
             for batch in builder.finish():
@@ -65,10 +66,10 @@ class Together:
     @property
     def balance(self) -> Balance:
         """What became of all bytes."""
-        return self.stitcher.balance
+        return self.merger.balance
 
     def _corrected(
-        self, rows: PieceRows, corrections: Corrections
+        self, rows: SplitRows, corrections: Corrections
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
         for name, batch in rows.batches:
             kept = self.builders[name].take(corrections.apply(name, batch))
@@ -76,7 +77,7 @@ class Together:
                 yield name, kept
 
     def _own_rows(self, row_limit: int) -> Iterator[tuple[str, pa.RecordBatch]]:
-        dissector = self.stitcher.dissector
+        dissector = self.merger.dissector
         for name in dissector.full_tables(row_limit):
             made = self.own[name].batch(dissector.take_rows(name))
             kept = self.builders[name].take(made)

@@ -1,10 +1,12 @@
-"""Seams in the order of their pieces → what the pieces could not know: the rest of the rows.
+"""Boundary states in the order of their splits → what the splits could not know: the rest of the
+rows.
 
-The `Stitcher` is all stages once more, with what is known of the whole. Of each piece it takes the
-segments of the heads, so that it comes by itself to where the piece's own connections were joined;
-where the two agree it takes over what the piece made of the connection, rows and state, and where
-they do not it reads that connection's packets in the piece again. So what comes out is always what
-one pass over everything gives; how much is read again decides only how long it takes.
+The `Merger` is all stages once more, with what is known of the whole. Of each split it takes the
+segments of the prefixes, so that it comes by itself to where the split's own connections were
+synchronized; where the two agree it takes over what the split made of the connection, rows and
+state, and where they do not it reads that connection's packets in the split again. So what comes
+out is always what one pass over everything gives; how much is read again decides only how long it
+takes.
 """
 
 from collections import Counter
@@ -12,13 +14,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from kdissect.boundaries.left_edge import Ended, Head
-from kdissect.boundaries.synchronization import counted, join_state
+from kdissect.boundaries.left_edge import Ended, Prefix
+from kdissect.boundaries.synchronization import counted, sync_state
 from kdissect.capture.blocks import Secrets
 from kdissect.capture.packet import Packet
-from kdissect.capture.splits import Piece, read_piece
-from kdissect.checkpoint.boundary_state import Open, Seam, Totals
-from kdissect.checkpoint.connection_merge import Joined, opened, turned_state
+from kdissect.capture.splits import Split, read_split
+from kdissect.checkpoint.boundary_state import BoundaryState, Open, Totals
+from kdissect.checkpoint.connection_merge import Synchronized, opened, turned_state
 from kdissect.checkpoint.corrections import Correction, Corrections
 from kdissect.checkpoint.recent_segments import Rings
 from kdissect.errors import Problem
@@ -35,16 +37,16 @@ from kdissect.streams.events import INSIDE, SHARED_PAST, Chunk
 from kdissect.streams.receiver import Receiver
 
 if TYPE_CHECKING:
-    from kdissect.checkpoint.checkpoint import State
+    from kdissect.checkpoint.checkpoint import Checkpoint
 
-Reread = Callable[[Piece], Iterable[list[Packet]]]
+Reread = Callable[[Split], Iterable[list[Packet]]]
 FindSecrets = Callable[[], Sequence[Secrets]]
 
 
-class Stitcher:
-    """Feed it the seams in order; what it gives itself are rows of its `dissector`.
+class Merger:
+    """Feed it the boundary states in order; what it gives itself are rows of its `dissector`.
 
-    `reread` gives the packets of a piece again, `find_secrets` all that the captures hold of keys
+    `reread` gives the packets of a split again, `find_secrets` all that the captures hold of keys
     for TLS; both are called only when they are needed. With the `state` of another one it goes on
     behind what that was fed; see `carrying.carry_on`.
     """
@@ -52,9 +54,9 @@ class Stitcher:
     def __init__(
         self,
         options: Options,
-        reread: Reread = read_piece,
+        reread: Reread = read_split,
         find_secrets: FindSecrets | None = None,
-        state: "State | None" = None,
+        state: "Checkpoint | None" = None,
     ) -> None:
         self.options = options
         self.reread = reread
@@ -62,12 +64,12 @@ class Stitcher:
         self._find_secrets = find_secrets
         self.told: set[str] = set()
         # Those that were put together, as far as anybody may have to read them again.
-        self.pieces: list[Piece] = []
+        self.splits: list[Split] = []
         self.totals: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
         self.protocols: Counter[str] = Counter()
         self.problems: Counter[str] = Counter()
-        # Connections taken over, pieces read again, and segments that were dissected twice.
+        # Connections taken over, splits read again, and segments that were dissected twice.
         self.joins = 0
         self.read_again = 0
         self.replayed = 0
@@ -77,8 +79,8 @@ class Stitcher:
 
             carry_on(self, state)
 
-    def state(self) -> "State":
-        """What is known now, so that another stitcher can go on.
+    def state(self) -> "Checkpoint":
+        """What is known now, so that another merger can go on.
 
         Write it down before this one goes on. Rows that are there stay here, to be taken.
         """
@@ -86,24 +88,24 @@ class Stitcher:
 
         return state_of(self)
 
-    def add(self, seam: Seam) -> Corrections:
-        """Put a piece behind those before it; what has to be corrected in its rows."""
-        self.pieces.append(seam.piece)
+    def add(self, boundary: BoundaryState) -> Corrections:
+        """Put a split behind those before it; what has to be corrected in its rows."""
+        self.splits.append(boundary.split)
         clock = self.dissector.streams.clock
-        first_ns, lowest_ns, _ = seam.times
+        first_ns, lowest_ns, _ = boundary.times
         is_set = first_ns >= 0 and not clock.goes_on(first_ns, lowest_ns)
-        if seam.is_whole or is_set or self.dissector.decoder.is_waiting():
-            return self._dissect_whole(seam)
-        self._take_problems(seam.problems)
-        self.dissector.decoder.unknown_link_types |= seam.link_types
+        if boundary.is_whole or is_set or self.dissector.decoder.is_waiting():
+            return self._dissect_whole(boundary)
+        self._take_problems(boundary.problems)
+        self.dissector.decoder.unknown_link_types |= boundary.link_types
         self.dissector.begin_replay(first_ns)
-        step = _Step(self, seam)
+        step = _Step(self, boundary)
         corrections = step.run()
-        self._count(seam, corrections)
+        self._count(boundary, corrections)
         return corrections
 
     def has_keys(self) -> bool:
-        """Whether there are keys for TLS; then what pieces could not read is tried with all."""
+        """Whether there are keys for TLS; then what splits could not read is tried with all."""
         keys = self.dissector.tls.keys
         if self._find_secrets is not None:
             add_secrets(keys, self._find_secrets())
@@ -111,12 +113,12 @@ class Stitcher:
         return len(keys) > 0
 
     def finish(self) -> None:
-        """No piece follows."""
+        """No split follows."""
         self.dissector.finish()
 
     @property
     def balance(self) -> Balance:
-        """What became of the bytes of all pieces; complete after `finish`."""
+        """What became of the bytes of all splits; complete after `finish`."""
         own = make_balance(self.dissector)
         added = {name: getattr(own, name) + self.totals[name] for name in NUMBERS}
         return replace(
@@ -127,12 +129,12 @@ class Stitcher:
             problems=dict(self.problems + Counter(own.problems)),
         )
 
-    def _dissect_whole(self, seam: Seam) -> Corrections:
-        """A piece that does not stand alone."""
+    def _dissect_whole(self, boundary: BoundaryState) -> Corrections:
+        """A split that does not stand alone."""
         dissector = self.dissector
         self.read_again += 1
-        self._take_problems([one for one in seam.problems if one.stage == "capture"])
-        for packets in self.reread(seam.piece):
+        self._take_problems([one for one in boundary.problems if one.stage == "capture"])
+        for packets in self.reread(boundary.split):
             dissector.feed(packets)
         corrections = Corrections()
         corrections.drops_all = True
@@ -147,16 +149,16 @@ class Stitcher:
                 self.told.add(problem.message)
             self.dissector.add_problems([problem])
 
-    def _count(self, seam: Seam, corrections: Corrections) -> None:
-        """Add what the piece counted, without what does not count."""
-        totals = seam.totals
+    def _count(self, boundary: BoundaryState, corrections: Corrections) -> None:
+        """Add what the split counted, without what does not count."""
+        totals = boundary.totals
         self.reasons.update(totals.packets_by_reason)
         self.totals.update(packets=totals.packets, captured_bytes=totals.captured_bytes)
         if corrections.drops_all:
             return
         self.protocols.update(totals.protocols)
         self.problems.update(totals.problems)
-        for (connection_id, kind), count in seam.problem_counts.items():
+        for (connection_id, kind), count in boundary.problem_counts.items():
             if connection_id in corrections.dropped:
                 self.problems[kind] -= count
         for name in COUNTED:
@@ -172,15 +174,15 @@ COUNTED: Final = tuple(name for name in NUMBERS if name not in ("packets", "capt
 
 
 class _Step:
-    """One seam while it is put behind those before it."""
+    """One boundary state while it is put behind those before it."""
 
-    def __init__(self, stitcher: Stitcher, seam: Seam) -> None:
-        self.stitcher = stitcher
-        self.seam = seam
-        self.dissector = stitcher.dissector
-        self.streams = stitcher.dissector.streams
-        # By connection id in the piece.
-        self.joined: dict[int, Joined] = {}
+    def __init__(self, merger: Merger, boundary: BoundaryState) -> None:
+        self.merger = merger
+        self.boundary = boundary
+        self.dissector = merger.dissector
+        self.streams = merger.dissector.streams
+        # By connection id in the split.
+        self.synchronized: dict[int, Synchronized] = {}
         self.corrections = Corrections()
         # Flows whose packets are read again, and the ordinal from which on, by both directions.
         self.again: dict[bytes, int] = {}
@@ -188,21 +190,21 @@ class _Step:
         self.fed: dict[bytes, int] = {}
         # Positions of the connections that were taken over, by identity.
         self.own_positions: set[int] = set()
-        self.joined_by_connection: dict[int, Joined] = {}
+        self.joined_by_connection: dict[int, Synchronized] = {}
         # Exchanges that came out of connections, apart from those that began and ended inside.
-        self.given: dict[int, int] = {left.connection_id: left.given for left in seam.left_open}
-        for one in seam.open:
+        self.given: dict[int, int] = {left.connection_id: left.given for left in boundary.left_open}
+        for one in boundary.open:
             self.given[int(one.opener.connection.id)] = int(one.opener.connection.given)
-        for ended in seam.ended:
+        for ended in boundary.ended:
             self.given[int(ended.state.connection.id)] = int(ended.state.connection.given)
-        # By both directions of their flow, those that began in the piece.
+        # By both directions of their flow, those that began in the split.
         self.born: dict[bytes, list[int]] = {}
-        for flow, connection_id in seam.born:
+        for flow, connection_id in boundary.born:
             for one_way in (flow, reverse_flow(flow)):
                 self.born.setdefault(one_way, []).append(connection_id)
         self.rings = Rings(self.streams)
-        self.heads = {one: head for head in seam.heads for one in head.ids}
-        # The whole's streams of a joined connection, by direction in the piece.
+        self.prefixes = {one: prefix for prefix in boundary.prefixes for one in prefix.ids}
+        # The whole's streams of a synchronized connection, by direction in the split.
         self.joined_streams: dict[int, tuple[int, int]] = {}
 
     def run(self) -> Corrections:
@@ -214,40 +216,40 @@ class _Step:
         if not self.is_all_again:
             self._take_over()
         self._take_rings()
-        self.dissector.end_replay(self.seam.times.now_ns)
+        self.dissector.end_replay(self.boundary.times.now_ns)
         self.corrections.drops_all = self.is_all_again
         return self.corrections
 
     # What does not count
 
     def _check_born(self) -> None:
-        """Connections that began in the piece, unless they did not, or asked for the past."""
-        seam = self.seam
-        asked = set(seam.touched)
-        if (seam.locked or seam.left_open) and self.stitcher.has_keys():
-            asked |= set(seam.locked)
-        for one in seam.open:
+        """Connections that began in the split, unless they did not, or asked for the past."""
+        boundary = self.boundary
+        asked = set(boundary.history_used)
+        if (boundary.locked or boundary.left_open) and self.merger.has_keys():
+            asked |= set(boundary.locked)
+        for one in boundary.open:
             connection = one.opener.connection
-            if connection.edge == INSIDE and connection.touched & SHARED_PAST:
+            if connection.edge == INSIDE and connection.history_used & SHARED_PAST:
                 asked.add(int(connection.id))
-        for flow, connection_id in seam.born:
+        for flow, connection_id in boundary.born:
             if connection_id in asked or self.streams.receiver_of(flow) is not None:
                 self._drop(flow, (connection_id,))
-        for head in seam.heads:
+        for prefix in boundary.prefixes:
             # Of a later connection on the flow.
-            if not asked.isdisjoint(head.ids):
-                self._drop(head.flow, ())
+            if not asked.isdisjoint(prefix.ids):
+                self._drop(prefix.flow, ())
 
     def _check_left(self) -> None:
-        for left in self.seam.left_open:
+        for left in self.boundary.left_open:
             self._drop(left.flow, (left.connection_id,))
 
     def _drop(self, flow: bytes, ids: Iterable[int]) -> None:
-        """Connections of a flow are dissected again, with all that began on it in the piece."""
+        """Connections of a flow are dissected again, with all that began on it in the split."""
         for connection_id in {*ids, *self.born.get(flow, ())}:
             self.corrections.dropped.add(connection_id)
             self.corrections.dropped_exchanges += self.given.get(connection_id, 0)
-            if connection_id in self.seam.inside_ended:
+            if connection_id in self.boundary.inside_ended:
                 # What they counted is among the counts of all.
                 self.is_all_again = True
         first = self.fed.get(flow, -1)
@@ -256,47 +258,47 @@ class _Step:
     # Heads
 
     def _replay_heads(self) -> None:
-        for head in self.seam.heads:
-            if not head.segments:
-                self._head_ended(head)
+        for prefix in self.boundary.prefixes:
+            if not prefix.segments:
+                self._head_ended(prefix)
         queue = sorted(
             (number, which, place)
-            for which, head in enumerate(self.seam.heads)
-            for place, number in enumerate(head.places)
+            for which, prefix in enumerate(self.boundary.prefixes)
+            for place, number in enumerate(prefix.places)
         )
         for number, which, place in queue:
-            head = self.seam.heads[which]
+            prefix = self.boundary.prefixes[which]
             self.rings.go_to(number)
-            self._replay(head.segments[place])
-            self.rings.note(head)
-            if place == len(head.segments) - 1:
-                self._head_ended(head)
+            self._replay(prefix.segments[place])
+            self.rings.note(prefix)
+            if place == len(prefix.segments) - 1:
+                self._head_ended(prefix)
 
     def _replay(self, segment: Segment) -> None:
-        self.stitcher.replayed += 1
+        self.merger.replayed += 1
         self.dissector.replay(segment)
 
-    def _head_ended(self, head: Head) -> None:
-        if head.segments:
-            last = int(head.segments[-1].ordinal)
-            self.fed[head.flow] = self.fed[reverse_flow(head.flow)] = last
-        if head.is_joined:
-            joined = self._join(head)
-            if joined is not None:
-                self.stitcher.joins += 1
-                self.joined[int(head.joined_id)] = joined
-                self.joined_by_connection[id(head.joined)] = joined
+    def _head_ended(self, prefix: Prefix) -> None:
+        if prefix.segments:
+            last = int(prefix.segments[-1].ordinal)
+            self.fed[prefix.flow] = self.fed[reverse_flow(prefix.flow)] = last
+        if prefix.is_synchronized:
+            synchronized = self._join(prefix)
+            if synchronized is not None:
+                self.merger.joins += 1
+                self.synchronized[int(prefix.synchronized_id)] = synchronized
+                self.joined_by_connection[id(prefix.synchronized)] = synchronized
                 return
-            self._drop(head.flow, head.ids[head.ids.index(head.joined_id) :])
-        elif head.is_cut or head.flow in self.again:
-            self._drop(head.flow, ())
+            self._drop(prefix.flow, prefix.ids[prefix.ids.index(prefix.synchronized_id) :])
+        elif prefix.is_cut or prefix.flow in self.again:
+            self._drop(prefix.flow, ())
 
-    def _join(self, head: Head) -> Joined | None:
-        """What the whole knows, when it is what the piece believes."""
-        opener = self.streams.receiver_of(head.joined.flow)
-        if opener is None or head.joined.touched or head.flow in self.again:
+    def _join(self, prefix: Prefix) -> Synchronized | None:
+        """What the whole knows, when it is what the split believes."""
+        opener = self.streams.receiver_of(prefix.synchronized.flow)
+        if opener is None or prefix.synchronized.history_used or prefix.flow in self.again:
             return None
-        is_turned = opener.connection.flow != head.joined.flow
+        is_turned = opener.connection.flow != prefix.synchronized.flow
         if is_turned:
             opener = opener.peer
         connection = opener.connection
@@ -304,27 +306,30 @@ class _Step:
         is_tls = self.dissector.tls.has_session(connection)
         if state is None or is_tls or connection.closed_by:
             return None
-        cuttings = self.dissector.frames.cuttings(connection)
-        known = join_state(opener, cuttings, state)
-        expected = turned_state(head.state) if is_turned else head.state
-        if known != expected or not self.rings.answers_alike(head.repeats):
+        framings = self.dissector.frames.framings(connection)
+        known = sync_state(opener, framings, state)
+        expected = turned_state(prefix.state) if is_turned else prefix.state
+        if known != expected or not self.rings.answers_alike(prefix.repeats):
             return None
         sides = (opener.peer, opener) if is_turned else (opener, opener.peer)
-        self.joined_streams[int(head.joined_id)] = (int(sides[0].stream), int(sides[1].stream))
-        own = [cutting for cutting in cuttings if cutting is not None]
-        at = counted(opener, cuttings, state)
+        self.joined_streams[int(prefix.synchronized_id)] = (
+            int(sides[0].stream),
+            int(sides[1].stream),
+        )
+        own = [framing for framing in framings if framing is not None]
+        at = counted(opener, framings, state)
         epoch = int(self.streams.clock.epoch)
-        return Joined(head, opener, state, own, at, is_turned, epoch)
+        return Synchronized(prefix, opener, state, own, at, is_turned, epoch)
 
     # Read again
 
     def _read_again(self) -> None:
         """Dissect the packets of flows, or of all, from where they were left."""
-        self.stitcher.read_again += 1
+        self.merger.read_again += 1
         self.rings.go_back()
         decoder = PacketDecoder()
         number = 0
-        for packets in self.stitcher.reread(self.seam.piece):
+        for packets in self.merger.reread(self.boundary.split):
             for packet in packets:
                 segment = decoder.decode(packet)
                 if segment is None:
@@ -341,20 +346,20 @@ class _Step:
     # Taken over
 
     def _take_over(self) -> None:
-        for deferred in self.seam.deferred:
+        for deferred in self.boundary.deferred:
             self._take_deferred(*deferred)
         waiting = [
             exchange
-            for exchange in self.seam.waiting
+            for exchange in self.boundary.waiting
             if exchange.connection_id not in self.corrections.dropped
         ]
-        for ended in self.seam.ended:
+        for ended in self.boundary.ended:
             self._take_ended(ended)
-        for one in self.seam.open:
+        for one in self.boundary.open:
             self._take_open(one)
-        for group, protocol in self.seam.groups.items():
+        for group, protocol in self.boundary.groups.items():
             self.dissector.exchanges.bodies.groups.learn(group, protocol)
-        self.dissector.exchanges.names.update(self.seam.names)
+        self.dissector.exchanges.names.update(self.boundary.names)
         self._take_sessions()
         for exchange in waiting:
             exchange.connection_id = exchange.connection.id
@@ -362,26 +367,26 @@ class _Step:
 
     def _take_deferred(self, exchange: Exchange, to_opener: int, to_accepter: int) -> None:
         """An exchange that only lacks what its fetch session stood at before."""
-        joined = self.joined.get(int(exchange.connection_id))
-        if joined is None:
+        synchronized = self.synchronized.get(int(exchange.connection_id))
+        if synchronized is None:
             return
-        settle_asks(exchange, joined.positions)
-        exchange.connection_id = joined.connection.id
-        exchange.rtt_ns = joined.rtt_ns(to_opener, to_accepter)
+        settle_asks(exchange, synchronized.positions)
+        exchange.connection_id = synchronized.connection.id
+        exchange.rtt_ns = synchronized.rtt_ns(to_opener, to_accepter)
         self.dissector.add_rows(exchange)
 
     def _take_ended(self, ended: Ended) -> None:
-        """A connection from before the piece that ended in it."""
-        joined = self.joined.get(int(ended.state.connection.id))
-        if joined is None:
+        """A connection from before the split that ended in it."""
+        synchronized = self.synchronized.get(int(ended.state.connection.id))
+        if synchronized is None:
             return
-        self._note(joined)
-        before = joined.head.at
-        joined.take(ended.state)
+        self._note(synchronized)
+        before = synchronized.prefix.at
+        synchronized.take(ended.state)
         end_login(ended.state)
-        framed = joined.cut(ended.framed, before.framed, joined.at.framed)
-        skipped = joined.cut(ended.skipped, before.skipped, joined.at.skipped)
-        self._forget(joined.opener)
+        framed = synchronized.cut(ended.framed, before.framed, synchronized.at.framed)
+        skipped = synchronized.cut(ended.skipped, before.skipped, synchronized.at.skipped)
+        self._forget(synchronized.opener)
         self._allow(ended.state)
         self.dissector.add_connection(ended.state, framed, skipped, None)
 
@@ -389,14 +394,14 @@ class _Step:
         connection = one.opener.connection
         if connection.id in self.corrections.dropped:
             return
-        joined = self.joined.get(int(connection.id))
-        if joined is not None and one.state is not None:
-            self._note(joined)
+        synchronized = self.synchronized.get(int(connection.id))
+        if synchronized is not None and one.state is not None:
+            self._note(synchronized)
             # Before the two directions of what was known here no longer know each other.
-            one = opened(joined, one, one.state)
-            self._forget(joined.opener)
+            one = opened(synchronized, one, one.state)
+            self._forget(synchronized.opener)
         connection.edge = INSIDE
-        # A piece has one epoch of the clock, and that is the whole's.
+        # A split has one epoch of the clock, and that is the whole's.
         connection.epoch = self.streams.clock.epoch
         dissector = self.dissector
         self.streams.take_in(one.opener)
@@ -406,14 +411,16 @@ class _Step:
             dissector.exchanges.take_in(one.state)
             self._allow(one.state)
 
-    def _note(self, joined: Joined) -> None:
-        """What has to be corrected in the rows of a joined connection."""
-        head = joined.head
-        steps = [(row, joined.rtt_ns(one, other)) for row, one, other in head.steps]
-        self.corrections.joined[int(head.joined_id)] = Correction(int(joined.connection.id), steps)
+    def _note(self, synchronized: Synchronized) -> None:
+        """What has to be corrected in the rows of a synchronized connection."""
+        prefix = synchronized.prefix
+        steps = [(row, synchronized.rtt_ns(one, other)) for row, one, other in prefix.steps]
+        self.corrections.synchronized[int(prefix.synchronized_id)] = Correction(
+            int(synchronized.connection.id), steps
+        )
 
     def _forget(self, opener: Receiver) -> None:
-        """What the stitcher had of a connection that the piece has brought forward."""
+        """What the merger had of a connection that the split has brought forward."""
         self.streams.forget(opener)
         self.dissector.tls.set_clear(opener.connection)
         self.dissector.frames.forget(opener.connection)
@@ -425,7 +432,7 @@ class _Step:
     def _take_sessions(self) -> None:
         """Fetch sessions of connections that were taken over, and of those that ended."""
         sessions = self.dissector.exchanges.bodies.sessions
-        for session, positions in self.seam.sessions.items():
+        for session, positions in self.boundary.sessions.items():
             if id(positions) in self.own_positions or (
                 session not in sessions.by_number and PAST not in positions
             ):
@@ -436,27 +443,27 @@ class _Step:
     def _take_rings(self) -> None:
         """The last segments and chunks, as one pass would have them."""
         renewed = {
-            id(joined.connection): joined.head.joined
-            for joined in self.joined.values()
+            id(synchronized.connection): synchronized.prefix.synchronized
+            for synchronized in self.synchronized.values()
             if not self.is_all_again
         }
 
         def renew(chunk: Chunk) -> None:
             chunk.connection = renewed.get(id(chunk.connection), chunk.connection)
 
-        self.rings.end(self.seam, self._stream_of, self._place, renew)
+        self.rings.end(self.boundary, self._stream_of, self._place, renew)
 
     def _stream_of(self, place: int, mark: Mark) -> int:
-        """The number in the whole of a direction in the piece; -1 where it was replayed."""
+        """The number in the whole of a direction in the split; -1 where it was replayed."""
         connection_id = mark.stream >> 1
         if self.is_all_again or connection_id in self.corrections.dropped:
             return -1
-        head = self.heads.get(connection_id)
-        if head is None:
+        prefix = self.prefixes.get(connection_id)
+        if prefix is None:
             return mark.stream
-        if not head.is_joined or head.flow in self.again or place < head.place:
+        if not prefix.is_synchronized or prefix.flow in self.again or place < prefix.place:
             return -1
-        if connection_id != head.joined_id:
+        if connection_id != prefix.synchronized_id:
             # One that began later on the same flow.
             return mark.stream
         return self.joined_streams[connection_id][mark.stream & 1]
@@ -466,12 +473,12 @@ class _Step:
         receiver = self.streams.receiver_of(chunk.connection.flow)
         if receiver is None or receiver.connection is not chunk.connection:
             return False
-        joined = self.joined_by_connection.get(id(chunk.connection))
-        if joined is not None:
-            if chunk.seen <= joined.head.place:
+        synchronized = self.joined_by_connection.get(id(chunk.connection))
+        if synchronized is not None:
+            if chunk.seen <= synchronized.prefix.place:
                 # It is here already.
                 return False
-            if joined.is_turned:
+            if synchronized.is_turned:
                 chunk.direction = 1 - chunk.direction
-            chunk.position += joined.moved()[chunk.direction]
+            chunk.position += synchronized.moved()[chunk.direction]
         return True

@@ -1,11 +1,11 @@
-"""Numbers of packets, and ids made of them, as they are in the whole, where pieces were guessed."""
+"""Numbers of packets, and ids made of them, as they are in the whole, where splits were guessed."""
 
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from kdissect.checkpoint.boundary_state import Seam
+from kdissect.checkpoint.boundary_state import BoundaryState
 from kdissect.checkpoint.corrections import replaced
 from kdissect.exchanges.connection_state import EXCHANGES_PER_PACKET
 from kdissect.tables.batches import ints_of, numbers
@@ -17,16 +17,16 @@ NUMBERS: Final = ("first_packet", "request_packet", "response_packet", "packet_n
 
 
 class Shifts:
-    """What has to be added to numbers, from some on: they only grow from piece to piece."""
+    """What has to be added to numbers, from some on: they only grow from split to split."""
 
     def __init__(self) -> None:
         self.starts: list[int] = []
         self.shifts: list[int] = []
-        # The true number of the first packet of the next piece.
+        # The true number of the first packet of the next split.
         self.next = 1
 
     def add(self, start: int, count: int) -> None:
-        """One more piece, whose numbers begin at `start`, and go on in the whole."""
+        """One more split, whose numbers begin at `start`, and go on in the whole."""
         self.starts.append(start)
         self.shifts.append(self.next - start)
         self.next += count
@@ -46,19 +46,19 @@ class Shifts:
 
 
 class Numbering:
-    """To be told of each piece in order, and applied to all rows that come out then."""
+    """To be told of each split in order, and applied to all rows that come out then."""
 
     def __init__(self) -> None:
         self.ordinals = Shifts()
         self.numbers = Shifts()
 
-    def add(self, seam: Seam) -> None:
-        """The rows of a piece follow."""
-        piece, reached = seam.piece, seam.reached
-        if piece.is_counted or reached is None:
+    def add(self, boundary: BoundaryState) -> None:
+        """The rows of a split follow."""
+        split, reached = boundary.split, boundary.reached
+        if split.is_counted or reached is None:
             return
-        self.ordinals.add(piece.ordinal, reached.ordinal - piece.ordinal)
-        self.numbers.add(piece.number, reached.number - piece.number)
+        self.ordinals.add(split.ordinal, reached.ordinal - split.ordinal)
+        self.numbers.add(split.number, reached.number - split.number)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows with true numbers and ids."""

@@ -1,15 +1,17 @@
-"""What is remembered of the last segments (`copies`, `recent`) while a seam is put behind others.
+"""What is remembered of the last segments (`duplicates`, `recent_chunks`) while a boundary state is
+put behind others.
 
-The heads' segments are replayed one head after the other as they come in the piece, the segments of
-connections that are read again afterwards. Marks and chunks are only ever compared with those of
-the same connection, and are forgotten by how many segments came since. So what the replay of a head
-has left can be put back when its connection is read on, and in the end all is put together.
+The prefixes' segments are replayed one prefix after the other as they come in the split, the
+segments of connections that are read again afterwards. Marks and chunks are only ever compared with
+those of the same connection, and are forgotten by how many segments came since. So what the replay
+of a prefix has left can be put back when its connection is read on, and in the end all is put
+together.
 """
 
 from collections.abc import Callable
 
-from kdissect.boundaries.left_edge import Head
-from kdissect.checkpoint.boundary_state import Seam
+from kdissect.boundaries.left_edge import Prefix
+from kdissect.checkpoint.boundary_state import BoundaryState
 from kdissect.packets.segment import Segment
 from kdissect.streams.connections import Repeat, Streams
 from kdissect.streams.duplicates import RECENT_SEGMENTS, Mark, copied_mark
@@ -18,26 +20,26 @@ from kdissect.streams.sequence import MASK
 
 
 class Rings:
-    """The rings of a stitcher's streams during one step."""
+    """The rings of a merger's streams during one step."""
 
     def __init__(self, streams: Streams) -> None:
         self.streams = streams
         self.copies, self.recent = streams.copies, streams.recent
-        # Segments before the piece.
+        # Segments before the split.
         self.before = int(self.copies.count)
         self.past = self.copies.placed()
         self.past_chunks = self.recent.remembered()
-        # What heads have left, by the ordinal of their last segments.
+        # What prefixes have left, by the ordinal of their last segments.
         self.marks: dict[int, list[tuple[int, Mark]]] = {}
         self.chunks: dict[int, list[Chunk]] = {}
 
     def go_to(self, number: int) -> None:
-        """The next segment is the `number`th of the piece."""
+        """The next segment is the `number`th of the split."""
         self.copies.jump(self.before + number - 1)
 
-    def note(self, head: Head) -> None:
-        """The segment that was just replayed is one of this head."""
-        last = int(head.segments[-1].ordinal)
+    def note(self, prefix: Prefix) -> None:
+        """The segment that was just replayed is one of this prefix."""
+        last = int(prefix.segments[-1].ordinal)
         at = int(self.copies.count) - 1
         mark = self.copies.marks[at % RECENT_SEGMENTS]
         if mark.stream >= 0:
@@ -45,7 +47,7 @@ class Rings:
         self.chunks.setdefault(last, []).extend(self.recent.latest())
 
     def answers_alike(self, repeats: list[Repeat]) -> bool:
-        """Whether what a piece asked of the past it knew is answered here as it was there."""
+        """Whether what a split asked of the past it knew is answered here as it was there."""
         for one in repeats:
             receiver = self.streams.receiver_of(one.flow)
             if receiver is None:
@@ -66,13 +68,13 @@ class Rings:
         return True
 
     def go_back(self) -> None:
-        """To the start of the piece: segments of it are read again."""
+        """To the start of the split: segments of it are read again."""
         self.copies.refill(self.before, self.past)
         self.recent.now = self.before
         self.recent.refill(self.past_chunks)
 
     def pass_by(self, segment: Segment, number: int) -> None:
-        """A segment that was replayed in a head: with its last one, what the head has left."""
+        """A segment that was replayed in a prefix: with its last one, what the prefix has left."""
         marks = self.marks.get(int(segment.ordinal), [])
         if marks:
             self.copies.jump(self.before + number)
@@ -83,23 +85,23 @@ class Rings:
 
     def end(
         self,
-        seam: Seam,
+        boundary: BoundaryState,
         stream_of: Callable[[int, Mark], int],
         place: Callable[[Chunk], bool],
         renew: Callable[[Chunk], None],
     ) -> None:
-        """What was replayed, and what the piece has seen, as one pass would have it.
+        """What was replayed, and what the split has seen, as one pass would have it.
 
-        `stream_of` gives the stream of a mark of the piece, -1 where the one here counts; `place`
-        says whether a chunk of the piece counts, and puts it where it is here; `renew` gives a
+        `stream_of` gives the stream of a mark of the split, -1 where the one here counts; `place`
+        says whether a chunk of the split counts, and puts it where it is here; `renew` gives a
         chunk the connection that has been taken over.
         """
-        now = self.before + seam.segments
+        now = self.before + boundary.segments
         self.copies.jump(now)
         for marks in self.marks.values():
             self.copies.put(marks)
         taken = []
-        for at, mark in seam.marks:
+        for at, mark in boundary.marks:
             mark.stream = stream_of(at, mark)
             if mark.stream >= 0:
                 taken.append((self.before + at, mark))
@@ -109,7 +111,7 @@ class Rings:
         every = {id(chunk): chunk for chunk in own}
         for chunk in every.values():
             renew(chunk)
-        for chunk in seam.chunks:
+        for chunk in boundary.chunks:
             if place(chunk):
                 chunk.seen += self.before
                 every[id(chunk)] = chunk

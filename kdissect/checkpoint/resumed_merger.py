@@ -1,15 +1,15 @@
-"""The state of a stitcher, and a stitcher that goes on with one.
+"""The state of a merger, and a merger that goes on with one.
 
-What it knows is a value of the stages' own parts (`State`), but for TLS that is decrypted: secrets
-are not written down, so where such a connection stands in them is found in its packets.
+What it knows is a value of the stages' own parts (`Checkpoint`), but for TLS that is decrypted:
+secrets are not written down, so where such a connection stands in them is found in its packets.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from kdissect.capture.splits import Piece
+from kdissect.capture.splits import Split
 from kdissect.checkpoint.boundary_state import Open, Totals
-from kdissect.checkpoint.checkpoint import VERSION, State
+from kdissect.checkpoint.checkpoint import VERSION, Checkpoint
 from kdissect.checkpoint.split import compared_part, forget_answered
 from kdissect.dissection.dissector import Dissector
 from kdissect.errors import CaptureError
@@ -25,14 +25,14 @@ from kdissect.tls.session import Session
 from kdissect.tls.stage import Tls
 
 if TYPE_CHECKING:
-    from kdissect.checkpoint.merger import Stitcher
+    from kdissect.checkpoint.merger import Merger
 
 COUNTERS: Final = ("packets_by_reason", "protocols", "problems")
 
 
-def state_of(stitcher: "Stitcher") -> State:
-    """What a stitcher knows; written down before it goes on, as the two share their values."""
-    dissector = stitcher.dissector
+def state_of(merger: "Merger") -> Checkpoint:
+    """What a merger knows; written down before it goes on, as the two share their values."""
+    dissector = merger.dissector
     # Problems that nobody has taken yet become rows.
     dissector.feed([])
     streams, tls, exchanges = dissector.streams, dissector.tls, dissector.exchanges
@@ -40,11 +40,11 @@ def state_of(stitcher: "Stitcher") -> State:
     connections = [one.opener.connection for one in opened]
     sessions = [session for one in connections if (session := tls.session_of(one)) is not None]
     decrypted = tuple(one.connection for one in sessions if one.has_keys)
-    # One whose keys are not there yet may have them in the next piece.
-    begun = [one.connection for one in sessions] if stitcher.has_keys() else decrypted
-    stitcher.pieces = needed(stitcher.pieces, begun)
-    balance = stitcher.balance
-    return State(
+    # One whose keys are not there yet may have them in the next split.
+    begun = [one.connection for one in sessions] if merger.has_keys() else decrypted
+    merger.splits = needed(merger.splits, begun)
+    balance = merger.balance
+    return Checkpoint(
         VERSION,
         open=tuple(opened),
         due=streams.due,
@@ -52,9 +52,9 @@ def state_of(stitcher: "Stitcher") -> State:
         odd=streams.odd,
         sessions=tuple(one for one in sessions if not one.has_keys),
         decrypted=decrypted,
-        pieces=tuple(stitcher.pieces),
+        splits=tuple(merger.splits),
         told=tuple(one for one in connections if dissector.frames.has_told(one)),
-        told_link_types=frozenset(stitcher.told),
+        told_link_types=frozenset(merger.told),
         link_types=frozenset(dissector.decoder.unknown_link_types),
         fragments=dissector.decoder.waiting,
         marks=tuple(streams.copies.placed()),
@@ -75,29 +75,29 @@ def open_of(dissector: Dissector, opener: Receiver) -> Open:
     state = dissector.exchanges.states.get(connection.id)
     if state is not None:
         forget_answered(state)
-    cuttings = dissector.frames.cuttings(connection)
-    return Open(opener, *cuttings, state, dissector.tls.watch_of(connection))
+    framings = dissector.frames.framings(connection)
+    return Open(opener, *framings, state, dissector.tls.watch_of(connection))
 
 
-def needed(pieces: Sequence[Piece], connections: Sequence[Connection]) -> list[Piece]:
-    """The pieces from that on in which the first of the connections begins."""
+def needed(splits: Sequence[Split], connections: Sequence[Connection]) -> list[Split]:
+    """The splits from that on in which the first of the connections begins."""
     if not connections:
         return []
     first = min(int(one.id) for one in connections)
-    begun = [number for number, piece in enumerate(pieces) if piece.ordinal <= first]
-    return list(pieces[begun[-1] if begun else 0 :])
+    begun = [number for number, split in enumerate(splits) if split.ordinal <= first]
+    return list(splits[begun[-1] if begun else 0 :])
 
 
-def carry_on(stitcher: "Stitcher", state: State) -> None:
-    """Let a stitcher that was fed nothing go on with a state, whose values it takes over.
+def carry_on(merger: "Merger", state: Checkpoint) -> None:
+    """Let a merger that was fed nothing go on with a state, whose values it takes over.
 
     Raises CaptureError where packets are needed and are not there.
     """
-    dissector = stitcher.dissector
+    dissector = merger.dissector
     # Whoever made the state has told what is wrong with a key log.
     dissector.tls.keys.problems.clear()
-    stitcher.pieces = list(state.pieces)
-    stitcher.told |= state.told_link_types
+    merger.splits = list(state.splits)
+    merger.told |= state.told_link_types
     for one in state.open:
         take_open(dissector, one)
     dissector.streams.set_due(state.due)
@@ -106,7 +106,7 @@ def carry_on(stitcher: "Stitcher", state: State) -> None:
     for session in state.sessions:
         dissector.tls.take_session(session)
     if state.decrypted:
-        decrypt_again(stitcher, state)
+        decrypt_again(merger, state)
     for connection in state.told:
         dissector.frames.set_told(connection)
     dissector.decoder.unknown_link_types |= state.link_types
@@ -114,10 +114,10 @@ def carry_on(stitcher: "Stitcher", state: State) -> None:
     take_shared(dissector, state)
     for name, value in state.totals._asdict().items():
         if name in COUNTERS:
-            own = stitcher.reasons if name == "packets_by_reason" else getattr(stitcher, name)
+            own = merger.reasons if name == "packets_by_reason" else getattr(merger, name)
             own.update(value)
         else:
-            stitcher.totals[name] += value
+            merger.totals[name] += value
 
 
 def take_open(dissector: Dissector, one: Open) -> None:
@@ -134,7 +134,7 @@ def take_open(dissector: Dissector, one: Open) -> None:
     dissector.exchanges.take_in(state)
 
 
-def take_shared(dissector: Dissector, state: State) -> None:
+def take_shared(dissector: Dissector, state: Checkpoint) -> None:
     """What belongs to no connection alone."""
     copies, recent = dissector.streams.copies, dissector.streams.recent
     copies.refill(state.segments, list(state.marks))
@@ -151,24 +151,24 @@ def take_shared(dissector: Dissector, state: State) -> None:
     waiting.given_up = state.given_up
 
 
-def decrypt_again(stitcher: "Stitcher", state: State) -> None:
+def decrypt_again(merger: "Merger", state: Checkpoint) -> None:
     """Bring TLS forward, by its packets, to where the state stands."""
-    stitcher.has_keys()
-    streams = make_dissector(stitcher.options, collects=False, keeps_frames=False).streams
-    tls = stitcher.dissector.tls.sibling()
-    feed_again(stitcher, state, streams, tls)
+    merger.has_keys()
+    streams = make_dissector(merger.options, collects=False, keeps_frames=False).streams
+    tls = merger.dissector.tls.sibling()
+    feed_again(merger, state, streams, tls)
     for connection in state.decrypted:
-        known = stitcher.dissector.streams.receiver_of(connection.flow)
-        stitcher.dissector.tls.take_session(session_at(streams, tls, known, connection))
+        known = merger.dissector.streams.receiver_of(connection.flow)
+        merger.dissector.tls.take_session(session_at(streams, tls, known, connection))
 
 
-def feed_again(stitcher: "Stitcher", state: State, streams: Streams, tls: Tls) -> None:
+def feed_again(merger: "Merger", state: Checkpoint, streams: Streams, tls: Tls) -> None:
     """Feed both stages the packets of decrypted connections."""
     firsts: dict[bytes, int] = {}
     for connection in state.decrypted:
         firsts[connection.flow] = firsts[reverse_flow(connection.flow)] = int(connection.id)
     streams.holds_odd = False
-    for segment in with_right_times(segments_again(stitcher, state)):
+    for segment in with_right_times(segments_again(merger, state)):
         first = firsts.get(flow_of(segment))
         if first is None or segment.ordinal < first or is_waiting(segment, state):
             continue
@@ -178,15 +178,15 @@ def feed_again(stitcher: "Stitcher", state: State, streams: Streams, tls: Tls) -
                 tls.feed(event)
 
 
-def segments_again(stitcher: "Stitcher", state: State) -> Iterator[Segment]:
+def segments_again(merger: "Merger", state: Checkpoint) -> Iterator[Segment]:
     """All segments since the first of the decrypted connections began."""
     decoder = PacketDecoder()
-    for piece in state.pieces:
-        for packets in stitcher.reread(piece):
+    for split in state.splits:
+        for packets in merger.reread(split):
             yield from decoder.feed(packets)
 
 
-def is_waiting(segment: Segment, state: State) -> bool:
+def is_waiting(segment: Segment, state: Checkpoint) -> bool:
     """Whether the state waits for the next packet to tell what the segment's time means."""
     return state.odd is not None and state.odd.ordinal == segment.ordinal
 

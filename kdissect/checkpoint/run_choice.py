@@ -8,38 +8,38 @@ from typing import TYPE_CHECKING, Final
 
 from kdissect.capture.capture_file import STDIN
 from kdissect.capture.files import Source, is_pipe, listed, open_captures
-from kdissect.capture.speculative_splits import Look, guess_pieces, look_at
-from kdissect.capture.splits import Piece, are_in_turn, plan
-from kdissect.checkpoint.worker_pool import Crew, is_worthwhile, wanted_jobs
+from kdissect.capture.speculative_splits import Look, guess_splits, look_at
+from kdissect.capture.splits import Split, are_in_turn, plan
+from kdissect.checkpoint.worker_pool import WorkerPool, is_worthwhile, wanted_jobs
 from kdissect.pipeline import Options, Run
 
 if TYPE_CHECKING:
     from kdissect.checkpoint.jobs_run import JobsRun
 
-SMALLEST_PIECE: Final = 16 << 20
-LARGEST_PIECE: Final = 512 << 20
+SMALLEST_SPLIT: Final = 16 << 20
+LARGEST_SPLIT: Final = 512 << 20
 SMALLEST_PACKETS: Final = 128 << 10
 LARGEST_PACKETS: Final = 256 << 10
 
 
 def make_run(
-    source: Source | Sequence[Source], options: Options, crew: Crew | None = None
+    source: Source | Sequence[Source], options: Options, pool: WorkerPool | None = None
 ) -> "Run | JobsRun":
     """What reads the captures: in several processes where they are files, large and in turn.
 
-    `crew` are such processes, for this; those that are not needed end.
+    `pool` are such processes, for this; those that are not needed end.
     """
     run = None
     try:
-        run = shared_run(source, options, crew)
+        run = shared_run(source, options, pool)
     finally:
-        if run is None and crew is not None:
-            crew.close()
+        if run is None and pool is not None:
+            pool.close()
     return Run(source, options) if run is None else run
 
 
 def shared_run(
-    source: Source | Sequence[Source], options: Options, crew: Crew | None
+    source: Source | Sequence[Source], options: Options, pool: WorkerPool | None
 ) -> "JobsRun | None":
     """What reads them in several processes, None where one has to."""
     jobs = wanted_jobs(options.jobs)
@@ -55,21 +55,21 @@ def shared_run(
     # What several processes need would take one a tenth of its start-up.
     from kdissect.checkpoint.jobs_run import JobsRun
 
-    pieces = find_pieces(paths, look, total, jobs)
-    return JobsRun(paths, pieces, options, crew or Crew(jobs - 1)) if pieces else None
+    splits = find_splits(paths, look, total, jobs)
+    return JobsRun(paths, splits, options, pool or WorkerPool(jobs - 1)) if splits else None
 
 
-def find_pieces(paths: Sequence[str], look: Look, total: int, jobs: int) -> list[Piece]:
-    """The pieces of the files; none where they cannot be cut, or overlap in time."""
-    sizes = piece_sizes(total, look.packet_size, jobs)
+def find_splits(paths: Sequence[str], look: Look, total: int, jobs: int) -> list[Split]:
+    """The splits of the files; none where they cannot be cut, or overlap in time."""
+    sizes = split_sizes(total, look.packet_size, jobs)
     if len(paths) == 1:
-        pieces = guess_pieces(paths[0], look, list(accumulate(sizes))[:-1])
-        if len(pieces) > 1:
-            return pieces
-    pieces = plan(paths, max(sizes))
-    if len(pieces) < 2 or any(piece.layout is None and piece.end for piece in pieces):
+        splits = guess_splits(paths[0], look, list(accumulate(sizes))[:-1])
+        if len(splits) > 1:
+            return splits
+    splits = plan(paths, max(sizes))
+    if len(splits) < 2 or any(split.layout is None and split.end for split in splits):
         return []
-    return pieces if are_in_turn(pieces) else []
+    return splits if are_in_turn(splits) else []
 
 
 def file_paths(source: Source | Sequence[Source]) -> list[str]:
@@ -83,15 +83,15 @@ def file_paths(source: Source | Sequence[Source]) -> list[str]:
     return names if all(Path(name).is_file() for name in names) else []
 
 
-def piece_sizes(total: int, packet_size: int, jobs: int) -> list[int]:
-    """Bytes of one piece after the other.
+def split_sizes(total: int, packet_size: int, jobs: int) -> list[int]:
+    """Bytes of one split after the other.
 
     Large, as an edge costs about a message of each connection; smaller towards the end, where
     processes would wait for the one with the last; and of so many packets at most, as rows are made
     of packets and wait in memory, or on disk, for those before them.
     """
-    largest = max(SMALLEST_PIECE, min(LARGEST_PIECE, LARGEST_PACKETS * packet_size))
-    smallest = max(SMALLEST_PIECE, min(largest, SMALLEST_PACKETS * packet_size))
+    largest = max(SMALLEST_SPLIT, min(LARGEST_SPLIT, LARGEST_PACKETS * packet_size))
+    smallest = max(SMALLEST_SPLIT, min(largest, SMALLEST_PACKETS * packet_size))
     sizes = []
     while total > 0:
         size = max(smallest, min(largest, total // (jobs * 2)))

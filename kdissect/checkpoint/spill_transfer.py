@@ -1,4 +1,6 @@
-"""Record batches and a seam in a file, for another process, which maps it instead of copying it."""
+"""Record batches and a boundary state in a file, for another process, which maps it instead of
+copying it.
+"""
 
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -14,9 +16,10 @@ ALIGNMENT: Final = 64
 COPIED_BYTES: Final = 1 << 20
 
 
-# Before a seam that is packed: its size.
+# Before a boundary state that is packed: its size.
 SIZE_BYTES: Final = 8
-# Of bytes in a frame, so that a small file takes little memory; most seams shrink to a half.
+# Of bytes in a frame, so that a small file takes little memory; most boundary states shrink to a
+# half.
 LARGEST_RATIO: Final = 64
 
 
@@ -43,8 +46,8 @@ class BatchFile:
             writer.write_batch(batch)
         self.places.append(Written(table, start, self.sink.tell() - start))
 
-    def write_seam(self, content: bytes) -> None:
-        """Add what is no batch; `Contents.seam`."""
+    def write_boundary(self, content: bytes) -> None:
+        """Add what is no batch; `Contents.boundary state`."""
         self.places.append(Written("", self.sink.tell(), len(content)))
         self.sink.write(content)
 
@@ -58,7 +61,7 @@ class Contents(NamedTuple):
     """What was in a file."""
 
     batches: list[tuple[str, pa.RecordBatch]]
-    seam: bytes
+    boundary: bytes
 
 
 def read_file(path: Path, places: list[Written]) -> Contents:
@@ -70,33 +73,36 @@ def read_file(path: Path, places: list[Written]) -> Contents:
         path.unlink()
         whole = content.read_buffer()
     batches = []
-    seam = b""
+    boundary = b""
     for table, start, size in places:
         part = whole.slice(start, size)
         if not table:
-            seam = part.to_pybytes()
+            boundary = part.to_pybytes()
             continue
         if size < COPIED_BYTES:
             part = pa.py_buffer(part.to_pybytes())
         with pa.ipc.open_stream(part) as reader:
             batches.append((table, reader.read_next_batch()))
-    return Contents(batches, seam)
+    return Contents(batches, boundary)
 
 
-def packed(seam: bytes) -> bytes:
-    """A seam as bytes that wait in a file: much of it is payload that may not be compressed yet.
+def packed(boundary: bytes) -> bytes:
+    """A boundary state as bytes that wait in a file: much of it is payload that may not be
+    compressed yet.
 
-    A size, then a zstd frame; or the seam as it is, where the frame would be less than a
+    A size, then a zstd frame; or the boundary state as it is, where the frame would be less than a
     LARGEST_RATIO-th of it.
     """
-    content = bytes(pa.compress(seam, "zstd"))
-    if len(content) * LARGEST_RATIO < len(seam):
-        content = seam
-    return len(seam).to_bytes(SIZE_BYTES, "little") + content
+    content = bytes(pa.compress(boundary, "zstd"))
+    if len(content) * LARGEST_RATIO < len(boundary):
+        content = boundary
+    return len(boundary).to_bytes(SIZE_BYTES, "little") + content
 
 
 def unpacked(content: bytes) -> bytes:
-    """The seam again; raises EncodingError for other bytes, LARGEST_RATIO times as long at most."""
+    """The boundary state again; raises EncodingError for other bytes, LARGEST_RATIO times as long
+    at most.
+    """
     size = int.from_bytes(content[:SIZE_BYTES], "little")
     inside = content[SIZE_BYTES:]
     if size == len(inside) and size:

@@ -1,4 +1,4 @@
-"""One piece of a capture → rows that may have to be corrected, and a `Seam`."""
+"""One split of a capture → rows that may have to be corrected, and a `BoundaryState`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -6,51 +6,61 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from kdissect.boundaries.left_edge import Edges
-from kdissect.capture.splits import Piece, PieceReader, read_piece
-from kdissect.checkpoint.boundary_state import Left, Open, Seam, Times, Totals, empty_seam
+from kdissect.boundaries.left_edge import LeftEdge
+from kdissect.capture.splits import Split, SplitReader, read_split
+from kdissect.checkpoint.boundary_state import (
+    BoundaryState,
+    Left,
+    Open,
+    Times,
+    Totals,
+    empty_boundary,
+)
 from kdissect.dissection.dissector import Dissector
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.pipeline import Options, PausedCollector, add_secrets, make_dissector
-from kdissect.streams.events import MET, MUTED, Chunk
+from kdissect.streams.events import FIRST_SEEN, SUPPRESSED, Chunk
 from kdissect.streams.recent_chunks import COMPARED
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
 
 
-class PieceRows(NamedTuple):
-    """Record batches of a piece's tables in order, to be corrected by a stitcher; and its seam."""
+class SplitRows(NamedTuple):
+    """Record batches of a split's tables in order, to be corrected by a merger; and its boundary
+    state.
+    """
 
     batches: list[tuple[str, pa.RecordBatch]]
-    seam: Seam
+    boundary: BoundaryState
 
 
-class PieceRun:
-    """One pass over a piece: iterate over it for ``(table, record batch)``, then take `seam`.
+class SplitRun:
+    """One pass over a split: iterate over it for ``(table, record batch)``, then take `boundary
+    state`.
 
-    `captures` are the names of the files, by `Piece.capture`; `names` topics' names that are known.
-    `between` is called whenever some packets were dissected. `copy` is where the piece's bytes are,
+    `captures` are the names of the files, by `Split.capture`; `names` topics' names that are known.
+    `between` is called whenever some packets were dissected. `copy` is where the split's bytes are,
     if not at its path.
     """
 
     def __init__(
         self,
-        piece: Piece,
+        split: Split,
         options: Options,
         captures: Sequence[str],
         names: dict[bytes, str] | None = None,
         between: Callable[[], object] = lambda: None,
         copy: str | None = None,
     ) -> None:
-        self.piece = piece
+        self.split = split
         self.between = between
         self.options = options
-        self.reader: PieceReader = read_piece(piece, copy=copy)
+        self.reader: SplitReader = read_split(split, copy=copy)
         self.dissector: Dissector = make_dissector(options, collects=False, keeps_frames=False)
-        self.is_first = piece.ordinal == 1
+        self.is_first = split.ordinal == 1
         dissector = self.dissector
         dissector.streams.holds_odd = False
-        self.edges = dissector.edges = Edges(
+        self.edges = dissector.edges = LeftEdge(
             dissector.streams,
             dissector.frames,
             dissector.exchanges,
@@ -90,7 +100,7 @@ class PieceRun:
                 yield name, batch
 
     @property
-    def seam(self) -> Seam:
+    def boundary(self) -> BoundaryState:
         """What is left open; to be asked for once, after all rows were taken."""
         dissector = self.dissector
         edges = self.edges
@@ -105,7 +115,7 @@ class PieceRun:
             or streams.is_last_odd
             or edges.count == 1
             # One that began here ended by silence, and its flow goes on: both or neither count.
-            or any(flow in edges.heads for flow in edges.born_flows)
+            or any(flow in edges.prefixes for flow in edges.born_flows)
             or any(left.flow in edges.used_again for left in flows)
         )
         names = dissector.exchanges.names
@@ -114,18 +124,20 @@ class PieceRun:
         for ended in edges.ended:
             forget_answered(ended.state)
         times = Times(int(clock.first_ns), int(clock.lowest_ns), int(clock.now_ns))
-        seam = empty_seam(self.piece, problems, totals_of(dissector), times, self.reader.reached)
+        boundary = empty_boundary(
+            self.split, problems, totals_of(dissector), times, self.reader.reached
+        )
         if is_whole:
-            return seam
-        return seam._replace(
+            return boundary
+        return boundary._replace(
             is_whole=False,
-            heads=tuple(dict.fromkeys(edges.heads.values())),
+            prefixes=tuple(dict.fromkeys(edges.prefixes.values())),
             born=tuple(zip(edges.born_flows, edges.born_ids, strict=True)),
             open=tuple(opened),
             left_open=tuple(flows),
             ended=tuple(edges.ended),
             deferred=tuple(edges.deferred),
-            touched=tuple(edges.touched_ids),
+            history_used=tuple(edges.touched_ids),
             locked=tuple(edges.locked_ids),
             inside_ended=frozenset(edges.inside_ended),
             link_types=frozenset(dissector.decoder.unknown_link_types),
@@ -140,16 +152,16 @@ class PieceRun:
         )
 
 
-def dissect_piece(
-    piece: Piece,
+def dissect_split(
+    split: Split,
     options: Options,
     captures: Sequence[str],
     names: dict[bytes, str] | None = None,
-) -> PieceRows:
-    """The rows and the seam of a piece; raises CaptureError when it cannot be read."""
-    run = PieceRun(piece, replace(options, progress=None), captures, names)
+) -> SplitRows:
+    """The rows and the boundary state of a split; raises CaptureError when it cannot be read."""
+    run = SplitRun(split, replace(options, progress=None), captures, names)
     batches = list(run)
-    return PieceRows(batches, run.seam)
+    return SplitRows(batches, run.boundary)
 
 
 def made_columns(wanted: Sequence[str] | None) -> list[str] | None:
@@ -182,7 +194,7 @@ def find_open(dissector: Dissector) -> tuple[list[Open], list[Left]]:
     flows: list[Left] = []
     for opener in dissector.streams.openers():
         connection = opener.connection
-        if connection.edge in (MUTED, MET):
+        if connection.edge in (SUPPRESSED, FIRST_SEEN):
             continue
         state = dissector.exchanges.states.get(connection.id)
         is_old = state is not None and state.old is not None
@@ -191,8 +203,8 @@ def find_open(dissector: Dissector) -> tuple[list[Open], list[Left]]:
             continue
         if state is not None:
             forget_answered(state)
-        cuttings = dissector.frames.cuttings(connection)
-        opened.append(Open(opener, *cuttings, state, dissector.tls.watch_of(connection)))
+        framings = dissector.frames.framings(connection)
+        opened.append(Open(opener, *framings, state, dissector.tls.watch_of(connection)))
     return opened, flows
 
 

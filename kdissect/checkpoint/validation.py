@@ -1,4 +1,6 @@
-"""States and seams whose values fit no capture: what they raise where stages go on with them."""
+"""States and boundary states whose values fit no capture: what they raise where stages go on with
+them.
+"""
 
 import struct
 from collections.abc import Iterator
@@ -17,7 +19,8 @@ UNSOUND: Final = (
 
 @contextmanager
 def going_on(what: str) -> Iterator[None]:
-    """Go on with a state or a seam that came out of a file; raises EncodingError for a wrong one.
+    """Go on with a state or a boundary state that came out of a file; raises EncodingError for a
+    wrong one.
 
     `what` names the file.
     """

@@ -1,6 +1,6 @@
 """Other processes of this program, started before they are needed; imports next to nothing.
 
-They are programs of their own (`seams.worker`) and no forks: a fork of a process with threads, as
+They are programs of their own (`worker`) and no forks: a fork of a process with threads, as
 Arrow's and numpy's are, may never wake up again. What they have to import they import while this
 process does the same.
 """
@@ -27,7 +27,7 @@ PROGRAM: Final = (
 )
 
 
-class Crew:
+class WorkerPool:
     """`size` processes, each of which takes values and gives others; a context manager.
 
     They end when this process does. Values are pickled. Raises KdissectError when one was killed.
@@ -48,7 +48,7 @@ class Crew:
             for _ in range(size)
         ]
 
-    def __enter__(self) -> "Crew":
+    def __enter__(self) -> "WorkerPool":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -91,8 +91,8 @@ class Crew:
         self.workers = []
 
 
-def early_crew(paths: Sequence[str], jobs: int) -> Crew | None:
-    """A crew for files that look as if it were worth it, None for others.
+def early_pool(paths: Sequence[str], jobs: int) -> WorkerPool | None:
+    """A worker pool for files that look as if it were worth it, None for others.
 
     To be called before anything large is imported; `make_run` looks more closely.
     """
@@ -112,7 +112,7 @@ def early_crew(paths: Sequence[str], jobs: int) -> Crew | None:
         return None
     if look is None or not is_worthwhile(total // look.packet_size, jobs):
         return None
-    return Crew(wanted - 1)
+    return WorkerPool(wanted - 1)
 
 
 def wanted_jobs(jobs: int) -> int:

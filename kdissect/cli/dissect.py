@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from kdissect.checkpoint.worker_pool import early_crew
+from kdissect.checkpoint.worker_pool import early_pool
 from kdissect.cli import options
 from kdissect.cli.program import FOUND, NOTHING_FOUND
 from kdissect.cli.progress import Progress
@@ -54,7 +54,7 @@ def command(
     Each file gets its name when it is complete. Read them with anything that reads Parquet:
     pandas, DuckDB, Spark.
     """
-    crew = early_crew(files, 1 if settings["strict"] else jobs)
+    pool = early_pool(files, 1 if settings["strict"] else jobs)
     from kdissect import write
 
     with Progress(progress) as shown:
@@ -63,7 +63,7 @@ def command(
             directory,
             tables=tables,
             force=force,
-            crew=crew,
+            pool=pool,
             jobs=jobs,
             payload=payload,
             verify_crc=verify_crc,

@@ -26,7 +26,9 @@ def show_interfaces() -> None:
 
 
 def page(interfaces: list[Any], width: int) -> Iterator[str]:
-    """The lines of the page; each interface is a `kdissect.sources.interfaces.InterfaceFacts`."""
+    """The lines of the page; each interface is a
+    `kdissect.sources.interfaces.InterfaceProperties`.
+    """
     grid = Grid(
         Column("interface", is_text=True),
         Column("state", is_text=True),

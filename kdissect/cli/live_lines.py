@@ -11,7 +11,7 @@ import click
 
 from kdissect.cli.live_output import Output
 from kdissect.dissection.options import Options
-from kdissect.live.listener import Listener, Standing
+from kdissect.live.listener import Listener, Status
 from kdissect.live.sources import Asked, told_filter
 from kdissect.text import human
 from kdissect.text.escape import escaped, json_safe
@@ -41,24 +41,24 @@ class Lines(Listener):
     def begin(self, watcher: "Watcher") -> None:
         self._output.begin()
 
-    def tick(self, standing: Standing) -> None:
+    def tick(self, status: Status) -> None:
         if self._last_ns is None:
-            self._last_ns = standing.now_ns
-        elif standing.now_ns >= self._last_ns + self._every_ns:
-            self._write(standing)
+            self._last_ns = status.now_ns
+        elif status.now_ns >= self._last_ns + self._every_ns:
+            self._write(status)
 
-    def finish(self, standing: Standing) -> None:
+    def finish(self, status: Status) -> None:
         """One more, unless there was one a moment ago, or nothing came at all."""
-        is_late = not self._has_begun or standing.now_ns >= (self._last_ns or 0) + SECOND_NS
-        if standing.balance.packets and is_late:
-            self._write(standing)
+        is_late = not self._has_begun or status.now_ns >= (self._last_ns or 0) + SECOND_NS
+        if status.balance.packets and is_late:
+            self._write(status)
         self._output.end()
         if self._output.left_out:
             tell(f"{human.counted(self._output.left_out, 'line')} left out: nobody read stdout")
 
-    def _write(self, standing: Standing) -> None:
+    def _write(self, status: Status) -> None:
         self._has_begun = True
-        self._last_ns = standing.now_ns
+        self._last_ns = status.now_ns
         found = self._text_of(self._meters.snapshot())
         text = found if isinstance(found, str) else json_safe(json.dumps(found))
         self._output.put(text)
@@ -74,7 +74,7 @@ class Deadline(Listener):
     def begin(self, watcher: "Watcher") -> None:
         self._watcher = watcher
 
-    def tick(self, standing: Standing) -> None:
+    def tick(self, status: Status) -> None:
         if self._watcher is not None and time.monotonic() >= self._end:
             self._watcher.stop()
 
@@ -97,14 +97,14 @@ def tell_begin(asked: Asked, options: Options) -> None:
         tell(f"reads {', '.join(asked.sources)} as it is written; Ctrl-C ends it")
 
 
-def tell_end(standing: Standing, names: list[str], files: Any) -> None:
+def tell_end(status: Status, names: list[str], files: Any) -> None:
     """Say what there was, and where it is."""
-    balance = standing.balance
+    balance = status.balance
     shown = ", ".join(names[:MAX_NAMES])
     more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
     tell(
         f"{human.counted(balance.packets, 'packet')} of {shown}{more}, "
-        f"{human.count(standing.wire.dropped)} dropped: "
+        f"{human.count(status.packet_source.dropped)} dropped: "
         f"{human.counted(balance.exchanges, 'exchange')} on "
         f"{human.counted(balance.connections, 'connection')}"
     )

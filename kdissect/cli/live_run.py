@@ -78,17 +78,19 @@ class Parts:
 def run(plan: Plan, opened: Opened) -> int:
     """Watch until the source ends, or somebody says so; gives the exit code."""
     plan = replace(plan, options=limited(plan))
-    wire = opened.wire
+    packet_source = opened.packet_source
     parts = Parts(plan, opened)
-    watcher = Watcher(wire, parts.listeners, plan.options, keylogs=opened.keylogs, **shedding(plan))
+    watcher = Watcher(
+        packet_source, parts.listeners, plan.options, keylogs=opened.keylogs, **shedding(plan)
+    )
     with signals(watcher) as signalled, served(parts, opened.bound):
         tell_begin(plan.asked, plan.options)
         watcher.run()
-    standing = watcher.standing()
-    tell_end(standing, wire.names, parts.files)
-    if standing.balance.exchanges:
+    status = watcher.status()
+    tell_end(status, packet_source.names, parts.files)
+    if status.balance.exchanges:
         return FOUND
-    explain_empty("no Kafka exchanges", asdict(standing.balance))
+    explain_empty("no Kafka exchanges", asdict(status.balance))
     return FOUND if signalled.to_stop or plan.asked.interfaces else NOTHING_FOUND
 
 

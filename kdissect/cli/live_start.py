@@ -21,7 +21,7 @@ from kdissect.cli.live_imports import (
 )
 from kdissect.dissection.options import Options
 from kdissect.errors import KdissectError
-from kdissect.live.keylogs import GrowingKeyLogs
+from kdissect.live.keylogs import TailedKeyLogs
 from kdissect.live.metrics_socket import Bound, bind
 from kdissect.live.privileges import (
     Dropped,
@@ -34,7 +34,7 @@ from kdissect.live.privileges import (
 )
 from kdissect.live.sources import Asked, open_source
 from kdissect.live.systemd_notify import Notifier
-from kdissect.sources.packet_source import Wire
+from kdissect.sources.packet_source import PacketSource
 
 if TYPE_CHECKING:
     from kdissect.cli.live_options import Address
@@ -65,8 +65,8 @@ class Needs:
 class Opened:
     """What was opened; `dropped` is None where nothing was given up."""
 
-    wire: Wire
-    keylogs: GrowingKeyLogs
+    packet_source: PacketSource
+    keylogs: TailedKeyLogs
     notifier: Notifier
     bound: Bound | None
     dropped: Dropped | None
@@ -82,9 +82,9 @@ def opened(needs: Needs) -> Iterator[Opened]:
     with ExitStack() as closing:
         notifier = Notifier()
         closing.callback(notifier.close)
-        wire = open_source(needs.asked, needs.options)
-        closing.callback(wire.close)
-        keylogs = GrowingKeyLogs(needs.options.keylog)
+        packet_source = open_source(needs.asked, needs.options)
+        closing.callback(packet_source.close)
+        keylogs = TailedKeyLogs(needs.options.keylog)
         closing.callback(keylogs.close)
         bound = None
         if needs.metrics is not None:
@@ -99,4 +99,4 @@ def opened(needs: Needs) -> Iterator[Opened]:
         import_all(*needs.imports)
         if needs.directory is not None:
             check_directory(needs.directory)
-        yield Opened(wire, keylogs, notifier, bound, dropped)
+        yield Opened(packet_source, keylogs, notifier, bound, dropped)

@@ -19,7 +19,7 @@ from kdissect.spark.sessions import LOCAL, MEMORY, imported, session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PIECE_SIZE: Final = "256M"
+SPLIT_SIZE: Final = "256M"
 BAR: Final = "spark.ui.showConsoleProgress"
 ONE_SIGNAL_SECONDS: Final = 1.0  # two that come sooner are one
 
@@ -179,11 +179,11 @@ def into_dataset(command: F) -> F:
 
     @wraps(command)
     def with_making(
-        tap: str | None, tables: list[str] | None, piece_size: int, settings: options.Settings,
+        tap: str | None, tables: list[str] | None, split_size: int, settings: options.Settings,
         payload: bool, verify_crc: bool, **values: Any,
     ) -> Any:  # fmt: skip
         making = {
-            "tap": tap, "piece_size": piece_size, "payload": payload, "verify_crc": verify_crc,
+            "tap": tap, "split_size": split_size, "payload": payload, "verify_crc": verify_crc,
             **settings, **({"tables": tables} if tables else {}),
         }  # fmt: skip
         return command(**values, making=making)
@@ -192,7 +192,7 @@ def into_dataset(command: F) -> F:
     wrapped = click.option(
         "--piece-size",
         callback=byte_count,
-        default=PIECE_SIZE,
+        default=SPLIT_SIZE,
         show_default=True,
         metavar="BYTES",
         help="What one task dissects of a capture.",

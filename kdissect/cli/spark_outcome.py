@@ -73,7 +73,7 @@ def line(outcome: "Outcome") -> str:
     size = human.size(outcome.capture_bytes)
     return (
         f"{human.counted(outcome.captures, 'new capture')}, {size}, in "
-        f"{human.counted(outcome.pieces, 'piece')}"
+        f"{human.counted(outcome.splits, 'split')}"
     )
 
 
@@ -82,8 +82,8 @@ def told(outcome: "Outcome") -> dict[str, Any]:
     return {
         "captures": outcome.captures,
         "capture_bytes": outcome.capture_bytes,
-        "pieces": outcome.pieces,
-        "seam_bytes": outcome.seam_bytes,
+        "splits": outcome.splits,
+        "boundary_bytes": outcome.boundary_bytes,
         "broken": [one.path for one in outcome.broken],
         "failed": {one.tap: one.message for one in outcome.failed},
         "rows": {tap.name: tap.rows for tap in outcome.manifest.taps},

@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from kdissect.checkpoint.worker_pool import early_crew
+from kdissect.checkpoint.worker_pool import early_pool
 from kdissect.cli import options
 from kdissect.cli.program import FOUND, INTERRUPTED, NOTHING_FOUND
 from kdissect.cli.progress import Progress
@@ -61,18 +61,18 @@ def command(
     latencies, clients, topics, errors, connections with trouble, problems, and where every
     captured byte went. Latencies are within 0.4 %.
     """
-    crew = early_crew(files, 1 if settings["strict"] else jobs)
+    pool = early_pool(files, 1 if settings["strict"] else jobs)
     from kdissect.api.reading import run_over
-    from kdissect.api.summary import FirstPage, tables_of
+    from kdissect.api.summary import SummaryPage, tables_of
     from kdissect.findings.engine import few
     from kdissect.pipeline import Options
 
     is_interrupted = False
-    with Progress(progress) as shown_progress, FirstPage(shown != NONE) as page:
+    with Progress(progress) as shown_progress, SummaryPage(shown != NONE) as page:
         reading = Options(
             **settings, tables=tables_of(shown != NONE), progress=shown_progress.report, jobs=jobs
         )
-        run = run_over(list(files), reading, crew)
+        run = run_over(list(files), reading, pool)
         try:
             for table, batch in run:
                 page.add(table, batch)

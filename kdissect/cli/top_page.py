@@ -48,5 +48,5 @@ def grid_lines(view: View, rows: Sequence[Any], snapshot: Snapshot, width: int) 
     """The lines of a table."""
     grid = Grid(*(field.column for field in view.fields))
     for row in rows:
-        grid.add(*(field.text(row, snapshot.standing.now_ns) for field in view.fields))
+        grid.add(*(field.text(row, snapshot.status.now_ns) for field in view.fields))
     yield from grid.lines(width)

@@ -50,7 +50,7 @@ def run(plan: Plan, opened: Opened) -> int:
         listeners.append(Deadline(plan.window_s))
     if opened.dropped is not None:
         listeners.append(ThreadCheck(opened.dropped))
-    watcher = Watcher(opened.wire, listeners, plan.options, keylogs=opened.keylogs)
+    watcher = Watcher(opened.packet_source, listeners, plan.options, keylogs=opened.keylogs)
     return shown(plan, watcher, meters)
 
 
@@ -75,7 +75,7 @@ def lines(plan: Plan, watcher: Watcher, meters: Meters) -> int:
 
     def show(made: Capturing) -> None:
         while not made.wait(plan.interval_s):
-            if meters.snapshot().standing.now_ns:
+            if meters.snapshot().status.now_ns:
                 print_line(meters)
         print_line(meters)
 
@@ -106,7 +106,7 @@ def watched(plan: Plan, watcher: Watcher, show: Callable[[Capturing], None]) -> 
         tell_begin(plan.asked, plan.options)
         with capturing(watcher) as made:
             show(made)
-    balance = watcher.standing().balance
+    balance = watcher.status().balance
     if balance.exchanges:
         return FOUND
     explain_empty("no Kafka exchanges", asdict(balance))

@@ -37,7 +37,7 @@ class CaptureEntry:
     modified_ns: int
     first_time_ns: int
     packets: int
-    pieces: int
+    splits: int
 
 
 @dataclass

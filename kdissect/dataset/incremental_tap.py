@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from kdissect.capture.splits import UNKNOWN_END, Piece, read_piece
-from kdissect.checkpoint.checkpoint import State
-from kdissect.checkpoint.merger import Stitcher
+from kdissect.capture.splits import UNKNOWN_END, Split, read_split
+from kdissect.checkpoint.checkpoint import Checkpoint
+from kdissect.checkpoint.merger import Merger
 from kdissect.checkpoint.validation import going_on
 from kdissect.dataset.storage_captures import local_copy
 from kdissect.dataset.tasks import read_again, secrets_in
@@ -24,7 +24,8 @@ from kdissect.tables.spool import Spool
 class Followed(NamedTuple):
     """What is known behind some captures; `captures` are the last ones, from number `first` on.
 
-    Those before them have no connection that is still open. `content` are the bytes of a `State`.
+    Those before them have no connection that is still open. `content` are the bytes of a
+    `Checkpoint`.
     """
 
     first: int
@@ -65,31 +66,31 @@ def follow(
     names = [*known, *paths]
     lost = []
     with PausedCollector(), Spool(to) as spool, going_on("the state of the batch before"):
-        state = None if before is None else State.from_bytes(before.content)
-        again = () if state is None else [piece.path for piece in state.pieces]
-        stitcher = Stitcher(
+        state = None if before is None else Checkpoint.from_bytes(before.content)
+        again = () if state is None else [split.path for split in state.splits]
+        merger = Merger(
             options, read_again, lambda: secrets_in(list(dict.fromkeys([*again, *paths]))), state
         )
-        rows = OwnRows(stitcher, options, names)
+        rows = OwnRows(merger, options, names)
         for capture, path in enumerate(paths, count):
             try:
-                for _ in fed(stitcher, path, capture):
+                for _ in fed(merger, path, capture):
                     spool_all(spool, rows.batches(options.batch_rows))
             except CaptureError as error:
                 lost.append((path, str(error)))
-        after = stitcher.state()
+        after = merger.state()
         spool_all(spool, rows.batches(1))
         first = min(oldest_capture(after), len(names))
         return Followed(first, tuple(names[first:]), after.to_bytes()), lost
 
 
-def fed(stitcher: Stitcher, path: str, capture: int) -> Iterator[None]:
-    """Let a stitcher read a capture, some packets at a time."""
-    dissector = stitcher.dissector
-    piece = Piece(path, capture, 0, UNKNOWN_END, True, 1, stitcher.balance.packets + 1, 0)
-    stitcher.pieces.append(piece)
+def fed(merger: Merger, path: str, capture: int) -> Iterator[None]:
+    """Let a merger read a capture, some packets at a time."""
+    dissector = merger.dissector
+    split = Split(path, capture, 0, UNKNOWN_END, True, 1, merger.balance.packets + 1, 0)
+    merger.splits.append(split)
     with local_copy(path) as copy:
-        reader = read_piece(piece, copy=copy)
+        reader = read_split(split, copy=copy)
         secrets = 0
         for packets in reader:
             add_secrets(dissector.tls.keys, reader.secrets[secrets:])
@@ -100,7 +101,7 @@ def fed(stitcher: Stitcher, path: str, capture: int) -> Iterator[None]:
         dissector.add_problems(reader.take_problems())
 
 
-def oldest_capture(state: State) -> int:
+def oldest_capture(state: Checkpoint) -> int:
     """The first of the captures of what is open."""
     opened = [int(one.opener.connection.capture) for one in state.open]
     waiting = [int(one.connection.capture) for one in state.waiting]
@@ -108,10 +109,10 @@ def oldest_capture(state: State) -> int:
 
 
 class OwnRows:
-    """The rows of the only table of `options` that a stitcher gives itself."""
+    """The rows of the only table of `options` that a merger gives itself."""
 
-    def __init__(self, stitcher: Stitcher, options: Options, captures: Sequence[str]) -> None:
-        self.dissector = stitcher.dissector
+    def __init__(self, merger: Merger, options: Options, captures: Sequence[str]) -> None:
+        self.dissector = merger.dissector
         (self.table,) = options.tables
         names = self.dissector.exchanges.names
         columns = options.columns[self.table]

@@ -1,4 +1,4 @@
-"""What a run has to do: captures that are not in the dataset yet → pieces of taps."""
+"""What a run has to do: captures that are not in the dataset yet → splits of taps."""
 
 import hashlib
 from collections import Counter
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from kdissect.capture.capture_file import NO_PACKET_NS
 from kdissect.capture.rotation import chains
-from kdissect.capture.splits import Piece, are_in_turn, plan_file
+from kdissect.capture.splits import Split, are_in_turn, plan_file
 from kdissect.dataset.entries import NO_DATE, CaptureEntry, FileEntry, Manifest, TapEntry
 from kdissect.dataset.storage import remember, seen
 from kdissect.dataset.storage_captures import local_copy
@@ -17,15 +17,15 @@ from kdissect.dataset.taps import Broken, Tap, short_name
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.tables.ids import LARGEST_TAP
 
-# An edge costs 0.5 to 3 MB of seam, whatever is between two of them.
-SPARK_PIECE_SIZE: Final = 256 << 20
+# An edge costs 0.5 to 3 MB of boundary state, whatever is between two of them.
+SPARK_SPLIT_SIZE: Final = 256 << 20
 
 
 class Inspected(NamedTuple):
-    """A capture that can be read, and its pieces as if it were the only one."""
+    """A capture that can be read, and its splits as if it were the only one."""
 
     entry: CaptureEntry
-    pieces: tuple[Piece, ...]
+    splits: tuple[Split, ...]
 
 
 class Work(NamedTuple):
@@ -33,17 +33,17 @@ class Work(NamedTuple):
 
     `tap` has all its captures, the new ones last; its files are those that stay, its state is
     that behind those that are in.
-    `pieces` are to be dissected, none of a tap that one
+    `splits` are to be dissected, none of a tap that one
     task reads as a whole. `nameless` are files whose topics may have got names now.
     """
 
     tap: TapEntry
-    pieces: tuple[Piece, ...]
+    splits: tuple[Split, ...]
     nameless: tuple[FileEntry, ...] = ()
 
     @property
     def paths(self) -> list[str]:
-        """The captures by `Piece.capture`."""
+        """The captures by `Split.capture`."""
         return [capture.path for capture in self.tap.captures]
 
     @property
@@ -56,24 +56,24 @@ Inspect: TypeAlias = Callable[[Sequence[str]], list[Inspected | Broken]]
 
 
 def inspect_capture(
-    path: str, piece_size: int = SPARK_PIECE_SIZE, stores: tuple[str, ...] = ()
+    path: str, split_size: int = SPARK_SPLIT_SIZE, stores: tuple[str, ...] = ()
 ) -> Inspected | Broken:
-    """Read a capture once for its sha256, and once for its pieces."""
+    """Read a capture once for its sha256, and once for its splits."""
     for one in stores:
         remember(one)
     size, modified_ns = seen(path)
     try:
         with local_copy(path) as copy:
             digest = sha256_of(Path(copy))
-            pieces, packets = plan_file(path, piece_size, copy)
+            splits, packets = plan_file(path, split_size, copy)
             first_time_ns = chains([copy])[0].first_time_ns
         if seen(path) != (size, modified_ns):
             return Broken(path, f"{path}: is being written; it is read when that is over")
     except (CaptureError, OSError) as error:
         return Broken(path, str(error), size, modified_ns)
-    count = len(pieces)
+    count = len(splits)
     entry = CaptureEntry(path, digest, size, modified_ns, first_time_ns, packets, count)
-    return Inspected(entry, tuple(pieces))
+    return Inspected(entry, tuple(splits))
 
 
 def sha256_of(path: Path) -> str:
@@ -152,21 +152,21 @@ def free_name(tap: Tap, taken: set[str]) -> str:
 
 def _grown(entry: TapEntry, added: list[Inspected]) -> Work | None:
     """The new captures behind those that are in, None where they are not later."""
-    pieces = placed(added, len(entry.captures), sum(one.packets for one in entry.captures))
-    earliest = min((piece.earliest_ns for piece in pieces if piece.earliest_ns >= 0), default=-1)
-    if not are_apart(pieces) or 0 <= earliest < entry.latest_ns:
+    splits = placed(added, len(entry.captures), sum(one.packets for one in entry.captures))
+    earliest = min((split.earliest_ns for split in splits if split.earliest_ns >= 0), default=-1)
+    if not are_apart(splits) or 0 <= earliest < entry.latest_ns:
         return None
     tap = TapEntry(
         entry.name,
         entry.chain,
         entry.number,
-        max(entry.latest_ns, *(piece.latest_ns for piece in pieces)),
+        max(entry.latest_ns, *(split.latest_ns for split in splits)),
         [*entry.captures, *(one.entry for one in added)],
         entry.state,
         [file for file in entry.files if not file.is_open and not file.is_nameless],
     )
     late = [file for file in entry.files if file.is_nameless and not file.is_open]
-    return Work(tap, tuple(pieces), tuple(late))
+    return Work(tap, tuple(splits), tuple(late))
 
 
 def _again(entry: TapEntry, added: list[Inspected], inspect: Inspect) -> Work:
@@ -199,25 +199,25 @@ def _again(entry: TapEntry, added: list[Inspected], inspect: Inspect) -> Work:
 
 def _fresh(tap: TapEntry, captures: list[Inspected]) -> Work:
     tap.captures = [one.entry for one in captures]
-    pieces = placed(captures, 0, 0)
-    tap.latest_ns = max(piece.latest_ns for piece in pieces)
-    return Work(tap, tuple(pieces) if are_apart(pieces) else ())
+    splits = placed(captures, 0, 0)
+    tap.latest_ns = max(split.latest_ns for split in splits)
+    return Work(tap, tuple(splits) if are_apart(splits) else ())
 
 
-def placed(captures: Sequence[Inspected], capture: int, packets: int) -> list[Piece]:
-    """The pieces of captures, the first of which has this number, behind so many packets."""
-    pieces = []
+def placed(captures: Sequence[Inspected], capture: int, packets: int) -> list[Split]:
+    """The splits of captures, the first of which has this number, behind so many packets."""
+    splits = []
     for number, one in enumerate(captures, capture):
-        pieces += [
-            piece._replace(capture=number, ordinal=piece.ordinal + packets) for piece in one.pieces
+        splits += [
+            split._replace(capture=number, ordinal=split.ordinal + packets) for split in one.splits
         ]
         packets += one.entry.packets
-    return pieces
+    return splits
 
 
-def are_apart(pieces: Sequence[Piece]) -> bool:
+def are_apart(splits: Sequence[Split]) -> bool:
     """Whether they can be dissected each alone: of files in turn that are not compressed."""
-    return all(piece.layout is not None for piece in pieces) and are_in_turn(pieces)
+    return all(split.layout is not None for split in splits) and are_in_turn(splits)
 
 
 def date_of(time_ns: int) -> str:
@@ -231,14 +231,14 @@ def date_of(time_ns: int) -> str:
     return datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).date().isoformat()
 
 
-def groups_of(pieces: Sequence[Piece], size: int) -> Iterator[range]:
-    """Pieces that follow each other and have `size` bytes together, or one that has more."""
+def groups_of(splits: Sequence[Split], size: int) -> Iterator[range]:
+    """Splits that follow each other and have `size` bytes together, or one that has more."""
     first, total = 0, 0
-    for number, piece in enumerate(pieces):
-        length = piece.end - piece.start
+    for number, split in enumerate(splits):
+        length = split.end - split.start
         if total and total + length > size:
             yield range(first, number)
             first, total = number, 0
         total += length
-    if pieces:
-        yield range(first, len(pieces))
+    if splits:
+        yield range(first, len(splits))

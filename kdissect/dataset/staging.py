@@ -1,7 +1,8 @@
-"""What waits in a run's directory for other tasks: rows of pieces, seams, corrections, names.
+"""What waits in a run's directory for other tasks: rows of splits, boundary states, corrections,
+names.
 
-    RUN/staging/0/3/exchanges     rows of piece 3 of tap 0, a spool for each table
-    RUN/staging/0/3.seam          what the piece leaves open
+    RUN/staging/0/3/exchanges     rows of split 3 of tap 0, a spool for each table
+    RUN/staging/0/3.boundary state          what the split leaves open
     RUN/staging/0/3.corrections   what its rows are corrected by
     RUN/staging/0/names           names of topics by their ids
 
@@ -27,8 +28,8 @@ from kdissect.tables.spool import Spool, whole_spool, write_whole
 from kdissect.tables.stored_rows import believed
 
 STAGING: Final = "staging"
-# Of a connection in a seam or a state beside the bytes that wait, which have limits of their own:
-# 0.5 to 1 kB, and what its requests say.
+# Of a connection in a boundary state or a state beside the bytes that wait, which have limits of
+# their own: 0.5 to 1 kB, and what its requests say.
 CONNECTION_BYTES: Final = 4096
 # Marks, chunks, names of topics and groups.
 SHARED_BYTES: Final = 64 * MIB
@@ -91,7 +92,7 @@ def read_part(path: Path, root: str, limits: Limits) -> bytes:
 
 
 def most_bytes(limits: Limits) -> int:
-    """How large a seam or a state is at most: all that may wait of what is not complete.
+    """How large a boundary state or a state is at most: all that may wait of what is not complete.
 
     With the limits as they are by default, 880 MiB.
     """
@@ -105,7 +106,7 @@ def most_bytes(limits: Limits) -> int:
         limits.name_wait_bytes,
         limits.fragment_bytes,
     )
-    # Heads of a seam have 128 MiB, in place of frames that are not complete.
+    # Heads of a boundary state have 128 MiB, in place of frames that are not complete.
     return SHARED_BYTES + limits.connections * CONNECTION_BYTES + sum(waiting)
 
 

@@ -1,6 +1,6 @@
 """Captures in stores: which there are, when they begin, and copies of them on this machine.
 
-A scanner wants a file that it can seek in and read twice, so a task fetches the bytes of its piece
+A scanner wants a file that it can seek in and read twice, so a task fetches the bytes of its split
 into a temporary file, where they have the offsets that they have in the capture.
 """
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from kdissect.boundaries.codec.captures import PIECES
+from kdissect.boundaries.codec.captures import SPLITS
 from kdissect.dataset.entries import CaptureEntry, FileEntry
 from kdissect.dataset.planning import Failed, Inspected
 from kdissect.dataset.taps import Broken
@@ -56,7 +56,7 @@ FILE: Final = entry(FileEntry)
 VALUE: Final = Plain(
     file=(FileEntry, FILE),
     failed=(Failed, named(Failed, tap=TEXT, message=TEXT)),
-    inspected=(Inspected, named(Inspected, entry=entry(CaptureEntry), pieces=PIECES)),
+    inspected=(Inspected, named(Inspected, entry=entry(CaptureEntry), splits=SPLITS)),
     broken=(Broken, named(Broken, path=TEXT, message=TEXT, size=INT, modified_ns=INT)),
     brought_in=(
         BroughtIn,

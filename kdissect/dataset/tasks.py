@@ -1,11 +1,12 @@
-"""What executors do with the pieces of taps; each task may run twice, or at two places at once.
+"""What executors do with the splits of taps; each task may run twice, or at two places at once.
 
-    dissect_part   a piece         → its rows and its seam in the run's staging directory
-    stitch_tap     a tap's seams   → how the rows of each piece are corrected; the rows left open,
-                                     and the state behind the last piece
-    publish        some pieces     → Parquet files with their corrected rows
+    dissect_part   a split         → its rows and its boundary state in the run's staging directory
+    merge_tap     a tap's boundary states   → how the rows of each split are corrected; the rows
+    left open,
+                                     and the state behind the last split
+    publish        some splits     → Parquet files with their corrected rows
     rename         rows of earlier runs → the same with names of topics that are known now
-    bring_in       a tap with one new piece → all of these, one after the other
+    bring_in       a tap with one new split → all of these, one after the other
     read_whole     a tap that cannot be cut → Parquet files at once
 
 What a task makes is there whole or not at all, under a name that does not depend on who made it.
@@ -24,14 +25,14 @@ from pyarrow.parquet import ParquetFile
 
 from kdissect.capture.blocks import Secrets
 from kdissect.capture.packet import Packet
-from kdissect.capture.splits import Piece, read_piece
-from kdissect.checkpoint.boundary_state import Seam
-from kdissect.checkpoint.checkpoint import State
+from kdissect.capture.splits import Split, read_split
+from kdissect.checkpoint.boundary_state import BoundaryState
+from kdissect.checkpoint.checkpoint import Checkpoint
 from kdissect.checkpoint.corrections import Corrections
 from kdissect.checkpoint.jobs_run import find_secrets
-from kdissect.checkpoint.merger import Stitcher
+from kdissect.checkpoint.merger import Merger
 from kdissect.checkpoint.spill_transfer import packed, unpacked
-from kdissect.checkpoint.split import PieceRun
+from kdissect.checkpoint.split import SplitRun
 from kdissect.checkpoint.validation import going_on
 from kdissect.dataset import late_topic_names
 from kdissect.dataset.columns import spark_schema
@@ -57,7 +58,7 @@ from kdissect.tables.rows import topic_id_text
 from kdissect.tables.schemas import TABLES
 from kdissect.tables.stored_rows import as_declared, believed, check_rows
 
-SETTLED: Final = "settled"  # rows that the stitcher gave before the end
+SETTLED: Final = "settled"  # rows that the merger gave before the end
 OPEN: Final = "open"  # what it gave at the end, as nothing followed
 
 
@@ -75,7 +76,7 @@ class Task(NamedTuple):
     stores: tuple[str, ...] = ()
 
     def staged(self, work: Work, part: str) -> Path:
-        """The directory of a piece's rows, or of other parts of a tap."""
+        """The directory of a split's rows, or of other parts of a tap."""
         return Path(self.run_directory, STAGING, str(work.tap.number), part)
 
     def made(self, path: str) -> Path:
@@ -101,74 +102,74 @@ class Task(NamedTuple):
 
 
 def dissect_part(task: Task, place: tuple[int, int]) -> dict[str, int]:
-    """Dissect one piece alone; gives how large its seam and its rows are."""
+    """Dissect one split alone; gives how large its boundary state and its rows are."""
     work = task.works[place[0]]
-    piece = work.pieces[place[1]]
+    split = work.splits[place[1]]
     staged = Staged(task.staged(work, str(place[1])))
-    with local_copy(piece.path, piece.start, piece.end) as copy:
-        run = PieceRun(piece, task.options, work.paths, copy=copy)
+    with local_copy(split.path, split.start, split.end) as copy:
+        run = SplitRun(split, task.options, work.paths, copy=copy)
         for table, batch in run:
             staged.write(table, batch)
-    seam = packed(run.seam.to_bytes())
-    make_whole(task.staged(work, f"{place[1]}.seam"), seam)
+    boundary = packed(run.boundary.to_bytes())
+    make_whole(task.staged(work, f"{place[1]}.seam"), boundary)
     staged.publish()
-    return {"seam_bytes": len(seam), "row_bytes": staged.size}
+    return {"boundary_bytes": len(boundary), "row_bytes": staged.size}
 
 
-def stitch_tap(task: Task, place: tuple[int]) -> dict[str, Any]:
-    """Put the pieces of a tap together; gives what became of its bytes."""
+def merge_tap(task: Task, place: tuple[int]) -> dict[str, Any]:
+    """Put the splits of a tap together; gives what became of its bytes."""
     work = task.works[place[0]]
     with PausedCollector():
-        stitcher = begun(task, work)
-        rows = StitchedRows(stitcher, task, work)
+        merger = begun(task, work)
+        rows = MergedRows(merger, task, work)
         settled = Staged(task.staged(work, SETTLED))
-        for number in range(len(work.pieces)):
-            seam = seam_of(task, work, number)
+        for number in range(len(work.splits)):
+            boundary = boundary_of(task, work, number)
             with going_on(f"seam {number} of tap {work.tap.name}, or what was before it,"):
-                corrections = stitcher.add(seam)
+                corrections = merger.add(boundary)
             make_whole(task.staged(work, f"{number}.corrections"), corrections.to_bytes())
             rows.write(settled, task.options.batch_rows)
         with going_on(f"the last seam of tap {work.tap.name}"):
-            state = stitcher.state().to_bytes()
+            state = merger.state().to_bytes()
             rows.write(settled, 1)
-            stitcher.finish()
+            merger.finish()
         still_open = Staged(task.staged(work, OPEN))
         rows.write(still_open, 1)
     make_whole(task.staged(work, "names"), names_bytes(dict(rows.names)))
     make_whole(task.made(task.state_path(work)), state)
     settled.publish()
     still_open.publish()
-    return asdict(stitcher.balance)
+    return asdict(merger.balance)
 
 
-def seam_of(task: Task, work: Work, number: int) -> Seam:
-    """The seam of a piece; raises EncodingError for that of another one."""
-    seam = Seam.from_bytes(unpacked(task.part(work, f"{number}.seam")))
-    if seam.piece != work.pieces[number]:
+def boundary_of(task: Task, work: Work, number: int) -> BoundaryState:
+    """The boundary state of a split; raises EncodingError for that of another one."""
+    boundary = BoundaryState.from_bytes(unpacked(task.part(work, f"{number}.seam")))
+    if boundary.split != work.splits[number]:
         raise EncodingError(f"the seam of piece {number} of tap {work.tap.name} is of another one")
-    return seam
+    return boundary
 
 
-def begun(task: Task, work: Work) -> Stitcher:
-    """A stitcher that knows what is in the dataset of the tap."""
+def begun(task: Task, work: Work) -> Merger:
+    """A merger that knows what is in the dataset of the tap."""
     state = None
     if work.tap.state:
         path = task.there(task.stored(work.tap.state))
-        state = State.from_bytes(read_part(path, task.dataset, task.options.limits))
-    known = () if state is None else state.pieces
-    paths = list(dict.fromkeys(piece.path for piece in (*known, *work.pieces)))
+        state = Checkpoint.from_bytes(read_part(path, task.dataset, task.options.limits))
+    known = () if state is None else state.splits
+    paths = list(dict.fromkeys(split.path for split in (*known, *work.splits)))
     if not {*paths} <= {*work.paths}:
         raise EncodingError(f"the state of tap {work.tap.name} is of other captures")
     with going_on(f"the state of tap {work.tap.name}"):
-        return Stitcher(task.options, read_again, lambda: secrets_in(paths), state)
+        return Merger(task.options, read_again, lambda: secrets_in(paths), state)
 
 
-class StitchedRows:
-    """The rows that a stitcher gives itself."""
+class MergedRows:
+    """The rows that a merger gives itself."""
 
-    def __init__(self, stitcher: Stitcher, task: Task, work: Work) -> None:
-        self.dissector = stitcher.dissector
-        self.names = stitcher.dissector.exchanges.names
+    def __init__(self, merger: Merger, task: Task, work: Work) -> None:
+        self.dissector = merger.dissector
+        self.names = merger.dissector.exchanges.names
         self.builders = {
             name: BatchBuilder(TABLES[name], work.paths, self.names, None, 0)
             for name in task.options.tables
@@ -182,10 +183,10 @@ class StitchedRows:
                 staged.write(name, batch)
 
 
-def read_again(piece: Piece) -> Iterator[list[Packet]]:
-    """The packets of a piece, wherever its capture is."""
-    with local_copy(piece.path, piece.start, piece.end) as copy:
-        yield from read_piece(piece, copy=copy)
+def read_again(split: Split) -> Iterator[list[Packet]]:
+    """The packets of a split, wherever its capture is."""
+    with local_copy(split.path, split.start, split.end) as copy:
+        yield from read_split(split, copy=copy)
 
 
 def secrets_in(paths: Sequence[str]) -> Sequence[Secrets]:
@@ -195,7 +196,7 @@ def secrets_in(paths: Sequence[str]) -> Sequence[Secrets]:
 
 
 def publish(task: Task, place: tuple[int, int, int]) -> list[FileEntry]:
-    """Write the corrected rows of the pieces ``first`` to ``end``; from -1: what is still open."""
+    """Write the corrected rows of the splits ``first`` to ``end``; from -1: what is still open."""
     number, first, end = place
     work = task.works[number]
     name = OPEN if first < 0 else f"{first:06}"
@@ -258,7 +259,7 @@ def outputs(
 def staged_rows(
     task: Task, work: Work, numbers: Iterable[int]
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of pieces as they are in the whole; with the first those of the stitcher."""
+    """The rows of splits as they are in the whole; with the first those of the merger."""
     for number in numbers:
         if number < 0:
             yield from rows_of(task, work, OPEN)
@@ -284,10 +285,10 @@ class BroughtIn(NamedTuple):
 
 
 def bring_in(task: Task, place: tuple[int]) -> BroughtIn:
-    """Do all that is to be done of a tap with one new piece: there is nothing to share out."""
+    """Do all that is to be done of a tap with one new split: there is nothing to share out."""
     number = place[0]
     sizes = dissect_part(task, (number, 0))
-    balance = stitch_tap(task, place)
+    balance = merge_tap(task, place)
     files = publish(task, (number, 0, 1)) + publish(task, (number, -1, 0))
     if task.works[number].nameless:
         files += rename(task, place)

@@ -1,1 +1,1 @@
-"""The stages from packets to rows, joined for one pass over a capture."""
+"""The stages from packets to rows, synchronized for one pass over a capture."""

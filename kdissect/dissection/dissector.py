@@ -1,4 +1,5 @@
-"""Packets → rows: joins the stages over one capture; compiled, so it knows rows but no Arrow.
+"""Packets → rows: synchronizes the stages over one capture; compiled, so it knows rows but no
+Arrow.
 
 A few bytes can become many rows, so with `feed_from` the stages pause where rows are to be taken:
 
@@ -16,7 +17,7 @@ from typing import Final, NamedTuple
 
 from mypy_extensions import i64
 
-from kdissect.boundaries.left_edge import Edges, Ended
+from kdissect.boundaries.left_edge import Ended, LeftEdge
 from kdissect.capture.packet import Packet
 from kdissect.errors import CorruptRecords, DecodeError, DecompressionLimit, Problem
 from kdissect.exchanges.api_mismatches import blanked, doubt_of, guarded, withhold
@@ -32,10 +33,10 @@ from kdissect.exchanges.exchange import (
     is_group_api,
 )
 from kdissect.exchanges.pairing import Exchanges
-from kdissect.exchanges.protocol_detection import Sniffer
+from kdissect.exchanges.protocol_detection import ProtocolDetector
 from kdissect.exchanges.provisional import note_tls, until_now
 from kdissect.exchanges.topic_name_resolution import NameWait, held_size
-from kdissect.framing.frames import GIVES_FRAME, WANTS_CUTTING, Frame, Frames
+from kdissect.framing.frames import GIVES_FRAME, NEEDS_FRAMING, Frame, Frames
 from kdissect.limits import Limits
 from kdissect.messages.batches import Batch
 from kdissect.messages.extracted import ROW_BYTES
@@ -61,9 +62,9 @@ from kdissect.messages.value_budget import LEFT_OUT
 from kdissect.packets.decoder import PacketDecoder
 from kdissect.packets.fragments import Fragments
 from kdissect.packets.segment import Segment, copied
-from kdissect.protocol.readers import NULL, Allowance
-from kdissect.streams.connections import GIVES_CHUNK, WANTS_CARE, Streams
-from kdissect.streams.events import INSIDE, JOINED, MET, Chunk, Connection, End, Event
+from kdissect.protocol.readers import NULL, ValueBudget
+from kdissect.streams.connections import GIVES_CHUNK, NEEDS_SLOW_PATH, Streams
+from kdissect.streams.events import FIRST_SEEN, INSIDE, SYNCHRONIZED, Chunk, Connection, End, Event
 from kdissect.tables.body_rows import BodyRows, MemberRows
 from kdissect.tables.rows import (
     BatchRows,
@@ -76,9 +77,9 @@ from kdissect.tables.rows import (
     Rows,
     aborted_or_null,
 )
-from kdissect.tables.shed_counters import Unmade
+from kdissect.tables.shed_counters import ShedCounters
 from kdissect.tls.keylog import KeyLog
-from kdissect.tls.session_properties import TlsFacts
+from kdissect.tls.session_properties import SessionProperties
 from kdissect.tls.stage import Tls
 
 # Characters of long texts in the rows of a table before they become a batch.
@@ -99,7 +100,7 @@ DONE: Final = object()
 NO_RECORDS: Final = RecordScan()  # of a batch that nobody reads; nothing is added to it
 TOO_MANY: Final = "too many records and headers in one message"
 # After so much work the owner may look at what else there is: a tenth of a second. In steps of
-# `searching`; a byte of a frame is about one.
+# `frame_search`; a byte of a frame is about one.
 PULSE_STEPS: Final = 1 << 24
 FRAME_STEPS: Final = 256
 RECORD_STEPS: Final = 64
@@ -151,7 +152,7 @@ class Dissector:
             keys if keys is not None else KeyLog(), limits.tls_bytes, limits.tls_bytes_in_all
         )
         self.frames = Frames(
-            Sniffer(exchanges),
+            ProtocolDetector(exchanges),
             limits.frame_bytes,
             limits.frame_bytes_in_all,
             limits.search_bytes_in_all,
@@ -187,8 +188,8 @@ class Dissector:
         self.is_ended: bool = False
         self._worked: i64 = 0
         self._pulse_due: i64 = PULSE_STEPS
-        # Of a piece of a capture that is not its first, see `edges`.
-        self.edges: Edges | None = None
+        # Of a split of a capture that is not its first, see `left_edge`.
+        self.edges: LeftEdge | None = None
         # Kind → how many; and the first one, for callers that are strict.
         self.problem_counts: dict[str, int] = {}
         self.first_problem: Problem | None = None
@@ -211,7 +212,7 @@ class Dissector:
             exchanges.bodies.sink.keeps_batches,
             exchanges.bodies.sink.keeps_records,
         )
-        self.unmade = Unmade()
+        self.unmade = ShedCounters()
         # Less than all was asked for at some time.
         self.has_shed: bool = False
         self.makes_connections: bool = "connections" in tables
@@ -248,7 +249,7 @@ class Dissector:
         """Take packets from `at` on until rows are to be taken; the place of the next one.
 
         To be called again, after rows or exchanges were taken, as long as there are packets or
-        `is_behind`. Not for a piece of a capture. Once `pulse` has returned False no packet is
+        `is_behind`. Not for a split of a capture. Once `pulse` has returned False no packet is
         taken any more.
         """
         self.pauses = True
@@ -284,7 +285,7 @@ class Dissector:
                 step = streams.step(segment)
                 if step == GIVES_CHUNK:
                     self._chunk(streams.chunk)
-                elif step == WANTS_CARE:
+                elif step == NEEDS_SLOW_PATH:
                     if streams.odd is not None:
                         self._take_events(streams.take_odd(segment.time_ns))
                     self._take_events(streams.feed_with_care(copied(segment)))
@@ -344,8 +345,8 @@ class Dissector:
             self.is_full = True
             self._holds_back = True
 
-    def _feed_at_edge(self, packets: list[Packet], edges: Edges) -> None:
-        """The same for a piece of a capture."""
+    def _feed_at_edge(self, packets: list[Packet], edges: LeftEdge) -> None:
+        """The same for a split of a capture."""
         decoder = self.decoder
         streams = self.streams
         for packet in packets:
@@ -354,20 +355,20 @@ class Dissector:
             if segment is None:
                 continue
             step = streams.step(segment)
-            if step == WANTS_CARE:
+            if step == NEEDS_SLOW_PATH:
                 events = streams.feed_with_care(copied(segment))
-                head = edges.note(segment)
+                prefix = edges.note(segment)
                 for event in events:
                     self._event(event)
             else:
-                head = edges.note(segment)
+                prefix = edges.note(segment)
                 if step == GIVES_CHUNK:
                     self._chunk(streams.chunk)
-            if head is not None and edges.can_join(head):
-                # What was said until now is muted.
+            if prefix is not None and edges.can_synchronize(prefix):
+                # What was said until now is suppressed.
                 self._take_problems()
-                edges.join(head)
-        # Fragments make pieces inseparable: nobody takes what is late.
+                edges.join(prefix)
+        # Fragments make splits inseparable: nobody takes what is late.
         decoder.late = []
         self.unpacking.captured = self.captured_bytes
         self.packets += len(packets)
@@ -390,11 +391,11 @@ class Dissector:
         self._take_problems()
 
     def begin_replay(self, first_ns: i64) -> None:
-        """What is replayed is of a piece whose first segment has that time, see `Streams`."""
+        """What is replayed is of a split whose first segment has that time, see `Streams`."""
         self._take_events(self.streams.begin_replay(first_ns))
 
     def end_replay(self, now_ns: i64) -> None:
-        """The piece's clock stands there at its end."""
+        """The split's clock stands there at its end."""
         self._take_events(self.streams.end_replay(now_ns))
         self._take_problems()
 
@@ -445,7 +446,7 @@ class Dissector:
         for opener in self.streams.openers():
             connection = opener.connection
             session = self.tls.session_of(connection)
-            facts: TlsFacts | None = None
+            facts: SessionProperties | None = None
             if session is not None:
                 facts = session.facts
             state = until_now(self.exchanges, connection, facts)
@@ -454,7 +455,8 @@ class Dissector:
         return rows
 
     def set_detail(self, level: i64) -> None:
-        """How much to make from now on: ALL that was asked for, or less, which `unmade` counts.
+        """How much to make from now on: ALL that was asked for, or less, which `shed_counters`
+        counts.
 
         NO_RECORD_ROWS: no record is unpacked. NO_BODIES: nor is there a row of `bodies`, or a
         message kept for one. NO_PARTITIONS: nor one of `partitions` and `batches`. Rows of other
@@ -559,7 +561,7 @@ class Dissector:
         step = self.frames.step(chunk)
         if step == GIVES_FRAME:
             self._frame(self.frames.frame)
-        elif step == WANTS_CUTTING:
+        elif step == NEEDS_FRAMING:
             for frame in self.frames.cut(chunk):
                 self._frame(frame)
 
@@ -576,7 +578,7 @@ class Dissector:
             self._clear_event(inner)
 
     def _clear_event(self, event: Event) -> None:
-        facts: TlsFacts | None = None
+        facts: SessionProperties | None = None
         if isinstance(event, End):
             facts = self.tls.take_facts(event.connection)
             if facts is not None:
@@ -591,14 +593,14 @@ class Dissector:
                 self._exchange(exchange)
             self._connection(state, facts)
 
-    def _connection(self, state: ConnectionState, facts: TlsFacts | None) -> None:
+    def _connection(self, state: ConnectionState, facts: SessionProperties | None) -> None:
         connection = state.connection
         framed, skipped = self.frames.take_counts(connection)
         if connection.edge == INSIDE:
             if self.edges is not None:
                 self.edges.end_inside(connection, facts is not None and not facts.plaintext_bytes)
             self.add_connection(state, framed, skipped, facts)
-        elif connection.edge == JOINED and self.edges is not None:
+        elif connection.edge == SYNCHRONIZED and self.edges is not None:
             self.edges.ended.append(Ended(state, framed, skipped))
 
     def add_connection(
@@ -606,7 +608,7 @@ class Dissector:
         state: ConnectionState,
         framed: tuple[int, int],
         skipped: tuple[int, int],
-        facts: TlsFacts | None,
+        facts: SessionProperties | None,
     ) -> None:
         """Count a connection that is over; framed and skipped bytes are by direction."""
         connection = state.connection
@@ -628,7 +630,7 @@ class Dissector:
 
     def _exchange(self, exchange: Exchange) -> None:
         connection = exchange.connection
-        if connection.edge != INSIDE and not self._is_joined(exchange, connection):
+        if connection.edge != INSIDE and not self._is_synchronized(exchange, connection):
             return
         connection.given += 1
         self.exchange_count += 1
@@ -682,11 +684,11 @@ class Dissector:
         if exchange.api_key != NULL:
             self.unmade.bodies += 1
 
-    def _is_joined(self, exchange: Exchange, connection: Connection) -> bool:
-        """Whether an exchange of a connection from before the piece counts."""
-        if connection.edge != JOINED:
+    def _is_synchronized(self, exchange: Exchange, connection: Connection) -> bool:
+        """Whether an exchange of a connection from before the split counts."""
+        if connection.edge != SYNCHRONIZED:
             if exchange.outcome == ANSWERED:
-                connection.edge = MET
+                connection.edge = FIRST_SEEN
             return False
         if exchange.asks is None and self.edges is not None:
             self.edges.step(exchange)
@@ -782,7 +784,7 @@ class Dissector:
         """A body as JSON; problems say what is odd about it."""
         body = self._body(exchange, side == "response")
         self._nulls(exchange, side, body)
-        allowance = Allowance(self.decoded_limit)
+        allowance = ValueBudget(self.decoded_limit)
         text = body_json(body, self.has_payload, allowance)
         count = int(allowance.left_out) + left_out_of(body)
         if count > 0:

@@ -55,7 +55,7 @@ from kdissect.exchanges.partition_merge import merge_partitions
 from kdissect.exchanges.sasl import LONGEST_KEPT, OK, Login, is_long, kept
 from kdissect.framing.frames import Frame
 from kdissect.limits import DECODED_BYTES
-from kdissect.messages.extracted import LEADER_EPOCH, FactSink
+from kdissect.messages.extracted import LEADER_EPOCH, FieldSink
 from kdissect.messages.field_mapping import fact_plans
 from kdissect.messages.headers import (
     RequestHeader,
@@ -68,7 +68,7 @@ from kdissect.messages.partitions import AT_LEADER_EPOCH, WIDTH
 from kdissect.protocol.apis import api_name, is_known, vendor_of
 from kdissect.protocol.plans import Plan, Plans
 from kdissect.protocol.readers import NULL
-from kdissect.streams.events import INSIDE, MET, MUTED, OWN_PAST, SHARED_PAST
+from kdissect.streams.events import FIRST_SEEN, INSIDE, OWN_PAST, SHARED_PAST, SUPPRESSED
 
 BITS: Final = (1 << VARIANT_SHIFT) - 1
 TELLING_SIZE: Final = 24  # of a response that fits one API: fewer bytes may fit by chance
@@ -92,9 +92,9 @@ class BodyReader:
         self.interner = Interner()
         self.groups = GroupProtocols()
         self.sessions = FetchSessions(max_size=decoded_bytes)
-        self.sink = FactSink(self.interner, names, decoded_bytes)
+        self.sink = FieldSink(self.interner, names, decoded_bytes)
         # Other sinks meet few bodies of many layouts, most of which do not fit.
-        self.sink.takes_short_ways = True
+        self.sink.takes_fast_paths = True
         self.sink.keeps_batches = keeps_batches
         self.sink.keeps_records = keeps_records
         self.plans: Plans = fact_plans()
@@ -142,7 +142,7 @@ class BodyReader:
         elif exchange.api_key == API_SYNC_GROUP:
             exchange.group_protocol = self.groups.find(exchange.group_id)
             if exchange.group_protocol == NO_PROTOCOL:
-                frame.connection.touched |= SHARED_PAST
+                frame.connection.history_used |= SHARED_PAST
         elif exchange.api_key == API_VERSIONS and sink.software_name:
             if exchange.status & MISFIT:
                 return  # it may be another request, and that a part of it
@@ -151,7 +151,7 @@ class BodyReader:
             if is_long(state.software_name) or is_long(state.software_version):
                 self.tell_cut(frame, "the client's software", exchange.exchange_id)
         elif exchange.api_key == API_SASL_HANDSHAKE:
-            frame.connection.touched |= OWN_PAST
+            frame.connection.history_used |= OWN_PAST
             is_raw = exchange.api_version == 0
             if is_whole:
                 changed = state.login.begin(sink.mechanism, is_raw)
@@ -159,7 +159,7 @@ class BodyReader:
             else:
                 state.login.begin_unread(is_raw)
         elif exchange.api_key == API_SASL_AUTHENTICATE:
-            frame.connection.touched |= OWN_PAST
+            frame.connection.history_used |= OWN_PAST
             changed = state.login.send(sink.auth_bytes)
             sink.auth_bytes = b""
             self._login_changed(frame, exchange, changed)
@@ -258,7 +258,7 @@ class BodyReader:
 
     def guess(self, state: ConnectionState, exchange: Exchange, frame: Frame) -> None:
         """Say what an orphan may be; and what it holds when it can be of one API only."""
-        if frame.connection.edge in (MUTED, MET):
+        if frame.connection.edge in (SUPPRESSED, FIRST_SEEN):
             return  # nobody will see it
         data = frame.data
         found, percent = weighed(self.candidates.of(data), state)
@@ -417,8 +417,8 @@ def note_vendor(state: ConnectionState, exchange: Exchange) -> None:
     """Say whose API a request is of whose key Apache Kafka does not have."""
     exchange.vendor = max(state.vendor, 0)
     if state.vendor < 0 and state.connection.edge != INSIDE:
-        # The broker may have said it before the piece.
-        state.connection.touched |= OWN_PAST
+        # The broker may have said it before the split.
+        state.connection.history_used |= OWN_PAST
 
 
 def learn_vendor(state: ConnectionState, data: bytes, version: i64) -> None:
@@ -428,7 +428,7 @@ def learn_vendor(state: ConnectionState, data: bytes, version: i64) -> None:
         state.vendor = vendor_of(keys) if keys else 0
 
 
-def producing_of(sink: FactSink) -> Producing | None:
+def producing_of(sink: FieldSink) -> Producing | None:
     """What a request says of its producer; None when it is about something else."""
     if sink.producer_id == NULL and sink.transaction_timeout_ms == NULL:
         return None
@@ -437,7 +437,7 @@ def producing_of(sink: FactSink) -> Producing | None:
     )
 
 
-def settle_answer(exchange: Exchange, sink: FactSink, is_whole: bool) -> i64:
+def settle_answer(exchange: Exchange, sink: FieldSink, is_whole: bool) -> i64:
     """Fill in what tables want to know of any response; how many partitions it names.
 
     Those come first among the exchange's.
@@ -475,7 +475,7 @@ def forget_counts(exchange: Exchange) -> None:
         exchange.record_bytes = NULL
 
 
-def settle_errors(exchange: Exchange, sink: FactSink, is_whole: bool) -> None:
+def settle_errors(exchange: Exchange, sink: FieldSink, is_whole: bool) -> None:
     """Fill in the errors of a response; that there is none is known only of a whole one."""
     if sink.errors:
         exchange.errors = sink.errors
@@ -489,7 +489,7 @@ def settle_errors(exchange: Exchange, sink: FactSink, is_whole: bool) -> None:
         exchange.error_code = 0
 
 
-def settle_login(login: Login, exchange: Exchange, sink: FactSink, is_whole: bool) -> None:
+def settle_login(login: Login, exchange: Exchange, sink: FieldSink, is_whole: bool) -> None:
     """What an answer says of the authentication that is going on."""
     key = exchange.api_key
     token = sink.auth_bytes

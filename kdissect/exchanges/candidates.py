@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from kdissect.errors import DecodeError
 from kdissect.exchanges.connection_state import ConnectionState, has_spoken
-from kdissect.messages.extracted import FactSink
+from kdissect.messages.extracted import FieldSink
 from kdissect.messages.interner import Interner
 from kdissect.protocol.apis import API_VERSIONS, APIS, api_name, response_header_version
 from kdissect.protocol.error_codes import error_codes
@@ -65,9 +65,9 @@ class Candidates:
     def __init__(self, plans: Plans) -> None:
         self._plans = plans
         self._layouts: list[Layout] = []
-        self._sink = FactSink(Interner(), {})
+        self._sink = FieldSink(Interner(), {})
         self._tries = 0
-        # Work done so far, in steps of `searching`.
+        # Work done so far, in steps of `frame_search`.
         self.steps = 0
         self._remembered: dict[bytes, list[Candidate]] = {}
 
@@ -122,7 +122,7 @@ class Candidates:
     def _forget(self) -> None:
         self._tries += 1
         if self._tries % FORGOTTEN_AFTER == 0:
-            self._sink = FactSink(Interner(), {})
+            self._sink = FieldSink(Interner(), {})
 
 
 @cache
@@ -157,7 +157,7 @@ def field_shape(field: FieldSpec, version: int) -> object:
     return kind, field.is_array, nullable, tag, field.is_inflexible, inside
 
 
-def is_sensible(sink: FactSink) -> bool:
+def is_sensible(sink: FieldSink) -> bool:
     """Whether what was read may have been said by a broker."""
     codes = error_codes()
     if sink.top_error != NULL and sink.top_error not in codes:

@@ -26,7 +26,7 @@ MIN_DROPPED: Final = 64  # requests that wait no longer, before the list of them
 NEAR: Final = 16
 
 
-# In place of a high watermark or a topic: what is not here may have been said before the piece of
+# In place of a high watermark or a topic: what is not here may have been said before the split of
 # the capture that is looked at, see `fetches`.
 ASK: Final[i64] = -(1 << 62) + 1
 PAST: Final = None
@@ -266,7 +266,7 @@ def new_exchange(state: ConnectionState, frame: Frame) -> Exchange:
         frame.start_ordinal * EXCHANGES_PER_PACKET + frame.index,
         frame.start_capture,
     )
-    exchange.troubles_at_start = frame.troubles_at_start
+    exchange.tcp_events_at_start = frame.tcp_events_at_start
     exchange.steps_at_start = frame.steps_at_start
     if frame.steps_at_start != frame.connection.clock_steps:
         exchange.status |= CLOCK_SET
@@ -286,7 +286,7 @@ def place_response(exchange: Exchange, frame: Frame) -> None:
     exchange.response_packet = frame.start_packet
     exchange.missing_bytes += frame.missing
     exchange.rtt_ns = frame.connection.rtt_ns
-    exchange.note_troubles(frame.troubles_at_end)
+    exchange.note_tcp_events(frame.tcp_events_at_end)
 
 
 def frame_problem(frame: Frame, kind: str, text: str, exchange_id: i64) -> Problem:

@@ -43,7 +43,7 @@ CLOCK_SET: Final = 256  # the capture's clock was set meanwhile: no duration is 
 # A body of those does not end where its layout does, or is not all there.
 MISFIT: Final = REQUEST_FAILED | RESPONSE_FAILED | LEFTOVER
 INCOMPLETE: Final = DAMAGED | NO_REQUEST
-# Of exchanges with none of these and an answer both sides fit, see `doubts`.
+# Of exchanges with none of these and an answer both sides fit, see `api_mismatches`.
 SUSPECT: Final = MISFIT | INCOMPLETE | UNKNOWN_API | UNKNOWN_VERSION
 # From this bit on: the number in VARIANTS, counted from 1, of the layout that a body is in.
 VARIANT_SHIFT: Final = 9
@@ -75,7 +75,7 @@ class Asks:
     `rows` are those, by their place among the exchange's partitions, `stated` the high watermarks
     of before (ASK: not known either); `was_there`: whether one of the others had its data waiting,
     see `long_polls`. `record_bytes` are of all partitions. `is_overtaken`: a later request of the
-    session came before the response; `is_lost`: responses of the session were missed in the piece.
+    session came before the response; `is_lost`: responses of the session were missed in the split.
     """
 
     __slots__ = ("rows", "stated", "was_there", "record_bytes", "is_overtaken", "is_lost")
@@ -127,7 +127,7 @@ class Exchange:
     agreed on. `dialect` is 0, or which of `messages.old_protocols` API key, version and
     error codes are of. `candidates` is for orphans: what they may be, the likeliest first, and
     `certainty` how likely that is, in percent; 100 where a request says it. `asks` is what only the
-    past of a fetch session can say, in a piece of a capture that does not hold it. `producing` is
+    past of a fetch session can say, in a split of a capture that does not hold it. `producing` is
     of requests by which producers get ids and run transactions. `vendor` is of requests with keys
     that Apache Kafka does not have: whose the broker is, in `apis.VENDORS`.
     """
@@ -138,7 +138,7 @@ class Exchange:
         "queue_ns", "wait_ns", "throttle_ms", "request_size", "response_size", "error_code",
         "error_count", "acks", "group_id", "transactional_id", "topic_count", "record_count",
         "record_bytes", "fetch_class", "retransmits", "zero_windows", "missing_bytes", "rtt_ns",
-        "troubles_at_start", "request_packet",
+        "tcp_events_at_start", "request_packet",
         "response_packet", "status", "partitions", "errors", "max_wait_ms", "min_bytes",
         "request_frame", "response_frame", "connection", "request_direction", "group_protocol",
         "dialect", "candidates", "certainty", "asks", "producing", "replica_id", "rack_id",
@@ -184,7 +184,7 @@ class Exchange:
         self.rtt_ns: i64 = -1
         # Of request and response, between their first and last byte.
         self.missing_bytes: i64 = 0
-        self.troubles_at_start: i64 = 0
+        self.tcp_events_at_start: i64 = 0
         self.request_packet: i64 = NULL
         self.response_packet: i64 = NULL
         self.status: i64 = 0
@@ -202,9 +202,9 @@ class Exchange:
         self.vendor: i64 = 0
         self.steps_at_start: i64 = 0
 
-    def note_troubles(self, troubles: i64) -> None:
-        """Count what happened to the connection meanwhile; `troubles` are its at the end."""
+    def note_tcp_events(self, tcp_events: i64) -> None:
+        """Count what happened to the connection meanwhile; `tcp_events` are its at the end."""
         # Less than 0 when the request came late, from behind a hole.
-        met = max(0, troubles - self.troubles_at_start)
+        met = max(0, tcp_events - self.tcp_events_at_start)
         self.retransmits = met & (ZERO_WINDOW - 1)
         self.zero_windows = met // ZERO_WINDOW

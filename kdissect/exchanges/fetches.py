@@ -3,7 +3,7 @@
 A session lives on the broker, which numbers it. A client that connects anew goes on with it, so
 sessions are kept by broker and number, and by connection the one that is in use.
 
-In a piece of a capture the past of a session is not known. Its positions have the key PAST then,
+In a split of a capture the past of a session is not known. Its positions have the key PAST then,
 and high watermarks that may have been stated before are ASK; what depends on them is left to
 whoever knows the past (`Exchange.asks`, `settle_asks`).
 
@@ -40,7 +40,7 @@ from kdissect.exchanges.long_polls import (
     classify,
 )
 from kdissect.limits import DECODED_BYTES
-from kdissect.messages.extracted import FactSink
+from kdissect.messages.extracted import FieldSink
 from kdissect.messages.partitions import (
     AT_FETCH_OFFSET,
     AT_HIGH_WATERMARK,
@@ -51,7 +51,7 @@ from kdissect.messages.partitions import (
     Partitions,
 )
 from kdissect.protocol.readers import NULL
-from kdissect.streams.events import INSIDE, MET, MUTED, OPENER, SHARED_PAST
+from kdissect.streams.events import FIRST_SEEN, INSIDE, OPENER, SHARED_PAST, SUPPRESSED
 
 # A broker keeps 1 000 (max.incremental.fetch.session.cache.slots); each holds the partitions that
 # its requests named.
@@ -95,7 +95,7 @@ class FetchSessions:
         if self.size <= self.max_size // 4 * 3:
             return False
         for state in states:
-            # Not PAST: what a piece before this one left is older than what is forgotten.
+            # Not PAST: what a split before this one left is older than what is forgotten.
             state.positions = {LOST: NOWHERE}
         self.by_number = {}
         self.size = 0
@@ -109,11 +109,11 @@ class FetchSessions:
         if known is not None:
             state.positions = known
             if PAST in known:
-                connection.touched |= SHARED_PAST
+                connection.history_used |= SHARED_PAST
         elif connection.edge != INSIDE and state.session_id == 0:
             self.keep(session, state.positions)
         else:
-            connection.touched |= SHARED_PAST
+            connection.history_used |= SHARED_PAST
             if state.session_id != 0:
                 state.positions = {}
             state.positions[LOST] = NOWHERE
@@ -149,7 +149,7 @@ def broker_of(state: ConnectionState) -> bytes:
 
 
 def remember_positions(
-    state: ConnectionState, exchange: Exchange, sink: FactSink, sessions: FetchSessions
+    state: ConnectionState, exchange: Exchange, sink: FieldSink, sessions: FetchSessions
 ) -> None:
     """Keep the fetch offsets a Fetch request names; epoch 0 or -1 names them all anew (KIP-227)."""
     state.newest_fetch = exchange.exchange_id
@@ -172,8 +172,8 @@ def forget_positions(state: ConnectionState) -> None:
     """Requests of the session may have been missed, or parts of them: nothing is known of it."""
     positions = state.positions
     positions.clear()
-    if state.connection.edge in (MUTED, MET):
-        # Whoever knows the past of the piece knows what was missed then.
+    if state.connection.edge in (SUPPRESSED, FIRST_SEEN):
+        # Whoever knows the past of the split knows what was missed then.
         positions[PAST] = NOWHERE
     else:
         positions[LOST] = NOWHERE
@@ -182,7 +182,7 @@ def forget_positions(state: ConnectionState) -> None:
 def forget_marks(state: ConnectionState) -> None:
     """Responses of the session may have been missed, or parts of them: where logs end, too."""
     positions = state.positions
-    if state.connection.edge in (MUTED, MET):
+    if state.connection.edge in (SUPPRESSED, FIRST_SEEN):
         forget_positions(state)
         return
     for known in positions.values():
@@ -269,7 +269,7 @@ def settle_fetch(
     state: ConnectionState,
     exchange: Exchange,
     answered: i64,
-    sink: FactSink,
+    sink: FieldSink,
     sessions: FetchSessions,
 ) -> None:
     """Fill in fetch offsets the session left out, and say how the long poll ended.

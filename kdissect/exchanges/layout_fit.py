@@ -27,19 +27,19 @@ LONG_PREFIX: Final = 1 << 16
 # does not fit is seldom read to its end.
 FIRST_LOOK: Final = 256
 MORE_EACH: Final = 8
-# Steps (see `searching`) of looking at a frame, of reading each of its bytes, of an error.
+# Steps (see `frame_search`) of looking at a frame, of reading each of its bytes, of an error.
 FIT_STEPS: Final = 16
 STEPS_A_BYTE: Final = 4
 ERROR_STEPS: Final = 256
 
 
-class Fitting:
+class LayoutFit:
     """Asks the layouts of `plans`; nothing is kept of what is read."""
 
     def __init__(self, plans: Plans) -> None:
         self.plans = plans
         self.scratch = Sink()
-        # Work done so far, in steps of `searching`.
+        # Work done so far, in steps of `frame_search`.
         self.steps: i64 = 0
 
     def request_in(self, data: bytes, start: i64, stop: i64, size: i64) -> i64:

@@ -12,7 +12,7 @@ from kdissect.exchanges.exchange import (
     Exchange,
 )
 from kdissect.exchanges.latency_parts import service_ns
-from kdissect.messages.extracted import FactSink
+from kdissect.messages.extracted import FieldSink
 from kdissect.protocol.readers import NULL
 
 MS: Final = 1_000_000
@@ -22,7 +22,7 @@ MAY_HAVE_BEEN_THERE: Final = 1  # what tells was not captured
 WAS_THERE: Final = 2
 
 
-def settle_share_fetch(exchange: Exchange, sink: FactSink) -> None:
+def settle_share_fetch(exchange: Exchange, sink: FieldSink) -> None:
     """Say how the long poll of a share group's member ended.
 
     It names no offsets: the broker waited for data when the newest record, by its timestamp, is not

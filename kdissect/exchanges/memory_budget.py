@@ -23,7 +23,7 @@ PARTITION_COST: Final = 128
 LET_GO_SHARE: Final = 16  # one in so many goes when there are too many: sorting is paid by many
 
 
-class Holding:
+class MemoryBudget:
     """Counts what waits; bounds as in `Limits`.
 
     `frame_bytes` are those of all frames, `request_bytes` of all requests; with `keeps_records` a

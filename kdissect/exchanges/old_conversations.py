@@ -28,14 +28,14 @@ from kdissect.exchanges.exchange import (
     Exchange,
 )
 from kdissect.exchanges.latency_parts import UNKNOWN_END, own_wait_ns, queue_ns
-from kdissect.exchanges.memory_budget import Holding
+from kdissect.exchanges.memory_budget import MemoryBudget
 from kdissect.exchanges.old_details import take_request, take_response
 from kdissect.exchanges.old_waiting import Asked, OldWaiting
 from kdissect.framing.frames import Frame
-from kdissect.messages.extracted import FactSink
+from kdissect.messages.extracted import FieldSink
 from kdissect.messages.message_sets import scan_set
 from kdissect.messages.old_bodies import read_old, set_spans
-from kdissect.messages.old_extracted import OldFacts
+from kdissect.messages.old_extracted import OldFields
 from kdissect.messages.old_protocols import (
     CONNECTION_PROTOCOLS,
     KAFKA_07,
@@ -62,10 +62,10 @@ class OldConversation:
         self,
         state: ConnectionState,
         protocol: int,
-        sink: FactSink,
+        sink: FieldSink,
         keeps_frames: bool,
         pending_limit: int,
-        holding: Holding,
+        holding: MemoryBudget,
     ) -> None:
         self.protocol = protocol
         self.problems: list[Problem] = []
@@ -84,7 +84,7 @@ class OldConversation:
         state.early = []
         state.protocol = CONNECTION_PROTOCOLS[protocol]
 
-    def move_to(self, sink: FactSink, holding: Holding) -> None:
+    def move_to(self, sink: FieldSink, holding: MemoryBudget) -> None:
         """Go on in another stage."""
         self._sink = sink
         self._holding = holding
@@ -117,12 +117,12 @@ class OldConversation:
             exchange.request_frame = frame
         if key not in OLD_APIS[self.protocol]:
             exchange.status |= UNKNOWN_API
-        facts = OldFacts(self._sink)
+        facts = OldFields(self._sink)
         self.problems += take_request(api, exchange, facts, frame)
         asked = Asked(api, exchange, facts)
         if self.protocol == KAFKA_07 and not api.response:
             exchange.outcome = NO_RESPONSE_EXPECTED
-            exchange.note_troubles(frame.troubles_at_end)
+            exchange.note_tcp_events(frame.tcp_events_at_end)
             return [exchange]
         self._waiting.add(asked)
         done = self._meet_early(frame) if self._early else []
@@ -255,7 +255,7 @@ class OldConversation:
         """A request that no response came for."""
         exchange = asked.exchange
         state = self._state
-        exchange.note_troubles(state.connection.troubles)
+        exchange.note_tcp_events(state.connection.tcp_events)
         if exchange.api_key == PRODUCE and exchange.acks == 0:
             # Of the drafts no text says whether acks 0 is answered, so it may be.
             exchange.outcome = NO_RESPONSE_EXPECTED
@@ -285,10 +285,10 @@ class OldConversation:
 def make_conversation(
     state: ConnectionState,
     protocol: int,
-    sink: FactSink,
+    sink: FieldSink,
     keeps_frames: bool,
     pending_limit: int,
-    holding: Holding,
+    holding: MemoryBudget,
 ) -> OldConversation:
     """The memory of a connection that speaks an old protocol, put into its state."""
     made = OldConversation(state, protocol, sink, keeps_frames, pending_limit, holding)

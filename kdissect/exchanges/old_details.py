@@ -18,7 +18,7 @@ from kdissect.exchanges.exchange import (
 from kdissect.exchanges.latency_parts import service_ns
 from kdissect.framing.frames import Frame
 from kdissect.messages.old_bodies import OldRead, read_old
-from kdissect.messages.old_extracted import OldFacts
+from kdissect.messages.old_extracted import OldFields
 from kdissect.messages.old_protocols import FETCH, MULTIFETCH, PROTOCOLS, OldApi
 from kdissect.messages.partitions import partitions_of
 from kdissect.protocol.readers import NULL
@@ -27,7 +27,7 @@ MS: Final = 1_000_000
 UNKEPT_BATCHES: Final = "batches without row"
 
 
-def take_request(api: OldApi, exchange: Exchange, facts: OldFacts, frame: Frame) -> list[Problem]:
+def take_request(api: OldApi, exchange: Exchange, facts: OldFields, frame: Frame) -> list[Problem]:
     """Fill in what the request says; gives what is wrong with it."""
     read = read_old(api.request, frame.data, int(facts.sink.limit))
     facts.missing = frame.missing
@@ -49,7 +49,7 @@ def take_request(api: OldApi, exchange: Exchange, facts: OldFacts, frame: Frame)
     return check_side(api, exchange, facts, frame, read, REQUEST_FAILED)
 
 
-def take_response(api: OldApi, exchange: Exchange, facts: OldFacts, frame: Frame) -> list[Problem]:
+def take_response(api: OldApi, exchange: Exchange, facts: OldFields, frame: Frame) -> list[Problem]:
     """Fill in what the response says; `facts` are those of the request. Gives what is wrong."""
     read = read_old(api.response, frame.data, int(facts.sink.limit))
     facts.missing = frame.missing
@@ -82,7 +82,7 @@ def forget_counts(exchange: Exchange) -> None:
 
 
 def check_side(
-    api: OldApi, exchange: Exchange, facts: OldFacts, frame: Frame, read: OldRead, failed: int
+    api: OldApi, exchange: Exchange, facts: OldFields, frame: Frame, read: OldRead, failed: int
 ) -> list[Problem]:
     """Set the status of a side; gives what is wrong with it. `failed` is its status bit."""
     if frame.missing:

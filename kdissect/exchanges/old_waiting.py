@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from typing import Final
 
 from kdissect.exchanges.exchange import Exchange
-from kdissect.messages.old_extracted import OldFacts
+from kdissect.messages.old_extracted import OldFields
 from kdissect.messages.old_protocols import OldApi
 from kdissect.protocol.readers import NULL
 
@@ -20,7 +20,7 @@ class Asked:
 
     __slots__ = ("api", "exchange", "facts")
 
-    def __init__(self, api: OldApi, exchange: Exchange, facts: OldFacts) -> None:
+    def __init__(self, api: OldApi, exchange: Exchange, facts: OldFields) -> None:
         self.api = api
         self.exchange = exchange
         self.facts = facts

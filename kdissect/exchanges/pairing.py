@@ -47,8 +47,8 @@ from kdissect.exchanges.exchange import (
     is_group_api,
 )
 from kdissect.exchanges.latency_parts import UNKNOWN_END, queue_ns
-from kdissect.exchanges.layout_fit import NOT, Fitting
-from kdissect.exchanges.memory_budget import Holding, oldest_waiting
+from kdissect.exchanges.layout_fit import NOT, LayoutFit
+from kdissect.exchanges.memory_budget import MemoryBudget, oldest_waiting
 from kdissect.exchanges.old_conversations import OldConversation, fits_request, make_conversation
 from kdissect.exchanges.plausibility import REFUSED_LIMIT, is_answered, is_proof
 from kdissect.exchanges.sasl import (
@@ -118,7 +118,7 @@ class Exchanges:
         pending_limit: i64 = DEFAULT_PENDING_LIMIT,
         dialect: i64 = AUTO,
         rules: DecodeAs | None = None,
-        holding: Holding | None = None,
+        holding: MemoryBudget | None = None,
         decoded_bytes: i64 = DECODED_BYTES,
     ) -> None:
         self.ports = ports
@@ -128,11 +128,11 @@ class Exchanges:
         self.pending_limit = pending_limit
         self.dialect = dialect
         self.rules = rules
-        self.holding = holding if holding is not None else Holding()
+        self.holding = holding if holding is not None else MemoryBudget()
         self.holding.keeps_records = keeps_records
         self.names: dict[bytes, str] = {CLUSTER_METADATA_ID: CLUSTER_METADATA}
         self.bodies = BodyReader(self.names, keeps_batches, keeps_records, decoded_bytes)
-        self.fitting = Fitting(self.bodies.plans)
+        self.fitting = LayoutFit(self.bodies.plans)
         self.states: dict[int, ConnectionState] = {}
         # States that are found without looking up their connection.
         self._places: list[ConnectionState | None] = [None] * NUMBER_OF_PLACES
@@ -159,7 +159,7 @@ class Exchanges:
             state.misses_answers = True
         for exchange in left:
             self._let_go(state, exchange)
-            exchange.note_troubles(connection.troubles)
+            exchange.note_tcp_events(connection.tcp_events)
         state.pending = []
         state.pending_head = 0
         counts = connection.counts
@@ -411,7 +411,7 @@ class Exchanges:
             self._count_positions(frame)
         if exchange.acks == 0 and exchange.api_key == API_PRODUCE:
             exchange.outcome = NO_RESPONSE_EXPECTED
-            exchange.note_troubles(frame.troubles_at_end)
+            exchange.note_tcp_events(frame.tcp_events_at_end)
             return [exchange]
         state.pending.append(exchange)
         if state.by_id is not None:
@@ -511,7 +511,7 @@ class Exchanges:
         if at >= 0 and (connection.counts[frame.direction].gaps > 0 or connection.edge != INSIDE):
             at = self._behind_hole(state, at, frame)
         if at < 0:
-            connection.touched |= OWN_PAST
+            connection.history_used |= OWN_PAST
         if at < 0 and state.is_unproved and state.held:
             self._hold(state, frame)
             return self._believe(state, None) if is_answered(state) else _NOTHING
@@ -552,7 +552,7 @@ class Exchanges:
         correlation_id = pending[at].correlation_id
         if not has_shared_id(state, pending[at]):
             return at
-        state.connection.touched |= OWN_PAST
+        state.connection.history_used |= OWN_PAST
         if state.connection.counts[frame.direction].gaps == 0:
             return at
         answer = Answer(self.fitting, frame)
@@ -580,7 +580,7 @@ class Exchanges:
         while head < at:
             earlier = pending[head]
             self._let_go(state, earlier)
-            earlier.note_troubles(frame.troubles_at_start)
+            earlier.note_tcp_events(frame.tcp_events_at_start)
             head += 1
         drop_pending(state, at + 1)
         self.holding.remove_request(exchange)

@@ -12,7 +12,7 @@ from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i64
 
 from kdissect.exchanges.connection_state import ConnectionState
-from kdissect.exchanges.layout_fit import NOT, Fitting
+from kdissect.exchanges.layout_fit import NOT, LayoutFit
 from kdissect.framing.frames import Frame
 
 REFUSED_LIMIT: Final = 3  # frames that cannot be requests, before it is not Kafka for good
@@ -20,7 +20,7 @@ SMALL_ID: Final = 0xFFFF  # counters, lengths and flags of other protocols are b
 MANY: Final = 3  # answers that repeat small ids
 
 
-def is_proof(fitting: Fitting, frame: Frame) -> bool:
+def is_proof(fitting: LayoutFit, frame: Frame) -> bool:
     """Whether a frame that may be a request is one."""
     data = frame.data
     if len(data) >= 10 and i64(read_i16_be(data, 8)) > 0:

@@ -28,7 +28,7 @@ from kdissect.framing.frame_search import IGNORE, NOT_HERE, PROBE_SIZE, WAIT, Pr
 from kdissect.framing.frames import MAX_FRAME_SIZE
 from kdissect.messages.old_protocols import KAFKA
 from kdissect.messages.old_recognition import is_request_07
-from kdissect.streams.events import MET, MUTED, Connection
+from kdissect.streams.events import FIRST_SEEN, SUPPRESSED, Connection
 from kdissect.streams.proxy_header import INCOMPLETE, NO_HEADER, read_cut_header, read_proxy_header
 
 # Where connections are only looked at to be compared with what is known of them elsewhere, all of
@@ -38,7 +38,7 @@ SEARCHED_BYTES: Final = 16 << 10
 LOOKED_AT_BYTES: Final = 4 << 20
 
 
-class Sniffer(Probe):
+class ProtocolDetector(Probe):
     """Answers by what `exchanges` knows; sets `protocol` of connections that are not Kafka."""
 
     def __init__(self, exchanges: Exchanges) -> None:
@@ -61,7 +61,11 @@ class Sniffer(Probe):
             found = self._find_opening(state, connection, direction, window)
             if found != NOT_HERE:
                 return found
-        if connection.edge in (MUTED, MET) and state.old is None and state.dialect <= KAFKA:
+        if (
+            connection.edge in (SUPPRESSED, FIRST_SEEN)
+            and state.old is None
+            and state.dialect <= KAFKA
+        ):
             found = self._find_at_segment(state, direction, window)
             seen = window.position + window.end - window.start
             if found >= 0 or SEARCHED_BYTES < seen < LOOKED_AT_BYTES:
@@ -79,7 +83,7 @@ class Sniffer(Probe):
     def _find_at_segment(self, state: ConnectionState, direction: i64, window: Window) -> i64:
         """Whether a frame seems to start with the newest segment: its index, or NOT_HERE.
 
-        For a piece of a capture, of connections from before it: much less proof will do, as what is
+        For a split of a capture, of connections from before it: much less proof will do, as what is
         found is compared with the truth, and the earlier it is found the less is to be compared.
         """
         if not window.starts:
@@ -271,7 +275,7 @@ def is_alone(connection: Connection, direction: i64) -> bool:
     Of a connection that is only compared with the truth, it is waited for: whatever its first
     direction is taken for alone, the two would not agree.
     """
-    is_compared = connection.edge in (MUTED, MET)
+    is_compared = connection.edge in (SUPPRESSED, FIRST_SEEN)
     return not is_compared and connection.counts[1 - direction].payload_bytes == 0
 
 

@@ -7,13 +7,13 @@ from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.pairing import Exchanges, protocol_without_kafka
 from kdissect.exchanges.sasl import Login
 from kdissect.streams.events import Connection
-from kdissect.tls.session_properties import TlsFacts
+from kdissect.tls.session_properties import SessionProperties
 
 KAFKA_PROTOCOL: Final = "kafka"
 
 
 def until_now(
-    exchanges: Exchanges, connection: Connection, facts: TlsFacts | None
+    exchanges: Exchanges, connection: Connection, facts: SessionProperties | None
 ) -> ConnectionState:
     """The memory of an open connection for its row; `facts` are of its TLS."""
     known = exchanges.states.get(int(connection.id))
@@ -52,7 +52,7 @@ def copy_told(known: ConnectionState, told: ConnectionState) -> None:
     told.login = login
 
 
-def note_tls(exchanges: Exchanges, state: ConnectionState, facts: TlsFacts) -> None:
+def note_tls(exchanges: Exchanges, state: ConnectionState, facts: SessionProperties) -> None:
     """What a connection is of which TLS is all that was understood."""
     if state.protocol == "" and facts.plaintext_bytes == 0:
         state.protocol = "tls"

@@ -30,7 +30,7 @@ from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i64
 
 from kdissect.exchanges.connection_state import ConnectionState
-from kdissect.exchanges.layout_fit import EXACT, NOT, Fitting
+from kdissect.exchanges.layout_fit import EXACT, NOT, LayoutFit
 from kdissect.framing.frame_search import NOT_HERE, WAIT, Window
 
 TRUST: Final = 3
@@ -49,7 +49,7 @@ ID_STEP: Final = 1000  # requests that may be lost in a hole
 MAX_PRODUCE: Final = 0xFFFF  # key 0 and any version, as one number
 TELLING_SIZE: Final = 42  # without client id: 10 bytes of header, and 32 that hold together
 
-# Steps (see `searching`) of a guess, and of a frame of its chain beside reading it.
+# Steps (see `frame_search`) of a guess, and of a frame of its chain beside reading it.
 GUESS_STEPS: Final = 8
 FRAME_STEPS: Final = 8
 # How a chain ends that was not believed: where the window does, else
@@ -62,7 +62,7 @@ FLAGS: Final = 16
 class RequestSearch:
     """Answers `Probe.find_start` for the side that sends requests."""
 
-    def __init__(self, fitting: Fitting) -> None:
+    def __init__(self, fitting: LayoutFit) -> None:
         self.fitting = fitting
 
     def find(self, state: ConnectionState, window: Window) -> i64:
@@ -110,7 +110,7 @@ class Judge:
         "_ends",
     )  # fmt: skip
 
-    def __init__(self, fitting: Fitting, state: ConnectionState, window: Window) -> None:
+    def __init__(self, fitting: LayoutFit, state: ConnectionState, window: Window) -> None:
         self.fitting = fitting
         self.state = state
         self.window = window

@@ -15,7 +15,7 @@ from librt.strings import read_i32_be
 from mypy_extensions import i64
 
 from kdissect.exchanges.exchange import Exchange
-from kdissect.exchanges.layout_fit import EXACT, LONG, NOT, Fitting
+from kdissect.exchanges.layout_fit import EXACT, LONG, NOT, LayoutFit
 from kdissect.framing.frame_search import NOT_HERE, Window
 from kdissect.streams.acknowledged import REORDER_NS
 
@@ -24,7 +24,7 @@ SURE: Final = TRUST + 2  # a higher score says no more
 MAX_SIZE: Final = (100 << 20) + (64 << 10)
 MIN_SIZE: Final = 4
 TOLD_SIZE: Final = 20  # fewer bytes of a frame tell nothing of how it goes on
-# Steps (see `searching`) of a guess, and of a frame of its chain beside reading it.
+# Steps (see `frame_search`) of a guess, and of a frame of its chain beside reading it.
 GUESS_STEPS: Final = 8
 FRAME_STEPS: Final = 8
 # How a chain ends that was not believed: where the window does, else
@@ -46,7 +46,7 @@ class Judge:
 
     __slots__ = ("fitting", "pending", "window", "_indices", "_fits", "_ends")
 
-    def __init__(self, fitting: Fitting, pending: list[Exchange], window: Window) -> None:
+    def __init__(self, fitting: LayoutFit, pending: list[Exchange], window: Window) -> None:
         self.fitting = fitting
         self.pending = pending
         self.window = window

@@ -16,7 +16,7 @@ from mypy_extensions import i64
 
 from kdissect.exchanges.candidates import Candidates
 from kdissect.exchanges.connection_state import ConnectionState
-from kdissect.exchanges.layout_fit import Fitting
+from kdissect.exchanges.layout_fit import LayoutFit
 from kdissect.exchanges.response_judge import FRAME_STEPS, GUESS_STEPS, MAX_SIZE, MIN_SIZE, Judge
 from kdissect.framing.frame_search import JOINED_EACH, NOT_HERE, WAIT, Window
 from kdissect.streams.acknowledged import REORDER_NS
@@ -75,7 +75,7 @@ class Needles:
 class ResponseSearch:
     """Answers `Probe.find_start` for the side that sends responses."""
 
-    def __init__(self, fitting: Fitting, candidates: Candidates) -> None:
+    def __init__(self, fitting: LayoutFit, candidates: Candidates) -> None:
         self.fitting = fitting
         self.candidates = candidates
 

@@ -12,9 +12,9 @@ from mypy_extensions import i64
 from kdissect.errors import DecodeError
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.exchange import Exchange
-from kdissect.exchanges.layout_fit import EXACT, NOT, Fitting
+from kdissect.exchanges.layout_fit import EXACT, NOT, LayoutFit
 from kdissect.framing.frames import Frame
-from kdissect.messages.extracted import FactSink
+from kdissect.messages.extracted import FieldSink
 from kdissect.messages.headers import response_body_offset
 from kdissect.messages.interner import Interner
 
@@ -42,7 +42,7 @@ class Answer:
 
     __slots__ = ("_fitting", "_frame", "_fits", "_named")
 
-    def __init__(self, fitting: Fitting, frame: Frame) -> None:
+    def __init__(self, fitting: LayoutFit, frame: Frame) -> None:
         self._fitting = fitting
         self._frame = frame
         # By API key and version, and by API key.
@@ -81,17 +81,17 @@ class Answer:
         return known
 
 
-def may_answer(fitting: Fitting, exchange: Exchange, frame: Frame) -> bool:
+def may_answer(fitting: LayoutFit, exchange: Exchange, frame: Frame) -> bool:
     """Whether the response in `frame` may answer a request, see `Answer`."""
     return Answer(fitting, frame).may_be_to(exchange)
 
 
 def answered_partitions(
-    fitting: Fitting, exchange: Exchange, data: bytes
+    fitting: LayoutFit, exchange: Exchange, data: bytes
 ) -> frozenset[tuple[str, int]]:
     """Topic and partition of all that a whole response names, which fits the request's layout."""
     key = exchange.api_key
-    sink = FactSink(Interner(), {})
+    sink = FieldSink(Interner(), {})
     try:
         plan = fitting.plans.get(key, exchange.api_version, True)
         plan.run(data, response_body_offset(key, exchange.api_version, data), sink)

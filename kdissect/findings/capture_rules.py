@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from kdissect.findings.context import Seen
+from kdissect.findings.context import Context
 from kdissect.findings.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.text.human import count, counted, share, size
 
@@ -13,7 +13,7 @@ SILENT: Final = "none"  # protocol of connections on which nothing was said
 ENCRYPTED: Final = 0.1
 
 
-def losses(seen: Seen) -> Iterator[Finding]:
+def losses(seen: Context) -> Iterator[Finding]:
     """Packets that the tap dropped, or cut off."""
     network = seen.summary.network
     missing, whole = network.missing_bytes, network.missing_bytes + network.payload_bytes
@@ -39,7 +39,7 @@ def losses(seen: Seen) -> Iterator[Finding]:
     )
 
 
-def encryption(seen: Seen) -> Iterator[Finding]:
+def encryption(seen: Context) -> Iterator[Finding]:
     """Connections of TLS without their secrets."""
     balance = seen.summary.balance
     hidden, payload = balance.get("encrypted_bytes", 0), balance.get("payload_bytes", 0)
@@ -55,7 +55,7 @@ def encryption(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def undecoded(seen: Seen) -> Iterator[Finding]:
+def undecoded(seen: Context) -> Iterator[Finding]:
     """Bytes of Kafka's connections that nobody could read."""
     network = seen.summary.network
     others = sum(row.payload_bytes for row in seen.summary.others)
@@ -78,7 +78,7 @@ def undecoded(seen: Seen) -> Iterator[Finding]:
     )
 
 
-def failures(seen: Seen) -> Iterator[Finding]:
+def failures(seen: Context) -> Iterator[Finding]:
     """Questions that were not answered, once for each reason."""
     reasons: dict[str, list[str]] = {}
     for name, why in seen.failures.items():
@@ -88,7 +88,7 @@ def failures(seen: Seen) -> Iterator[Finding]:
         yield Finding("not-asked", WARNING, text, {}, {"evidence": names})
 
 
-def nothing(seen: Seen) -> Iterator[Finding]:
+def nothing(seen: Context) -> Iterator[Finding]:
     """No Kafka at all."""
     if seen.summary.totals.exchanges or seen.summary.balance.get("encrypted_connections"):
         return

@@ -5,7 +5,7 @@ from typing import Final
 
 from kdissect.findings.context import (
     SECOND_NS,
-    Seen,
+    Context,
     Wanted,
     earliest,
     largest,
@@ -41,7 +41,7 @@ SKEWED_BYTES: Final = 1_000_000
 VERDICTS: Final = {"breaks": "client-breaks-on-4.0", "may break": "client-may-break-on-4.0"}
 
 
-def refusals(seen: Seen) -> Iterator[Finding]:
+def refusals(seen: Context) -> Iterator[Finding]:
     """Brokers that are not there, for a while or for good."""
     by_broker = seen.grouped("health", lambda row: str(row["broker"]))
     failing = {
@@ -81,7 +81,7 @@ def _refused(brokers: list[str], rows: Chosen, is_there: bool) -> Finding:
     )
 
 
-def churn(seen: Seen) -> Iterator[Finding]:
+def churn(seen: Context) -> Iterator[Finding]:
     """Clients that connect again and again, to somebody who listens."""
     rows = seen.chosen_named(
         "health",
@@ -105,7 +105,7 @@ def churn(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def resets(seen: Seen) -> Iterator[Finding]:
+def resets(seen: Context) -> Iterator[Finding]:
     """Connections that brokers cut."""
     rows = seen.chosen("health", lambda row: row["reset_by_broker"])
     cut = total(rows, "reset_by_broker")
@@ -121,7 +121,7 @@ def resets(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def metadata(seen: Seen) -> Iterator[Finding]:
+def metadata(seen: Context) -> Iterator[Finding]:
     """Clients that ask who leads over and over."""
     rows = seen.chosen_named("traffic", lambda row: _is_storm(seen, row))
     if rows:
@@ -137,13 +137,13 @@ def metadata(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def _is_storm(seen: Seen, row: Row) -> bool:
+def _is_storm(seen: Context, row: Row) -> bool:
     times, rest = number(row, "metadata"), number(row, "produces") + number(row, "fetches")
     is_often = times >= OFTEN and times * SECOND_NS >= seen.span_ns
     return is_often and times >= METADATA_SHARE * rest
 
 
-def empty_polls(seen: Seen) -> Iterator[Finding]:
+def empty_polls(seen: Context) -> Iterator[Finding]:
     """Consumers that spin."""
     rows = seen.chosen_named(
         "traffic",
@@ -165,11 +165,11 @@ def empty_polls(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def _rate(seen: Seen, times: int) -> str:
+def _rate(seen: Context, times: int) -> str:
     return f"{times * SECOND_NS / seen.span_ns:,.1f}/s" if seen.span_ns else "at once"
 
 
-def lonely_records(seen: Seen) -> Iterator[Finding]:
+def lonely_records(seen: Context) -> Iterator[Finding]:
     """Producers that do not batch."""
     rows = seen.chosen_named(
         "traffic",
@@ -186,7 +186,7 @@ def lonely_records(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def skew(seen: Seen) -> Iterator[Finding]:
+def skew(seen: Context) -> Iterator[Finding]:
     """Topics with a hot partition."""
     for row in seen.rows("skew"):
         top, partitions = row["top_share"] or 0, row["partitions"] or 0
@@ -202,14 +202,14 @@ def skew(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def upgrades(seen: Seen) -> Iterator[Finding]:
+def upgrades(seen: Context) -> Iterator[Finding]:
     """Clients that Kafka 4.0 does not serve."""
     for verdict, id_ in VERDICTS.items():
         if rows := seen.grouped("upgrade", lambda row: row["verdict"]).get(verdict):
             yield _upgrade(seen, id_, rows, verdict == "breaks")
 
 
-def _upgrade(seen: Seen, id_: str, rows: Chosen, is_certain: bool) -> Finding:
+def _upgrade(seen: Context, id_: str, rows: Chosen, is_certain: bool) -> Finding:
     by_client: dict[str, list[Row]] = {}
     for row in rows:
         by_client.setdefault(client_of(row), []).append(row)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from kdissect.analysis.summary.counters import ApiRow
 from kdissect.analysis.summary.summary import Summary
 from kdissect.findings.evidence_rows import ROWS, Chosen, Row
-from kdissect.findings.indicators import Signs
+from kdissect.findings.indicators import Indicators
 
 Rows = list[Row]
 Wanted = Callable[[Row], object]
@@ -19,7 +19,7 @@ MS: Final = 1_000_000
 
 
 @dataclass(frozen=True)
-class Seen:
+class Context:
     """`evidence` has the rows by name, `failures` why there are none.
 
     `more` gives all rows of an evidence of which only the first are in `evidence`, and `unread` are
@@ -28,7 +28,7 @@ class Seen:
     """
 
     summary: Summary
-    signs: Signs
+    signs: Indicators
     evidence: Mapping[str, Rows] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
     more: Mapping[str, Callable[[], Iterator[Row]]] = field(default_factory=dict)

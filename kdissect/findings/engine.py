@@ -19,12 +19,12 @@ from kdissect.findings import (
     produce_rules,
 )
 from kdissect.findings.catalogue import ERROR
-from kdissect.findings.context import Seen
+from kdissect.findings.context import Context
 from kdissect.findings.evidence_rows import ROWS
 from kdissect.findings.finding import NOTICE, PROBLEM, Finding, weight
 from kdissect.text.human import TEXT_LENGTH, count, cut
 
-Rule = Callable[[Seen], Iterator[Finding]]
+Rule = Callable[[Context], Iterator[Finding]]
 RULES: Final[tuple[Rule, ...]] = (
     *capture_rules.RULES,
     *error_rules.RULES,
@@ -86,7 +86,7 @@ SENTENCE_LENGTH: Final = 1_500
 LISTED: Final = ROWS  # things that a finding concerns; how many there are is told beside them
 
 
-def judge(seen: Seen) -> list[Finding]:
+def judge(seen: Context) -> list[Finding]:
     """All findings, the worst first."""
     found = [finding for rule in RULES for finding in judged(seen, rule)]
     found = [finding for finding in found if not is_explained(finding, found)]
@@ -120,7 +120,7 @@ def is_certain(finding: Finding) -> bool:
     return not explained and "Produce" not in finding.concerns["apis"]
 
 
-def judged(seen: Seen, rule: Callable[[Seen], Iterable[Finding]]) -> Iterator[Finding]:
+def judged(seen: Context, rule: Callable[[Context], Iterable[Finding]]) -> Iterator[Finding]:
     """The findings of a rule; where its evidence was cut they say that there is more."""
     seen.cut.clear()
     for one in rule(seen):
@@ -213,7 +213,7 @@ def refused(found: Sequence[Finding]) -> bool:
     return any(one.numbers.get("unanswered") for one in found if one.id == "client-breaks-on-4.0")
 
 
-def healthy(seen: Seen) -> Iterator[Finding]:
+def healthy(seen: Context) -> Iterator[Finding]:
     """That nothing is wrong, and what is usual here."""
     totals, rows = seen.summary.totals, latency_rules.usual_apis(seen)
     if not rows:

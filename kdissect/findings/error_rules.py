@@ -10,7 +10,7 @@ from kdissect.analysis.questions.failovers import OF_LEADERSHIP
 from kdissect.findings.catalogue import ERROR
 from kdissect.findings.context import (
     SECOND_NS,
-    Seen,
+    Context,
     earliest,
     first_packet,
     largest,
@@ -61,7 +61,7 @@ FEW: Final = 3
 UNANSWERED_SHARE: Final = 0.01
 
 
-def failovers(seen: Seen) -> Iterator[Finding]:
+def failovers(seen: Context) -> Iterator[Finding]:
     """Partitions that had a leader, lost it and got one."""
     by_broker = seen.grouped("failovers", lambda row: row["old_broker"], is_failover)
     if not by_broker:
@@ -119,7 +119,7 @@ def _blackout(broker: str, rows: Chosen, by_access: dict[str, Chosen], gone: Cho
     )  # fmt: skip
 
 
-def replicas(seen: Seen) -> Iterator[Finding]:
+def replicas(seen: Context) -> Iterator[Finding]:
     """Fewer replicas in sync than the topic wants."""
     rows = seen.chosen("errors", lambda row: row["error"] in REPLICAS)
     if not rows:
@@ -142,7 +142,7 @@ def replicas(seen: Seen) -> Iterator[Finding]:
     )
 
 
-def logins(seen: Seen) -> Iterator[Finding]:
+def logins(seen: Context) -> Iterator[Finding]:
     """SASL logins that were refused."""
     refused = seen.chosen("errors", lambda row: row["error"] in LOGIN)
     silent = seen.chosen("logins")
@@ -166,7 +166,7 @@ def logins(seen: Seen) -> Iterator[Finding]:
     )
 
 
-def rights(seen: Seen) -> Iterator[Finding]:
+def rights(seen: Context) -> Iterator[Finding]:
     """What clients may not do."""
     rows = seen.chosen("errors", lambda row: row["error"] and RIGHTS in row["error"])
     if rows:
@@ -185,7 +185,7 @@ def rights(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def codes(seen: Seen) -> Iterator[Finding]:
+def codes(seen: Context) -> Iterator[Finding]:
     """Every other code that healthy clients do not meet."""
 
     def is_other(row: Row) -> bool:
@@ -210,7 +210,7 @@ def is_usual(name: str, row: Row) -> bool:
     return ADVICE.get(name, "").startswith(PART_OF_PROTOCOL)
 
 
-def _code(seen: Seen, name: str, rows: list[Row]) -> Finding:
+def _code(seen: Context, name: str, rows: list[Row]) -> Finding:
     is_final = any(row["is_retriable"] is False and row["api"] in DATA_APIS for row in rows)
     is_background = any(row["api"] in BACKGROUND_APIS for row in rows)
     apis = ", ".join(several(rows, "api"))
@@ -232,7 +232,7 @@ def _code(seen: Seen, name: str, rows: list[Row]) -> Finding:
     )
 
 
-def unanswered(seen: Seen) -> Iterator[Finding]:
+def unanswered(seen: Context) -> Iterator[Finding]:
     """Requests that got nothing, of those that do not wait for somebody."""
     rows = [row for row in seen.summary.apis if row.api not in WAITING_APIS and row.api_key >= 0]
     number, asked = sum(row.unanswered for row in rows), sum(row.exchanges for row in rows)

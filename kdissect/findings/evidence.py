@@ -1,8 +1,8 @@
 """What the rules of findings rest on: answers of `kdissect.analysis`, cut down to a few rows.
 
 Each is an expression over the answer of one question. Making these takes Ibis longer than the whole
-page may take, so `tools.print_evidence` prints them as SQL into the package, and `printed` reads
-that; a test compares the two. Times become numbers of microseconds there.
+page may take, so `tools.print_evidence` prints them as SQL into the package, and `compiled_sql`
+reads that; a test compares the two. Times become numbers of microseconds there.
 """
 
 from collections.abc import Callable, Mapping

@@ -5,7 +5,7 @@ from typing import Final
 
 from kdissect.findings.context import (
     SECOND_NS,
-    Seen,
+    Context,
     Wanted,
     earliest,
     first_packet,
@@ -32,12 +32,12 @@ FAR_BEHIND: Final = 10_000
 GROWTH: Final = 1.5
 
 
-def by_group(seen: Seen, wanted: Wanted) -> dict[str, Chosen]:
+def by_group(seen: Context, wanted: Wanted) -> dict[str, Chosen]:
     """The rebalances of each group that a rule looks for."""
     return seen.grouped("rebalances", lambda row: named(row["group_id"]), wanted)
 
 
-def by_cause(seen: Seen, wanted: Wanted) -> dict[str, dict[str, Chosen]]:
+def by_cause(seen: Context, wanted: Wanted) -> dict[str, dict[str, Chosen]]:
     """The same by their causes."""
     found: dict[str, dict[str, Chosen]] = {}
     both = seen.grouped(
@@ -48,7 +48,7 @@ def by_cause(seen: Seen, wanted: Wanted) -> dict[str, dict[str, Chosen]]:
     return found
 
 
-def timeouts(seen: Seen) -> Iterator[Finding]:
+def timeouts(seen: Context) -> Iterator[Finding]:
     """Members that vanished."""
     # In a rebalance with another cause the client is who caused it, not who vanished.
     known = by_group(seen, lambda row: row["client_id"] and row["cause"] == TIMEOUT)
@@ -65,7 +65,7 @@ def is_lost(row: Row) -> bool:
     return row["cause"] == TIMEOUT or (number(row, "lost") > 0 and not is_other)
 
 
-def slow_polls(seen: Seen) -> Iterator[Finding]:
+def slow_polls(seen: Context) -> Iterator[Finding]:
     """Members that worked on their records for too long."""
     for group, slow in by_group(seen, lambda row: row["cause"] == MAX_POLL).items():
         text = f"{clients_of(slow)} left group {group} because the poll interval was over "
@@ -73,7 +73,7 @@ def slow_polls(seen: Seen) -> Iterator[Finding]:
         yield _about("max-poll-exceeded", PROBLEM, group, slow, text)
 
 
-def storms(seen: Seen) -> Iterator[Finding]:
+def storms(seen: Context) -> Iterator[Finding]:
     """Groups that rebalance all the time."""
     causes = by_cause(seen, is_real)
     stood_still = by_group(seen, lambda row: is_real(row) and _stopped(row))
@@ -93,7 +93,7 @@ def is_real(row: Row) -> bool:
     return bool(row["outcome"] != EMPTIED and row["cause"] != STATIC)
 
 
-def stops(seen: Seen) -> Iterator[Finding]:
+def stops(seen: Context) -> Iterator[Finding]:
     """Rebalances for which nobody is to blame by the above, and that took long."""
     causes = by_cause(seen, is_long)
     for group, long in by_group(seen, is_long).items():
@@ -109,7 +109,7 @@ def is_long(row: Row) -> bool:
     return is_other and _stopped(row) >= SECOND_NS
 
 
-def static_restarts(seen: Seen) -> Iterator[Finding]:
+def static_restarts(seen: Context) -> Iterator[Finding]:
     """Static members that came back."""
     for group, back in by_group(seen, lambda row: row["cause"] == STATIC).items():
         names = list(dict.fromkeys(named(row["group_instance_id"]) for row in back))
@@ -168,7 +168,7 @@ def _cause(cause: str, rows: Chosen, of: int) -> str:
     return f"{told} ({listed(who, 'client', rows.distinct(NAMED_CLIENT))})" if who else told
 
 
-def lags(seen: Seen) -> Iterator[Finding]:
+def lags(seen: Context) -> Iterator[Finding]:
     """Groups that are behind, and fall behind further."""
     for row in seen.rows("lag"):
         first, last = number(row, "first_lag"), number(row, "last_lag")
@@ -201,7 +201,7 @@ def _lag(row: Row, first: int, last: int, is_growing: bool) -> Finding:
     )
 
 
-def commits(seen: Seen) -> Iterator[Finding]:
+def commits(seen: Context) -> Iterator[Finding]:
     """Groups whose commits skip or repeat."""
     for row in seen.rows("commits"):
         skipped, again = number(row, "ahead"), number(row, "redelivered")

@@ -11,7 +11,7 @@ ALL: Final = -1
 FAILED: Final = "failed"  # sasl_outcome
 
 
-class Signs:
+class Indicators:
     """Counts the batches of a pass; flat, whatever the capture holds."""
 
     def __init__(self) -> None:

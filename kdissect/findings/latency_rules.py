@@ -9,7 +9,7 @@ from kdissect.analysis.summary.counters import ApiRow
 from kdissect.findings.context import (
     MS,
     SECOND_NS,
-    Seen,
+    Context,
     first_packet,
     largest,
     number,
@@ -46,7 +46,7 @@ SOME: Final = 10  # exchanges that have a p50
 PEERS: Final = re.compile(PEER)
 
 
-def stalls(seen: Seen) -> Iterator[Finding]:
+def stalls(seen: Context) -> Iterator[Finding]:
     """Times at which a broker held all that was asked of it."""
     long = [
         row for row in seen.rows("slowest")
@@ -75,7 +75,7 @@ def overlapping(rows: list[Row]) -> list[list[Row]]:
     return episodes
 
 
-def is_stall(seen: Seen, rows: list[Row]) -> bool:
+def is_stall(seen: Context, rows: list[Row]) -> bool:
     """Whether it was the broker: several waited, or the slowest is far from what is usual."""
     usual = seen.apis[rows[0]["api"]].work.p50_ns if rows[0]["api"] in seen.apis else None
     return len(rows) >= STALL_MANY or usual is None or number(rows[0], "work_ns") >= SLOWER * usual
@@ -104,7 +104,7 @@ def _stall(broker: str, episodes: list[list[Row]]) -> Finding:
     )
 
 
-def followers(seen: Seen) -> Iterator[Finding]:
+def followers(seen: Context) -> Iterator[Finding]:
     """The follower that acks=all waits for."""
     rows = seen.rows("acks")
     known = [row for row in rows if row["follower"] is not None]
@@ -139,7 +139,7 @@ def followers(seen: Seen) -> Iterator[Finding]:
     )
 
 
-def slow_brokers(seen: Seen) -> Iterator[Finding]:
+def slow_brokers(seen: Context) -> Iterator[Finding]:
     """Brokers that work long on what others do fast, or on everything."""
     # Fetches of followers wait for the others, and are among those of their leaders.
     is_cluster = any(PEERS.match(row.client_id) for row in seen.summary.clients)
@@ -186,7 +186,7 @@ def _slow_broker(broker: str, found: list[tuple[Row, int | None]]) -> Finding:
     )
 
 
-def network(seen: Seen) -> Iterator[Finding]:
+def network(seen: Context) -> Iterator[Finding]:
     """Clients whose p99 is the network's."""
     rows = seen.chosen_named("health", is_troubled)
     totals = seen.summary.network
@@ -221,7 +221,7 @@ def is_troubled(row: Row) -> bool:
     )
 
 
-def quotas(seen: Seen) -> Iterator[Finding]:
+def quotas(seen: Context) -> Iterator[Finding]:
     """Clients that brokers hold back."""
     rows = seen.chosen("traffic", lambda row: row["throttled"])
     if rows:
@@ -236,7 +236,7 @@ def quotas(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def polls(seen: Seen) -> Iterator[Finding]:
+def polls(seen: Context) -> Iterator[Finding]:
     """Fetches that are slow because they were asked to wait."""
     row = seen.apis.get("Fetch")
     if row is None or not is_polled(row):
@@ -254,7 +254,7 @@ def polls(seen: Seen) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def latencies(seen: Seen) -> Iterator[Finding]:
+def latencies(seen: Context) -> Iterator[Finding]:
     """What is usual, of what was written and read."""
     chosen = usual_apis(seen)
     # Long polls have a sentence of their own.
@@ -270,7 +270,7 @@ def latencies(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def usual_apis(seen: Seen) -> list[ApiRow]:
+def usual_apis(seen: Context) -> list[ApiRow]:
     """Those that write and read, else the one with most exchanges."""
     rows = [row for row in seen.summary.apis if row.latency.p99_ns is not None]
     return [row for row in rows if row.api in TOLD] or rows[:1]

@@ -15,7 +15,7 @@ from kdissect.analysis.brokers import FOLLOWER
 from kdissect.analysis.questions.failovers import OF_LEADERSHIP
 from kdissect.analysis.summary.counters import ApiRow
 from kdissect.findings.compiled_sql import DIRECTORY
-from kdissect.findings.context import MS, SECOND_NS, Seen
+from kdissect.findings.context import MS, SECOND_NS, Context
 from kdissect.findings.latency_rules import OWN, SOME
 
 SLOW_NS: Final = 50 * MS  # p99 of what a broker works on, from where rules begin
@@ -29,18 +29,18 @@ CHURN: Final = 20  # connections that came again
 SPOKEN: Final = "spoken.json"
 
 
-def wanted(seen: Seen, is_all: bool = False) -> list[str]:
+def wanted(seen: Context, is_all: bool = False) -> list[str]:
     """The names of the evidence to ask for, in the order in which rules use it."""
     if not seen.summary.totals.exchanges:
         return []
     return [name for name, is_open in GATES.items() if is_all or is_open(seen)]
 
 
-def has_errors(seen: Seen) -> bool:
+def has_errors(seen: Context) -> bool:
     return bool(seen.summary.errors)
 
 
-def has_blackouts(seen: Seen) -> bool:
+def has_blackouts(seen: Context) -> bool:
     if any(row.name in OF_LEADERSHIP for row in seen.summary.errors):
         return True
     # Who leaves a request unanswered and goes on at another broker.
@@ -48,14 +48,14 @@ def has_blackouts(seen: Seen) -> bool:
     return left > 0 and len(seen.signs.brokers) > 1
 
 
-def has_slow_acks(seen: Seen) -> bool:
+def has_slow_acks(seen: Context) -> bool:
     is_slow = any((row.latency.p99_ns or 0) >= SLOW_NS for row in _of(seen, "Produce"))
     follower = re.compile(FOLLOWER)
     has_followers = any(follower.match(row.client_id) for row in seen.summary.clients)
     return is_slow and has_followers and seen.signs.acks_all > 0
 
 
-def has_slow_work(seen: Seen) -> bool:
+def has_slow_work(seen: Context) -> bool:
     return any(
         (row.work.p99_ns or 0) >= SLOW_NS and row.exchanges >= SOME
         for row in seen.summary.apis
@@ -63,11 +63,11 @@ def has_slow_work(seen: Seen) -> bool:
     )
 
 
-def has_long_work(seen: Seen) -> bool:
+def has_long_work(seen: Context) -> bool:
     return any((row.work.max_ns or 0) >= LONG_NS for row in _of(seen, *OWN))
 
 
-def may_repeat(seen: Seen) -> bool:
+def may_repeat(seen: Context) -> bool:
     """Whether a producer may have had a reason to send a batch again."""
     is_troubled = seen.summary.troubled_count > 0 or seen.signs.resets > 0
     return any(
@@ -76,17 +76,17 @@ def may_repeat(seen: Seen) -> bool:
     )
 
 
-def has_commits(seen: Seen) -> bool:
+def has_commits(seen: Context) -> bool:
     """Commits of groups in which something happened; steady ones are left out, for the time."""
     return bool(_of(seen, "OffsetCommit", "TxnOffsetCommit")) and seen.signs.members > 0
 
 
-def is_behind(seen: Seen) -> bool:
+def is_behind(seen: Context) -> bool:
     """Groups of which some fetch left records behind; who does not fetch at all is not seen."""
     return bool(_of(seen, "OffsetCommit", "OffsetFetch")) and seen.signs.furthest_behind >= BEHIND
 
 
-def has_old_versions(seen: Seen) -> bool:
+def has_old_versions(seen: Context) -> bool:
     known = spoken()
     return any(
         row.versions and row.versions[0] < known[row.api][0]
@@ -95,7 +95,7 @@ def has_old_versions(seen: Seen) -> bool:
     )
 
 
-def has_odd_traffic(seen: Seen) -> bool:
+def has_odd_traffic(seen: Context) -> bool:
     signs = seen.signs
     lonely = signs.produced_batches >= OFTEN and (
         signs.produced_records < LONELY * signs.produced_batches
@@ -105,7 +105,7 @@ def has_odd_traffic(seen: Seen) -> bool:
     return signs.throttled > 0 or metadata >= OFTEN or lonely or _per_second(seen, fetches) >= OFTEN
 
 
-def is_unhealthy(seen: Seen) -> bool:
+def is_unhealthy(seen: Context) -> bool:
     network, signs = seen.summary.network, seen.signs
     sent_again = network.retransmitted_segments if network.network_lost_bytes else 0
     is_troubled = sent_again + network.zero_windows >= FEW
@@ -113,7 +113,7 @@ def is_unhealthy(seen: Seen) -> bool:
     return bool(is_troubled or is_refused) or seen.summary.totals.connections > CHURN
 
 
-def has_failed_logins(seen: Seen) -> bool:
+def has_failed_logins(seen: Context) -> bool:
     return seen.signs.failed_logins > 0
 
 
@@ -124,15 +124,15 @@ def spoken() -> dict[str, tuple[int, int]]:
     return {name: (low, high) for name, (low, high) in json.loads(text).items()}
 
 
-def _of(seen: Seen, *names: str) -> list[ApiRow]:
+def _of(seen: Context, *names: str) -> list[ApiRow]:
     return [row for row in seen.summary.apis if row.api in names]
 
 
-def _per_second(seen: Seen, number: int) -> float:
+def _per_second(seen: Context, number: int) -> float:
     return number * SECOND_NS / seen.span_ns if seen.span_ns else 0.0
 
 
-GATES: Final[dict[str, Callable[[Seen], bool]]] = {
+GATES: Final[dict[str, Callable[[Context], bool]]] = {
     "failovers": has_blackouts,
     "errors": has_errors,
     "logins": has_failed_logins,

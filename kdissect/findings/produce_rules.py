@@ -6,7 +6,7 @@ from typing import Final
 from kdissect.analysis.questions.failovers import OF_LEADERSHIP
 from kdissect.findings.context import (
     SECOND_NS,
-    Seen,
+    Context,
     earliest,
     first_packet,
     largest,
@@ -25,7 +25,7 @@ ABORTS: Final = 5
 DECIDED: Final = ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")  # told by transactions
 
 
-def duplicates(seen: Seen) -> Iterator[Finding]:
+def duplicates(seen: Context) -> Iterator[Finding]:
     """Batches that are in the log twice."""
     rows = seen.chosen("delivery", lambda row: row["written_twice"])
     if rows:
@@ -46,7 +46,7 @@ def duplicates(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def given_up(seen: Seen) -> Iterator[Finding]:
+def given_up(seen: Context) -> Iterator[Finding]:
     """Batches whose producer gave up."""
     by_error = seen.grouped("delivery", lambda row: row["last_error"], lambda row: row["given_up"])
     for error, those in by_error.items():
@@ -66,7 +66,7 @@ def given_up(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def sent_again(seen: Seen) -> Iterator[Finding]:
+def sent_again(seen: Context) -> Iterator[Finding]:
     """Batches that were sent again for want of an answer."""
     rows = seen.chosen("retries", lambda row: row["cause"] in NO_ANSWER)
     if not rows:
@@ -96,7 +96,7 @@ def sent_again(seen: Seen) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def unsafe(seen: Seen) -> Iterator[Finding]:
+def unsafe(seen: Context) -> Iterator[Finding]:
     """Producers that do not wait for all replicas."""
     rows = seen.chosen("delivery", lambda row: row["acks"] in (0, 1))
     if rows:
@@ -112,7 +112,7 @@ def unsafe(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def transactions(seen: Seen) -> Iterator[Finding]:
+def transactions(seen: Context) -> Iterator[Finding]:
     """Transactions that hang, take long, or were ended by somebody else."""
     rows = seen.rows("transactions")
     for row in rows:
@@ -144,7 +144,7 @@ def transactions(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def aborts(seen: Seen) -> Iterator[Finding]:
+def aborts(seen: Context) -> Iterator[Finding]:
     """Transactional ids whose transactions are aborted again and again."""
     by_id = seen.grouped(
         "transactions", lambda row: row["transactional_id"],
@@ -179,11 +179,11 @@ def _whose(row: Row) -> str:
     return f"A transaction of {named(row['transactional_id'])} ({client_of(row)})"
 
 
-def _is_taken_over(seen: Seen) -> bool:
+def _is_taken_over(seen: Context) -> bool:
     return any(row["outcome"] == "taken over" for row in seen.every("transactions"))
 
 
-def _is_failover(seen: Seen) -> bool:
+def _is_failover(seen: Context) -> bool:
     return any(row["old_broker"] for row in seen.every("failovers"))
 
 
@@ -212,19 +212,19 @@ def _brokers(rows: Chosen) -> str:
     return listed(names, "broker", number)
 
 
-def _again(seen: Seen, rows: list[Row]) -> Chosen:
+def _again(seen: Context, rows: list[Row]) -> Chosen:
     who = {(row["client_id"], row["client_ip"]) for row in rows}
     return seen.chosen("retries", lambda row: (row["client_id"], row["client_ip"]) in who)
 
 
-def _cause(seen: Seen, rows: list[Row]) -> str:
+def _cause(seen: Context, rows: list[Row]) -> str:
     causes = list(dict.fromkeys(row["cause"] for row in _again(seen, rows)))
     words = {"unanswered": "no answer came", "sent again": "the answer came too late or not at all"}
     told = [words.get(cause, cause) for cause in causes]
     return f", as they were sent again because {' or '.join(told)}" if told else ""
 
 
-def _packet(seen: Seen, rows: list[Row]) -> int | None:
+def _packet(seen: Context, rows: list[Row]) -> int | None:
     return first_packet(_again(seen, rows))
 
 

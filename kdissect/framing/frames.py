@@ -3,8 +3,8 @@
     frame = int32 size, then `size` bytes          (both directions, Kafka 0.7 to today)
 
 Knows nothing of what is inside a frame; a `Probe` given by the user tells likely frame starts when
-the position of the next size field is not known, among the bytes that wait (`searching`). What is
-known of one direction:
+the position of the next size field is not known, among the bytes that wait (`frame_search`). What
+is known of one direction:
 
     SEARCHING ──probe finds a start──▶ AT_SIZE ──size field──▶ IN_BODY ──last byte──▶ AT_SIZE
     SEARCHING ──probe says so, or MAX_FAILURES──▶ IGNORED
@@ -38,11 +38,11 @@ from kdissect.framing.frame_search import (
 )
 from kdissect.streams.events import (
     CLOSED_BY_RST,
+    FIRST_SEEN,
     INSIDE,
-    MET,
-    MUTED,
     OPENER,
     OWN_PAST,
+    SUPPRESSED,
     Chunk,
     Connection,
     End,
@@ -65,7 +65,7 @@ IN_BODY: Final = 2
 IGNORED: Final = 3
 
 # What `step` gives.
-WANTS_CUTTING: Final = 0
+NEEDS_FRAMING: Final = 0
 NO_FRAME: Final = 1
 GIVES_FRAME: Final = 2
 
@@ -88,7 +88,7 @@ class Frame:
     __slots__ = (
         "connection", "direction", "position", "size", "data", "missing", "start_time_ns",
         "start_packet", "start_ordinal", "start_capture", "index", "end_time_ns", "end_packet",
-        "troubles_at_start", "troubles_at_end", "steps_at_start", "is_behind_loss",
+        "tcp_events_at_start", "tcp_events_at_end", "steps_at_start", "is_behind_loss",
         "is_broken_off",
     )  # fmt: skip
 
@@ -107,8 +107,8 @@ class Frame:
         index: i64,
         end_time_ns: i64,
         end_packet: i64,
-        troubles_at_start: i64,
-        troubles_at_end: i64,
+        tcp_events_at_start: i64,
+        tcp_events_at_end: i64,
     ) -> None:
         self.connection = connection
         self.direction = direction
@@ -123,8 +123,8 @@ class Frame:
         self.index = index
         self.end_time_ns = end_time_ns
         self.end_packet = end_packet
-        self.troubles_at_start = troubles_at_start
-        self.troubles_at_end = troubles_at_end
+        self.tcp_events_at_start = tcp_events_at_start
+        self.tcp_events_at_end = tcp_events_at_end
         self.steps_at_start: i64 = connection.clock_steps
         self.is_behind_loss: bool = False
         self.is_broken_off: bool = False
@@ -141,7 +141,7 @@ Todo = list[tuple[Event, int]]
 
 
 @mypyc_attr(acyclic=True)
-class Cutting:
+class FramingState:
     """Where the cutting of one direction stands.
 
     `wanted` is how many stream bytes of the body are still to come. `parts` are the bytes of the
@@ -151,7 +151,7 @@ class Cutting:
 
     __slots__ = (
         "connection", "direction", "state", "position", "size", "wanted", "parts", "held",
-        "is_holed", "time_ns", "packet", "ordinal", "capture", "index", "troubles", "steps",
+        "is_holed", "time_ns", "packet", "ordinal", "capture", "index", "tcp_events", "steps",
         "framed", "skipped", "waiting", "waited", "was_found", "lost", "failures",
         "frames_since_found", "is_behind_loss",
     )  # fmt: skip
@@ -172,7 +172,7 @@ class Cutting:
         self.ordinal: i64 = -1
         self.capture: i64 = 0
         self.index: i64 = -1
-        self.troubles: i64 = 0
+        self.tcp_events: i64 = 0
         self.steps: i64 = 0
         self.framed: i64 = 0
         self.skipped: i64 = 0
@@ -195,7 +195,7 @@ class Cutting:
         self.packet = chunk.packet
         self.ordinal = chunk.ordinal
         self.capture = chunk.capture
-        self.troubles = self.connection.troubles
+        self.tcp_events = self.connection.tcp_events
         self.steps = self.connection.clock_steps
 
     def whole(self, chunk: Chunk) -> Frame:
@@ -206,11 +206,11 @@ class Cutting:
         size = chunk.end - start
         time_ns = chunk.time_ns
         packet = chunk.packet
-        troubles = chunk.connection.troubles
+        tcp_events = chunk.connection.tcp_events
         frame = Frame(
             chunk.connection, chunk.direction, chunk.position, size, chunk.data[start : chunk.end],
             0, time_ns, packet, chunk.ordinal, chunk.capture, self.index, time_ns, packet,
-            troubles, troubles,
+            tcp_events, tcp_events,
         )  # fmt: skip
         if self.is_behind_loss:
             self.mark(frame)
@@ -221,7 +221,7 @@ class Cutting:
         frame = Frame(
             self.connection, self.direction, self.position, self.size, data,
             self.size - len(data), self.time_ns, self.packet, self.ordinal, self.capture,
-            self.index, end_time_ns, end_packet, self.troubles, self.connection.troubles,
+            self.index, end_time_ns, end_packet, self.tcp_events, self.connection.tcp_events,
         )  # fmt: skip
         frame.steps_at_start = self.steps
         if self.is_behind_loss:
@@ -255,7 +255,7 @@ class Frames:
         max_waiting: i64 = MAX_WAITING,
     ) -> None:
         self.problems: list[Problem] = []
-        # Work of all searches so far, see `searching`. Without `searches`, what waits is let go.
+        # Work of all searches so far, see `frame_search`. Without `searches`, what waits is let go.
         self.steps: i64 = 0
         self.searches: bool = True
         self._probe = probe
@@ -267,11 +267,11 @@ class Frames:
         self._max_waiting = max_waiting
         # Connections of which it was told that too much waits.
         self._told: set[Connection] = set()
-        self._from_opener: dict[Connection, Cutting] = {}
-        self._from_accepter: dict[Connection, Cutting] = {}
+        self._from_opener: dict[Connection, FramingState] = {}
+        self._from_accepter: dict[Connection, FramingState] = {}
         # Cuttings that are found without looking up their connection.
         nowhere = Connection(-1, 0, b"", 0, 0)
-        self._nobody = Cutting(nowhere, OPENER)
+        self._nobody = FramingState(nowhere, OPENER)
         self._places = [self._nobody] * NUMBER_OF_PLACES
         # Of the last `step` that gave one.
         self.frame = Frame(nowhere, OPENER, 0, 0, b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -281,7 +281,7 @@ class Frames:
         """The frames that the event completes, in order."""
         if isinstance(event, Chunk):
             step = self.step(event)
-            if step == WANTS_CUTTING:
+            if step == NEEDS_FRAMING:
                 return self.cut(event)
             return [self.frame] if step == GIVES_FRAME else NOTHING
         if isinstance(event, Gap):
@@ -293,32 +293,32 @@ class Frames:
     def step(self, chunk: Chunk) -> i64:
         """The common chunk: exactly one frame, or more of one that is not complete yet.
 
-        GIVES_FRAME: `frame` is complete. NO_FRAME. WANTS_CUTTING: it is another one, for `cut`.
+        GIVES_FRAME: `frame` is complete. NO_FRAME. NEEDS_FRAMING: it is another one, for `cut`.
         """
-        cutting = self._cutting(chunk.connection, chunk.direction)
+        framing = self._cutting(chunk.connection, chunk.direction)
         start = chunk.start
         length = chunk.end - start
-        if cutting.state == IN_BODY and length < cutting.wanted and not cutting.is_holed:
-            cutting.wanted -= length
-            cutting.framed += length
+        if framing.state == IN_BODY and length < framing.wanted and not framing.is_holed:
+            framing.wanted -= length
+            framing.framed += length
             if self._held + length > self._max_held:
-                self._let_go(cutting, length, chunk)
+                self._let_go(framing, length, chunk)
                 return NO_FRAME
-            cutting.parts.append(chunk.data[start : chunk.end])
-            cutting.held += length
+            framing.parts.append(chunk.data[start : chunk.end])
+            framing.held += length
             self._held += length
             return NO_FRAME
         if (
-            cutting.state == AT_SIZE
-            and cutting.held == 0
+            framing.state == AT_SIZE
+            and framing.held == 0
             and 8 <= length <= self._max_frame_size
             and read_i64_be(chunk.data, start) >> 32 == length - 4
         ):
-            cutting.framed += length
-            cutting.frames_since_found += 1
-            self.frame = cutting.whole(chunk)
+            framing.framed += length
+            framing.frames_since_found += 1
+            self.frame = framing.whole(chunk)
             return GIVES_FRAME
-        return WANTS_CUTTING
+        return NEEDS_FRAMING
 
     def cut(self, chunk: Chunk) -> list[Frame]:
         """The frames that a chunk completes, in order, when `step` says so."""
@@ -335,18 +335,18 @@ class Frames:
         frames: list[Frame] = []
         first = self._probe.ends_first(end.connection)
         for table in (self._from_opener, self._from_accepter):
-            cutting = table.get(end.connection)
-            if cutting is None or cutting.state != SEARCHING or cutting.waiting.span == 0:
+            framing = table.get(end.connection)
+            if framing is None or framing.state != SEARCHING or framing.waiting.span == 0:
                 continue
             if first < 0 and self.searches:
-                window = cutting.waiting.window(False, True)
-                found = self._probe.find_start(end.connection, cutting.direction, window)
-                self.steps += cutting.waiting.pay_for(window)
+                window = framing.waiting.window(False, True)
+                found = self._probe.find_start(end.connection, framing.direction, window)
+                self.steps += framing.waiting.pay_for(window)
                 if found < 0:
                     continue
-                first = cutting.direction
-            if first == cutting.direction:
-                self._look_last(cutting, frames)
+                first = framing.direction
+            if first == framing.direction:
+                self._look_last(framing, frames)
         return frames
 
     def take_counts(self, connection: Connection) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -357,31 +357,31 @@ class Frames:
         """Framed and skipped bytes of an open connection so far, by direction."""
         framed = [0, 0]
         skipped = [0, 0]
-        for cutting in self.cuttings(connection):
-            if cutting is not None:
-                framed[cutting.direction] = cutting.framed
-                skipped[cutting.direction] = cutting.skipped
+        for framing in self.framings(connection):
+            if framing is not None:
+                framed[framing.direction] = framing.framed
+                skipped[framing.direction] = framing.skipped
         return (framed[0], framed[1]), (skipped[0], skipped[1])
 
-    def cuttings(self, connection: Connection) -> tuple[Cutting | None, Cutting | None]:
+    def framings(self, connection: Connection) -> tuple[FramingState | None, FramingState | None]:
         """Where the cutting of a connection stands: the opener's direction, the accepter's."""
         return self._from_opener.get(connection), self._from_accepter.get(connection)
 
     def take_in(
-        self, connection: Connection, cuttings: tuple[Cutting | None, Cutting | None]
+        self, connection: Connection, framings: tuple[FramingState | None, FramingState | None]
     ) -> None:
         """A connection that another `Frames` has brought forward."""
-        opener, accepter = cuttings
+        opener, accepter = framings
         self._leave_places(connection)
         if opener is not None:
             self._from_opener[connection] = opener
         if accepter is not None:
             self._from_accepter[connection] = accepter
-        for cutting in (opener, accepter):
-            if cutting is not None:
-                self._waiting += cutting.waited
-                if cutting.state == IN_BODY:
-                    self._held += cutting.held
+        for framing in (opener, accepter):
+            if framing is not None:
+                self._waiting += framing.waited
+                if framing.state == IN_BODY:
+                    self._held += framing.held
 
     def has_told(self, connection: Connection) -> bool:
         """Whether it was told that too much waits of the connection."""
@@ -393,24 +393,24 @@ class Frames:
 
     def forget(self, connection: Connection) -> None:
         """A connection that has been brought forward elsewhere."""
-        for cutting in self.cuttings(connection):
-            if cutting is not None:
-                self._waiting -= cutting.waited
-                if cutting.state == IN_BODY:
-                    self._held -= cutting.held
+        for framing in self.framings(connection):
+            if framing is not None:
+                self._waiting -= framing.waited
+                if framing.state == IN_BODY:
+                    self._held -= framing.held
         self._from_opener.pop(connection, None)
         self._from_accepter.pop(connection, None)
         self._leave_places(connection)
 
-    def _cutting(self, connection: Connection, direction: i64) -> Cutting:
+    def _cutting(self, connection: Connection, direction: i64) -> FramingState:
         at = (connection.id << 1 | direction) & (NUMBER_OF_PLACES - 1)
-        cutting = self._places[at]
-        if cutting.connection is connection and cutting.direction == direction:
-            return cutting
+        framing = self._places[at]
+        if framing.connection is connection and framing.direction == direction:
+            return framing
         table = self._from_opener if direction == OPENER else self._from_accepter
         found = table.get(connection)
         if found is None:
-            found = Cutting(connection, direction)
+            found = FramingState(connection, direction)
             table[connection] = found
         self._places[at] = found
         return found
@@ -421,33 +421,33 @@ class Frames:
         self._places[at] = self._nobody
         self._places[at + 1] = self._nobody
 
-    def _cut(self, cutting: Cutting, chunk: Chunk, frames: list[Frame]) -> None:
+    def _cut(self, framing: FramingState, chunk: Chunk, frames: list[Frame]) -> None:
         """Take a chunk that has just come."""
-        at = self._cut_known(cutting, chunk, chunk.start, frames)
+        at = self._cut_known(framing, chunk, chunk.start, frames)
         if at < chunk.end:
-            cutting.waiting.pay_in(chunk.end - at)
-            self._search(cutting, [(chunk, at)], frames)
+            framing.waiting.pay_in(chunk.end - at)
+            self._search(framing, [(chunk, at)], frames)
 
-    def _cut_known(self, cutting: Cutting, chunk: Chunk, at: i64, frames: list[Frame]) -> i64:
+    def _cut_known(self, framing: FramingState, chunk: Chunk, at: i64, frames: list[Frame]) -> i64:
         """Take ``chunk.data[at : chunk.end]`` up to where the next frame has to be searched."""
         end = chunk.end
         while at < end:
-            state = cutting.state
+            state = framing.state
             if state == AT_SIZE:
-                at = self._cut_sizes(cutting, chunk, at, frames)
+                at = self._cut_sizes(framing, chunk, at, frames)
             elif state == IN_BODY:
-                at = self._cut_body(cutting, chunk, at, frames)
+                at = self._cut_body(framing, chunk, at, frames)
             elif state == SEARCHING:
                 return at
             else:
-                cutting.skipped += end - at
+                framing.skipped += end - at
                 return end
         return end
 
-    def _cut_sizes(self, cutting: Cutting, chunk: Chunk, at: i64, frames: list[Frame]) -> i64:
+    def _cut_sizes(self, framing: FramingState, chunk: Chunk, at: i64, frames: list[Frame]) -> i64:
         """Frames that lie wholly in the chunk, and the start of the one that does not."""
-        if cutting.parts:
-            return self._cut_split_size(cutting, chunk, at, frames)
+        if framing.parts:
+            return self._cut_split_size(framing, chunk, at, frames)
         data = chunk.data
         end = chunk.end
         first = at
@@ -455,250 +455,252 @@ class Frames:
             size = i64(read_i32_be(data, at))
             # A size below 0 or of gigabytes would make everything after it part of this frame.
             if size < 0 or size > self._max_frame_size:
-                cutting.framed += at - first
-                self._fail(cutting, chunk, at, size)
-                self._skip(cutting, 1)
+                framing.framed += at - first
+                self._fail(framing, chunk, at, size)
+                self._skip(framing, 1)
                 return at + 1
-            cutting.begin(chunk, at)
-            cutting.size = size
+            framing.begin(chunk, at)
+            framing.size = size
             if end - at - 4 < size:
-                cutting.framed += at + 4 - first
-                self._begin_body(cutting)
+                framing.framed += at + 4 - first
+                self._begin_body(framing)
                 return at + 4
             at += 4 + size
-            frames.append(cutting.frame(data[at - size : at], chunk.time_ns, chunk.packet))
-            cutting.frames_since_found += 1
-        cutting.framed += at - first
+            frames.append(framing.frame(data[at - size : at], chunk.time_ns, chunk.packet))
+            framing.frames_since_found += 1
+        framing.framed += at - first
         if at < end:
-            cutting.begin(chunk, at)
-            cutting.parts.append(data[at:end])
-            cutting.held = end - at
+            framing.begin(chunk, at)
+            framing.parts.append(data[at:end])
+            framing.held = end - at
         return end
 
-    def _cut_split_size(self, cutting: Cutting, chunk: Chunk, at: i64, frames: list[Frame]) -> i64:
+    def _cut_split_size(
+        self, framing: FramingState, chunk: Chunk, at: i64, frames: list[Frame]
+    ) -> i64:
         """More of a size field that began in an earlier chunk; gives where it stopped reading."""
-        stop = min(at + 4 - cutting.held, chunk.end)
-        cutting.parts.append(chunk.data[at:stop])
-        cutting.held += stop - at
-        if cutting.held < 4:
+        stop = min(at + 4 - framing.held, chunk.end)
+        framing.parts.append(chunk.data[at:stop])
+        framing.held += stop - at
+        if framing.held < 4:
             return stop
-        field = b"".join(cutting.parts)
-        cutting.parts = []
-        cutting.held = 0
+        field = b"".join(framing.parts)
+        framing.parts = []
+        framing.held = 0
         size = i64(read_i32_be(field, 0))
         if size < 0 or size > self._max_frame_size:
             # The bytes in earlier chunks are gone; the search goes on in this one.
-            self._fail(cutting, chunk, at, size)
-            self._skip(cutting, 4 - (stop - at))
+            self._fail(framing, chunk, at, size)
+            self._skip(framing, 4 - (stop - at))
             return at
-        cutting.framed += 4
-        cutting.size = size
-        self._begin_body(cutting)
+        framing.framed += 4
+        framing.size = size
+        self._begin_body(framing)
         if size == 0:
-            self._complete(cutting, chunk.time_ns, chunk.packet, frames)
+            self._complete(framing, chunk.time_ns, chunk.packet, frames)
         return stop
 
-    def _begin_body(self, cutting: Cutting) -> None:
-        cutting.state = IN_BODY
-        cutting.wanted = cutting.size
-        cutting.is_holed = False
+    def _begin_body(self, framing: FramingState) -> None:
+        framing.state = IN_BODY
+        framing.wanted = framing.size
+        framing.is_holed = False
 
-    def _cut_body(self, cutting: Cutting, chunk: Chunk, at: i64, frames: list[Frame]) -> i64:
+    def _cut_body(self, framing: FramingState, chunk: Chunk, at: i64, frames: list[Frame]) -> i64:
         """More of the body; gives where it stopped reading."""
-        stop = min(at + cutting.wanted, chunk.end)
-        cutting.wanted -= stop - at
-        cutting.framed += stop - at
-        if not cutting.is_holed:
-            self._keep(cutting, chunk.data[at:stop], chunk)
-        if cutting.wanted == 0:
-            self._complete(cutting, chunk.time_ns, chunk.packet, frames)
+        stop = min(at + framing.wanted, chunk.end)
+        framing.wanted -= stop - at
+        framing.framed += stop - at
+        if not framing.is_holed:
+            self._keep(framing, chunk.data[at:stop], chunk)
+        if framing.wanted == 0:
+            self._complete(framing, chunk.time_ns, chunk.packet, frames)
         return stop
 
-    def _keep(self, cutting: Cutting, part: bytes, chunk: Chunk) -> None:
+    def _keep(self, framing: FramingState, part: bytes, chunk: Chunk) -> None:
         """Put bytes to the body, unless too much is held already."""
         size: i64 = len(part)
         if self._held + size > self._max_held:
-            self._let_go(cutting, size, chunk)
+            self._let_go(framing, size, chunk)
             return
-        cutting.parts.append(part)
-        cutting.held += size
+        framing.parts.append(part)
+        framing.held += size
         self._held += size
 
-    def _let_go(self, cutting: Cutting, size: i64, chunk: Chunk) -> None:
+    def _let_go(self, framing: FramingState, size: i64, chunk: Chunk) -> None:
         """Too much is held: the body has a hole from here on, first of `size` bytes."""
-        cutting.is_holed = True
+        framing.is_holed = True
         text = f"{self._held} bytes of incomplete frames are held: the rest of one is dropped"
-        self._report("frame-held-limit", text, cutting.wanted + size, chunk)
+        self._report("frame-held-limit", text, framing.wanted + size, chunk)
 
     def _complete(
-        self, cutting: Cutting, end_time_ns: i64, end_packet: i64, frames: list[Frame]
+        self, framing: FramingState, end_time_ns: i64, end_packet: i64, frames: list[Frame]
     ) -> None:
         """The frame is over; what is missing of its body is missing."""
-        parts = cutting.parts
+        parts = framing.parts
         frames.append(
-            cutting.frame(parts[0] if len(parts) == 1 else b"".join(parts), end_time_ns, end_packet)
+            framing.frame(parts[0] if len(parts) == 1 else b"".join(parts), end_time_ns, end_packet)
         )
-        cutting.frames_since_found += 1
-        self._held -= cutting.held
-        cutting.parts = []
-        cutting.held = 0
-        cutting.state = AT_SIZE
+        framing.frames_since_found += 1
+        self._held -= framing.held
+        framing.parts = []
+        framing.held = 0
+        framing.state = AT_SIZE
 
-    def _gap(self, cutting: Cutting, gap: Gap) -> list[Frame]:
+    def _gap(self, framing: FramingState, gap: Gap) -> list[Frame]:
         frames: list[Frame] = []
-        if cutting.state == SEARCHING:
-            self._search(cutting, [(gap, 0)], frames)
+        if framing.state == SEARCHING:
+            self._search(framing, [(gap, 0)], frames)
         else:
-            self._pass_gap(cutting, gap, frames)
+            self._pass_gap(framing, gap, frames)
         return frames
 
-    def _pass_gap(self, cutting: Cutting, gap: Gap, frames: list[Frame]) -> None:
+    def _pass_gap(self, framing: FramingState, gap: Gap, frames: list[Frame]) -> None:
         """A hole where it is known what is in it, or is not any more."""
-        if cutting.state == IN_BODY:
-            cutting.is_holed = True
-            if gap.length < cutting.wanted and gap.is_exact:
-                cutting.wanted -= gap.length
+        if framing.state == IN_BODY:
+            framing.is_holed = True
+            if gap.length < framing.wanted and gap.is_exact:
+                framing.wanted -= gap.length
                 return
-            is_next_known = gap.length == cutting.wanted and gap.is_exact
+            is_next_known = gap.length == framing.wanted and gap.is_exact
             if gap.is_cut:
-                self._complete(cutting, gap.time_ns, gap.packet, frames)
+                self._complete(framing, gap.time_ns, gap.packet, frames)
             else:
-                self._complete(cutting, -1, -1, frames)
+                self._complete(framing, -1, -1, frames)
             if is_next_known:
                 return
-        if cutting.state == AT_SIZE:
-            self._lose(cutting)
+        if framing.state == AT_SIZE:
+            self._lose(framing)
 
-    def _lose(self, cutting: Cutting) -> None:
+    def _lose(self, framing: FramingState) -> None:
         """The position of the next size field is not known any more."""
-        cutting.state = SEARCHING
-        cutting.is_behind_loss = True
-        cutting.connection.touched |= OWN_PAST
-        if cutting.frames_since_found >= TRUSTED_FRAMES:
-            cutting.failures = 0
-        cutting.lost = 0
-        cutting.was_found = True
-        self._skip(cutting, cutting.held)
-        cutting.parts = []
-        cutting.held = 0
+        framing.state = SEARCHING
+        framing.is_behind_loss = True
+        framing.connection.history_used |= OWN_PAST
+        if framing.frames_since_found >= TRUSTED_FRAMES:
+            framing.failures = 0
+        framing.lost = 0
+        framing.was_found = True
+        self._skip(framing, framing.held)
+        framing.parts = []
+        framing.held = 0
 
-    def _fail(self, cutting: Cutting, chunk: Chunk, at: i64, size: i64) -> None:
+    def _fail(self, framing: FramingState, chunk: Chunk, at: i64, size: i64) -> None:
         """The size field that was read at ``chunk.data[at]``, or ended there, is impossible."""
-        is_believed = self._probe.is_believed(cutting.connection)
+        is_believed = self._probe.is_believed(framing.connection)
         if is_believed:
             self._report("bad-frame-size", f"size field says {size}", chunk.end - at, chunk)
-        self._lose(cutting)
-        cutting.failures += 1
-        if cutting.failures >= MAX_FAILURES:
+        self._lose(framing)
+        framing.failures += 1
+        if framing.failures >= MAX_FAILURES:
             if is_believed:
                 text = f"{MAX_FAILURES} impossible sizes: the rest of this direction is skipped"
                 self._report("not-frames", text, chunk.end - at, chunk)
-            cutting.state = IGNORED
+            framing.state = IGNORED
 
-    def _search(self, cutting: Cutting, todo: Todo, frames: list[Frame]) -> None:
+    def _search(self, framing: FramingState, todo: Todo, frames: list[Frame]) -> None:
         """Take events from some index on, the last of the list first, while frames are searched.
 
         What is found among those that wait is cut at once, and perhaps searched again: they are put
         back on the list then.
         """
-        waiting = cutting.waiting
+        waiting = framing.waiting
         while todo:
             event, at = todo.pop()
             if isinstance(event, Chunk):
-                at = self._cut_known(cutting, event, at, frames)
+                at = self._cut_known(framing, event, at, frames)
                 if at == event.end:
                     continue
                 waiting.add(part_of(event, at), at > event.start)
-                if cutting.connection.edge == MUTED or cutting.connection.edge == MET:
+                if framing.connection.edge == SUPPRESSED or framing.connection.edge == FIRST_SEEN:
                     # Each segment may be one that a frame starts with.
                     waiting.need = 0
-                todo += self._look(cutting, False)
+                todo += self._look(framing, False)
             elif isinstance(event, Gap):
-                if cutting.state != SEARCHING:
-                    self._pass_gap(cutting, event, frames)
+                if framing.state != SEARCHING:
+                    self._pass_gap(framing, event, frames)
                 elif gap_is_held(event):
                     waiting.add_gap(event)
-                    todo += self._look(cutting, False)
+                    todo += self._look(framing, False)
                 elif waiting.span > 0:
                     todo.append((event, 0))
-                    todo += self._look(cutting, True)
-        if cutting.state == SEARCHING and waiting.events:
+                    todo += self._look(framing, True)
+        if framing.state == SEARCHING and waiting.events:
             waiting.own_last()
 
-    def _look_last(self, cutting: Cutting, frames: list[Frame]) -> None:
+    def _look_last(self, framing: FramingState, frames: list[Frame]) -> None:
         """Nothing more comes: find what is found among what waits."""
-        while cutting.state == SEARCHING and cutting.waiting.span > 0:
-            self._search(cutting, self._look(cutting, True), frames)
+        while framing.state == SEARCHING and framing.waiting.span > 0:
+            self._search(framing, self._look(framing, True), frames)
 
-    def _look(self, cutting: Cutting, is_last: bool) -> Todo:
+    def _look(self, framing: FramingState, is_last: bool) -> Todo:
         """Ask about what waits as often as the answer moves something.
 
         Gives the events to be cut, when a frame is found, in reverse order.
         """
-        waiting = cutting.waiting
+        waiting = framing.waiting
         found_ones: Todo = []
         while waiting.span > 0 and (is_last or waiting.span >= waiting.need):
-            self._count_waiting(cutting)
+            self._count_waiting(framing)
             if not self.searches:
-                self._skip(cutting, waiting.drop(waiting.span))
+                self._skip(framing, waiting.drop(waiting.span))
                 break
             if waiting.credit < 0 and not is_last:
-                self._skip(cutting, waiting.put_off())
+                self._skip(framing, waiting.put_off())
                 break
             is_short = not waiting.is_full and self._waiting >= self._max_waiting
             window = waiting.window(waiting.is_full or is_short, is_last)
-            found = self._probe.find_start(cutting.connection, cutting.direction, window)
+            found = self._probe.find_start(framing.connection, framing.direction, window)
             self.steps += waiting.pay_for(window)
             if window.preface > 0:
-                cutting.framed += window.preface
-                cutting.skipped -= window.preface
-                cutting.lost -= window.preface
+                framing.framed += window.preface
+                framing.skipped -= window.preface
+                framing.lost -= window.preface
             if is_short and found < 0 and found != IGNORE and not is_last:
-                self._report_search(cutting)
+                self._report_search(framing)
             if found >= 0:
-                found_ones = self._resume(cutting, found - window.start)
+                found_ones = self._resume(framing, found - window.start)
                 break
             if found == IGNORE:
-                cutting.state = IGNORED
-                cutting.skipped += waiting.size
+                framing.state = IGNORED
+                framing.skipped += waiting.size
                 waiting.take()
                 break
             if found == WAIT and not is_last:
-                self._wait(cutting, window)
+                self._wait(framing, window)
             else:
                 # The last bytes may be the first of a frame, unless nothing follows.
                 keep: i64 = 0 if is_last else PROBE_SIZE - 1
-                self._skip(cutting, waiting.drop(max(0, waiting.span - keep)))
+                self._skip(framing, waiting.drop(max(0, waiting.span - keep)))
                 waiting.need = max(PROBE_SIZE, waiting.span + 1)
-        self._count_waiting(cutting)
+        self._count_waiting(framing)
         return found_ones
 
-    def _count_waiting(self, cutting: Cutting) -> None:
+    def _count_waiting(self, framing: FramingState) -> None:
         """Count what waits of the direction among what waits of all."""
-        cost = cutting.waiting.cost
-        self._waiting += cost - cutting.waited
-        cutting.waited = cost
+        cost = framing.waiting.cost
+        self._waiting += cost - framing.waited
+        framing.waited = cost
 
-    def _wait(self, cutting: Cutting, window: Window) -> None:
+    def _wait(self, framing: FramingState, window: Window) -> None:
         """Nothing starts before `window.at`; look again when there is more."""
-        waiting = cutting.waiting
+        waiting = framing.waiting
         dropped = max(0, min(window.at - window.start, waiting.span))
         if dropped == 0 and window.is_full:
             dropped = 1
         need = window.need - window.start - dropped
-        self._skip(cutting, waiting.drop(dropped))
+        self._skip(framing, waiting.drop(dropped))
         span = waiting.span
         more: i64 = 1
-        edge = cutting.connection.edge
-        if span > FEW_BYTES and edge != MUTED and edge != MET:
+        edge = framing.connection.edge
+        if span > FEW_BYTES and edge != SUPPRESSED and edge != FIRST_SEEN:
             more = span // MORE_SHARE
         waiting.need = max(min(span + more, WINDOW), span + 1, min(need, WINDOW))
 
-    def _resume(self, cutting: Cutting, found: i64) -> Todo:
+    def _resume(self, framing: FramingState, found: i64) -> Todo:
         """A frame starts `found` bytes into what waits: gives what is to be cut from there on."""
-        events = cutting.waiting.take()
-        cutting.state = AT_SIZE
-        cutting.frames_since_found = 0
+        events = framing.waiting.take()
+        framing.state = AT_SIZE
+        framing.frames_since_found = 0
         todo: Todo = []
         for event in events:
             if todo:
@@ -706,40 +708,40 @@ class Frames:
             elif isinstance(event, Chunk):
                 length = event.end - event.start
                 if found >= length:
-                    self._skip(cutting, length)
+                    self._skip(framing, length)
                     found -= length
                     continue
-                self._skip(cutting, found)
-                self._report_resync(cutting, event)
-                if is_first_byte(cutting, event.position + found):
-                    cutting.is_behind_loss = False
+                self._skip(framing, found)
+                self._report_resync(framing, event)
+                if is_first_byte(framing, event.position + found):
+                    framing.is_behind_loss = False
                 todo.append((event, event.start + found))
             elif isinstance(event, Gap):
                 found = max(0, found - event.length)
         todo.reverse()
         return todo
 
-    def _skip(self, cutting: Cutting, size: i64) -> None:
-        cutting.skipped += size
-        cutting.lost += size
+    def _skip(self, framing: FramingState, size: i64) -> None:
+        framing.skipped += size
+        framing.lost += size
 
-    def _report_search(self, cutting: Cutting) -> None:
+    def _report_search(self, framing: FramingState) -> None:
         """Less is looked at than a frame may need to show itself; told once a connection."""
-        connection = cutting.connection
+        connection = framing.connection
         if connection in self._told or not self._probe.is_believed(connection):
             return
         self._told.add(connection)
-        held = cutting.waiting
+        held = framing.waiting
         text = f"{self._waiting} bytes wait in which no frame was found: fewer are looked at"
         self._report("search-limit", text, held.size, held.events[0])
 
-    def _report_resync(self, cutting: Cutting, chunk: Chunk) -> None:
-        if cutting.was_found:
-            text = f"{cutting.lost} bytes skipped until a frame was found again"
-            self._report("resync", text, cutting.lost, chunk)
-        elif cutting.lost > 0:
-            text = f"{cutting.lost} bytes skipped until the first frame was found"
-            self._report("resync", text, cutting.lost, chunk)
+    def _report_resync(self, framing: FramingState, chunk: Chunk) -> None:
+        if framing.was_found:
+            text = f"{framing.lost} bytes skipped until a frame was found again"
+            self._report("resync", text, framing.lost, chunk)
+        elif framing.lost > 0:
+            text = f"{framing.lost} bytes skipped until the first frame was found"
+            self._report("resync", text, framing.lost, chunk)
 
     def _end(self, end: End) -> list[Frame]:
         frames: list[Frame] = []
@@ -750,29 +752,29 @@ class Frames:
         self._told.discard(connection)
         framed = [0, 0]
         skipped = [0, 0]
-        for cutting in (opener, accepter):
-            if cutting is not None:
-                self._finish(cutting, end, frames)
-                framed[cutting.direction] = cutting.framed
-                skipped[cutting.direction] = cutting.skipped
+        for framing in (opener, accepter):
+            if framing is not None:
+                self._finish(framing, end, frames)
+                framed[framing.direction] = framing.framed
+                skipped[framing.direction] = framing.skipped
         self._counts[connection] = ((framed[0], framed[1]), (skipped[0], skipped[1]))
         return frames
 
-    def _finish(self, cutting: Cutting, end: End, frames: list[Frame]) -> None:
+    def _finish(self, framing: FramingState, end: End, frames: list[Frame]) -> None:
         """Nothing more comes in a direction."""
-        self._look_last(cutting, frames)
-        if cutting.state == IN_BODY:
-            self._complete(cutting, -1, -1, frames)
-            frames[-1].is_broken_off = not cutting.is_holed and end.reason == CLOSED_BY_RST
-        elif cutting.state == AT_SIZE:
-            cutting.skipped += cutting.held
-        if cutting.is_behind_loss or cutting.held > 0:
-            cutting.connection.unframed |= 1 << cutting.direction
-        if cutting.state == SEARCHING and cutting.lost > 0:
-            if not self._probe.is_believed(cutting.connection):
+        self._look_last(framing, frames)
+        if framing.state == IN_BODY:
+            self._complete(framing, -1, -1, frames)
+            frames[-1].is_broken_off = not framing.is_holed and end.reason == CLOSED_BY_RST
+        elif framing.state == AT_SIZE:
+            framing.skipped += framing.held
+        if framing.is_behind_loss or framing.held > 0:
+            framing.connection.unframed |= 1 << framing.direction
+        if framing.state == SEARCHING and framing.lost > 0:
+            if not self._probe.is_believed(framing.connection):
                 return
-            text = f"{cutting.lost} bytes skipped at the end, where no frame was found"
-            self._report("no-resync", text, cutting.lost, end)
+            text = f"{framing.lost} bytes skipped at the end, where no frame was found"
+            self._report("no-resync", text, framing.lost, end)
 
     def _report(self, kind: str, text: str, size: i64, event: Event) -> None:
         self.problems.append(
@@ -781,10 +783,10 @@ class Frames:
         )  # fmt: skip
 
 
-def is_first_byte(cutting: Cutting, position: i64) -> bool:
+def is_first_byte(framing: FramingState, position: i64) -> bool:
     """Whether a direction's stream starts at the position, but for a PROXY header before it."""
-    is_known = cutting.connection.start_seen[cutting.direction]
-    return is_known and position == cutting.framed and cutting.skipped == 0
+    is_known = framing.connection.start_seen[framing.direction]
+    return is_known and position == framing.framed and framing.skipped == 0
 
 
 def gap_is_held(gap: Gap) -> bool:

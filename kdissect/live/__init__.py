@@ -1,1 +1,3 @@
-"""Live: packets of a wire, as they come, to tables that rotate, to a screen, and to metrics."""
+"""Live: packets of a packet source, as they come, to tables that rotate, to a screen, and to
+metrics.
+"""

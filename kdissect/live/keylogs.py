@@ -1,4 +1,4 @@
-"""`GrowingKeyLogs`: key logs that programs go on writing while their packets are captured."""
+"""`TailedKeyLogs`: key logs that programs go on writing while their packets are captured."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ READ_SIZE: Final = 1 << 20
 LONGEST_LINE: Final = 1 << 16  # a line of a key log has some 200 bytes
 
 
-class GrowingKeyLogs:
+class TailedKeyLogs:
     """`keys` has the secrets of the files at `paths`, also those that are written later.
 
     Opens the files at once, and reads nothing before `begin`: a process may give up privileges

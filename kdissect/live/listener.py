@@ -1,4 +1,4 @@
-"""`Listener`: what takes rows while packets come; and `Standing`, how things are meanwhile."""
+"""`Listener`: what takes rows while packets come; and `Status`, how things are meanwhile."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # a service imports this module before it gives up privileges
     from kdissect.pipeline import Balance
 
 
-class Standing(NamedTuple):
+class Status(NamedTuple):
     """How things are, by the clock of the packets: `now_ns`, ns since 1970.
 
     It is the time of the last packet and what has passed by this machine's clock since that came.
@@ -23,7 +23,7 @@ class Standing(NamedTuple):
 
     now_ns: int
     balance: "Balance"
-    wire: Counts
+    packet_source: Counts
     backlog: float
     open_connections: int
     level: int = 0
@@ -50,11 +50,11 @@ class Listener:
     def alive(self) -> None:
         """About once a second, by this machine's clock, also inside long work."""
 
-    def tick(self, standing: Standing) -> None:
+    def tick(self, status: Status) -> None:
         """About once a second, by the packets' clock, after all rows that there are."""
 
     def reopen(self) -> None:
         """Close what is open, and begin anew (SIGHUP)."""
 
-    def finish(self, standing: Standing) -> None:
+    def finish(self, status: Status) -> None:
         """There will be no more; all rows were given."""

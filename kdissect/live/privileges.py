@@ -21,7 +21,7 @@ from kdissect.live.credentials import (
     Credentials,
     all_credentials,
 )
-from kdissect.live.listener import Listener, Standing
+from kdissect.live.listener import Listener, Status
 
 if TYPE_CHECKING:
     from kdissect.live.watcher import Watcher
@@ -84,9 +84,9 @@ class ThreadCheck(Listener):
     def begin(self, watcher: "Watcher") -> None:
         self._dropped.check()
 
-    def tick(self, standing: Standing) -> None:
-        if standing.now_ns >= self._next_ns:
-            self._next_ns = standing.now_ns + CHECK_NS
+    def tick(self, status: Status) -> None:
+        if status.now_ns >= self._next_ns:
+            self._next_ns = status.now_ns + CHECK_NS
             self._dropped.check()
 
 

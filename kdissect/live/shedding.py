@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from kdissect.dissection.dissector import ALL, NO_BODIES, NO_PARTITIONS, NO_RECORD_ROWS, Dissector
 from kdissect.errors import Problem
-from kdissect.live.listener import Standing
+from kdissect.live.listener import Status
 from kdissect.live.memory import give_back
 
 LEAVES_PACKETS: Final = 4
@@ -59,7 +59,7 @@ class Pressure(NamedTuple):
 
 
 class Shedder:
-    """Judges a `Standing` a second, and sets how much the dissector makes; `level` says it.
+    """Judges a `Status` a second, and sets how much the dissector makes; `level` says it.
 
     `max_cpu` is in percent of one processor, `max_memory` in bytes. `cpu` gives the seconds of a
     processor that the process took.
@@ -93,19 +93,19 @@ class Shedder:
         if self.max_cpu is not None:
             self._levels.append(LEAVES_PACKETS)
 
-    def judge(self, standing: Standing, now_ns: int, dissector: Dissector) -> None:
+    def judge(self, status: Status, now_ns: int, dissector: Dissector) -> None:
         """Let `dissector` make more or less; `now_ns` is of a clock that only ever grows."""
-        cpu = self._cpu_percent(standing, now_ns)
-        pressure = self._pressure(standing, cpu)
-        self._dropped = standing.wire.dropped
+        cpu = self._cpu_percent(status, now_ns)
+        pressure = self._pressure(status, cpu)
+        self._dropped = status.packet_source.dropped
         if pressure is not None:
             self._quiet_since = None
-            self._rise(pressure, standing, now_ns, dissector)
-        elif self._is_quiet(standing, cpu):
-            self._fall(standing, now_ns, dissector)
+            self._rise(pressure, status, now_ns, dissector)
+        elif self._is_quiet(status, cpu):
+            self._fall(status, now_ns, dissector)
         else:
             self._quiet_since = None
-        self._relieve(standing, now_ns, dissector)
+        self._relieve(status, now_ns, dissector)
 
     def shed(self, dissector: Dissector) -> dict[str, int]:
         """What was not made since the beginning, by what it is of; what never was is left out."""
@@ -127,41 +127,39 @@ class Shedder:
             return 0.0
         return min(owed, LONGEST_PAUSE_S)
 
-    def _cpu_percent(self, standing: Standing, now_ns: int) -> float | None:
+    def _cpu_percent(self, status: Status, now_ns: int) -> float | None:
         """Of the last seconds; None as long as there were too few."""
         used = self._used
-        used.append((now_ns, standing.cpu_seconds))
+        used.append((now_ns, status.cpu_seconds))
         while len(used) > 1 and used[1][0] <= now_ns - CPU_NS:
             used.popleft()
         since_ns, before = used[0]
         if now_ns - since_ns < CPU_NS:
             return None
-        return (standing.cpu_seconds - before) * 100 * SECOND_NS / (now_ns - since_ns)
+        return (status.cpu_seconds - before) * 100 * SECOND_NS / (now_ns - since_ns)
 
-    def _pressure(self, standing: Standing, cpu: float | None) -> Pressure | None:
-        lost = standing.wire.dropped - self._dropped
+    def _pressure(self, status: Status, cpu: float | None) -> Pressure | None:
+        lost = status.packet_source.dropped - self._dropped
         if self.max_cpu is not None and cpu is not None and cpu > self.max_cpu:
             return Pressure(f"{cpu:.0f} % of a processor, {self.max_cpu:g} allowed", is_cpu=True)
         if lost > 0:
             return Pressure(f"{lost} packets dropped")
-        if standing.backlog > FULL:
-            return Pressure(f"the buffer is {100 * standing.backlog:.0f} % full")
-        if self.max_memory is not None and standing.memory > self.max_memory:
-            sizes = f"{standing.memory // MIB} MiB of memory, {self.max_memory // MIB} allowed"
+        if status.backlog > FULL:
+            return Pressure(f"the buffer is {100 * status.backlog:.0f} % full")
+        if self.max_memory is not None and status.memory > self.max_memory:
+            sizes = f"{status.memory // MIB} MiB of memory, {self.max_memory // MIB} allowed"
             return Pressure(sizes)
         return None
 
-    def _is_quiet(self, standing: Standing, cpu: float | None) -> bool:
+    def _is_quiet(self, status: Status, cpu: float | None) -> bool:
         """Whether it is well below all that makes pressure."""
-        if standing.backlog >= CALM:
+        if status.backlog >= CALM:
             return False
-        if self.max_memory is not None and standing.memory >= CALM_MEMORY * self.max_memory:
+        if self.max_memory is not None and status.memory >= CALM_MEMORY * self.max_memory:
             return False
         return self.max_cpu is None or (cpu is not None and cpu < CALM_CPU * self.max_cpu)
 
-    def _rise(
-        self, pressure: Pressure, standing: Standing, now_ns: int, dissector: Dissector
-    ) -> None:
+    def _rise(self, pressure: Pressure, status: Status, now_ns: int, dissector: Dissector) -> None:
         above = [level for level in self._levels if level > self.level]
         if not above or (above[0] == LEAVES_PACKETS and not pressure.is_cpu):
             return
@@ -171,9 +169,9 @@ class Shedder:
             was_wrong = now_ns - self._fell_ns < max(RELAPSE_NS, self._quiet_ns)
             self._quiet_ns = min(2 * self._quiet_ns, LONGEST_QUIET_NS) if was_wrong else QUIET_NS
             self._fell_ns = None
-        self._change(above[0], pressure.why, standing, now_ns, dissector)
+        self._change(above[0], pressure.why, status, now_ns, dissector)
 
-    def _fall(self, standing: Standing, now_ns: int, dissector: Dissector) -> None:
+    def _fall(self, status: Status, now_ns: int, dissector: Dissector) -> None:
         if self._quiet_since is None:
             self._quiet_since = now_ns
         quiet_ns = now_ns - self._quiet_since
@@ -182,24 +180,24 @@ class Shedder:
         below = max(level for level in self._levels if level < self.level)
         self._fell_ns = self._quiet_since = now_ns
         why = f"quiet for {quiet_ns // SECOND_NS} s"
-        self._change(below, why, standing, now_ns, dissector)
+        self._change(below, why, status, now_ns, dissector)
 
     def _change(
-        self, level: int, why: str, standing: Standing, now_ns: int, dissector: Dissector
+        self, level: int, why: str, status: Status, now_ns: int, dissector: Dissector
     ) -> None:
         kind = "load-shed" if level > self.level else "load-restored"
         named = [f"level {one} ({LEVELS[one]})" for one in (self.level, level)]
         text = f"from {named[0]} to {named[1]}: {why}"
-        dissector.add_problems([Problem("live", kind, text, standing.now_ns)])
+        dissector.add_problems([Problem("live", kind, text, status.now_ns)])
         dissector.set_detail(min(level, NO_PARTITIONS))
         self.level = level
         self._changed_ns = now_ns
         self._used.clear()
         self._paced = None
 
-    def _relieve(self, standing: Standing, now_ns: int, dissector: Dissector) -> None:
+    def _relieve(self, status: Status, now_ns: int, dissector: Dissector) -> None:
         """Where there is too much memory still: give back what is free, and end the silent."""
-        if self.max_memory is None or standing.memory <= self.max_memory:
+        if self.max_memory is None or status.memory <= self.max_memory:
             return
         if self._relieved_ns is not None and now_ns - self._relieved_ns < RELIEF_NS:
             return
@@ -207,9 +205,9 @@ class Shedder:
         give_back()
         if any(self.level < level < LEAVES_PACKETS for level in self._levels):
             return
-        most = max(1, standing.open_connections // ENDED_SHARE)
-        ended = dissector.end_silent(standing.now_ns - SILENT_NS, most)
+        most = max(1, status.open_connections // ENDED_SHARE)
+        ended = dissector.end_silent(status.now_ns - SILENT_NS, most)
         if ended:
             self.ended_connections += ended
             text = f"{ended} connections silent for a minute end here, for want of memory"
-            dissector.add_problems([Problem("live", "load-shed", text, standing.now_ns)])
+            dissector.add_problems([Problem("live", "load-shed", text, status.now_ns)])

@@ -9,11 +9,11 @@ from kdissect.dissection.options import Options
 from kdissect.errors import KdissectError
 from kdissect.exchanges.broker_side import DEFAULT_PORTS
 from kdissect.exchanges.decode_as import EXCLUDED, parse_decode_as
-from kdissect.sources.delay_buffer import DelayedWire
-from kdissect.sources.packet_source import Wire
-from kdissect.sources.pipe_source import PipeWire, is_piped
-from kdissect.sources.recorded_source import RecordedWire
-from kdissect.sources.tail import FollowedWire
+from kdissect.sources.delay_buffer import DelayBuffer
+from kdissect.sources.packet_source import PacketSource
+from kdissect.sources.pipe_source import PipeSource, is_piped
+from kdissect.sources.recorded_source import RecordedSource
+from kdissect.sources.tail import TailSource
 
 # Between a packet and the line of the key log that it needs: a client writes that when it has the
 # answer to its hello.
@@ -74,12 +74,16 @@ class Asked:
         return self.follow or bool(self.interfaces) or any(map(is_piped, self.sources))
 
 
-def open_source(asked: Asked, options: Options | None = None) -> Wire:
+def open_source(asked: Asked, options: Options | None = None) -> PacketSource:
     """The wire; raises KdissectError with what to do. `options` say which ports and key logs."""
     options = options or Options()
     asked.check()
-    wire = _opened(asked, options)
-    return DelayedWire(wire, KEY_DELAY_S) if options.keylog and asked.is_live else wire
+    packet_source = _opened(asked, options)
+    return (
+        DelayBuffer(packet_source, KEY_DELAY_S)
+        if options.keylog and asked.is_live
+        else packet_source
+    )
 
 
 def wanted_ports(options: Options) -> list[int]:
@@ -103,23 +107,23 @@ def told_filter(asked: Asked, options: Options) -> str:
     return f"{text}, and {asked.expression}" if asked.expression else text
 
 
-def _opened(asked: Asked, options: Options) -> Wire:
+def _opened(asked: Asked, options: Options) -> PacketSource:
     if asked.interfaces:
         return _interfaces(asked, options)
     if not asked.sources:
         raise KdissectError("neither an interface nor a capture was named")
     source = asked.sources[0]
     if is_piped(source):
-        return PipeWire(source)
+        return PipeSource(source)
     if asked.follow:
-        return FollowedWire(source)
-    return RecordedWire([Path(one) for one in asked.sources])
+        return TailSource(source)
+    return RecordedSource([Path(one) for one in asked.sources])
 
 
-def _interfaces(asked: Asked, options: Options) -> Wire:
+def _interfaces(asked: Asked, options: Options) -> PacketSource:
     from kdissect.sources.opening import open_interfaces
 
-    wire: Wire = open_interfaces(
+    packet_source: PacketSource = open_interfaces(
         asked.interfaces,
         ports=() if asked.all_ports else wanted_ports(options),
         expression=asked.expression,
@@ -128,4 +132,4 @@ def _interfaces(asked: Asked, options: Options) -> Wire:
         through=asked.through,
         promiscuous=asked.promiscuous,
     )
-    return wire
+    return packet_source

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from kdissect.errors import KdissectError
-from kdissect.live.listener import Listener, Standing
+from kdissect.live.listener import Listener, Status
 from kdissect.text import human
 
 if TYPE_CHECKING:
@@ -81,17 +81,17 @@ class ServiceListener(Listener):
         self._status_ns = 0
 
     def begin(self, watcher: "Watcher") -> None:
-        names = ", ".join(watcher.wire.names)
+        names = ", ".join(watcher.packet_source.names)
         self._notifier.tell("READY=1", f"STATUS=captures {names}")
 
     def alive(self) -> None:
         self._notifier.tell("WATCHDOG=1")
 
-    def tick(self, standing: Standing) -> None:
+    def tick(self, status: Status) -> None:
         lines = ["WATCHDOG=1"]
-        if standing.now_ns >= self._status_ns:
-            self._status_ns = standing.now_ns + STATUS_EVERY_NS
-            lines.append(f"STATUS={status_of(standing)}")
+        if status.now_ns >= self._status_ns:
+            self._status_ns = status.now_ns + STATUS_EVERY_NS
+            lines.append(f"STATUS={status_of(status)}")
         self._notifier.tell(*lines)
 
     def reopen(self) -> None:
@@ -100,17 +100,17 @@ class ServiceListener(Listener):
         self._notifier.tell("RELOADING=1", f"MONOTONIC_USEC={now_us}")
         self._notifier.tell("READY=1")
 
-    def finish(self, standing: Standing) -> None:
-        self._notifier.tell("STOPPING=1", f"STATUS=stops; {status_of(standing)}")
+    def finish(self, status: Status) -> None:
+        self._notifier.tell("STOPPING=1", f"STATUS=stops; {status_of(status)}")
 
 
-def status_of(standing: Standing) -> str:
+def status_of(status: Status) -> str:
     """How things are, in a line without anything from the wire."""
-    balance, wire = standing.balance, standing.wire
+    balance, packet_source = status.balance, status.packet_source
     parts = [
         human.counted(balance.exchanges, "exchange"),
-        f"{human.counted(balance.packets, 'packet')}, {human.count(wire.dropped)} dropped",
-        human.counted(standing.open_connections, "open connection"),
-        f"{human.size(standing.memory)} of memory",
+        f"{human.counted(balance.packets, 'packet')}, {human.count(packet_source.dropped)} dropped",
+        human.counted(status.open_connections, "open connection"),
+        f"{human.size(status.memory)} of memory",
     ]
     return "; ".join(parts)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kdissect.live.listener import Listener, Standing
+from kdissect.live.listener import Listener, Status
 from kdissect.live.sources import Asked, open_source
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options, check_columns
@@ -23,7 +23,7 @@ class Watched(Listener):
     def __init__(self, asked: Asked, options: Options) -> None:
         self.tables = frozenset(options.tables)
         self._batches: list[Batch] = []
-        self._last: Standing | None = None
+        self._last: Status | None = None
         self._wire = open_source(asked, options)
         try:
             self._watcher = Watcher(self._wire, [self], options)
@@ -51,9 +51,9 @@ class Watched(Listener):
             self._wire.close()
 
     @property
-    def standing(self) -> Standing:
+    def status(self) -> Status:
         """How things are, or were at the end: packets, drops, what became of each byte."""
-        return self._last or self._watcher.standing()
+        return self._last or self._watcher.status()
 
     def stop(self) -> None:
         """Let the iteration end, after what was read."""
@@ -63,9 +63,9 @@ class Watched(Listener):
         """Called by the watcher."""
         self._batches.append((table, batch))
 
-    def finish(self, standing: Standing) -> None:
+    def finish(self, status: Status) -> None:
         """Called by the watcher."""
-        self._last = standing
+        self._last = status
 
     def _taken(self) -> list[Batch]:
         taken, self._batches = self._batches, []

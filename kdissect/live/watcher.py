@@ -1,4 +1,4 @@
-"""`Watcher`: packets of a wire through all stages to listeners, for as long as it runs.
+"""`Watcher`: packets of a packet source through all stages to listeners, for as long as it runs.
 
 One dissector goes on from the first packet to the last, so connections and exchanges that are open
 are carried over whatever a listener does with its files meanwhile.
@@ -15,18 +15,18 @@ from typing import Final
 from kdissect.capture.merge import count_until
 from kdissect.capture.packet import Packet
 from kdissect.errors import CaptureError, Problem
-from kdissect.live.keylogs import GrowingKeyLogs
-from kdissect.live.listener import Listener, Standing
+from kdissect.live.keylogs import TailedKeyLogs
+from kdissect.live.listener import Listener, Status
 from kdissect.live.shedding import Shedder
 from kdissect.pipeline import Options, PausedCollector, add_secrets, make_balance, make_dissector
-from kdissect.sources.packet_source import Counts, Wire
+from kdissect.sources.packet_source import Counts, PacketSource
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
 
 TICK_NS: Final = 1_000_000_000
 # So long nobody looks whether it is to end: a tenth of a second.
 WAIT_S: Final = 0.1
-# A wire may give thousands at a time; rows are handed on behind so many.
+# A packet source may give thousands at a time; rows are handed on behind so many.
 FED_AT_ONCE: Final = 256
 # And no more than so many bytes of them: between two such parts it looks whether it is to end, and
 # tells that it lives. Inside a part the dissector asks for that after much work.
@@ -63,7 +63,8 @@ class Flag:
 
 
 class Watcher:
-    """Reads `wire` until it ends or `stop` is called; listeners get rows of the tables they want.
+    """Reads `packet_source` until it ends or `stop` is called; listeners get rows of the tables
+    they want.
 
     `options` are those of a run of `pipeline`, of which `tables` is what listeners want. `clock`
     gives ns that only ever grow. `shedder` lets less be made when there is too much to do.
@@ -72,26 +73,26 @@ class Watcher:
 
     def __init__(
         self,
-        wire: Wire,
+        packet_source: PacketSource,
         listeners: Sequence[Listener],
         options: Options | None = None,
         clock: Clock = time.monotonic_ns,
         shedder: Shedder | None = None,
-        keylogs: GrowingKeyLogs | None = None,
+        keylogs: TailedKeyLogs | None = None,
     ) -> None:
-        self.wire = wire
+        self.packet_source = packet_source
         self.listeners = list(listeners)
         wanted = frozenset[str]().union(*(listener.tables for listener in listeners))
         self.options = replace(options or Options(), tables=[t for t in TABLES if t in wanted])
-        self.keylogs = keylogs or GrowingKeyLogs(self.options.keylog)
+        self.keylogs = keylogs or TailedKeyLogs(self.options.keylog)
         self.keylogs.begin()
         keys = self.keylogs.keys
         self.dissector = make_dissector(self.options, collects=False, keeps_frames=False, keys=keys)
         self.names = self.dissector.exchanges.names
-        keys.read_more = lambda: add_secrets(keys, wire.find_secrets())
+        keys.read_more = lambda: add_secrets(keys, packet_source.find_secrets())
         # No row waits for its topic's name: who writes rows later knows more names then.
         self.builders = {
-            name: BatchBuilder(TABLES[name], wire.names, self.names, held_limit=0)
+            name: BatchBuilder(TABLES[name], packet_source.names, self.names, held_limit=0)
             for name in self.options.tables
         }
         self.clock = clock
@@ -132,7 +133,7 @@ class Watcher:
 
     def _read_rest(self) -> None:
         """Take what had come when it was asked to stop, as far as there is time for it."""
-        self.wire.end()
+        self.packet_source.end()
         while not self._is_late() and self.step():
             pass
 
@@ -160,12 +161,12 @@ class Watcher:
         if self._reopening.is_set():
             self._reopening.clear()
             self._reopen()
-        packets = self.wire.read(wait_s)
+        packets = self.packet_source.read(wait_s)
         if packets is None:
             return False
         if packets:
             self.keylogs.read_on()
-            add_secrets(self.dissector.tls.keys, self.wire.take_secrets())
+            add_secrets(self.dissector.tls.keys, self.packet_source.take_secrets())
             self._feed(packets)
             self._rest()
         elif self._is_ticking:
@@ -243,29 +244,29 @@ class Watcher:
             self.dissector.finish_from()
         with _collected(failures):
             self._hand_on(1)
-        standing = self.standing()
+        status = self.status()
         while self._begun:
             with _collected(failures):
-                self._begun.pop(0).finish(standing)
+                self._begun.pop(0).finish(status)
         self.keylogs.close()
         if failures:
             raise failures[0]
 
     @property
     def now_ns(self) -> int:
-        """The time by the packets' clock, see `Standing`."""
+        """The time by the packets' clock, see `Status`."""
         return self._packet_ns + self.clock() - self._came_at
 
-    def standing(self) -> Standing:
+    def status(self) -> Status:
         """How things are."""
         usage = resource.getrusage(resource.RUSAGE_SELF)
         # Packets let the clock go back by what their way here took; listeners never see that.
         self._known_ns = max(self.now_ns, self._known_ns)
-        return Standing(
+        return Status(
             self._known_ns,
             make_balance(self.dissector),
-            self.wire.counts(),
-            self.wire.backlog(),
+            self.packet_source.counts(),
+            self.packet_source.backlog(),
             self.dissector.streams.connection_count,
             level=self.shedder.level,
             shed=self.shedder.shed(self.dissector),
@@ -296,18 +297,18 @@ class Watcher:
         # Where nothing comes, silent connections end all the same.
         self.dissector.advance(self.clock() - self._came_at)
         self._dissect([])
-        standing = self.standing()
-        self.shedder.judge(standing, self.clock(), self.dissector)
+        status = self.status()
+        self.shedder.judge(status, self.clock(), self.dissector)
         self._dissect([])
         self._hand_on(1)
-        self._tell_listeners(standing._replace(level=self.shedder.level))
+        self._tell_listeners(status._replace(level=self.shedder.level))
 
-    def _tell_listeners(self, standing: Standing | None = None) -> None:
+    def _tell_listeners(self, status: Status | None = None) -> None:
         """Let listeners count what they were given."""
         self._rows_since_tick = 0
-        standing = standing or self.standing()
+        status = status or self.status()
         for listener in self.listeners:
-            listener.tick(standing)
+            listener.tick(status)
 
     def _rest(self) -> None:
         """Leave packets where they are, when the limit on CPU asks for it."""
@@ -316,12 +317,12 @@ class Watcher:
             self._stopping.wait(pause_s)
 
     def _take_problems(self) -> None:
-        problems = self.wire.take_problems()
+        problems = self.packet_source.take_problems()
         if self.left:
             text = f"{self.left} packets that had come were not taken, as it was to end"
             problems.append(Problem("live", "packets-left", text, self.now_ns))
             self.left = 0
-        counts = self.wire.counts()
+        counts = self.packet_source.counts()
         if counts.dropped > self.dropped:
             problems.append(self._drops(counts))
             self.dropped = counts.dropped
@@ -329,7 +330,7 @@ class Watcher:
 
     def _drops(self, counts: Counts) -> Problem:
         lost = counts.dropped - self.dropped
-        text = f"{', '.join(self.wire.names)}: the capturing host lost {lost} packets"
+        text = f"{', '.join(self.packet_source.names)}: the capturing host lost {lost} packets"
         return Problem("capture", "dropped-packets", text, self.now_ns)
 
     def _hand_on(self, row_limit: int) -> None:
@@ -347,7 +348,7 @@ class Watcher:
         self._hand_on(1)
         self.keylogs.reopen()
         try:
-            self.wire.reopen()
+            self.packet_source.reopen()
         except CaptureError as error:
             text = f"the source was not opened anew: {error}"
             self.dissector.add_problems([Problem("capture", "not-reopened", text, self.now_ns)])

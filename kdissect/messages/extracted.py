@@ -1,7 +1,7 @@
 """Body bytes → the facts that tables are made of, without building the rest of the body.
 
 A projected decode (`protocol.plans`) reads only fields that have a role here and calls
-`FactSink.row` at the end of each struct that matters: the whole body, a topic, a partition, or any
+`FieldSink.row` at the end of each struct that matters: the whole body, a topic, a partition, or any
 struct that holds an error code.
 
 Longer than other modules: the numbers of all roles stand beside the one class that takes them.
@@ -162,7 +162,7 @@ class SingleTopic:
         self.topic_ids = topic_ids
 
 
-class FactSink(Sink):
+class FieldSink(Sink):
     """Collects the facts of one body at a time; call `begin` before each.
 
     `names` maps topic ids to names and grows with every body that holds both. Partitions take

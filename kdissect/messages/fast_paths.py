@@ -1,4 +1,4 @@
-"""What a generated decode does in place of `FactSink.row`, for structs where nothing went wrong.
+"""What a generated decode does in place of `FieldSink.row`, for structs where nothing went wrong.
 
 Nearly all structs are such: the values go to the sink without a detour through its slots.
 """
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kdissect.messages import extracted
-from kdissect.protocol.generated import ShortWay
+from kdissect.protocol.generated import FastPath
 from kdissect.protocol.readers import Shape
 
 # Structs that only count together with others, and roles that few bodies have.
@@ -31,7 +31,7 @@ _BODY_ATTRIBUTES: Final = {
 }  # fmt: skip
 
 
-def short_way_of(shape: Shape, value: Callable[[int], str]) -> ShortWay | None:
+def fast_path_of(shape: Shape, value: Callable[[int], str]) -> FastPath | None:
     """The short way of a struct, by its kind; None when it must go the long one."""
     kind = shape.kind
     if kind & _LONG_KINDS or any(shape.slots[role] for role in _LONG_ROLES):
@@ -53,7 +53,7 @@ def short_way_of(shape: Shape, value: Callable[[int], str]) -> ShortWay | None:
         lines.append("sink.topic_count += 1")
     if kind & extracted.BODY:
         lines += _body_lines(shape, value)
-    return ShortWay(_without_error(shape, value), lines)
+    return FastPath(_without_error(shape, value), lines)
 
 
 def _without_error(shape: Shape, value: Callable[[int], str]) -> str:
@@ -75,7 +75,7 @@ def _topic_lines(value: Callable[[int], str]) -> list[str]:
 
 
 def _body_lines(shape: Shape, value: Callable[[int], str]) -> list[str]:
-    """What the body itself says; the rest is as `FactSink.begin` left it."""
+    """What the body itself says; the rest is as `FieldSink.begin` left it."""
     lines = [
         f"sink.{name} = {value(role)}"
         for role, name in _BODY_ATTRIBUTES.items()

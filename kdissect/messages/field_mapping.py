@@ -1,10 +1,10 @@
-"""Which fields of the message definitions matter to the tables, and as what (see `facts`)."""
+"""Which fields of the message definitions matter to the tables, and as what (see `extracted`)."""
 
 from functools import cache
 from typing import Final
 
 from kdissect.messages import extracted
-from kdissect.messages.fast_paths import short_way_of
+from kdissect.messages.fast_paths import fast_path_of
 from kdissect.protocol.generated import is_worth_it
 from kdissect.protocol.plans import Plans, Role, StraightReads
 from kdissect.protocol.specs import FieldSpec
@@ -150,7 +150,7 @@ def kind_of(roles: frozenset[int], is_body: bool) -> int:
 
 @cache
 def fact_plans() -> Plans:
-    """The projected decodes of all API messages, with the roles that `facts.FactSink` takes.
+    """The projected decodes of all API messages, with the roles that `facts.FieldSink` takes.
 
     Always the same, so that each is built once a process.
     """
@@ -165,7 +165,7 @@ def fact_plans() -> Plans:
         kind_of,
         extracted.ROLE_COUNT,
         INHERITED,
-        short_way_of,
+        fast_path_of,
         reads,
     )
 

@@ -21,7 +21,7 @@ from kdissect.messages.unpacking import Unpacking
 from kdissect.messages.value_budget import LEFT_OUT, note_of, spending
 from kdissect.protocol.apis import find_api
 from kdissect.protocol.primitives import read_uuid
-from kdissect.protocol.readers import NO_LIMIT, Allowance
+from kdissect.protocol.readers import NO_LIMIT, ValueBudget
 
 UUID_SIZE: Final = 16
 RECORDS_FIELDS: Final = ("records", "unaligned_records")
@@ -89,7 +89,7 @@ def topic_names(partitions: Partitions | None, learnt: Mapping[bytes, str]) -> d
     return names
 
 
-def body_json(body: Body | None, has_payload: bool, allowance: Allowance | None = None) -> str:
+def body_json(body: Body | None, has_payload: bool, allowance: ValueBudget | None = None) -> str:
     """A body as `full_body` gives it as JSON; "" for None."""
     if body is None:
         return ""
@@ -107,7 +107,7 @@ def shaped(value: Any, has_payload: bool) -> Any:
     return {name: shaped(field, has_payload) for name, field in value.items()}
 
 
-def jsonable(value: Any, allowance: Allowance | None = None) -> Any:
+def jsonable(value: Any, allowance: ValueBudget | None = None) -> Any:
     """A body as values that JSON knows; bytes see `json_bytes`.
 
     Those that would take more characters than the allowance has left are ``{"left_out": size}``.

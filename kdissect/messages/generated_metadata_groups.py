@@ -1,6 +1,6 @@
 """Straight reads of Metadata, OffsetCommit and Heartbeat.
 
-Written by tools/write_straight_reads.py, not by hand; see `straight_reads`. `vN` is what
+Written by tools/write_generated_readers.py, not by hand; see `generated_readers`. `vN` is what
 is kept in slot N of the projected decode: a number, or where something is.
 """
 
@@ -9,18 +9,18 @@ from typing import Final, cast
 from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from kdissect.messages.extracted import FactSink
-from kdissect.protocol.plans import StraightRead
+from kdissect.messages.extracted import FieldSink
+from kdissect.protocol.plans import GeneratedRead
 from kdissect.protocol.primitives import read_unsigned_varint
 from kdissect.protocol.readers import FAILED, NULL, Sink
 from kdissect.protocol.structures import skip_tags
 
 
-class MetadataRequest4(StraightRead):
+class MetadataRequest4(GeneratedRead):
     """Metadata request v4 to v7."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         if at + 4 > size:
@@ -50,11 +50,11 @@ class MetadataRequest4(StraightRead):
         return at if at <= size else FAILED
 
 
-class MetadataRequest8(StraightRead):
+class MetadataRequest8(GeneratedRead):
     """Metadata request v8."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         if at + 4 > size:
@@ -84,11 +84,11 @@ class MetadataRequest8(StraightRead):
         return at if at <= size else FAILED
 
 
-class MetadataRequest9(StraightRead):
+class MetadataRequest9(GeneratedRead):
     """Metadata request v9."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         if at >= size:
@@ -128,11 +128,11 @@ class MetadataRequest9(StraightRead):
         return at if at <= size else FAILED
 
 
-class MetadataRequest10(StraightRead):
+class MetadataRequest10(GeneratedRead):
     """Metadata request v10."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -177,11 +177,11 @@ class MetadataRequest10(StraightRead):
         return at if at <= size else FAILED
 
 
-class MetadataRequest11(StraightRead):
+class MetadataRequest11(GeneratedRead):
     """Metadata request v11 to v13."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -226,11 +226,11 @@ class MetadataRequest11(StraightRead):
         return at if at <= size else FAILED
 
 
-class MetadataResponse4(StraightRead):
+class MetadataResponse4(GeneratedRead):
     """Metadata response v4."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -340,11 +340,11 @@ class MetadataResponse4(StraightRead):
         return at if at <= size else FAILED
 
 
-class MetadataResponse5(StraightRead):
+class MetadataResponse5(GeneratedRead):
     """Metadata response v5 to v6."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -462,11 +462,11 @@ class MetadataResponse5(StraightRead):
         return at if at <= size else FAILED
 
 
-class MetadataResponse7(StraightRead):
+class MetadataResponse7(GeneratedRead):
     """Metadata response v7."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -587,11 +587,11 @@ class MetadataResponse7(StraightRead):
         return at if at <= size else FAILED
 
 
-class MetadataResponse8(StraightRead):
+class MetadataResponse8(GeneratedRead):
     """Metadata response v8."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -714,11 +714,11 @@ class MetadataResponse8(StraightRead):
         return at if at <= size else FAILED
 
 
-class MetadataResponse9(StraightRead):
+class MetadataResponse9(GeneratedRead):
     """Metadata response v9."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -880,11 +880,11 @@ class MetadataResponse9(StraightRead):
         return at if at <= size else FAILED
 
 
-class MetadataResponse10(StraightRead):
+class MetadataResponse10(GeneratedRead):
     """Metadata response v10."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -1052,11 +1052,11 @@ class MetadataResponse10(StraightRead):
         return at if at <= size else FAILED
 
 
-class MetadataResponse11(StraightRead):
+class MetadataResponse11(GeneratedRead):
     """Metadata response v11 to v12."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -1223,11 +1223,11 @@ class MetadataResponse11(StraightRead):
         return at if at <= size else FAILED
 
 
-class MetadataResponse13(StraightRead):
+class MetadataResponse13(GeneratedRead):
     """Metadata response v13."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -1406,11 +1406,11 @@ class MetadataResponse13(StraightRead):
         return at if at <= size else FAILED
 
 
-class OffsetCommitRequest2(StraightRead):
+class OffsetCommitRequest2(GeneratedRead):
     """OffsetCommit request v2 to v4."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v3: i64 = NULL
@@ -1486,11 +1486,11 @@ class OffsetCommitRequest2(StraightRead):
         return at if at <= size else FAILED
 
 
-class OffsetCommitRequest5(StraightRead):
+class OffsetCommitRequest5(GeneratedRead):
     """OffsetCommit request v5."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v3: i64 = NULL
@@ -1566,11 +1566,11 @@ class OffsetCommitRequest5(StraightRead):
         return at if at <= size else FAILED
 
 
-class OffsetCommitRequest6(StraightRead):
+class OffsetCommitRequest6(GeneratedRead):
     """OffsetCommit request v6."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v3: i64 = NULL
@@ -1646,11 +1646,11 @@ class OffsetCommitRequest6(StraightRead):
         return at if at <= size else FAILED
 
 
-class OffsetCommitRequest7(StraightRead):
+class OffsetCommitRequest7(GeneratedRead):
     """OffsetCommit request v7."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v3: i64 = NULL
@@ -1734,11 +1734,11 @@ class OffsetCommitRequest7(StraightRead):
         return at if at <= size else FAILED
 
 
-class OffsetCommitRequest8(StraightRead):
+class OffsetCommitRequest8(GeneratedRead):
     """OffsetCommit request v8 to v9."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v3: i64 = NULL
@@ -1845,11 +1845,11 @@ class OffsetCommitRequest8(StraightRead):
         return at if at <= size else FAILED
 
 
-class OffsetCommitRequest10(StraightRead):
+class OffsetCommitRequest10(GeneratedRead):
     """OffsetCommit request v10."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v3: i64 = NULL
@@ -1947,11 +1947,11 @@ class OffsetCommitRequest10(StraightRead):
         return at if at <= size else FAILED
 
 
-class OffsetCommitResponse2(StraightRead):
+class OffsetCommitResponse2(GeneratedRead):
     """OffsetCommit response v2."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -2005,11 +2005,11 @@ class OffsetCommitResponse2(StraightRead):
         return at if at <= size else FAILED
 
 
-class OffsetCommitResponse3(StraightRead):
+class OffsetCommitResponse3(GeneratedRead):
     """OffsetCommit response v3 to v7."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -2066,11 +2066,11 @@ class OffsetCommitResponse3(StraightRead):
         return at if at <= size else FAILED
 
 
-class OffsetCommitResponse8(StraightRead):
+class OffsetCommitResponse8(GeneratedRead):
     """OffsetCommit response v8 to v9."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -2145,11 +2145,11 @@ class OffsetCommitResponse8(StraightRead):
         return at if at <= size else FAILED
 
 
-class OffsetCommitResponse10(StraightRead):
+class OffsetCommitResponse10(GeneratedRead):
     """OffsetCommit response v10."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -2215,11 +2215,11 @@ class OffsetCommitResponse10(StraightRead):
         return at if at <= size else FAILED
 
 
-class HeartbeatRequest0(StraightRead):
+class HeartbeatRequest0(GeneratedRead):
     """Heartbeat request v0 to v2."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         if at + 2 > size:
@@ -2248,11 +2248,11 @@ class HeartbeatRequest0(StraightRead):
         return at if at <= size else FAILED
 
 
-class HeartbeatRequest3(StraightRead):
+class HeartbeatRequest3(GeneratedRead):
     """Heartbeat request v3."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         if at + 2 > size:
@@ -2289,11 +2289,11 @@ class HeartbeatRequest3(StraightRead):
         return at if at <= size else FAILED
 
 
-class HeartbeatRequest4(StraightRead):
+class HeartbeatRequest4(GeneratedRead):
     """Heartbeat request v4."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         if at >= size:
@@ -2338,11 +2338,11 @@ class HeartbeatRequest4(StraightRead):
         return at if at <= size else FAILED
 
 
-class HeartbeatResponse0(StraightRead):
+class HeartbeatResponse0(GeneratedRead):
     """Heartbeat response v0."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         if at + 2 > size:
@@ -2358,11 +2358,11 @@ class HeartbeatResponse0(StraightRead):
         return at if at <= size else FAILED
 
 
-class HeartbeatResponse1(StraightRead):
+class HeartbeatResponse1(GeneratedRead):
     """Heartbeat response v1 to v3."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -2382,11 +2382,11 @@ class HeartbeatResponse1(StraightRead):
         return at if at <= size else FAILED
 
 
-class HeartbeatResponse4(StraightRead):
+class HeartbeatResponse4(GeneratedRead):
     """Heartbeat response v4."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -2411,7 +2411,7 @@ class HeartbeatResponse4(StraightRead):
 
 
 # By API key, side and version.
-READS: Final[dict[tuple[int, int, int], type[StraightRead]]] = {
+READS: Final[dict[tuple[int, int, int], type[GeneratedRead]]] = {
     (3, 0, 4): MetadataRequest4,
     (3, 0, 5): MetadataRequest4,
     (3, 0, 6): MetadataRequest4,

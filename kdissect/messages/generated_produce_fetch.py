@@ -1,6 +1,6 @@
 """Straight reads of Produce, Fetch and ListOffsets.
 
-Written by tools/write_straight_reads.py, not by hand; see `straight_reads`. `vN` is what
+Written by tools/write_generated_readers.py, not by hand; see `generated_readers`. `vN` is what
 is kept in slot N of the projected decode: a number, or where something is.
 """
 
@@ -9,18 +9,18 @@ from typing import Final, cast
 from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from kdissect.messages.extracted import FactSink
-from kdissect.protocol.plans import StraightRead
+from kdissect.messages.extracted import FieldSink
+from kdissect.protocol.plans import GeneratedRead
 from kdissect.protocol.primitives import read_unsigned_varint
 from kdissect.protocol.readers import FAILED, NULL, Sink
 from kdissect.protocol.structures import skip_tags
 
 
-class ProduceRequest3(StraightRead):
+class ProduceRequest3(GeneratedRead):
     """Produce request v3 to v8."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -93,11 +93,11 @@ class ProduceRequest3(StraightRead):
         return at if at <= size else FAILED
 
 
-class ProduceRequest9(StraightRead):
+class ProduceRequest9(GeneratedRead):
     """Produce request v9 to v12."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -193,11 +193,11 @@ class ProduceRequest9(StraightRead):
         return at if at <= size else FAILED
 
 
-class ProduceRequest13(StraightRead):
+class ProduceRequest13(GeneratedRead):
     """Produce request v13."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -284,11 +284,11 @@ class ProduceRequest13(StraightRead):
         return at if at <= size else FAILED
 
 
-class ProduceResponse3(StraightRead):
+class ProduceResponse3(GeneratedRead):
     """Produce response v3 to v4."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -351,11 +351,11 @@ class ProduceResponse3(StraightRead):
         return at if at <= size else FAILED
 
 
-class ProduceResponse5(StraightRead):
+class ProduceResponse5(GeneratedRead):
     """Produce response v5 to v7."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -421,11 +421,11 @@ class ProduceResponse5(StraightRead):
         return at if at <= size else FAILED
 
 
-class ProduceResponse8(StraightRead):
+class ProduceResponse8(GeneratedRead):
     """Produce response v8."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -510,11 +510,11 @@ class ProduceResponse8(StraightRead):
         return at if at <= size else FAILED
 
 
-class ProduceResponse9(StraightRead):
+class ProduceResponse9(GeneratedRead):
     """Produce response v9."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -619,11 +619,11 @@ class ProduceResponse9(StraightRead):
         return at if at <= size else FAILED
 
 
-class ProduceResponse10(StraightRead):
+class ProduceResponse10(GeneratedRead):
     """Produce response v10 to v12."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -730,11 +730,11 @@ class ProduceResponse10(StraightRead):
         return at if at <= size else FAILED
 
 
-class ProduceResponse13(StraightRead):
+class ProduceResponse13(GeneratedRead):
     """Produce response v13."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -832,11 +832,11 @@ class ProduceResponse13(StraightRead):
         return at if at <= size else FAILED
 
 
-class FetchRequest4(StraightRead):
+class FetchRequest4(GeneratedRead):
     """Fetch request v4."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -892,11 +892,11 @@ class FetchRequest4(StraightRead):
         return at if at <= size else FAILED
 
 
-class FetchRequest5(StraightRead):
+class FetchRequest5(GeneratedRead):
     """Fetch request v5 to v6."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -952,11 +952,11 @@ class FetchRequest5(StraightRead):
         return at if at <= size else FAILED
 
 
-class FetchRequest7(StraightRead):
+class FetchRequest7(GeneratedRead):
     """Fetch request v7 to v8."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -1042,11 +1042,11 @@ class FetchRequest7(StraightRead):
         return at if at <= size else FAILED
 
 
-class FetchRequest9(StraightRead):
+class FetchRequest9(GeneratedRead):
     """Fetch request v9 to v10."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -1134,11 +1134,11 @@ class FetchRequest9(StraightRead):
         return at if at <= size else FAILED
 
 
-class FetchRequest11(StraightRead):
+class FetchRequest11(GeneratedRead):
     """Fetch request v11."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -1240,11 +1240,11 @@ class FetchRequest11(StraightRead):
         return at if at <= size else FAILED
 
 
-class FetchRequest12(StraightRead):
+class FetchRequest12(GeneratedRead):
     """Fetch request v12."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -1372,11 +1372,11 @@ class FetchRequest12(StraightRead):
         return at if at <= size else FAILED
 
 
-class FetchRequest13(StraightRead):
+class FetchRequest13(GeneratedRead):
     """Fetch request v13 to v14."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -1487,11 +1487,11 @@ class FetchRequest13(StraightRead):
         return at if at <= size else FAILED
 
 
-class FetchRequest15(StraightRead):
+class FetchRequest15(GeneratedRead):
     """Fetch request v15 to v18."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -1598,11 +1598,11 @@ class FetchRequest15(StraightRead):
         return at if at <= size else FAILED
 
 
-class FetchResponse4(StraightRead):
+class FetchResponse4(GeneratedRead):
     """Fetch response v4."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -1688,11 +1688,11 @@ class FetchResponse4(StraightRead):
         return at if at <= size else FAILED
 
 
-class FetchResponse5(StraightRead):
+class FetchResponse5(GeneratedRead):
     """Fetch response v5 to v6."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -1781,11 +1781,11 @@ class FetchResponse5(StraightRead):
         return at if at <= size else FAILED
 
 
-class FetchResponse7(StraightRead):
+class FetchResponse7(GeneratedRead):
     """Fetch response v7 to v10."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -1887,11 +1887,11 @@ class FetchResponse7(StraightRead):
         return at if at <= size else FAILED
 
 
-class FetchResponse11(StraightRead):
+class FetchResponse11(GeneratedRead):
     """Fetch response v11."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -1996,11 +1996,11 @@ class FetchResponse11(StraightRead):
         return at if at <= size else FAILED
 
 
-class FetchResponse12(StraightRead):
+class FetchResponse12(GeneratedRead):
     """Fetch response v12."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -2133,11 +2133,11 @@ class FetchResponse12(StraightRead):
         return at if at <= size else FAILED
 
 
-class FetchResponse13(StraightRead):
+class FetchResponse13(GeneratedRead):
     """Fetch response v13 to v18."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -2261,11 +2261,11 @@ class FetchResponse13(StraightRead):
         return at if at <= size else FAILED
 
 
-class ListOffsetsRequest1(StraightRead):
+class ListOffsetsRequest1(GeneratedRead):
     """ListOffsets request v1."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -2313,11 +2313,11 @@ class ListOffsetsRequest1(StraightRead):
         return at if at <= size else FAILED
 
 
-class ListOffsetsRequest2(StraightRead):
+class ListOffsetsRequest2(GeneratedRead):
     """ListOffsets request v2 to v3."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -2365,11 +2365,11 @@ class ListOffsetsRequest2(StraightRead):
         return at if at <= size else FAILED
 
 
-class ListOffsetsRequest4(StraightRead):
+class ListOffsetsRequest4(GeneratedRead):
     """ListOffsets request v4 to v5."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -2419,11 +2419,11 @@ class ListOffsetsRequest4(StraightRead):
         return at if at <= size else FAILED
 
 
-class ListOffsetsRequest6(StraightRead):
+class ListOffsetsRequest6(GeneratedRead):
     """ListOffsets request v6 to v9."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -2491,11 +2491,11 @@ class ListOffsetsRequest6(StraightRead):
         return at if at <= size else FAILED
 
 
-class ListOffsetsRequest10(StraightRead):
+class ListOffsetsRequest10(GeneratedRead):
     """ListOffsets request v10 to v11."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -2564,11 +2564,11 @@ class ListOffsetsRequest10(StraightRead):
         return at if at <= size else FAILED
 
 
-class ListOffsetsResponse1(StraightRead):
+class ListOffsetsResponse1(GeneratedRead):
     """ListOffsets response v1."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -2625,11 +2625,11 @@ class ListOffsetsResponse1(StraightRead):
         return at if at <= size else FAILED
 
 
-class ListOffsetsResponse2(StraightRead):
+class ListOffsetsResponse2(GeneratedRead):
     """ListOffsets response v2 to v3."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -2689,11 +2689,11 @@ class ListOffsetsResponse2(StraightRead):
         return at if at <= size else FAILED
 
 
-class ListOffsetsResponse4(StraightRead):
+class ListOffsetsResponse4(GeneratedRead):
     """ListOffsets response v4 to v5."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -2756,11 +2756,11 @@ class ListOffsetsResponse4(StraightRead):
         return at if at <= size else FAILED
 
 
-class ListOffsetsResponse6(StraightRead):
+class ListOffsetsResponse6(GeneratedRead):
     """ListOffsets response v6 to v11."""
 
     def read(self, data: bytes, at: i64, receiver: Sink) -> i64:
-        sink = cast(FactSink, receiver)
+        sink = cast(FieldSink, receiver)
         size: i64 = len(data)
         v1: i64 = NULL
         v2: i64 = NULL
@@ -2842,7 +2842,7 @@ class ListOffsetsResponse6(StraightRead):
 
 
 # By API key, side and version.
-READS: Final[dict[tuple[int, int, int], type[StraightRead]]] = {
+READS: Final[dict[tuple[int, int, int], type[GeneratedRead]]] = {
     (0, 0, 3): ProduceRequest3,
     (0, 0, 4): ProduceRequest3,
     (0, 0, 5): ProduceRequest3,

@@ -27,7 +27,7 @@ from kdissect.protocol.primitives import (
     read_string,
     truncated,
 )
-from kdissect.protocol.readers import NO_LIMIT, VALUE_BYTES, Allowance
+from kdissect.protocol.readers import NO_LIMIT, VALUE_BYTES, ValueBudget
 
 READERS: Final[dict[str, Callable[[bytes, int], tuple[Any, int]]]] = {
     "int8": read_int8,
@@ -184,7 +184,7 @@ class _OldReader:
 
     def __init__(self, data: bytes, limit: int) -> None:
         self.data = data
-        self.allowance = Allowance(min(limit, NO_LIMIT))
+        self.allowance = ValueBudget(min(limit, NO_LIMIT))
 
     def struct(self, fields: Sequence[Field], offset: int, into: Body, is_last: bool) -> int:
         """Read the fields into `into`, which keeps them when a later one fails.

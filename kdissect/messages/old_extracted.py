@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from kdissect.messages.batch_counts import BatchCounts
 from kdissect.messages.batches import Batch
-from kdissect.messages.extracted import BATCH_BYTES, BATCHES_AT_ONCE, ErrorFact, FactSink
+from kdissect.messages.extracted import BATCH_BYTES, BATCHES_AT_ONCE, ErrorFact, FieldSink
 from kdissect.messages.layout_choice import Body
 from kdissect.messages.message_sets import scan_set
 from kdissect.messages.old_bodies import OldRead, SetSpan
@@ -15,7 +15,7 @@ from kdissect.protocol.readers import NULL
 NO_ERROR_HERE: Final = -1  # in the errors of a proposed produce response
 
 
-class OldFacts:
+class OldFields:
     """What a request and then its response say; `rows` are in the order of the request's entries.
 
     `sink` says what is to be kept; nothing is put into it. `missing` bytes at the end of the frame
@@ -23,7 +23,7 @@ class OldFacts:
     which the last may go on in what is missing, are not told.
     """
 
-    def __init__(self, sink: FactSink) -> None:
+    def __init__(self, sink: FieldSink) -> None:
         self.sink = sink
         self.rows: list[Partition] = []
         self.errors: list[ErrorFact] = []

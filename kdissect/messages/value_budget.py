@@ -10,32 +10,32 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from kdissect.errors import InvalidValue
-from kdissect.protocol.readers import NO_LIMIT, Allowance
+from kdissect.protocol.readers import NO_LIMIT, ValueBudget
 
 LEFT_OUT: Final = "left_out"
 
 
 class _Open(threading.local):
-    allowance: Allowance | None = None
+    allowance: ValueBudget | None = None
 
 
 _open = _Open()
 
 
 @contextmanager
-def spending(limit: int) -> Iterator[Allowance]:
+def spending(limit: int) -> Iterator[ValueBudget]:
     """Open an allowance of `limit` bytes for what is decoded in this thread; one at a time."""
     before = _open.allowance
-    allowance = _open.allowance = Allowance(min(limit, NO_LIMIT))
+    allowance = _open.allowance = ValueBudget(min(limit, NO_LIMIT))
     try:
         yield allowance
     finally:
         _open.allowance = before
 
 
-def current() -> Allowance:
+def current() -> ValueBudget:
     """The allowance that is open, else one without limit."""
-    return _open.allowance or Allowance()
+    return _open.allowance or ValueBudget()
 
 
 @contextmanager

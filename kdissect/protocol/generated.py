@@ -7,7 +7,7 @@ asked for, the function says no more than that; the tree is asked then, and tell
 
     read(data, offset, sink)  → next offset, or FAILED
 
-A row goes to the sink as from the tree, or by a `ShortWay` that the user knows for its shape.
+A row goes to the sink as from the tree, or by a `FastPath` that the user knows for its shape.
 Longer than other modules: each kind of reader has its lines here.
 """
 
@@ -51,7 +51,7 @@ from kdissect.protocol.structures import ArrayReader, NullableStructReader, Stru
 Read = Callable[[bytes, int, Sink], int]
 
 
-class ShortWay(NamedTuple):
+class FastPath(NamedTuple):
     """Lines that do what ``sink.row(shape, data)`` does when the condition `when` holds.
 
     Without a condition they always do. They may use `sink` and `data`.
@@ -62,7 +62,7 @@ class ShortWay(NamedTuple):
 
 
 # The short way for a shape, told the expression of each role's value; None when there is none.
-ShortWayOf = Callable[[Shape, Callable[[int], str]], ShortWay | None]
+ShortWayOf = Callable[[Shape, Callable[[int], str]], FastPath | None]
 
 _FORMATS: Final = {
     AS_BOOL: "?", AS_INT8: "b", AS_INT16: "h", AS_UINT16: "H", AS_INT32: "i", AS_UINT32: "I",
@@ -87,9 +87,9 @@ def is_worth_it() -> bool:
     return isinstance(Reader.skip, FunctionType)
 
 
-def generate(reader: Reader, short_way_of: ShortWayOf | None = None) -> Read:
+def generate(reader: Reader, fast_path_of: ShortWayOf | None = None) -> Read:
     """The function for the tree of a projected layout."""
-    writer = _Writer(short_way_of)
+    writer = _Writer(fast_path_of)
     writer.any(reader)
     writer.flush()
     source = _HEAD + "\n".join(writer.lines) + "\n" + _TAIL
@@ -104,10 +104,10 @@ class _Writer:
     end of the data by the read behind it, or at the end: a skip never goes back.
     """
 
-    def __init__(self, short_way_of: ShortWayOf | None) -> None:
+    def __init__(self, fast_path_of: ShortWayOf | None) -> None:
         self.lines: list[str] = []
         self.depth = 2
-        self.short_way_of = short_way_of
+        self.fast_path_of = fast_path_of
         self.run = ">"
         self.run_size = 0
         self.targets: list[str] = []
@@ -272,9 +272,9 @@ class _Writer:
 
     def row(self, shape: Shape) -> None:
         self.flush()
-        way: ShortWay | None = None
-        if self.short_way_of is not None:
-            way = self.short_way_of(shape, lambda role: value_of(shape, role))
+        way: FastPath | None = None
+        if self.fast_path_of is not None:
+            way = self.fast_path_of(shape, lambda role: value_of(shape, role))
         if way is None:
             self.long_row(shape)
             return

@@ -25,8 +25,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-class StraightRead:
-    """The projected decode of one layout as one method, see `messages.straight_reads`.
+class GeneratedRead:
+    """The projected decode of one layout as one method, see `messages.generated_readers`.
 
     `shapes` are those of its plan.
     """
@@ -43,7 +43,7 @@ class StraightRead:
 
 
 # By API key, 1 for responses and 0 for requests, and version.
-StraightReads = dict[tuple[int, int, int], type[StraightRead]]
+StraightReads = dict[tuple[int, int, int], type[GeneratedRead]]
 
 
 class Plan:
@@ -61,31 +61,31 @@ class Plan:
         reader: Reader,
         shapes: list[Shape],
         slot_count: i64,
-        short_way_of: ShortWayOf | None,
+        fast_path_of: ShortWayOf | None,
     ) -> None:
         self.spec = spec
         self.version = version
         self.reader = reader
         self.shapes = shapes
         self.slot_count = slot_count
-        self.short_way_of = short_way_of if is_worth_it() else None
+        self.fast_path_of = fast_path_of if is_worth_it() else None
         self.generated: Read | None = None
-        self.straight: StraightRead | None = None
+        self.straight: GeneratedRead | None = None
 
     def run(self, data: bytes, offset: i64, sink: Sink) -> i64:
         """Decode the body at `offset` into `sink`; the offset behind it. Raises DecodeError."""
         if len(sink.slots) < self.slot_count:
             sink.slots = vec[i64]([NULL] * self.slot_count)
         check_offset(data, offset, 0, "body")
-        if self.straight is not None and sink.takes_short_ways:
+        if self.straight is not None and sink.takes_fast_paths:
             straight_end = read_straight(self.straight, data, offset, sink)
             if straight_end != FAILED:
                 return straight_end
             sink.begin()
             return self.reader.project(data, offset, sink)
-        if self.short_way_of is not None and sink.takes_short_ways:
+        if self.fast_path_of is not None and sink.takes_fast_paths:
             if self.generated is None:
-                self.generated = generate(self.reader, self.short_way_of)
+                self.generated = generate(self.reader, self.fast_path_of)
             end: i64 = self.generated(data, offset, sink)
             if end != FAILED:
                 return end
@@ -93,7 +93,7 @@ class Plan:
         return self.reader.project(data, offset, sink)
 
 
-def read_straight(straight: StraightRead, data: bytes, offset: i64, sink: Sink) -> i64:
+def read_straight(straight: GeneratedRead, data: bytes, offset: i64, sink: Sink) -> i64:
     """As its `read`, which does not raise here."""
     try:
         return straight.read(data, offset, sink)
@@ -108,7 +108,7 @@ def build_projection(
     kind_of: KindOf,
     role_count: int,
     inherited: frozenset[int] | None = None,
-    short_way_of: ShortWayOf | None = None,
+    fast_path_of: ShortWayOf | None = None,
 ) -> Plan:
     """The projected decode of one version; None in `inherited` means all roles.
 
@@ -119,7 +119,7 @@ def build_projection(
         raise UnknownApi(f"no layout for {spec.name} v{version}")
     projector = Projector(spec, version, role_of, kind_of, role_count, inherited)
     reader = projector.struct(spec.fields, (), "", Scope(None))
-    return Plan(spec, version, reader, projector.shapes, projector.slot_count, short_way_of)
+    return Plan(spec, version, reader, projector.shapes, projector.slot_count, fast_path_of)
 
 
 class Plans:
@@ -132,16 +132,16 @@ class Plans:
         kind_of: KindOf,
         role_count: int,
         inherited: frozenset[int] | None = None,
-        short_way_of: ShortWayOf | None = None,
-        straight_reads: StraightReads | None = None,
+        fast_path_of: ShortWayOf | None = None,
+        generated_readers: StraightReads | None = None,
     ) -> None:
         self.request_roles = request_roles
         self.response_roles = response_roles
         self.kind_of = kind_of
         self.role_count = role_count
         self.inherited = inherited
-        self.short_way_of = short_way_of
-        self.straight_reads = straight_reads
+        self.fast_path_of = fast_path_of
+        self.generated_readers = generated_readers
         # By API key times two, plus one for responses, then by version; those not built are None.
         self.plans: list[list[Plan | None]] = [[None] * count for count in _counts()]
         self.variants_known: dict[int, list[Plan]] = {}
@@ -186,7 +186,7 @@ class Plans:
             self.kind_of,
             self.role_count,
             self.inherited,
-            self.short_way_of,
+            self.fast_path_of,
         )
 
     def _build(self, key: int, version: int, is_response: bool) -> Plan:
@@ -195,8 +195,8 @@ class Plans:
             raise UnknownApi(f"no layout for {api_name(key)} v{version}")
         spec = api.definition().layouts["response" if is_response else "request"]
         plan = self._projection(spec, version, is_response)
-        if self.straight_reads is not None:
-            straight = self.straight_reads.get((key, 1 if is_response else 0, version))
+        if self.generated_readers is not None:
+            straight = self.generated_readers.get((key, 1 if is_response else 0, version))
             plan.straight = None if straight is None else straight(plan.shapes)
         self.plans[key * 2 + (1 if is_response else 0)][version] = plan
         return plan

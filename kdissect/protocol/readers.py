@@ -78,12 +78,12 @@ class Sink:
 
     Slot 0 is always NULL. Integers and bools are stored as they are; strings, bytes and records as
     span ``offset << 32 | length``; uuid and float64 as their offset; counted arrays as their
-    count. Null is NULL. With `takes_short_ways` set, which only a sink for short ways may have, its
+    count. Null is NULL. With `takes_fast_paths` set, which only a sink for short ways may have, its
     bodies are read by generated decodes where that is faster (see `generated`).
     """
 
     def __init__(self) -> None:
-        self.takes_short_ways: bool = False
+        self.takes_fast_paths: bool = False
         self.slots: vec[i64] = vec[i64]([NULL] * FIRST_SLOTS)
 
     def begin(self) -> None:
@@ -94,7 +94,7 @@ class Sink:
 
 
 @mypyc_attr(acyclic=True)
-class Allowance:
+class ValueBudget:
     """Bytes of memory that the values of a message may still take.
 
     What was begun is read to its end, so they may be a little more. Elements of arrays, and tags,
@@ -144,7 +144,7 @@ class Reader:
         """The value at `offset` and the offset behind it."""
         return None, offset
 
-    def read_within(self, data: bytes, offset: i64, allowance: Allowance) -> tuple[object, i64]:
+    def read_within(self, data: bytes, offset: i64, allowance: ValueBudget) -> tuple[object, i64]:
         """As `read`; what the value takes is taken from the allowance."""
         allowance.left -= VALUE_BYTES
         return self.read(data, offset)
@@ -218,7 +218,7 @@ class StringReader(Reader):
     def read(self, data: bytes, offset: i64) -> tuple[object, i64]:
         return read_string(data, offset)
 
-    def read_within(self, data: bytes, offset: i64, allowance: Allowance) -> tuple[object, i64]:
+    def read_within(self, data: bytes, offset: i64, allowance: ValueBudget) -> tuple[object, i64]:
         text, end = read_string(data, offset)
         allowance.left -= VALUE_BYTES if text is None else text_bytes(text)
         return text, end
@@ -249,7 +249,7 @@ class CompactStringReader(CompactReader):
     def read(self, data: bytes, offset: i64) -> tuple[object, i64]:
         return read_compact_string(data, offset)
 
-    def read_within(self, data: bytes, offset: i64, allowance: Allowance) -> tuple[object, i64]:
+    def read_within(self, data: bytes, offset: i64, allowance: ValueBudget) -> tuple[object, i64]:
         text, end = read_compact_string(data, offset)
         allowance.left -= VALUE_BYTES if text is None else text_bytes(text)
         return text, end

@@ -12,7 +12,7 @@ from mypy_extensions import i64
 
 from kdissect.errors import DecodeError, InvalidValue, Truncated
 from kdissect.protocol.primitives import read_int8, read_int32, read_unsigned_varint, truncated
-from kdissect.protocol.readers import VALUE_BYTES, VARIABLE, Allowance, FixedReader, Reader
+from kdissect.protocol.readers import VALUE_BYTES, VARIABLE, FixedReader, Reader, ValueBudget
 
 # Bytes of memory, about.
 COLLECTED_BYTES: Final = 16  # before each dict and list, for the collector of cycles
@@ -55,9 +55,9 @@ class ArrayReader(Reader):
         self.is_compact = is_compact
 
     def read(self, data: bytes, offset: i64) -> tuple[object, i64]:
-        return self.read_within(data, offset, Allowance())
+        return self.read_within(data, offset, ValueBudget())
 
-    def read_within(self, data: bytes, offset: i64, allowance: Allowance) -> tuple[object, i64]:
+    def read_within(self, data: bytes, offset: i64, allowance: ValueBudget) -> tuple[object, i64]:
         count, offset = read_count(data, offset, self.is_compact, self.element.min_size)
         if count < 0:
             allowance.left -= VALUE_BYTES
@@ -197,9 +197,9 @@ class StructReader(Reader):
         self.step_names, self.steps = merge_runs(names, fields)
 
     def read(self, data: bytes, offset: i64) -> tuple[object, i64]:
-        return self.read_within(data, offset, Allowance())
+        return self.read_within(data, offset, ValueBudget())
 
-    def read_within(self, data: bytes, offset: i64, allowance: Allowance) -> tuple[object, i64]:
+    def read_within(self, data: bytes, offset: i64, allowance: ValueBudget) -> tuple[object, i64]:
         allowance.left -= self.size_of_dict
         values: dict[str, object] = {}
         index = 0
@@ -219,7 +219,7 @@ class StructReader(Reader):
         return values, offset
 
     def _read_tags(
-        self, data: bytes, offset: i64, values: dict[str, object], allowance: Allowance
+        self, data: bytes, offset: i64, values: dict[str, object], allowance: ValueBudget
     ) -> i64:
         count, offset = read_unsigned_varint(data, offset)
         unknown: dict[int, bytes] = {}
@@ -247,7 +247,7 @@ class StructReader(Reader):
         offset: i64,
         end: i64,
         values: dict[str, object],
-        allowance: Allowance,
+        allowance: ValueBudget,
     ) -> None:
         """Read a field that a tag holds, up to `end`."""
         name = self.tag_names[tag]
@@ -317,9 +317,9 @@ class NullableStructReader(Reader):
         self.is_tagged = is_tagged
 
     def read(self, data: bytes, offset: i64) -> tuple[object, i64]:
-        return self.read_within(data, offset, Allowance())
+        return self.read_within(data, offset, ValueBudget())
 
-    def read_within(self, data: bytes, offset: i64, allowance: Allowance) -> tuple[object, i64]:
+    def read_within(self, data: bytes, offset: i64, allowance: ValueBudget) -> tuple[object, i64]:
         is_null, offset = is_null_struct(data, offset, self.is_tagged)
         if is_null:
             return None, offset

@@ -173,7 +173,7 @@ class Top(App[None]):
 
     def action_detail(self) -> None:
         looking = self.looking
-        view, row, now_ns = looking.view, looking.selected, looking.snapshot.standing.now_ns
+        view, row, now_ns = looking.view, looking.selected, looking.snapshot.status.now_ns
         if row is not None:
             title = f"{view.name}, as of the moment it was opened"
             self.push_screen(Page(title, lambda width: detail_lines(view, row, now_ns, width)))

@@ -39,11 +39,11 @@ class History:
         """Remember this one too."""
         self.rates.append(snapshot.whole.rate)
         self.p99s.append(snapshot.whole.p99_ns)
-        standing = snapshot.standing
-        if self._last is not None and standing.now_ns > self._last[0]:
-            seconds = (standing.now_ns - self._last[0]) / 1e9
-            self.cpu = max(0.0, standing.cpu_seconds - self._last[1]) / seconds
-        self._last = (standing.now_ns, standing.cpu_seconds)
+        status = snapshot.status
+        if self._last is not None and status.now_ns > self._last[0]:
+            seconds = (status.now_ns - self._last[0]) / 1e9
+            self.cpu = max(0.0, status.cpu_seconds - self._last[1]) / seconds
+        self._last = (status.now_ns, status.cpu_seconds)
 
     def clear(self) -> None:
         """Forget rates and percentiles: from now on they are of something else."""
@@ -113,7 +113,7 @@ def title_line(snapshot: Snapshot, marks: Marks, width: int) -> Line:
     """What is captured; whether it is looked at right now; when, and of how long."""
     left = [Piece("kdissect top ", "title"), Piece(" " + escaped(marks.title))]
     right = [Piece(f" {marks.state} ", "marked"), Piece("  ")] if marks.state else []
-    right.append(Piece(time(snapshot.standing.now_ns)[CLOCK] + "Z"))
+    right.append(Piece(time(snapshot.status.now_ns)[CLOCK] + "Z"))
     right.append(Piece("  "))
     right.append(window_piece(snapshot, marks))
     if width >= WIDE and marks.interval_s:
@@ -169,40 +169,40 @@ def rate_groups(snapshot: Snapshot, width: int) -> list[Group]:
 
 def latency_groups(snapshot: Snapshot, history: History, width: int) -> list[Group]:
     """What should be 0, in red when it is not; connections, and what kdissect itself needs."""
-    standing = snapshot.standing
+    status = snapshot.status
     problems = sum(number for _, number in snapshot.problems)
     groups = [
-        Group([Piece(lost_text(snapshot, width), "hot" if standing.wire.dropped else "")]),
+        Group([Piece(lost_text(snapshot, width), "hot" if status.packet_source.dropped else "")]),
         Group([Piece(counted(problems, "problem"), "hot" if problems else "")]),
     ]
     if snapshot.late:
         groups.append(Group([Piece(f"{count(snapshot.late)} late", "hot")]))
-    if standing.level:
+    if status.level:
         groups.append(Group([Piece(shed_text(snapshot, width), "hot")]))
-    if standing.backlog >= FULL_BACKLOG:
-        groups.append(Group([Piece(f"buffer {100 * standing.backlog:.0f} %", "hot")]))
+    if status.backlog >= FULL_BACKLOG:
+        groups.append(Group([Piece(f"buffer {100 * status.backlog:.0f} %", "hot")]))
     cpu = f"cpu {100 * history.cpu:.0f} %, " if history.cpu != NOT_KNOWN else ""
-    own = cpu + size(standing.memory)
-    number = standing.open_connections
+    own = cpu + size(status.memory)
+    number = status.open_connections
     connections = counted(number, "connection") if width >= WIDE else f"{count(number)} conn."
     return [*groups, Group([Piece(connections)], 2), Group([Piece(own, "dim")], 1)]
 
 
 def shed_text(snapshot: Snapshot, width: int) -> str:
     """What is not made for want of time, and how far that goes."""
-    standing = snapshot.standing
-    number = sum(standing.shed.values())
+    status = snapshot.status
+    number = sum(status.shed.values())
     if not number:
-        return f"shed level {standing.level}"
-    return f"shed {count(number)}" + (f" (level {standing.level})" if width >= WIDE else "")
+        return f"shed level {status.level}"
+    return f"shed {count(number)}" + (f" (level {status.level})" if width >= WIDE else "")
 
 
 def lost_text(snapshot: Snapshot, width: int) -> str:
     """Packets that the system dropped, and how many of all."""
-    wire = snapshot.standing.wire
-    text = counted(wire.dropped, "drop")
-    if wire.dropped and width >= WIDE:
-        text += f" ({share(wire.dropped, wire.received + wire.dropped)})"
+    packet_source = snapshot.status.packet_source
+    text = counted(packet_source.dropped, "drop")
+    if packet_source.dropped and width >= WIDE:
+        text += f" ({share(packet_source.dropped, packet_source.received + packet_source.dropped)})"
     return text
 
 

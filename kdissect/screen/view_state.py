@@ -170,12 +170,12 @@ class Looking:
         if self.view.name == "Problems":
             return [self.view.nothing]
         lines = [f"{self.view.nothing} in the last {self.snapshot.window_s:.3g} s"]
-        balance = self.snapshot.standing.balance
-        if balance.exchanges and self.snapshot.standing.level:
-            lines.append(f"some rows are not made: shed level {self.snapshot.standing.level}")
+        balance = self.snapshot.status.balance
+        if balance.exchanges and self.snapshot.status.level:
+            lines.append(f"some rows are not made: shed level {self.snapshot.status.level}")
         if not balance.exchanges:
             lines.append(f"so far no exchange in {counted(balance.packets, 'packet')}")
-            lines.append(f"of {counted(self.snapshot.standing.open_connections, 'connection')}")
+            lines.append(f"of {counted(self.snapshot.status.open_connections, 'connection')}")
             if balance.encrypted_connections:
                 lines.append(f"{count(balance.encrypted_connections)} were encrypted: --keylog")
             lines.append("other ports of brokers: --port")
@@ -203,4 +203,4 @@ class Looking:
 
     def _arrange(self) -> None:
         rows = self.view.rows(self.snapshot)
-        self.listing.show(rows, self.snapshot.standing.now_ns, self.filter)
+        self.listing.show(rows, self.snapshot.status.now_ns, self.filter)

@@ -4,7 +4,7 @@ What is not known to hold no credential is not kept:
 
     frame of a sound exchange    all of it; of an API with credentials without those (`Patch`)
     frame of another exchange    its size and header; the rest is zeros
-    frame of no exchange         its size; a SASL token is masked (`masking`)
+    frame of no exchange         its size; a SASL token is masked (`sasl_masking`)
     PROXY header                 all of it
     any other byte               a zero
     TLS                          all of it: what it carries cannot be read without keys

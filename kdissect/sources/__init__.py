@@ -1,1 +1,1 @@
-"""Wires: where packets come from while they come: interfaces, pipes, files that grow."""
+"""Packet sources: where packets come from while they come: interfaces, pipes, files that grow."""

@@ -1,4 +1,4 @@
-"""`DelayedWire`: packets a moment after they came, when what explains them is there too."""
+"""`DelayBuffer`: packets a moment after they came, when what explains them is there too."""
 
 import time
 from collections import deque
@@ -7,21 +7,24 @@ from collections.abc import Callable
 from kdissect.capture.blocks import Secrets
 from kdissect.capture.packet import Packet
 from kdissect.errors import Problem
-from kdissect.sources.packet_source import Counts, Wire
+from kdissect.sources.packet_source import Counts, PacketSource
 
 
-class DelayedWire(Wire):
-    """The packets of `wire`, each `delay_s` after it was read from it.
+class DelayBuffer(PacketSource):
+    """The packets of `packet_source`, each `delay_s` after it was read from it.
 
     A client writes the secrets of a TLS session to its key log some milliseconds after the first
     packets that need them. `clock` gives seconds that only ever grow.
     """
 
     def __init__(
-        self, wire: Wire, delay_s: float, clock: Callable[[], float] = time.monotonic
+        self,
+        packet_source: PacketSource,
+        delay_s: float,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.wire = wire
-        self.names = wire.names
+        self.packet_source = packet_source
+        self.names = packet_source.names
         self.delay_s = delay_s
         self._clock = clock
         self._held: deque[tuple[float, list[Packet]]] = deque()
@@ -29,7 +32,7 @@ class DelayedWire(Wire):
 
     def read(self, wait_s: float) -> list[Packet] | None:
         if not self._is_over:
-            packets = self.wire.read(self._wait_s(wait_s))
+            packets = self.packet_source.read(self._wait_s(wait_s))
             self._is_over = packets is None
             if packets:
                 self._held.append((self._clock() + self.delay_s, packets))
@@ -41,28 +44,28 @@ class DelayedWire(Wire):
         return []
 
     def end(self) -> None:
-        self.wire.end()
+        self.packet_source.end()
 
     def close(self) -> None:
-        self.wire.close()
+        self.packet_source.close()
 
     def counts(self) -> Counts:
-        return self.wire.counts()
+        return self.packet_source.counts()
 
     def backlog(self) -> float:
-        return self.wire.backlog()
+        return self.packet_source.backlog()
 
     def take_problems(self) -> list[Problem]:
-        return self.wire.take_problems()
+        return self.packet_source.take_problems()
 
     def take_secrets(self) -> list[Secrets]:
-        return self.wire.take_secrets()
+        return self.packet_source.take_secrets()
 
     def find_secrets(self) -> list[Secrets]:
-        return self.wire.find_secrets()
+        return self.packet_source.find_secrets()
 
     def reopen(self) -> None:
-        self.wire.reopen()
+        self.packet_source.reopen()
 
     def _wait_s(self, wait_s: float) -> float:
         """No longer than until the next packets are due."""

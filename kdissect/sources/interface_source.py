@@ -1,4 +1,6 @@
-"""`InterfaceWire`: a wire of one interface that can be asked what is there without waiting."""
+"""`InterfaceSource`: a packet source of one interface that can be asked what is there without
+waiting.
+"""
 
 import select
 import time
@@ -9,7 +11,7 @@ from typing import Final
 from kdissect.capture.packet import Packet
 from kdissect.errors import Problem
 from kdissect.sources.interface_socket import InterfaceSocket
-from kdissect.sources.packet_source import Counts, Wire
+from kdissect.sources.packet_source import Counts, PacketSource
 
 # A block of a ring that is not full is given after 60 ms (`RETIRE_MS`).
 LAST_WAIT_S: Final = 0.1
@@ -18,7 +20,7 @@ PAUSE_S_PER_BYTE: Final = 1 / 8 / 1e9
 LONGEST_PAUSE_S: Final = 0.01
 
 
-class InterfaceWire(Wire):
+class InterfaceSource(PacketSource):
     """`take` gives what is there; `read` waits where nothing is, `pause_s` at least."""
 
     source: InterfaceSocket
@@ -63,25 +65,25 @@ class InterfaceWire(Wire):
         self.source.reopen()
 
 
-def wait_for(wires: Sequence[InterfaceWire], wait_s: float) -> None:
+def wait_for(packet_sources: Sequence[InterfaceSource], wait_s: float) -> None:
     """Wait until one of them has packets, or something happened to its interface.
 
     The kernel wakes who waits for packets while it sends them: that is work of the broker's, for
     each block of a ring as much as copying it. So this sleeps first, for as long as buffers allow;
     under load packets are there then.
     """
-    pause_s = min(wait_s, *(wire.pause_s for wire in wires))
+    pause_s = min(wait_s, *(packet_source.pause_s for packet_source in packet_sources))
     time.sleep(pause_s)
     waiting = select.poll()
-    by_number = {wire.fileno(): wire for wire in wires}
+    by_number = {packet_source.fileno(): packet_source for packet_source in packet_sources}
     for number in by_number:
         waiting.register(number, select.POLLIN)
     for number, events in waiting.poll(round((wait_s - pause_s) * 1000)):
         if events & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
             by_number[number].check()
-    for wire in wires:
-        if wire.is_away:
-            wire.check()
+    for packet_source in packet_sources:
+        if packet_source.is_away:
+            packet_source.check()
 
 
 def pause_for(buffer_bytes: int) -> float:

@@ -43,7 +43,7 @@ RAW: Final = 101
 KINDS: Final = {"veth": "veth", "802.1Q VLAN Support": "vlan"}
 
 
-class InterfaceFacts(NamedTuple):
+class InterfaceProperties(NamedTuple):
     """What is known of an interface; where the system says nothing: "other", -1, ().
 
     `kind` is loopback, ethernet, veth, vlan or other. `link_type` is the LINKTYPE_ value of the
@@ -58,11 +58,11 @@ class InterfaceFacts(NamedTuple):
     mtu: int
 
 
-def list_interfaces() -> list[InterfaceFacts]:
+def list_interfaces() -> list[InterfaceProperties]:
     """All interfaces of this process' network namespace, in the order of their numbers."""
     names = [name for _, name in sorted(socket.if_nameindex())]
     if not IS_LINUX:
-        return [InterfaceFacts(name, True, "other", (), -1, -1) for name in names]
+        return [InterfaceProperties(name, True, "other", (), -1, -1) for name in names]
     found = []
     # Any socket may ask; those of this family are forbidden to nobody.
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asked:
@@ -96,12 +96,12 @@ def link_type_of(hardware: int) -> int:
     return ETHERNET if hardware in (ARPHRD_ETHER, ARPHRD_LOOPBACK) else RAW
 
 
-def _facts(asked: socket.socket, name: str, addresses: tuple[str, ...]) -> InterfaceFacts:
+def _facts(asked: socket.socket, name: str, addresses: tuple[str, ...]) -> InterfaceProperties:
     hardware = hardware_type(asked, name)
     is_up = is_interface_up(asked, name)
     mtu = _number(_ask(asked, SIOCGIFMTU, name))
     kind = _kind(asked, name, hardware)
-    return InterfaceFacts(name, is_up, kind, addresses, link_type_of(hardware), mtu)
+    return InterfaceProperties(name, is_up, kind, addresses, link_type_of(hardware), mtu)
 
 
 def _kind(asked: socket.socket, name: str, hardware: int) -> str:

@@ -1,4 +1,4 @@
-"""`Together`: several interfaces as one wire, their packets in order of time."""
+"""`Multiplexer`: several interfaces as one packet source, their packets in order of time."""
 
 import time
 from collections import deque
@@ -8,15 +8,15 @@ from typing import Final
 from kdissect.capture.merge import number_packets
 from kdissect.capture.packet import Packet
 from kdissect.errors import Problem
-from kdissect.sources.interface_source import LAST_WAIT_S, InterfaceWire, wait_for
-from kdissect.sources.packet_source import Counts, Wire
+from kdissect.sources.interface_source import LAST_WAIT_S, InterfaceSource, wait_for
+from kdissect.sources.packet_source import Counts, PacketSource
 
 # So much later than its packets a block of a ring may be given (`RETIRE_MS`), twice. What another
 # interface has seen meanwhile waits for that.
 HOLD_NS: Final = 120_000_000
 
 
-class Together(Wire):
+class Multiplexer(PacketSource):
     """Packets are held back for `hold_ns`, until the other interfaces' earlier ones are there.
 
     Their numbers are those of their interface, their ordinals count all of them.
@@ -24,12 +24,12 @@ class Together(Wire):
 
     def __init__(
         self,
-        wires: Sequence[InterfaceWire],
+        packet_sources: Sequence[InterfaceSource],
         hold_ns: int = HOLD_NS,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        self.wires = list(wires)
-        self.names = [name for wire in wires for name in wire.names]
+        self.packet_sources = list(packet_sources)
+        self.names = [name for packet_source in packet_sources for name in packet_source.names]
         self.hold_ns = hold_ns
         self.clock = clock
         self._held: list[Packet] = []
@@ -40,7 +40,7 @@ class Together(Wire):
 
     def read(self, wait_s: float) -> list[Packet] | None:
         if not self._take():
-            wait_for(self.wires, LAST_WAIT_S if self._is_ending else wait_s)
+            wait_for(self.packet_sources, LAST_WAIT_S if self._is_ending else wait_s)
             if not self._take() and self._is_ending:
                 self.hold_ns = 0
                 return self._let_go() or None
@@ -48,29 +48,33 @@ class Together(Wire):
 
     def end(self) -> None:
         self._is_ending = True
-        for wire in self.wires:
-            wire.end()
+        for packet_source in self.packet_sources:
+            packet_source.end()
 
     def close(self) -> None:
-        for wire in self.wires:
-            wire.close()
+        for packet_source in self.packet_sources:
+            packet_source.close()
 
     def counts(self) -> Counts:
-        counts = [wire.counts() for wire in self.wires]
+        counts = [packet_source.counts() for packet_source in self.packet_sources]
         return Counts(sum(one.received for one in counts), sum(one.dropped for one in counts))
 
     def backlog(self) -> float:
-        return max(wire.backlog() for wire in self.wires)
+        return max(packet_source.backlog() for packet_source in self.packet_sources)
 
     def take_problems(self) -> list[Problem]:
-        return [problem for wire in self.wires for problem in wire.take_problems()]
+        return [
+            problem
+            for packet_source in self.packet_sources
+            for problem in packet_source.take_problems()
+        ]
 
     def reopen(self) -> None:
-        for wire in self.wires:
-            wire.reopen()
+        for packet_source in self.packet_sources:
+            packet_source.reopen()
 
     def _take(self) -> bool:
-        taken = [packet for wire in self.wires for packet in wire.take()]
+        taken = [packet for packet_source in self.packet_sources for packet in packet_source.take()]
         if taken:
             self._held += taken
             self._taken.append((self.clock(), max(packet.time_ns for packet in taken)))

@@ -11,15 +11,15 @@ from kdissect.errors import CaptureError
 from kdissect.sources.bpf_programs import Program, both
 from kdissect.sources.filter_expressions import compile_expression
 from kdissect.sources.interface_socket import InterfaceSocket, find_link_type, open_socket
-from kdissect.sources.interface_source import InterfaceWire
+from kdissect.sources.interface_source import InterfaceSource
 from kdissect.sources.interfaces import ANY, IS_LINUX
-from kdissect.sources.multiplexer import Together
-from kdissect.sources.packet_source import Wire
+from kdissect.sources.multiplexer import Multiplexer
+from kdissect.sources.packet_source import PacketSource
 from kdissect.sources.port_filters import port_filter
-from kdissect.sources.ring import NoRing, RingWire
+from kdissect.sources.ring import NoRing, RingSource
 from kdissect.sources.scapy_package import has_package, missing_text
-from kdissect.sources.scapy_portable import ElsewhereWire, filter_text
-from kdissect.sources.scapy_source import ScapyWire
+from kdissect.sources.scapy_portable import ScapyPortableSource, filter_text
+from kdissect.sources.scapy_source import ScapySource
 
 AUTO: Final = "auto"
 RING: Final = "ring"
@@ -52,8 +52,8 @@ def open_interfaces(
     buffer_bytes: int = DEFAULT_BUFFER_BYTES,
     through: str = AUTO,
     promiscuous: bool = False,
-) -> Wire:
-    """A wire of one interface, or of several in order of time; "any" is all there are.
+) -> PacketSource:
+    """A packet source of one interface, or of several in order of time; "any" is all there are.
 
     It gives TCP from and to `ports`, all TCP without any, that `expression` (pcap-filter(7)) passes
     too; of each packet at most `snaplen` bytes. `buffer_bytes` are shared by the interfaces.
@@ -65,16 +65,16 @@ def open_interfaces(
     _check(names, asked)
     if not IS_LINUX:
         text = filter_text(ports, expression)
-        return ElsewhereWire(names[0], text, snaplen, promiscuous)
-    wires: list[InterfaceWire] = []
+        return ScapyPortableSource(names[0], text, snaplen, promiscuous)
+    packet_sources: list[InterfaceSource] = []
     try:
         for capture, name in enumerate(names):
-            wires.append(_open_one(name, capture, buffer_bytes // len(names), asked))
+            packet_sources.append(_open_one(name, capture, buffer_bytes // len(names), asked))
     except BaseException:
-        for wire in wires:
-            wire.close()
+        for packet_source in packet_sources:
+            packet_source.close()
         raise
-    return wires[0] if len(wires) == 1 else Together(wires)
+    return packet_sources[0] if len(packet_sources) == 1 else Multiplexer(packet_sources)
 
 
 def make_filter(link_type: int, asked: Asked) -> Program:
@@ -102,7 +102,7 @@ def _check(names: Sequence[str], asked: Asked) -> None:
         raise CaptureError("several interfaces at once are read on Linux alone: name one")
 
 
-def _open_one(name: str, capture: int, buffer_bytes: int, asked: Asked) -> InterfaceWire:
+def _open_one(name: str, capture: int, buffer_bytes: int, asked: Asked) -> InterfaceSource:
     if asked.through == SCAPY:
         return _open_scapy(name, capture, buffer_bytes, asked)
     try:
@@ -112,24 +112,26 @@ def _open_one(name: str, capture: int, buffer_bytes: int, asked: Asked) -> Inter
             raise
         if not has_package():
             raise CaptureError(f"{name}: {error}; {missing_text()}") from error
-        wire = _open_scapy(name, capture, buffer_bytes, asked)
-        wire.source.add_problem("no-ring", f"{error}, so packets come through scapy's socket")
-        return wire
+        packet_source = _open_scapy(name, capture, buffer_bytes, asked)
+        packet_source.source.add_problem(
+            "no-ring", f"{error}, so packets come through scapy's socket"
+        )
+        return packet_source
 
 
-def _open_ring(name: str, capture: int, buffer_bytes: int, asked: Asked) -> RingWire:
+def _open_ring(name: str, capture: int, buffer_bytes: int, asked: Asked) -> RingSource:
     opened = open_socket(name)
     try:
         source = InterfaceSocket(opened, name, capture, asked.promiscuous)
-        return RingWire(source, make_filter(source.link_type, asked), buffer_bytes)
+        return RingSource(source, make_filter(source.link_type, asked), buffer_bytes)
     except BaseException:
         opened.close()
         raise
 
 
-def _open_scapy(name: str, capture: int, buffer_bytes: int, asked: Asked) -> ScapyWire:
+def _open_scapy(name: str, capture: int, buffer_bytes: int, asked: Asked) -> ScapySource:
     if name == ANY:
         raise CaptureError("'any' is read through the ring alone: leave --through out")
     with open_socket(name) as probe:
         program = make_filter(find_link_type(probe, name), asked)
-    return ScapyWire(name, program, buffer_bytes, asked.snaplen, capture, asked.promiscuous)
+    return ScapySource(name, program, buffer_bytes, asked.snaplen, capture, asked.promiscuous)

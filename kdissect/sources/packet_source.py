@@ -1,4 +1,6 @@
-"""`Wire`: what all sources of live packets have in common; who reads one knows no more of it."""
+"""`PacketSource`: what all sources of live packets have in common; who reads one knows no more of
+it.
+"""
 
 from abc import ABC, abstractmethod
 from typing import NamedTuple
@@ -18,7 +20,7 @@ class Counts(NamedTuple):
     dropped: int = 0
 
 
-class Wire(ABC):
+class PacketSource(ABC):
     """Gives packets as they come; a context manager, which closes it.
 
     `names` are the interfaces or files; `Packet.capture` is an index of it. Ordinals and numbers of
@@ -64,7 +66,7 @@ class Wire(ABC):
     def reopen(self) -> None:  # noqa: B027  # most have nothing to do
         """Begin anew with a source that may be another one by now (SIGHUP)."""
 
-    def __enter__(self) -> "Wire":
+    def __enter__(self) -> "PacketSource":
         return self
 
     def __exit__(self, *_: object) -> None:

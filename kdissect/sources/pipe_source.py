@@ -1,4 +1,6 @@
-"""`PipeWire`: a capture that comes by a pipe: of tcpdump or dumpcap here, by ssh, or by kubectl."""
+"""`PipeSource`: a capture that comes by a pipe: of tcpdump or dumpcap here, by ssh, or by
+kubectl.
+"""
 
 import fcntl
 import os
@@ -14,10 +16,10 @@ from typing import Final
 from kdissect.capture.blocks import Secrets
 from kdissect.capture.capture_file import STDIN, capture_error
 from kdissect.capture.files import is_pipe
-from kdissect.capture.incremental import GrowingCapture
+from kdissect.capture.incremental import IncrementalCapture
 from kdissect.capture.packet import Packet
 from kdissect.errors import CaptureError, Problem
-from kdissect.sources.packet_source import Wire
+from kdissect.sources.packet_source import PacketSource
 
 # Bytes read at a time, and what a pipe is asked to hold: as much as Linux gives to everybody
 # (fs.pipe-max-size), a hundredth of a second of ten gigabits.
@@ -26,14 +28,14 @@ READ_SIZE: Final = 1 << 20
 RECORDED_NS: Final = 300_000_000_000
 
 
-class PipeWire(Wire):
+class PipeSource(PacketSource):
     """The packets of stdin ("-"), of a named pipe, or of an open descriptor, until it ends."""
 
     def __init__(self, source: str | os.PathLike[str] | int) -> None:
         name, self._fd = _opened(source)
         self.names = [name]
         self._is_ours = not isinstance(source, int) and source != STDIN
-        self._capture = GrowingCapture(name)
+        self._capture = IncrementalCapture(name)
         self._is_ended = False
         self._is_ending = False
         self._latest_ns = 0

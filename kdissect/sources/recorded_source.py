@@ -1,4 +1,4 @@
-"""`RecordedWire`: captures that are recorded already, as a wire."""
+"""`RecordedSource`: captures that are recorded already, as a packet source."""
 
 from collections.abc import Sequence
 
@@ -6,10 +6,10 @@ from kdissect.capture.blocks import Secrets
 from kdissect.capture.files import Source, open_captures
 from kdissect.capture.packet import Packet
 from kdissect.errors import Problem
-from kdissect.sources.packet_source import Wire
+from kdissect.sources.packet_source import PacketSource
 
 
-class RecordedWire(Wire):
+class RecordedSource(PacketSource):
     """Captures from their beginning to their end, as fast as they are read."""
 
     def __init__(self, source: Source | Sequence[Source]) -> None:

@@ -1,4 +1,4 @@
-"""`RingWire`: packets of an interface from a ring of memory that the kernel writes into (Linux).
+"""`RingSource`: packets of an interface from a ring of memory that the kernel writes into (Linux).
 
 The ring is cut into blocks, of which the kernel fills one after the other. A block is copied once,
 at once given back, and its packets refer to the copy; so however long they are kept, the ring is
@@ -17,7 +17,7 @@ from kdissect.capture.packet import Packet
 from kdissect.errors import CaptureError
 from kdissect.sources.bpf_programs import Program
 from kdissect.sources.interface_socket import SOL_PACKET, InterfaceSocket
-from kdissect.sources.interface_source import InterfaceWire, pause_for
+from kdissect.sources.interface_source import InterfaceSource, pause_for
 from kdissect.sources.ring_blocks import read_block
 
 PACKET_RX_RING: Final = 5
@@ -52,7 +52,7 @@ class NoRing(CaptureError):
     """Rings are not to be had here."""
 
 
-class RingWire(InterfaceWire):
+class RingSource(InterfaceSource):
     """Reads a ring of about `buffer_bytes`; `source` is not bound yet, and this one's to close.
 
     Raises NoRing where the kernel makes none.

@@ -1,4 +1,5 @@
-"""`ElsewhereWire`: an interface of a system that is not Linux, by what scapy's socket gives there.
+"""`ScapyPortableSource`: an interface of a system that is not Linux, by what scapy's socket gives
+there.
 
 Untested on those systems: scapy chooses libpcap, BPF devices or Npcap. Drops are not counted.
 """
@@ -8,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from kdissect.capture.packet import Packet
-from kdissect.sources.packet_source import Wire
+from kdissect.sources.packet_source import PacketSource
 from kdissect.sources.scapy_source import listen_with_scapy
 
 # Link types that a packet's class of scapy stands for; any other is IP alone.
@@ -20,7 +21,7 @@ READ_PACKETS: Final = 4096
 SECOND_NS: Final = 1_000_000_000
 
 
-class ElsewhereWire(Wire):
+class ScapyPortableSource(PacketSource):
     """Reads with `recv_raw`; times have the resolution that scapy gives them."""
 
     def __init__(self, name: str, expression: str, snaplen: int, promiscuous: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""`ScapyWire`: packets of an interface through the socket that scapy listens with.
+"""`ScapySource`: packets of an interface through the socket that scapy listens with.
 
 On Linux that is an AF_PACKET socket: packets are read from it as they are, with the kernel's times
 and counters, and nothing of them is looked at by scapy. Elsewhere scapy gives their bytes.
@@ -14,7 +14,7 @@ from kdissect.capture.packet import Packet
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.sources.bpf_programs import Program
 from kdissect.sources.interface_socket import SO_TIMESTAMPNS, InterfaceSocket, not_permitted
-from kdissect.sources.interface_source import InterfaceWire, pause_for
+from kdissect.sources.interface_source import InterfaceSource, pause_for
 from kdissect.sources.interfaces import (
     ARPHRD_ETHER,
     ARPHRD_LOOPBACK,
@@ -79,7 +79,7 @@ def listen_with_scapy(name: str, promiscuous: bool, expression: str = "") -> Lis
     return opened
 
 
-class ScapyWire(InterfaceWire):
+class ScapySource(InterfaceSource):
     """Reads through an AF_PACKET socket of scapy's, with a buffer of about `buffer_bytes`."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""`FollowedWire`: captures that others are writing, read on as they grow.
+"""`TailSource`: captures that others are writing, read on as they grow.
 
 A file is read like `tail -F` does: its end is waited at; when another one has its name, or it was
 truncated, that one is read from its beginning. Of a directory or glob one file is read after the
@@ -13,11 +13,11 @@ from typing import Final
 
 from kdissect.capture.blocks import Secrets
 from kdissect.capture.capture_file import NO_PACKET_NS, capture_error
-from kdissect.capture.incremental import GrowingCapture
+from kdissect.capture.incremental import IncrementalCapture
 from kdissect.capture.packet import Packet
-from kdissect.capture.rotation_follower import Newcomer, Newcomers
+from kdissect.capture.rotation_follower import Newcomer, RotationFollower
 from kdissect.errors import CaptureError, Problem
-from kdissect.sources.packet_source import Wire
+from kdissect.sources.packet_source import PacketSource
 
 READ_SIZE: Final = 1 << 20
 # How often it is looked for other files: a tap's next one is seen so much later at most.
@@ -26,7 +26,7 @@ LOOK_S: Final = 0.5
 SLEEP_S: Final = 0.05
 
 
-class FollowedWire(Wire):
+class TailSource(PacketSource):
     """The packets of a file, or of all files of a directory or glob, with no end.
 
     A file that is named must be there; of the others, none need be there yet. They must be of one
@@ -39,7 +39,7 @@ class FollowedWire(Wire):
         self.names = [path]
         self._problems: list[Problem] = []
         self._secrets: list[Secrets] = []
-        self._newcomers = Newcomers(path if is_many else glob.escape(path))
+        self._newcomers = RotationFollower(path if is_many else glob.escape(path))
         self._file: _File | None = None
         self._next: Newcomer | None = None
         self._ordinal = 0
@@ -207,7 +207,7 @@ class _File:
 
     def __init__(self, path: str, capture: int, ordinal: int) -> None:
         self.path = path
-        self.capture = GrowingCapture(path, capture, ordinal)
+        self.capture = IncrementalCapture(path, capture, ordinal)
         self.first_time_ns = NO_PACKET_NS
         self._fd = _opened(path)
 

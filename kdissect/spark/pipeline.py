@@ -25,7 +25,7 @@ from kdissect.dataset.entries import (
 )
 from kdissect.dataset.manifest import Dataset
 from kdissect.dataset.planning import (
-    SPARK_PIECE_SIZE,
+    SPARK_SPLIT_SIZE,
     Failed,
     inspect_capture,
     plan_taps,
@@ -57,14 +57,14 @@ PASSING: Final = ("progress", "jobs", "batch_rows")
 class Outcome:
     """What a run did.
 
-    `seam_bytes` is what came together of all pieces, in one place for each tap; `row_bytes`
+    `boundary_bytes` is what came together of all splits, in one place for each tap; `row_bytes`
     waited in the staging directory. Of taps that `failed` nothing was changed.
     """
 
     captures: int
     capture_bytes: int
-    pieces: int
-    seam_bytes: int
+    splits: int
+    boundary_bytes: int
     row_bytes: int
     broken: tuple[Broken, ...]
     failed: tuple[Failed, ...]
@@ -78,7 +78,7 @@ def dissect(
     *,
     tap: str | None = None,
     tables: Sequence[str] = DEFAULT_TABLES,
-    piece_size: int = SPARK_PIECE_SIZE,
+    split_size: int = SPARK_SPLIT_SIZE,
     **options: Any,
 ) -> Outcome:
     """Bring captures into a dataset, in the tasks of a Spark session (None: in this process).
@@ -89,7 +89,7 @@ def dissect(
     on with, the others are: see `Outcome.failed`. Raises KdissectError.
     """
     found = find_taps([os.fspath(one) for one in captures], tap)
-    return dissect_taps(spark, found, dataset, tables=tables, piece_size=piece_size, **options)
+    return dissect_taps(spark, found, dataset, tables=tables, split_size=split_size, **options)
 
 
 def dissect_taps(
@@ -98,7 +98,7 @@ def dissect_taps(
     dataset: str | os.PathLike[str],
     *,
     tables: Sequence[str] = DEFAULT_TABLES,
-    piece_size: int = SPARK_PIECE_SIZE,
+    split_size: int = SPARK_SPLIT_SIZE,
     **options: Any,
 ) -> Outcome:
     """The same with taps that were found before."""
@@ -107,7 +107,7 @@ def dissect_taps(
         raise KdissectError("a dataset has all columns and problems: not strict, no columns")
     runner = here if spark is None else on_spark(spark)
     with open_dataset(dataset) as opened:
-        return _dissect(opened, found.taps, found.broken, chosen, piece_size, runner)
+        return _dissect(opened, found.taps, found.broken, chosen, split_size, runner)
 
 
 def _dissect(
@@ -115,13 +115,13 @@ def _dissect(
     taps: Sequence[Any],
     unreadable: Sequence[Broken],
     options: Options,
-    piece_size: int,
+    split_size: int,
     runner: Runner,
 ) -> Outcome:
     manifest = dataset.manifest
     check_options(manifest, options)
     stores = stores_of(dataset, taps, manifest)
-    inspect = partial(inspect_capture, piece_size=piece_size, stores=stores)
+    inspect = partial(inspect_capture, split_size=split_size, stores=stores)
     planned = plan_taps(taps, manifest, lambda paths: nearest(runner, paths)(inspect, paths))
     new = unread((one.path for one in unreadable), manifest)
     broken = [
@@ -147,8 +147,8 @@ def _dissect(
     return Outcome(
         len(added),
         sum(one.size for one in added),
-        sum(len(work.pieces) for work in task.works),
-        done.seam_bytes,
+        sum(len(work.splits) for work in task.works),
+        done.boundary_bytes,
         done.row_bytes,
         tuple(broken),
         (*planned.failed, *done.failed),

@@ -30,7 +30,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from kdissect.checkpoint.checkpoint import VERSION
 from kdissect.dataset.columns import UNREADABLE, spark_batch, spark_schema, stored_columns
-from kdissect.dataset.planning import SPARK_PIECE_SIZE
+from kdissect.dataset.planning import SPARK_SPLIT_SIZE
 from kdissect.dataset.shared_staging import Staging, default_base, directory_of, remove_old
 from kdissect.dataset.storage import is_uri, reached_by, remember, seen
 from kdissect.dataset.storage_captures import local_copies
@@ -112,7 +112,7 @@ class KdissectReader(DataSourceReader):
         self.sources = paths_of(options)
         self.pattern = options.get("tap")
         self.options = options_of(table, options)
-        self.piece_size = int(options.get("piecesize", SPARK_PIECE_SIZE))
+        self.split_size = int(options.get("piecesize", SPARK_SPLIT_SIZE))
         self.staging = Path(options.get("staging", default_base()))
         self.filters: list[Filter] = []
 
@@ -126,7 +126,7 @@ class KdissectReader(DataSourceReader):
     def _tasks(self, tap: Tap) -> Sequence[TapPartition | PartPartition]:
         # What is in a store is fetched whole, by one task.
         is_stored = any(is_uri(path) for path in tap.paths)
-        parts = () if is_stored else tuple(parts_of(tap.paths, self.piece_size))
+        parts = () if is_stored else tuple(parts_of(tap.paths, self.split_size))
         if len(parts) < 2:
             return [TapPartition(tap.name, tap.paths, stores=reached_by(tap.paths))]
         staging = str(directory_of(self.staging, *self._identity(tap)))
@@ -139,7 +139,7 @@ class KdissectReader(DataSourceReader):
         """What rows and states of parts depend on."""
         files = [*tap.paths, *self.options.get("keylog", ())]
         options = self.made_options()
-        return VERSION, [(path, *seen(path)) for path in files], options, self.piece_size
+        return VERSION, [(path, *seen(path)) for path in files], options, self.split_size
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a tap, or of a part of one."""

@@ -1,9 +1,9 @@
 """A tap in parts that are read in parallel, each by a task of the data source.
 
-A part is some pieces (docs/seams.md). Its task dissects them alone, then takes the state behind the
-part before it, which that part's task leaves in a staging directory; puts the two together, leaves
-the state behind its own part, and gives its rows corrected. What is open at the end, and rows whose
-topics got no name until the end of their part, are given by the last part.
+A part is some splits (docs/splits.md). Its task dissects them alone, then takes the state behind
+the part before it, which that part's task leaves in a staging directory; puts the two together,
+leaves the state behind its own part, and gives its rows corrected. What is open at the end, and
+rows whose topics got no name until the end of their part, are given by the last part.
 
 Who finds no state and nobody who works on it makes it himself, from the captures. So tasks may run
 in any order, one at a time, not all of them, or on machines that share no directory. Nobody waits
@@ -23,13 +23,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from kdissect.capture.packet import Packet
-from kdissect.capture.splits import Piece, plan, read_piece
-from kdissect.checkpoint.boundary_state import Seam
-from kdissect.checkpoint.checkpoint import State
+from kdissect.capture.splits import Split, plan, read_split
+from kdissect.checkpoint.boundary_state import BoundaryState
+from kdissect.checkpoint.checkpoint import Checkpoint
 from kdissect.checkpoint.corrections import Corrections
 from kdissect.checkpoint.jobs_run import find_secrets
-from kdissect.checkpoint.merger import Stitcher
-from kdissect.checkpoint.split import PieceRun, made_columns
+from kdissect.checkpoint.merger import Merger
+from kdissect.checkpoint.split import SplitRun, made_columns
 from kdissect.checkpoint.validation import going_on
 from kdissect.dataset.planning import are_apart, groups_of
 from kdissect.dataset.shared_staging import LOOK_S, Staging
@@ -53,11 +53,11 @@ WORTHWHILE: Final = 1.5
 
 @dataclass
 class PartPartition(InputPartition):
-    """A part of a tap: the pieces ``parts[number]``; `staging` is a directory."""
+    """A part of a tap: the splits ``parts[number]``; `staging` is a directory."""
 
     tap: str
     paths: tuple[str, ...]
-    parts: tuple[tuple[Piece, ...], ...]
+    parts: tuple[tuple[Split, ...], ...]
     number: int
     staging: str
 
@@ -71,7 +71,7 @@ class LostBefore(CaptureError):
     """A part before this one cannot be read."""
 
 
-def parts_of(paths: Sequence[str], size: int) -> list[tuple[Piece, ...]]:
+def parts_of(paths: Sequence[str], size: int) -> list[tuple[Split, ...]]:
     """Parts of about `size` bytes; one at most where the captures have to be read in one go.
 
     Reads large captures once, to find places to cut.
@@ -81,17 +81,17 @@ def parts_of(paths: Sequence[str], size: int) -> list[tuple[Piece, ...]]:
         return []
     size = max(size, -(-total // MOST_PARTS))
     try:
-        pieces = plan(paths, size)
+        splits = plan(paths, size)
     except CaptureError:
         # Who reads it tells.
         return []
-    if not are_apart(pieces):
+    if not are_apart(splits):
         return []
-    return [tuple(pieces[group.start : group.stop]) for group in groups_of(pieces, size)]
+    return [tuple(splits[group.start : group.stop]) for group in groups_of(splits, size)]
 
 
 class Done(NamedTuple):
-    """A part put behind those before it: its rows, how they are corrected, the stitcher's own."""
+    """A part put behind those before it: its rows, how they are corrected, the merger's own."""
 
     rows: list[Path]
     corrections: list[Corrections]
@@ -137,34 +137,36 @@ class PartTask:
         """Dissect a part and put it behind those before it; leave what others need of it."""
         rows: list[Path] = []
         with self.staging.work(number), PausedCollector():
-            seams = []
-            for place, piece in enumerate(self.parts[number]):
+            boundaries = []
+            for place, split in enumerate(self.parts[number]):
                 rows.append(directory / f"{number}-{place}")
-                seams.append(self.dissect(piece, rows[-1]))
+                boundaries.append(self.dissect(split, rows[-1]))
             state = self.state_before(number)
             with going_on(f"the state of part {number - 1} in {self.staging.directory}"):
-                return self.put_together(number, self.stitcher(state), seams, rows)
+                return self.put_together(number, self.merger(state), boundaries, rows)
 
     def put_together(
-        self, number: int, stitcher: Stitcher, seams: Sequence[Seam], rows: list[Path]
+        self, number: int, merger: Merger, boundaries: Sequence[BoundaryState], rows: list[Path]
     ) -> Done:
-        """Put the seams of a part behind those before it; leave what others need of it."""
-        corrections = [stitcher.add(seam) for seam in seams]
-        names = dict(stitcher.dissector.exchanges.names)
+        """Put the boundary states of a part behind those before it; leave what others need of
+        it.
+        """
+        corrections = [merger.add(boundary) for boundary in boundaries]
+        names = dict(merger.dissector.exchanges.names)
         if number == self.last:
-            stitcher.finish()
-            names = stitcher.dissector.exchanges.names
-            return Done(rows, corrections, self.own_rows(stitcher), names)
-        state = stitcher.state().to_bytes()
-        done = Done(rows, corrections, self.own_rows(stitcher), names)
+            merger.finish()
+            names = merger.dissector.exchanges.names
+            return Done(rows, corrections, self.own_rows(merger), names)
+        state = merger.state().to_bytes()
+        done = Done(rows, corrections, self.own_rows(merger), names)
         self.leave_nameless(number, done)
         # Last, as it says that all is there.
         self.staging.write(number, STATE, state)
         return done
 
-    def dissect(self, piece: Piece, to: Path) -> Seam:
-        """Dissect a piece alone; its rows go into a file."""
-        run = PieceRun(piece, self.options, self.paths, between=self.staging.touch)
+    def dissect(self, split: Split, to: Path) -> BoundaryState:
+        """Dissect a split alone; its rows go into a file."""
+        run = SplitRun(split, self.options, self.paths, between=self.staging.touch)
         with pa.OSFile(str(to), "wb") as sink:
             writer: Any = None
             for _, batch in run:
@@ -174,22 +176,22 @@ class PartTask:
                 writer.write_batch(batch)
             if writer is not None:
                 writer.close()
-        return run.seam
+        return run.boundary
 
-    def stitcher(self, state: State | None) -> Stitcher:
+    def merger(self, state: Checkpoint | None) -> Merger:
         """What goes on with a state."""
         paths = self.paths
-        return Stitcher(self.options, self.reread, lambda: find_secrets(paths), state)
+        return Merger(self.options, self.reread, lambda: find_secrets(paths), state)
 
-    def reread(self, piece: Piece) -> Iterator[list[Packet]]:
-        """The packets of a piece again."""
-        for packets in read_piece(piece):
+    def reread(self, split: Split) -> Iterator[list[Packet]]:
+        """The packets of a split again."""
+        for packets in read_split(split):
             self.staging.touch()
             yield packets
 
-    def own_rows(self, stitcher: Stitcher) -> list[pa.RecordBatch]:
-        """The rows that the stitcher gives itself."""
-        dissector = stitcher.dissector
+    def own_rows(self, merger: Merger) -> list[pa.RecordBatch]:
+        """The rows that the merger gives itself."""
+        dissector = merger.dissector
         names = dissector.exchanges.names
         builder = BatchBuilder(TABLES[self.table], self.paths, names, self.made, 0)
         return [
@@ -200,7 +202,7 @@ class PartTask:
 
     # What others leave
 
-    def state_before(self, number: int) -> State | None:
+    def state_before(self, number: int) -> Checkpoint | None:
         """The state behind the part before this one; None before the first."""
         while number and not self.staging.has(number - 1, STATE):
             known = [one for one in range(number) if self.staging.has(one, STATE)]
@@ -214,8 +216,8 @@ class PartTask:
         if number == 0:
             return None
         content = self.staging.read(number - 1, STATE, most_bytes(self.options.limits))
-        state = State.from_bytes(content)
-        if not {piece.path for piece in state.pieces} <= {*self.paths}:
+        state = Checkpoint.from_bytes(content)
+        if not {split.path for split in state.splits} <= {*self.paths}:
             raise EncodingError(f"a state in {self.staging.directory} is of other captures")
         return state
 

@@ -12,15 +12,15 @@ from kdissect.dataset.tasks import (
     Task,
     bring_in,
     dissect_part,
+    merge_tap,
     publish,
     read_whole,
     rename,
-    stitch_tap,
 )
 from kdissect.errors import KdissectError, OutputError, StoreError
 from kdissect.spark.running import Runner
 
-# Of captures, whose rows are one file: 5 to 150 MB of exchanges. Two pieces of the usual size,
+# Of captures, whose rows are one file: 5 to 150 MB of exchanges. Two splits of the usual size,
 # which are a little larger than they should be, so that there are tasks enough for one tap too.
 FILE_BYTES: Final = 600 << 20
 
@@ -29,11 +29,13 @@ Place: TypeAlias = tuple[int, ...]
 
 
 class Done(NamedTuple):
-    """The taps with all their files, those that failed, and the size of seams and staged rows."""
+    """The taps with all their files, those that failed, and the size of boundary states and staged
+    rows.
+    """
 
     taps: list[TapEntry]
     failed: list[Failed]
-    seam_bytes: int
+    boundary_bytes: int
     row_bytes: int
 
 
@@ -49,9 +51,9 @@ class Steps:
     def run(self) -> Done:
         """Do the works of all taps, as far as they can be done."""
         works = self.task.works
-        alone = [(number,) for number, work in enumerate(works) if len(work.pieces) == 1]
-        cut = [number for number, work in enumerate(works) if len(work.pieces) > 1]
-        uncut = [(number,) for number, work in enumerate(works) if not work.pieces]
+        alone = [(number,) for number, work in enumerate(works) if len(work.splits) == 1]
+        cut = [number for number, work in enumerate(works) if len(work.splits) > 1]
+        uncut = [(number,) for number, work in enumerate(works) if not work.splits]
         for place, (files, balance) in self._each(read_whole, uncut):
             self._add(place, files)
             self.taps[place[0]].balance = balance
@@ -60,9 +62,9 @@ class Steps:
             self._settle(place[0], one.balance)
             self._add(place, one.files)
             sizes.append(one.sizes)
-        parts = [(number, part) for number in cut for part in range(len(works[number].pieces))]
+        parts = [(number, part) for number in cut for part in range(len(works[number].splits))]
         sizes += [size for _, size in self._each(dissect_part, parts)]
-        for (number, *_), balance in self._each(stitch_tap, [(number,) for number in cut]):
+        for (number, *_), balance in self._each(merge_tap, [(number,) for number in cut]):
             self._settle(number, balance)
         for place, files in self._each(publish, self._groups(cut)):
             self._add(place, files)
@@ -72,16 +74,16 @@ class Steps:
         return Done(
             [tap for number, tap in enumerate(self.taps) if number not in self.failed],
             list(self.failed.values()),
-            sum(size["seam_bytes"] for size in sizes),
+            sum(size["boundary_bytes"] for size in sizes),
             sum(size["row_bytes"] for size in sizes),
         )
 
     def _groups(self, cut: Sequence[int]) -> list[Place]:
-        """Pieces that go into the same files, and what is open at the end of each tap."""
+        """Splits that go into the same files, and what is open at the end of each tap."""
         places = [
             (number, group.start, group.stop)
             for number in cut
-            for group in groups_of(self.task.works[number].pieces, FILE_BYTES)
+            for group in groups_of(self.task.works[number].splits, FILE_BYTES)
         ]
         return [*places, *((number, -1, 0) for number in cut)]
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kdissect.dataset.complete_files import QUIET_S
-from kdissect.dataset.planning import SPARK_PIECE_SIZE
+from kdissect.dataset.planning import SPARK_SPLIT_SIZE
 from kdissect.dataset.storage import absolute, is_uri, reached_by
 from kdissect.dataset.taps import taps_of
 from kdissect.errors import KdissectError
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 INTERVAL_S: Final = 10.0
-# Of captures in a batch: some pieces for each of several cores, and minutes at most.
+# Of captures in a batch: some splits for each of several cores, and minutes at most.
 MAX_BYTES: Final = 1 << 30
 # How often it is looked whether the query has ended, or has to.
 LOOK_S: Final = 0.2
@@ -57,7 +57,7 @@ def stream(
     max_bytes: int = MAX_BYTES,
     tap: str | None = None,
     tables: Sequence[str] = DEFAULT_TABLES,
-    piece_size: int = SPARK_PIECE_SIZE,
+    split_size: int = SPARK_SPLIT_SIZE,
     is_over: Callable[[], bool] = lambda: False,
     on_batch: OnBatch = lambda number, outcome: None,  # noqa: ARG005
     **options: Any,
@@ -75,7 +75,7 @@ def stream(
     """
     place = absolute(dataset)
     looked_at = [checked(os.fspath(source)) for source in sources]
-    making = {"tables": tuple(tables), "piece_size": piece_size, **options}
+    making = {"tables": tuple(tables), "split_size": split_size, **options}
     batches = Batches(partial(dissect_files, place, tap, making), on_batch)
     if spark is None or is_connect(spark):
         found = CompleteFiles(looked_at, place, tap, quiet_s, max_bytes)

@@ -23,7 +23,7 @@ from mypy_extensions import i64
 from kdissect.errors import Problem
 from kdissect.packets.segment import ACK, FIN, NO_FLOW, RST, SYN, Segment, flow_of
 from kdissect.streams.clock import JUMP_NS, LOOK, SET_BACK, SILENCE, STEP_NS, WRONG, Clock
-from kdissect.streams.duplicates import Copies, Mark, mark_of, same_ns
+from kdissect.streams.duplicates import DuplicatePackets, Mark, mark_of, same_ns
 from kdissect.streams.events import (
     ACCEPTER,
     CAPTURE_ENDED,
@@ -32,17 +32,17 @@ from kdissect.streams.events import (
     CLOSED_BY_LIMIT,
     CLOSED_BY_REUSE,
     CLOSED_BY_RST,
-    JOINED,
     OPENER,
+    SYNCHRONIZED,
     Chunk,
     Connection,
     End,
     Event,
 )
 from kdissect.streams.handshake import follows, is_new_incarnation, note_handshake, note_syn
-from kdissect.streams.reassembly_buffer import Allowance
+from kdissect.streams.reassembly_buffer import ReassemblyBudget
 from kdissect.streams.receiver import Receiver
-from kdissect.streams.recent_chunks import Comparison, Recent
+from kdissect.streams.recent_chunks import Comparison, RecentChunks
 from kdissect.streams.sequence import HALF, MASK
 
 # A connection takes about 1.5 KB without held bytes: 100 MB at most.
@@ -70,7 +70,7 @@ NUMBER_OF_PLACES: Final = 1024
 SPREAD: Final = 0x4E37_79B1
 
 # What `step` gives.
-WANTS_CARE: Final = 0
+NEEDS_SLOW_PATH: Final = 0
 GIVES_NOTHING: Final = 1
 GIVES_CHUNK: Final = 2
 
@@ -89,8 +89,8 @@ class Place:
 class Repeat(NamedTuple):
     """What was asked of the past about a segment, which is the `number`th of all.
 
-    `limit`: see `Copies.find`, which has found it at `place`; -1: it was not asked. `compared`: see
-    `Recent.comparisons`; None: likewise.
+    `limit`: see `DuplicatePackets.find`, which has found it at `place`; -1: it was not asked.
+    `compared`: see `RecentChunks.comparisons`; None: likewise.
     """
 
     flow: bytes
@@ -106,7 +106,7 @@ class Streams:
 
     The list that `feed` gives may be shared: do not change it. In a hurry, call `step`, and
     `feed_with_care` only where it says so. `problems` grows until the owner takes it away; with
-    `notes_opened`, so do `opened`, and `repeats` of connections that are JOINED.
+    `notes_opened`, so do `opened`, and `repeats` of connections that are SYNCHRONIZED.
     """
 
     __slots__ = (
@@ -128,9 +128,9 @@ class Streams:
         self._receivers: dict[bytes, Receiver] = {}
         # Flows of sockets that are connected to themselves: they have one for both directions.
         self._loops: set[bytes] = set()
-        self.recent = Recent()
-        self.copies = Copies()
-        self._allowance = Allowance(max_held_in_all)
+        self.recent = RecentChunks()
+        self.copies = DuplicatePackets()
+        self._allowance = ReassemblyBudget(max_held_in_all)
         self._max_connections = max_connections
         self._idle_ns = idle_ns
         self._max_held = max_held
@@ -140,8 +140,8 @@ class Streams:
         # Openers' receivers of closed connections, with the time to look at them again.
         self._lingering: deque[tuple[int, Receiver]] = deque()
         self.clock = Clock()
-        # A segment whose time is odd, held until the next segment's time decides. A piece of a
-        # capture does not hold it: the segment after its last one is in the next piece.
+        # A segment whose time is odd, held until the next segment's time decides. A split of a
+        # capture does not hold it: the segment after its last one is in the next split.
         self.odd: Segment | None = None
         self.holds_odd: bool = True
         self.is_last_odd: bool = False
@@ -153,7 +153,7 @@ class Streams:
         self.opened: list[Connection] = []
         self.repeats: list[Repeat] = []
         # Stands in for the peer of a receiver that is over, so that no cycle is left behind.
-        nobody = Receiver(Connection(-1, 0, b"", 0, 0), OPENER, 0, Allowance(0), self.recent)
+        nobody = Receiver(Connection(-1, 0, b"", 0, 0), OPENER, 0, ReassemblyBudget(0), self.recent)
         self._nobody = nobody
         self._places = [Place(nobody) for _ in range(NUMBER_OF_PLACES)]
         # Of the last `step` that gave one.
@@ -181,15 +181,15 @@ class Streams:
     def feed(self, segment: Segment) -> list[Event]:
         """What became known by one more segment, in order."""
         step = self.step(segment)
-        if step == WANTS_CARE:
+        if step == NEEDS_SLOW_PATH:
             return self.feed_with_care(segment)
         return [self.chunk] if step == GIVES_CHUNK else NOTHING
 
     def step(self, segment: Segment) -> i64:
         """The common segment: payload in order, or an acknowledgment of what was given out.
 
-        GIVES_CHUNK: `chunk` is what became known. GIVES_NOTHING. WANTS_CARE: it was not looked at
-        but found to be another one, for `feed_with_care`.
+        GIVES_CHUNK: `chunk` is what became known. GIVES_NOTHING. NEEDS_SLOW_PATH: it was not looked
+        at but found to be another one, for `feed_with_care`.
         """
         addresses = segment.addresses
         ports = segment.ports
@@ -204,7 +204,7 @@ class Streams:
         ):
             found = self._receivers.get(flow_of(segment))
             if found is None:
-                return WANTS_CARE
+                return NEEDS_SLOW_PATH
             receiver = found
             place.addresses = addresses
             place.ports = ports
@@ -228,18 +228,18 @@ class Streams:
             or passed < -STEP_NS
             or passed > JUMP_NS
         ):
-            return WANTS_CARE
+            return NEEDS_SLOW_PATH
         start = segment.start
         length = segment.end - start
         sequence = receiver.next_sequence
         if segment.payload_length != length:
-            return WANTS_CARE
+            return NEEDS_SLOW_PATH
         if length > 0:
             if segment.sequence != sequence:
-                return WANTS_CARE
+                return NEEDS_SLOW_PATH
         elif not receiver.is_new_acknowledgment(segment):
             # Perhaps a copy.
-            return WANTS_CARE
+            return NEEDS_SLOW_PATH
 
         self.copies.add(segment, receiver.stream)
         if passed > 0:
@@ -294,7 +294,7 @@ class Streams:
         return events
 
     def begin_replay(self, first_ns: i64) -> list[Event]:
-        """What follows are segments of a piece, not all of them, and some out of order.
+        """What follows are segments of a split, not all of them, and some out of order.
 
         Its first segment has the time `first_ns`, -1 where there is none; its clock was not set,
         and goes on behind ours.
@@ -311,7 +311,7 @@ class Streams:
         return events
 
     def end_replay(self, now_ns: i64) -> list[Event]:
-        """Go on as if every segment of the piece had come, whose clock stands at `now_ns`."""
+        """Go on as if every segment of the split had come, whose clock stands at `now_ns`."""
         self._is_replaying = False
         self.clock.now_ns = max(self._replayed_from, now_ns)
         self._due_ns = -1
@@ -476,7 +476,7 @@ class Streams:
             self._clock_was_set(receiver, now)
         is_known = receiver.counts.packets > 0 or receiver.stray is not None
         is_repeat = is_known and receiver.is_repeat(segment)
-        if self.notes_opened and receiver.connection.edge == JOINED:
+        if self.notes_opened and receiver.connection.edge == SYNCHRONIZED:
             self._note_repeat(receiver, segment, is_repeat)
         if (
             is_repeat
@@ -752,9 +752,9 @@ def note_window(receiver: Receiver, segment: Segment) -> None:
     """Take the window that a segment announces."""
     receiver.announces_zero = segment.window == 0 and segment.flags & (SYN | FIN) == 0
     if receiver.announces_zero:
-        receiver.symptoms.note_zero_window(segment.time_ns)
+        receiver.tcp_analysis.note_zero_window(segment.time_ns)
     else:
-        receiver.symptoms.note_open_window(segment.time_ns)
+        receiver.tcp_analysis.note_open_window(segment.time_ns)
 
 
 def own_copy(segment: Segment) -> Segment:

@@ -61,7 +61,7 @@ class Mark:
         self.time_ns: i64 = 0
 
 
-class Copies:
+class DuplicatePackets:
     """A ring of marks of the last RECENT_SEGMENTS segments, of all connections.
 
     `stream` is a number that only the segments of one direction of one connection have; `count` is

@@ -19,16 +19,18 @@ CLOSED_BY_IDLE: Final = "idle"
 CLOSED_BY_LIMIT: Final = "limit"
 CAPTURE_ENDED: Final = "capture-end"
 
-# `Connection.edge`: how a connection stands to the left edge of a piece (docs/seams.md).
-INSIDE: Final = 0  # began in the piece, or the piece is all there is
-MUTED: Final = 1  # what it gives is not known to be right: the whole gives it
-MET: Final = 2  # the same, and a request and its response were seen whole
-JOINED: Final = 3  # what it gives from here on is right when the whole comes to the same state
-# `Connection.touched`, bits: what asked for more of the past than a piece knows.
+# `Connection.edge`: how a connection stands to the left edge of a split (docs/splits.md).
+INSIDE: Final = 0  # began in the split, or the split is all there is
+SUPPRESSED: Final = 1  # what it gives is not known to be right: the whole gives it
+FIRST_SEEN: Final = 2  # the same, and a request and its response were seen whole
+SYNCHRONIZED: Final = (
+    3  # what it gives from here on is right when the whole comes to the same state
+)
+# `Connection.history_used`, bits: what asked for more of the past than a split knows.
 OWN_PAST: Final = 1  # of the connection
 SHARED_PAST: Final = 2  # of others
 
-# What one segment adds to `Connection.troubles`: two counts in one number, so that a single
+# What one segment adds to `Connection.tcp_events`: two counts in one number, so that a single
 # difference between two moments gives both.
 RETRANSMISSION: Final = 1
 ZERO_WINDOW: Final = 1 << 32
@@ -87,21 +89,21 @@ class DirectionCounts:
 class Connection:
     """One TCP connection while it lives; counts grow until its `End` is given.
 
-    `id` is the ordinal of its first packet, so it means the same however the capture is cut.
-    `flow` is the opener's direction (see `Segment.flow`). `handshake_rtt_ns` is SYN to the ACK of
-    the SYN-ACK, `handshake_half_ns` its part between the tap and each side: SYN to SYN-ACK for
-    the accepter, SYN-ACK to ACK for the opener; -1 when not seen whole.
-    `rtt_ns` is the smallest round trip known so far, both sides of the tap together, or of the one
-    that is known; -1 while none is.
-    `clear_directions` has a bit for each direction that holds no TLS; the stage that looks for it
-    sets them. `edge` and `touched` are for pieces of captures, see above. `epoch` is that of the
-    capture's clock at `last_time_ns` (see `clock`), `clock_steps` how often it was set meanwhile.
+    `id` is the ordinal of its first packet, so it means the same however the capture is cut. `flow`
+    is the opener's direction (see `Segment.flow`). `handshake_rtt_ns` is SYN to the ACK of the
+    SYN-ACK, `handshake_half_ns` its part between the tap and each side: SYN to SYN-ACK for the
+    accepter, SYN-ACK to ACK for the opener; -1 when not seen whole. `rtt_ns` is the smallest round
+    trip known so far, both sides of the tap together, or of the one that is known; -1 while none
+    is. `clear_directions` has a bit for each direction that holds no TLS; the stage that looks for
+    it sets them. `edge` and `history_used` are for splits of captures, see above. `epoch` is that
+    of the capture's clock at `last_time_ns` (see `clock`), `clock_steps` how often it was set
+    meanwhile.
     """
 
     __slots__ = (
         "id", "capture", "flow", "first_time_ns", "last_time_ns", "first_packet", "syn_seen",
         "start_seen", "handshake_rtt_ns", "handshake_half_ns", "min_rtt_ns", "rtt_ns", "counts",
-        "troubles", "closed_by", "clear_directions", "edge", "touched", "given", "epoch",
+        "tcp_events", "closed_by", "clear_directions", "edge", "history_used", "given", "epoch",
         "clock_steps", "unframed",
     )  # fmt: skip
 
@@ -125,13 +127,13 @@ class Connection:
         self.counts = (DirectionCounts(), DirectionCounts())
         # Retransmitted segments so far times RETRANSMISSION, and zero windows times ZERO_WINDOW,
         # both directions: differences of it go on exchanges.
-        self.troubles: i64 = 0
+        self.tcp_events: i64 = 0
         self.epoch: i64 = 0
         self.clock_steps: i64 = 0
         self.closed_by: str = ""
         self.clear_directions: i64 = 0
         self.edge: i64 = INSIDE
-        self.touched: i64 = 0
+        self.history_used: i64 = 0
         # Exchanges that came out of it.
         self.given: i64 = 0
         # At its end: directions, as bits, in which frames may have been missed at last.
@@ -179,7 +181,7 @@ class Event:
 class Chunk(Event):
     """Stream bytes ``data[start:end]``, the first at `position`, in order and given once.
 
-    `seen` is for `Recent`: how many segments there were then.
+    `seen` is for `RecentChunks`: how many segments there were then.
     """
 
     __slots__ = ("data", "start", "end", "seen")

@@ -45,11 +45,11 @@ def note_syn(receiver: Receiver, segment: Segment) -> None:
     """Take a SYN that belongs to the receiver's connection."""
     connection = receiver.connection
     peer = receiver.peer
-    connection.touched |= OWN_PAST
+    connection.history_used |= OWN_PAST
     is_again = receiver.syn_sequence >= 0
     if is_again:
         receiver.counts.retransmitted_segments += 1
-        connection.troubles += RETRANSMISSION
+        connection.tcp_events += RETRANSMISSION
     receiver.syn_sequence = segment.sequence
     connection.start_seen[receiver.direction] = True
     if receiver.next_sequence < 0:

@@ -34,7 +34,7 @@ class Piece:
 
 
 @mypyc_attr(acyclic=True)
-class Allowance:
+class ReassemblyBudget:
     """How much all directions together may hold, and do."""
 
     __slots__ = ("limit", "held")
@@ -49,7 +49,7 @@ GIVEN: Final = Piece(0, 0, b"", Segment(0, 0, 0, 0, b"", 0, 0, 0, 0, b"", 0, 0, 
 
 
 @mypyc_attr(acyclic=True)
-class Held:
+class ReassemblyBuffer:
     """The pieces of one direction, ``pieces[head:]``.
 
     `cost` is the memory they take, counted in `allowance` too.
@@ -57,7 +57,7 @@ class Held:
 
     __slots__ = ("pieces", "head", "payload", "cost", "allowance")
 
-    def __init__(self, allowance: Allowance) -> None:
+    def __init__(self, allowance: ReassemblyBudget) -> None:
         self.pieces: list[Piece] = []
         self.head: i64 = 0
         self.payload: i64 = 0

@@ -27,10 +27,10 @@ from kdissect.errors import Problem
 from kdissect.packets.segment import ACK, Segment
 from kdissect.streams.acknowledged import Acknowledged
 from kdissect.streams.events import OWN_PAST, RETRANSMISSION, Chunk, Connection, Event, Gap
-from kdissect.streams.reassembly_buffer import Allowance, Held, Piece
-from kdissect.streams.recent_chunks import Recent
+from kdissect.streams.reassembly_buffer import Piece, ReassemblyBudget, ReassemblyBuffer
+from kdissect.streams.recent_chunks import RecentChunks
 from kdissect.streams.sequence import advance, distance
-from kdissect.streams.tcp_analysis import FAST_AFTER, Symptoms
+from kdissect.streams.tcp_analysis import FAST_AFTER, TcpAnalysis
 
 # Retransmission timers double from 200 ms: five losses in a row of one segment are 6.2 s.
 HOLE_NS: Final = 30_000_000_000
@@ -50,7 +50,7 @@ class Receiver:
     __slots__ = (
         "connection", "direction", "stream", "counts", "peer", "next_sequence", "next_position",
         "needs_care", "timed_position", "timed_ns", "syn_sequence", "syn_ns", "awaits_handshake",
-        "latest_acknowledgment", "latest_window", "symptoms", "fin_position", "announces_zero",
+        "latest_acknowledgment", "latest_window", "tcp_analysis", "fin_position", "announces_zero",
         "window_probe", "acknowledged",
         "hole_ns", "stray", "held", "held_limit", "recent", "disagreements", "warned_of_start",
         "is_over",
@@ -61,8 +61,8 @@ class Receiver:
         connection: Connection,
         direction: i64,
         held_limit: i64,
-        allowance: Allowance,
-        recent: Recent,
+        allowance: ReassemblyBudget,
+        recent: RecentChunks,
     ) -> None:
         self.connection = connection
         self.direction = direction
@@ -83,14 +83,14 @@ class Receiver:
         # payload, said.
         self.latest_acknowledgment: i64 = -1
         self.latest_window: i64 = -1
-        self.symptoms = Symptoms(connection, self.counts)
+        self.tcp_analysis = TcpAnalysis(connection, self.counts)
         self.fin_position: i64 = -1
         self.announces_zero: bool = False
         self.window_probe: i64 = -1
         self.acknowledged = Acknowledged()
         self.hole_ns: i64 = -1
         self.stray: Segment | None = None
-        self.held = Held(allowance)
+        self.held = ReassemblyBuffer(allowance)
         self.held_limit = held_limit
         self.recent = recent
         self.disagreements: i64 = 0
@@ -157,7 +157,7 @@ class Receiver:
         if not is_same or peer.next_sequence < 0 or segment.window == 0:
             return
         if not peer.held.is_empty or distance(number, peer.next_sequence) < 0:
-            self.symptoms.note_duplicate_ack(segment)
+            self.tcp_analysis.note_duplicate_ack(segment)
 
     def is_repeat(self, segment: Segment) -> bool:
         """Whether a segment may be a copy: nothing in it is new."""
@@ -256,7 +256,7 @@ class Receiver:
         self.syn_ns = -1
         self.hole_ns = now
         self.acknowledged.forget_times(now)
-        self.symptoms.forget_times()
+        self.tcp_analysis.forget_times()
 
     def note_fin(self, position: i64) -> None:
         """The stream ends at `position`; the first FIN counts."""
@@ -284,7 +284,7 @@ class Receiver:
     def finish(self, last: Segment, events: list[Event], problems: list[Problem]) -> None:
         """Give out what is held, holes as gaps: nothing more comes. `last` times the gaps."""
         self.discard_stray(problems)
-        self.symptoms.note_open_window(self.connection.last_time_ns)
+        self.tcp_analysis.note_open_window(self.connection.last_time_ns)
         while not self.held.is_empty:
             self._give_up(last, events)
         if self.acknowledged.position > self.next_position + 1:
@@ -328,7 +328,7 @@ class Receiver:
 
     def _filled(self, segment: Segment, size: i64, later_ns: i64) -> None:
         """`size` bytes of the segment came after later ones, which were there at `later_ns`."""
-        if not self.peer.symptoms.is_sent_again(segment, later_ns):
+        if not self.peer.tcp_analysis.is_sent_again(segment, later_ns):
             self.counts.out_of_order_segments += 1
         elif size == segment.payload_length:
             self._sent_again(segment)
@@ -368,8 +368,8 @@ class Receiver:
 
     def _sent_again(self, segment: Segment) -> None:
         self.counts.retransmitted_segments += 1
-        self.connection.troubles += RETRANSMISSION
-        if self.peer.symptoms.asks_for(segment, FAST_AFTER):
+        self.connection.tcp_events += RETRANSMISSION
+        if self.peer.tcp_analysis.asks_for(segment, FAST_AFTER):
             self.counts.fast_retransmits += 1
 
     def _is_acknowledged(self, position: i64) -> bool:
@@ -378,7 +378,7 @@ class Receiver:
         return number >= 0 and self.position_of(number) >= position
 
     def _before_start(self, segment: Segment, problems: list[Problem]) -> None:
-        self.connection.touched |= OWN_PAST
+        self.connection.history_used |= OWN_PAST
         if segment.payload_length == 1 or self.warned_of_start:
             return
         self.warned_of_start = True
@@ -388,7 +388,7 @@ class Receiver:
     def _disagreed(self, segment: Segment, problems: list[Problem]) -> None:
         self.disagreements += 1
         # Whether it is reported depends on how many there were.
-        self.connection.touched |= OWN_PAST
+        self.connection.history_used |= OWN_PAST
         if self.disagreements <= DISAGREEMENTS_REPORTED:
             text = "a retransmission has other bytes than the first copy, which is kept"
             problems.append(self._problem("overlap-disagrees", text, segment))

@@ -17,17 +17,17 @@ from kdissect.streams.reassembly_buffer import differs
 RECENT_SEGMENTS: Final = 64
 # A segment that fills a hole gives out what waited behind it: the first chunks of that count.
 CHUNKS_EACH: Final = 4
-# A power of two: room for all of the segments above, twice, as `stitch` puts some in later.
+# A power of two: room for all of the segments above, twice, as `merger` puts some in later.
 SLOTS: Final = 512
 # Of a chunk, bytes that are compared: whole packets, but not 64 KB that a network card has put
-# together, as the last ones travel from piece to piece (docs/seams.md).
+# together, as the last ones travel from split to split (docs/splits.md).
 COMPARED: Final = 1536
 
 # When a chunk was seen, its position behind the segment's, its size.
 Comparison = tuple[int, int, int]
 
 
-class Recent:
+class RecentChunks:
     """A ring of chunks, of all connections; `now` is the number of segments so far."""
 
     __slots__ = ("chunks", "count", "now")

@@ -27,7 +27,7 @@ USUAL_RTT_NS: Final = 3_000_000
 
 
 @mypyc_attr(acyclic=True)
-class Symptoms:
+class TcpAnalysis:
     """What was seen of one side so far, counted in `counts`, those of the direction it sends.
 
     `repeated` is the acknowledgment number that `repeats` duplicate ACKs said again, the latest
@@ -61,7 +61,7 @@ class Symptoms:
     def note_zero_window(self, now: i64) -> None:
         """A segment says that the window is closed."""
         self.counts.zero_windows += 1
-        self.connection.troubles += ZERO_WINDOW
+        self.connection.tcp_events += ZERO_WINDOW
         if self.closed_ns < 0:
             self.closed_ns = now
 

@@ -28,7 +28,7 @@ from kdissect.messages.record_columns import RecordColumns, ns_of_ms
 from kdissect.messages.records import Batch, Record
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import OPENER, DirectionCounts
-from kdissect.tls.session_properties import TlsFacts
+from kdissect.tls.session_properties import SessionProperties
 
 # Codec column: index into this; -1 codecs and runs that differ are "mixed".
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", "codec-7", "mixed")
@@ -410,7 +410,7 @@ class ConnectionRows(Rows):
         state: ConnectionState,
         framed: tuple[int, int],
         skipped: tuple[int, int],
-        facts: TlsFacts | None,
+        facts: SessionProperties | None,
     ) -> None:
         """Append a connection that is over; framed and skipped bytes are by direction."""
         connection = state.connection
@@ -489,7 +489,7 @@ class ConnectionRows(Rows):
         write_i64_le(b, self.column("client_software_version").index_or_null(version))
         self.count += 1
 
-    def _add_tls(self, facts: TlsFacts | None) -> None:
+    def _add_tls(self, facts: SessionProperties | None) -> None:
         b = self.buffer
         if facts is None:
             for _ in range(6):

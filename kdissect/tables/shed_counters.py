@@ -5,7 +5,7 @@ from mypy_extensions import i64
 from kdissect.messages.partitions import AT_BATCH_COUNT, AT_RECORD_COUNT, WIDTH, Partitions
 
 
-class Unmade:
+class ShedCounters:
     """Rows that were not made, by table, since the beginning.
 
     `records` are as many as the headers of batches say; of what a compressed wrapper of magic 0 or

@@ -38,7 +38,7 @@ from kdissect.tls.records import (
     Record,
 )
 from kdissect.tls.reports import Reports
-from kdissect.tls.session_properties import TlsFacts
+from kdissect.tls.session_properties import SessionProperties
 from kdissect.tls.suites import suite_name
 
 
@@ -60,12 +60,12 @@ class Session:
         return self._halves[0].held + self._halves[1].held
 
     @property
-    def facts(self) -> TlsFacts:
+    def facts(self) -> SessionProperties:
         """What is known until now."""
         agreed = self._agreement
         version = agreed.version
         one, other = self._halves
-        return TlsFacts(
+        return SessionProperties(
             agreed.client,
             VERSIONS.get(version, f"0x{version:04x}") if version else "",
             agreed.server_name,

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class TlsFacts(NamedTuple):
+class SessionProperties(NamedTuple):
     """What is known of a connection's TLS; "" and None are for what is not.
 
     `tls_bytes` and `encrypted_bytes` are by direction: with the plaintext that was given out they

@@ -30,7 +30,7 @@ from kdissect.tls.records import (
     is_header,
     size_of,
 )
-from kdissect.tls.session_properties import TlsFacts
+from kdissect.tls.session_properties import SessionProperties
 
 if TYPE_CHECKING:
     from kdissect.tls.session import Session
@@ -77,7 +77,7 @@ class Tls:
         self._holding: OrderedDict[Connection, Session] = OrderedDict()
         self._watched: dict[Connection, Watch] = {}
         self._sessions: dict[Connection, Session] = {}
-        self._facts: dict[Connection, TlsFacts] = {}
+        self._facts: dict[Connection, SessionProperties] = {}
 
     @property
     def held(self) -> int:
@@ -108,7 +108,7 @@ class Tls:
             return self._decide(watch, event)
         return self._look(watch, event)
 
-    def take_facts(self, connection: Connection) -> TlsFacts | None:
+    def take_facts(self, connection: Connection) -> SessionProperties | None:
         """What was learnt of a connection that has ended, once; None when it was not TLS."""
         return self._facts.pop(connection, None)
 

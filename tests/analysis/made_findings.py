@@ -7,10 +7,10 @@ from kdissect.analysis.summary.counters import ApiRow, ClientRow, Quantiles
 from kdissect.analysis.summary.network import Network
 from kdissect.analysis.summary.summary import Summary, Totals, summarise
 from kdissect.findings.compiled_sql import query
-from kdissect.findings.context import Seen
+from kdissect.findings.context import Context
 from kdissect.findings.engine import judge
 from kdissect.findings.finding import Finding
-from kdissect.findings.indicators import Signs
+from kdissect.findings.indicators import Indicators
 
 MS = 1_000_000
 SECOND = 1_000_000_000
@@ -54,13 +54,15 @@ def made_summary(
     return Summary(**(fields | more))
 
 
-def seen(*apis: ApiRow, summary: Summary | None = None, **evidence: list[dict[str, Any]]) -> Seen:
+def seen(
+    *apis: ApiRow, summary: Summary | None = None, **evidence: list[dict[str, Any]]
+) -> Context:
     """Evidence by name; each row has all columns of it, most of them null."""
     rows = {
         name: [dict.fromkeys(columns_of(name)) | row for row in given]
         for name, given in evidence.items()
     }
-    return Seen(summary or made_summary(*(apis or (api("Produce"),))), Signs(), rows)
+    return Context(summary or made_summary(*(apis or (api("Produce"),))), Indicators(), rows)
 
 
 def columns_of(evidence: str) -> list[str]:

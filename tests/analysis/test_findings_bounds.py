@@ -10,7 +10,7 @@ import pytest
 from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.capture.pcap import NANOSECONDS
 from kdissect.cli.program import run
-from kdissect.findings.context import ROWS, Seen
+from kdissect.findings.context import ROWS, Context
 from kdissect.findings.engine import LISTED, SENTENCE_LENGTH, bounded, judged
 from kdissect.findings.finding import NOTICE, WARNING, Finding
 from kdissect.text.human import NAME_LENGTH, TEXT_LENGTH, cut
@@ -28,11 +28,11 @@ def row(number: int) -> dict[str, object]:
     return {"client": f"c{number}", "client_ip": "10.0.0.1", "failed_logins": 1}
 
 
-def seen_with(rows: int) -> Seen:
+def seen_with(rows: int) -> Context:
     return seen(logins=[row(number) for number in range(rows)])
 
 
-def counting(evidence: Seen) -> Iterator[Finding]:
+def counting(evidence: Context) -> Iterator[Finding]:
     rows = evidence.rows("logins")
     yield Finding("logins-fail", WARNING, f"{len(rows)} logins failed", {"failed": len(rows)})
 

@@ -17,10 +17,10 @@ from kdissect.api.summary import findings
 from kdissect.api.writing import write
 from kdissect.errors import OutputError
 from kdissect.findings.compiled_sql import DIRECTORY, columns_needed, names
-from kdissect.findings.context import Seen
+from kdissect.findings.context import Context
 from kdissect.findings.evidence import EVIDENCE, expression
 from kdissect.findings.executor import gather
-from kdissect.findings.indicators import Signs
+from kdissect.findings.indicators import Indicators
 from kdissect.findings.preconditions import GATES, spoken, wanted
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import TABLES
@@ -121,11 +121,11 @@ def test_a_full_disk_costs_findings_and_not_the_page(monkeypatch: pytest.MonkeyP
         monkeypatch.undo()
 
 
-def look(*apis: Any, signs: dict[str, int] | None = None, **more: Any) -> Seen:
-    counted = Signs()
+def look(*apis: Any, signs: dict[str, int] | None = None, **more: Any) -> Context:
+    counted = Indicators()
     for name, value in (signs or {}).items():
         setattr(counted, name, value)
-    return Seen(made_summary(*apis, **more), counted)
+    return Context(made_summary(*apis, **more), counted)
 
 
 FAILED = ErrorRow("MESSAGE_TOO_LARGE", 10, 1, "path", "tiny-0", 900_000)
@@ -162,7 +162,7 @@ PRODUCE = api("Produce")
         (look(api("SomethingNew", versions=[0])), []),
     ],
 )  # fmt: skip
-def test_only_what_may_find_something_is_asked(seen: Seen, names: list[str]) -> None:
+def test_only_what_may_find_something_is_asked(seen: Context, names: list[str]) -> None:
     assert wanted(seen) == names
     assert wanted(seen, is_all=True) == (list(GATES) if seen.summary.apis else [])
 

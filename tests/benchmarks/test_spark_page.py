@@ -2,9 +2,9 @@ from benchmarks import chart, spark_page
 from tests.benchmarks.test_page import WHERE
 
 
-def rate(seconds, spark_seconds, seam_bytes=10_000_000):
+def rate(seconds, spark_seconds, boundary_bytes=10_000_000):
     return {
-        "bytes": 2_000_000_000, "files": 8, "pieces": 8, "seam_bytes": seam_bytes,
+        "bytes": 2_000_000_000, "files": 8, "splits": 8, "boundary_bytes": boundary_bytes,
         "row_bytes": 300_000_000, "rounds": 3, "session": 5.0, "begun": 9.0,
         "jobs": {"seconds": seconds, "cpu_seconds": 16.0},
         "spark": {"seconds": spark_seconds, "cpu_seconds": 20.0},
@@ -35,8 +35,8 @@ def test_the_pipeline_stands_beside_two_processes():
     ]
 
 
-def test_seams_are_a_share_of_the_captures():
-    assert spark_page.seams(KEPT)[2:] == [
+def test_boundary_states_are_a_share_of_the_captures():
+    assert spark_page.boundaries(KEPT)[2:] == [
         "| small | 8 | 10.0 MB | 0.50% | reached | 300 MB |",
         "| bulk | 8 | 30.0 MB | 1.50% | **missed** | 300 MB |",
     ]
@@ -75,7 +75,7 @@ def test_a_busy_machine_is_told():
 
 def test_a_chart_has_a_line_for_each_number_of_cores():
     points = [
-        {"bytes": 1, "seconds": seconds, "cpu_seconds": 1.0, "seam_bytes": 0, "cores": cores,
+        {"bytes": 1, "seconds": seconds, "cpu_seconds": 1.0, "boundary_bytes": 0, "cores": cores,
          "files": files}
         for files, cores, seconds in ((2, 1, 4.0), (2, 2, 2.0), (8, 1, 5.0), (8, 2, 3.0))
     ]  # fmt: skip

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdissect.capture.incremental import GrowingCapture
+from kdissect.capture.incremental import IncrementalCapture
 from kdissect.errors import CaptureError, Problem, TruncatedCapture, UnknownCaptureFormat
 from tests.capture.test_compressed import COMPRESSIONS
 from tests.capture.writers import Given, expected, make_pcap, make_pcapng
@@ -18,7 +18,7 @@ each_file = pytest.mark.parametrize("content", FILES.values(), ids=FILES)
 
 def fed(content: bytes, sizes: list[int]) -> tuple[list[Given], list[Problem]]:
     """What comes out of pieces of these sizes, over and over."""
-    capture = GrowingCapture("tap")
+    capture = IncrementalCapture("tap")
     packets, at, turn = [], 0, 0
     while at < len(content):
         size = sizes[turn % len(sizes)]
@@ -81,7 +81,7 @@ def test_what_is_no_capture_is_an_error(
 
 
 def test_packets_count_on_from_the_captures_before() -> None:
-    capture = GrowingCapture("tap", 3, 100)
+    capture = IncrementalCapture("tap", 3, 100)
     packets = values_of(capture.feed(FILES["pcap"]))
     assert (packets[0].ordinal, packets[0].number, packets[0].capture) == (101, 1, 3)
     assert capture.ordinal == 140

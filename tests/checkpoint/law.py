@@ -1,4 +1,4 @@
-"""Pieces put together, beside one pass over everything."""
+"""Splits put together, beside one pass over everything."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -11,12 +11,12 @@ import pyarrow as pa
 from kdissect.capture.files import open_captures
 from kdissect.capture.packet import Packet
 from kdissect.capture.splits import plan
-from kdissect.checkpoint.boundary_state import Seam
-from kdissect.checkpoint.checkpoint import State
+from kdissect.checkpoint.boundary_state import BoundaryState
+from kdissect.checkpoint.checkpoint import Checkpoint
 from kdissect.checkpoint.jobs_run import find_secrets
-from kdissect.checkpoint.merged_run import Together
-from kdissect.checkpoint.merger import Stitcher
-from kdissect.checkpoint.split import PieceRows, dissect_piece
+from kdissect.checkpoint.merged_run import MergedRun
+from kdissect.checkpoint.merger import Merger
+from kdissect.checkpoint.split import SplitRows, dissect_split
 from kdissect.pipeline import Balance, Options, Run
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
@@ -52,21 +52,24 @@ def whole(paths: Sequence[str], options: Options = OPTIONS) -> Rows:
     return Rows(sorted_rows(run), run.balance)
 
 
-def together(paths: Sequence[str], size: int, options: Options = OPTIONS) -> tuple[Rows, Stitcher]:
-    """The same of pieces of `size` bytes, each by what another machine would get and give."""
-    pieces = plan(paths, size)
+def together(paths: Sequence[str], size: int, options: Options = OPTIONS) -> tuple[Rows, Merger]:
+    """The same of splits of `size` bytes, each by what another machine would get and give."""
+    splits = plan(paths, size)
 
-    def dissected() -> list[PieceRows]:
-        made = [dissect_piece(piece, options, paths) for piece in pieces]
-        return [PieceRows(rows.batches, Seam.from_bytes(rows.seam.to_bytes())) for rows in made]
+    def dissected() -> list[SplitRows]:
+        made = [dissect_split(split, options, paths) for split in splits]
+        return [
+            SplitRows(rows.batches, BoundaryState.from_bytes(rows.boundary.to_bytes()))
+            for rows in made
+        ]
 
-    both = Together(
+    both = MergedRun(
         dissected(),
         options,
         list(paths),
         find_secrets=lambda: find_secrets(paths),
     )
-    return Rows(sorted_rows(both), both.balance), both.stitcher
+    return Rows(sorted_rows(both), both.balance), both.merger
 
 
 def sorted_rows(run: Iterable[tuple[str, pa.RecordBatch]]) -> dict[str, list[str]]:
@@ -79,28 +82,28 @@ def sorted_rows(run: Iterable[tuple[str, pa.RecordBatch]]) -> dict[str, list[str
 def carried_on(
     paths: Sequence[str], size: int, chance: Random, options: Options = OPTIONS
 ) -> tuple[Rows, list[int]]:
-    """The same with a stitcher that is written down now and then; and the size of each state."""
+    """The same with a merger that is written down now and then; and the size of each state."""
     secrets = partial(find_secrets, paths)
-    stitcher = Stitcher(options, find_secrets=secrets)
+    merger = Merger(options, find_secrets=secrets)
     made: list[tuple[str, pa.RecordBatch]] = []
     sizes = []
-    for piece in plan(paths, size):
-        rows = dissect_piece(piece, options, paths)
-        corrections = stitcher.add(Seam.from_bytes(rows.seam.to_bytes()))
+    for split in plan(paths, size):
+        rows = dissect_split(split, options, paths)
+        corrections = merger.add(BoundaryState.from_bytes(rows.boundary.to_bytes()))
         made += [(table, corrections.apply(table, batch)) for table, batch in rows.batches]
         if chance.random() < 0.7:
-            content = stitcher.state().to_bytes()
-            made += own_rows(stitcher, paths)
+            content = merger.state().to_bytes()
+            made += own_rows(merger, paths)
             sizes.append(len(content))
-            state = State.from_bytes(content)
-            stitcher = Stitcher(options, find_secrets=secrets, state=state)
-    stitcher.finish()
-    made += own_rows(stitcher, paths)
-    return Rows(sorted_rows(named(stitcher, made, paths)), stitcher.balance), sizes
+            state = Checkpoint.from_bytes(content)
+            merger = Merger(options, find_secrets=secrets, state=state)
+    merger.finish()
+    made += own_rows(merger, paths)
+    return Rows(sorted_rows(named(merger, made, paths)), merger.balance), sizes
 
 
-def own_rows(stitcher: Stitcher, paths: Sequence[str]) -> list[tuple[str, pa.RecordBatch]]:
-    dissector = stitcher.dissector
+def own_rows(merger: Merger, paths: Sequence[str]) -> list[tuple[str, pa.RecordBatch]]:
+    dissector = merger.dissector
     names = dissector.exchanges.names
     made = []
     for table in dissector.full_tables(1):
@@ -110,10 +113,10 @@ def own_rows(stitcher: Stitcher, paths: Sequence[str]) -> list[tuple[str, pa.Rec
 
 
 def named(
-    stitcher: Stitcher, made: list[tuple[str, pa.RecordBatch]], paths: Sequence[str]
+    merger: Merger, made: list[tuple[str, pa.RecordBatch]], paths: Sequence[str]
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows with the names that are known in the end."""
-    names = stitcher.dissector.exchanges.names
+    names = merger.dissector.exchanges.names
     builders = {name: BatchBuilder(table, paths, names, None) for name, table in TABLES.items()}
     for table, batch in made:
         yield table, builders[table].take(batch)

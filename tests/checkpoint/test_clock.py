@@ -1,4 +1,4 @@
-"""The law of pieces where the capture's clock was set: to the hour, back and forth, at any packet.
+"""The law of splits where the capture's clock was set: to the hour, back and forth, at any packet.
 
 Seeds are drawn, and said when a test fails.
 """
@@ -37,22 +37,22 @@ DURATIONS = (
 
 
 def check_cuts(path: str, source: random.Random, seed: int, options: Options = OPTIONS) -> Rows:
-    """Compare the whole with pieces of drawn sizes, and with a stitcher that is written down."""
+    """Compare the whole with splits of drawn sizes, and with a merger that is written down."""
     expected = whole([path], options)
     size = Path(path).stat().st_size
     for _ in range(4):
-        piece = source.randrange(max(64, size // 8), size)
-        found = together([path], piece, options)[0]
-        assert found == expected, f"seed {seed}, pieces of {piece} bytes"
-    piece = source.randrange(max(64, size // 8), size)
-    assert carried_on([path], piece, source, options)[0] == expected, f"seed {seed}, state"
+        split = source.randrange(max(64, size // 8), size)
+        found = together([path], split, options)[0]
+        assert found == expected, f"seed {seed}, pieces of {split} bytes"
+    split = source.randrange(max(64, size // 8), size)
+    assert carried_on([path], split, source, options)[0] == expected, f"seed {seed}, state"
     return expected
 
 
 @pytest.mark.parametrize("is_one", [True, False], ids=["one packet", "all from one on"])
 @pytest.mark.parametrize("by_ns", AMOUNTS)
 @pytest.mark.parametrize("name", SMALL)
-def test_pieces_of_a_capture_whose_clock_was_set_give_the_rows_of_the_whole(
+def test_splits_of_a_capture_whose_clock_was_set_give_the_rows_of_the_whole(
     name: str, by_ns: int, is_one: bool, tmp_path: Path
 ) -> None:
     seed, source = fresh_seed()

@@ -18,9 +18,9 @@ from kdissect.capture import speculative_splits
 from kdissect.capture.speculative_splits import look_at
 from kdissect.checkpoint import run_choice
 from kdissect.checkpoint.jobs import Shared
-from kdissect.checkpoint.merged_run import Together
-from kdissect.checkpoint.run_choice import find_pieces
-from kdissect.checkpoint.worker_pool import Crew
+from kdissect.checkpoint.merged_run import MergedRun
+from kdissect.checkpoint.run_choice import find_splits
+from kdissect.checkpoint.worker_pool import WorkerPool
 from kdissect.pipeline import Run
 from kdissect.spark.pipeline import dissect
 from kdissect.tables.schemas import TABLES
@@ -73,10 +73,10 @@ def check_splits(path: Path, source: random.Random) -> None:
 def check_speculative_splits(path: Path, source: random.Random) -> None:
     look = look_at(str(path))
     assert look is not None
-    pieces = find_pieces([str(path)], look, path.stat().st_size, source.randrange(2, 6))
-    if not pieces:
+    splits = find_splits([str(path)], look, path.stat().st_size, source.randrange(2, 6))
+    if not splits:
         return  # too small, or its times overlap: it is read in one pass
-    run = Together(Shared(pieces, OPTIONS, [str(path)], Crew(0), dict), OPTIONS, [str(path)])
+    run = MergedRun(Shared(splits, OPTIONS, [str(path)], WorkerPool(0), dict), OPTIONS, [str(path)])
     expected = whole([str(path)])
     assert as_read(sorted_rows(run)) == as_read(expected.tables)
     assert run.balance == expected.balance
@@ -104,7 +104,7 @@ def check_live_replay(path: Path, source: random.Random) -> None:
 def check_dataset(path: Path, source: random.Random) -> None:
     dataset = path.with_name("dataset")
     size = source.randrange(max(20_000, path.stat().st_size // 8), 1 << 20)
-    dissect(None, [str(path)], dataset, tables=ALL, piece_size=size)
+    dissect(None, [str(path)], dataset, tables=ALL, split_size=size)
     assert dataset_rows(dataset) == library_rows([str(path)])
 
 
@@ -118,7 +118,7 @@ WAYS: Final[dict[str, Callable[[Path, random.Random], None]]] = {
 
 
 def as_read(tables: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Rows without the mark of a group protocol that was guessed, see the end of docs/seams.md."""
+    """Rows without the mark of a group protocol that was guessed, see the end of docs/splits.md."""
     bodies = [row.replace(GUESSED, "") for row in tables.get("bodies", [])]
     return tables | {"bodies": sorted(bodies)}
 

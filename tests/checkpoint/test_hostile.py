@@ -1,4 +1,6 @@
-"""States and seams that somebody has changed: a value or one error, and nothing else happens."""
+"""States and boundary states that somebody has changed: a value or one error, and nothing else
+happens.
+"""
 
 import gc
 import random
@@ -12,13 +14,13 @@ from typing import Any
 import pytest
 
 from kdissect.capture.splits import plan
-from kdissect.checkpoint.boundary_state import Seam
-from kdissect.checkpoint.checkpoint import State
+from kdissect.checkpoint.boundary_state import BoundaryState
+from kdissect.checkpoint.checkpoint import Checkpoint
 from kdissect.checkpoint.corrections import Correction, Corrections
 from kdissect.checkpoint.jobs_run import find_secrets
-from kdissect.checkpoint.merger import Stitcher
+from kdissect.checkpoint.merger import Merger
 from kdissect.checkpoint.spill_transfer import packed, unpacked
-from kdissect.checkpoint.split import dissect_piece
+from kdissect.checkpoint.split import dissect_split
 from kdissect.checkpoint.validation import going_on
 from kdissect.dataset.incremental_tap import Followed
 from kdissect.dataset.staging import names_bytes, names_in
@@ -42,35 +44,35 @@ NAMES = (
 
 
 class Edge:
-    """What is behind one piece of a capture, and the seam of the piece that follows."""
+    """What is behind one split of a capture, and the boundary state of the split that follows."""
 
     def __init__(self, path: Path, count: int = 4) -> None:
         self.path = str(path)
-        self.pieces = plan([self.path], path.stat().st_size // count)
-        seams = [self.seam(piece) for piece in self.pieces]
-        stitcher = self.stitcher(None)
+        self.splits = plan([self.path], path.stat().st_size // count)
+        boundaries = [self.boundary(split) for split in self.splits]
+        merger = self.merger(None)
         self.behind: list[tuple[bytes, bytes]] = []
-        for seam, following in pairwise(seams):
-            stitcher.add(Seam.from_bytes(seam))
-            self.behind.append((stitcher.state().to_bytes(), following))
-            stitcher = self.stitcher(State.from_bytes(self.behind[-1][0]))
+        for boundary, following in pairwise(boundaries):
+            merger.add(BoundaryState.from_bytes(boundary))
+            self.behind.append((merger.state().to_bytes(), following))
+            merger = self.merger(Checkpoint.from_bytes(self.behind[-1][0]))
 
-    def seam(self, piece: Any) -> bytes:
-        return dissect_piece(piece, OPTIONS, [self.path]).seam.to_bytes()
+    def boundary(self, split: Any) -> bytes:
+        return dissect_split(split, OPTIONS, [self.path]).boundary.to_bytes()
 
-    def stitcher(self, state: State | None) -> Stitcher:
-        return Stitcher(OPTIONS, find_secrets=lambda: find_secrets([self.path]), state=state)
+    def merger(self, state: Checkpoint | None) -> Merger:
+        return Merger(OPTIONS, find_secrets=lambda: find_secrets([self.path]), state=state)
 
-    def go_on(self, state: State, seam: Seam) -> None:
-        """As a task does, with the captures that the pieces are of."""
-        pieces = [*state.pieces, seam.piece]
-        if not {piece.path for piece in pieces} <= {self.path}:
+    def go_on(self, state: Checkpoint, boundary: BoundaryState) -> None:
+        """As a task does, with the captures that the splits are of."""
+        splits = [*state.splits, boundary.split]
+        if not {split.path for split in splits} <= {self.path}:
             raise EncodingError("of another capture")
         with going_on("what was read"):
-            stitcher = self.stitcher(state)
-            stitcher.add(seam)
-            stitcher.state().to_bytes()
-            stitcher.finish()
+            merger = self.merger(state)
+            merger.add(boundary)
+            merger.state().to_bytes()
+            merger.finish()
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -106,7 +108,7 @@ def edited(document: bytes, chance: random.Random) -> bytes:
     return sealed(document[:20] + bytes(content))
 
 
-def renumbered(value: State | Seam, chance: random.Random) -> bytes:
+def renumbered(value: Checkpoint | BoundaryState, chance: random.Random) -> bytes:
     """The document of a value, some of whose integers are as large or small as can be."""
     written = Sink.integers
     count = 0
@@ -158,24 +160,24 @@ def test_an_edited_state_is_a_state_or_an_error(edge: Edge) -> None:
     before = class_attributes()
     with seeded() as chance:
         for _ in range(25):
-            state, seam = chance.choice(edge.behind)
-            found = loaded(State.from_bytes, edited(state, chance))
+            state, boundary = chance.choice(edge.behind)
+            found = loaded(Checkpoint.from_bytes, edited(state, chance))
             if found is not None:
                 with suppress(KdissectError):
-                    edge.go_on(found, Seam.from_bytes(seam))
+                    edge.go_on(found, BoundaryState.from_bytes(boundary))
     assert class_attributes() == before
 
 
 @pytest.mark.slow
-def test_an_edited_seam_is_a_seam_or_an_error(edge: Edge) -> None:
+def test_an_edited_boundary_state_is_a_boundary_state_or_an_error(edge: Edge) -> None:
     before = class_attributes()
     with seeded() as chance:
         for _ in range(25):
-            state, seam = chance.choice(edge.behind)
-            found = loaded(Seam.from_bytes, edited(seam, chance))
+            state, boundary = chance.choice(edge.behind)
+            found = loaded(BoundaryState.from_bytes, edited(boundary, chance))
             if found is not None:
                 with suppress(KdissectError):
-                    edge.go_on(State.from_bytes(state), found)
+                    edge.go_on(Checkpoint.from_bytes(state), found)
     assert class_attributes() == before
 
 
@@ -183,22 +185,25 @@ def test_an_edited_seam_is_a_seam_or_an_error(edge: Edge) -> None:
 def test_numbers_that_fit_no_capture_end_in_an_error_at_most(edge: Edge) -> None:
     with seeded() as chance:
         for _ in range(20):
-            state, seam = chance.choice(edge.behind)
-            both = State.from_bytes(state), Seam.from_bytes(seam)
+            state, boundary = chance.choice(edge.behind)
+            both = Checkpoint.from_bytes(state), BoundaryState.from_bytes(boundary)
             number = chance.randrange(2)
             content = renumbered(both[number], chance)
             with suppress(KdissectError):
                 if number:
-                    edge.go_on(both[0], Seam.from_bytes(content))
+                    edge.go_on(both[0], BoundaryState.from_bytes(content))
                 else:
-                    edge.go_on(State.from_bytes(content), both[1])
+                    edge.go_on(Checkpoint.from_bytes(content), both[1])
 
 
 def test_a_document_that_is_cut_short_is_refused(edge: Edge) -> None:
-    state, seam = edge.behind[0]
+    state, boundary = edge.behind[0]
     with seeded() as chance:
         for _ in range(50):
-            for load, content in ((State.from_bytes, state), (Seam.from_bytes, seam)):
+            for load, content in (
+                (Checkpoint.from_bytes, state),
+                (BoundaryState.from_bytes, boundary),
+            ):
                 cut = content[: chance.randrange(len(content))]
                 for one in (cut, sealed(cut) if len(cut) >= 20 else cut):
                     with pytest.raises(EncodingError):
@@ -223,7 +228,7 @@ def test_corrections_and_names_come_back_as_they_were() -> None:
     corrections = Corrections()
     corrections.dropped = {7, 1 << 40}
     corrections.dropped_exchanges = 3
-    corrections.joined = {9: Correction(1 << 36, [(0, -1), (5, 1000)])}
+    corrections.synchronized = {9: Correction(1 << 36, [(0, -1), (5, 1000)])}
     again = Corrections.from_bytes(corrections.to_bytes())
     assert vars(again) == vars(corrections)
     names = {bytes(16): "", b"\xff" * 16: "orders"}
@@ -231,11 +236,11 @@ def test_corrections_and_names_come_back_as_they_were() -> None:
 
 
 def test_documents_of_one_kind_are_not_taken_for_another(edge: Edge) -> None:
-    state, seam = edge.behind[0]
+    state, boundary = edge.behind[0]
     followed = Followed(0, ("a.pcap",), state).to_bytes()
     documents = {
-        State.from_bytes: state,
-        Seam.from_bytes: seam,
+        Checkpoint.from_bytes: state,
+        BoundaryState.from_bytes: boundary,
         Followed.from_bytes: followed,
         Corrections.from_bytes: Corrections().to_bytes(),
         names_in: names_bytes({}),
@@ -249,10 +254,10 @@ def test_documents_of_one_kind_are_not_taken_for_another(edge: Edge) -> None:
                     load(content)
 
 
-def test_a_packed_seam_cannot_say_that_it_is_larger_than_it_is(edge: Edge) -> None:
-    _, seam = edge.behind[0]
-    content = packed(seam)
-    for size in (0, len(seam) - 1, len(seam) + 1, 1 << 33, (1 << 64) - 1):
+def test_a_packed_boundary_state_cannot_say_that_it_is_larger_than_it_is(edge: Edge) -> None:
+    _, boundary = edge.behind[0]
+    content = packed(boundary)
+    for size in (0, len(boundary) - 1, len(boundary) + 1, 1 << 33, (1 << 64) - 1):
         lying = size.to_bytes(8, "little") + content[8:]
         with pytest.raises(EncodingError):
             unpacked(lying)

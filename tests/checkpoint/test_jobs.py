@@ -13,16 +13,16 @@ from kdissect.api.writing import write
 from kdissect.capture import speculative_splits
 from kdissect.capture.files import Source, open_captures
 from kdissect.capture.pcap import NANOSECONDS
-from kdissect.capture.speculative_splits import guess_pieces, look_at
-from kdissect.capture.splits import Piece, plan
+from kdissect.capture.speculative_splits import guess_splits, look_at
+from kdissect.capture.splits import Split, plan
 from kdissect.checkpoint import jobs, run_choice, worker_pool
 from kdissect.checkpoint.jobs import Shared
 from kdissect.checkpoint.jobs_run import JobsRun
-from kdissect.checkpoint.merged_run import Together
-from kdissect.checkpoint.run_choice import find_pieces, make_run, piece_sizes
+from kdissect.checkpoint.merged_run import MergedRun
+from kdissect.checkpoint.run_choice import find_splits, make_run, split_sizes
 from kdissect.checkpoint.spill_transfer import BatchFile, read_file
 from kdissect.checkpoint.worker import Task
-from kdissect.checkpoint.worker_pool import Crew, early_crew
+from kdissect.checkpoint.worker_pool import WorkerPool, early_pool
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.pipeline import Options, Run
 from tests.capture.writers import Captured, make_pcap
@@ -50,15 +50,15 @@ def test_two_processes_give_the_rows_of_one() -> None:
 
 @pytest.mark.usefixtures("small_is_large")
 @pytest.mark.parametrize("name", ["cluster-3.9.1.pcapng", "groups-4.3.1.pcapng"])
-def test_guessed_pieces_give_the_rows_of_the_whole(name: str) -> None:
+def test_guessed_splits_give_the_rows_of_the_whole(name: str) -> None:
     path = str(CAPTURES / name)
     look = look_at(path)
     assert look is not None
-    pieces = find_pieces([path], look, look.size, 4)
-    assert len(pieces) > 2
-    assert not any(piece.is_counted for piece in pieces)
+    splits = find_splits([path], look, look.size, 4)
+    assert len(splits) > 2
+    assert not any(split.is_counted for split in splits)
     expected = whole([path])
-    run = Together(Shared(pieces, OPTIONS, [path], Crew(0), dict), OPTIONS, [path])
+    run = MergedRun(Shared(splits, OPTIONS, [path], WorkerPool(0), dict), OPTIONS, [path])
     assert sorted_rows(run) == expected.tables
     assert run.balance == expected.balance
 
@@ -70,7 +70,7 @@ def test_wrong_guesses_give_the_rows_of_the_whole(tmp_path: Path) -> None:
     kept = [
         Captured(one.data[one.start : one.end], one.time_ns, one.original_length) for one in real
     ]
-    # A packet of another kind with a capture in it, where the second piece would begin.
+    # A packet of another kind with a capture in it, where the second split would begin.
     inner = make_pcap(kept[:300], magic=NANOSECONDS, link_type=1)[24:]
     middle = len(kept) // 2
     stuffed = [*kept[:middle], Captured(inner, kept[middle].time_ns), *kept[middle:]]
@@ -80,12 +80,12 @@ def test_wrong_guesses_give_the_rows_of_the_whole(tmp_path: Path) -> None:
     assert look is not None
     before = len(make_pcap(kept[:middle], magic=NANOSECONDS))
     places = [before // 2, before + len(inner) // 2, before + len(inner) + 30_000]
-    pieces = guess_pieces(str(path), look, places)
-    assert len(pieces) == 4
+    splits = guess_splits(str(path), look, places)
+    assert len(splits) == 4
     expected = whole([str(path)])
     for workers in (0, 1):
-        shared = Shared(list(pieces), OPTIONS, [str(path)], Crew(workers), dict)
-        run = Together(shared, OPTIONS, [str(path)])
+        shared = Shared(list(splits), OPTIONS, [str(path)], WorkerPool(workers), dict)
+        run = MergedRun(shared, OPTIONS, [str(path)])
         assert sorted_rows(run) == expected.tables
         assert run.balance == expected.balance
         assert shared.is_planned
@@ -143,17 +143,17 @@ def test_files_that_overlap_in_time_are_read_by_one_process(tmp_path: Path) -> N
 
 
 @pytest.fixture
-def two() -> Iterator[Crew]:
-    with Crew(1) as made:
+def two() -> Iterator[WorkerPool]:
+    with WorkerPool(1) as made:
         yield made
 
 
-def run_of(pieces: list[Piece], one: Crew) -> Together:
-    return Together(Shared(pieces, OPTIONS, [LARGE], one, dict), OPTIONS, [LARGE])
+def run_of(splits: list[Split], one: WorkerPool) -> MergedRun:
+    return MergedRun(Shared(splits, OPTIONS, [LARGE], one, dict), OPTIONS, [LARGE])
 
 
 def test_rows_that_are_too_many_to_be_kept_wait_in_a_file(
-    two: Crew, monkeypatch: pytest.MonkeyPatch
+    two: WorkerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs, "KEPT_BYTES", 100)
     run = run_of(plan([LARGE], 100_000), two)
@@ -162,35 +162,35 @@ def test_rows_that_are_too_many_to_be_kept_wait_in_a_file(
     assert run.balance == expected.balance
 
 
-def test_an_error_in_this_process_is_raised(tmp_path: Path, two: Crew) -> None:
+def test_an_error_in_this_process_is_raised(tmp_path: Path, two: WorkerPool) -> None:
     copy = tmp_path / "copy.pcapng"
     copy.write_bytes(Path(LARGE).read_bytes())
-    pieces = plan([copy], 100_000)
+    splits = plan([copy], 100_000)
     copy.write_bytes(Path(LARGE).read_bytes()[:50_000])
     with pytest.raises(CaptureError, match=r"copy\.pcapng"):
-        list(run_of(pieces, two))
+        list(run_of(splits, two))
 
 
-def test_an_error_in_another_process_travels(tmp_path: Path, two: Crew) -> None:
+def test_an_error_in_another_process_travels(tmp_path: Path, two: WorkerPool) -> None:
     copy = tmp_path / "copy.pcapng"
     copy.write_bytes(Path(LARGE).read_bytes())
-    piece = plan([copy], 100_000)[1]
+    split = plan([copy], 100_000)[1]
     copy.unlink()
     two.send(0, Task(OPTIONS, [str(copy)], str(tmp_path)))
-    two.send(0, (1, piece, {}))
+    two.send(0, (1, split, {}))
     [(worker, (number, error))] = two.receive(None)
     assert (worker, number) == (0, 1)
     assert isinstance(error, CaptureError)
     assert "no such file" in str(error)
 
 
-def test_a_process_that_is_killed_is_an_error(two: Crew) -> None:
+def test_a_process_that_is_killed_is_an_error(two: WorkerPool) -> None:
     two.workers[0].kill()
     with pytest.raises(KdissectError, match="killed"):
         list(run_of(plan([LARGE], 100_000), two))
 
 
-def test_ctrl_c_is_left_to_the_process_that_asked(two: Crew) -> None:
+def test_ctrl_c_is_left_to_the_process_that_asked(two: WorkerPool) -> None:
     assert os.getpgid(two.workers[0].pid) == two.workers[0].pid
     assert os.getpgid(0) != two.workers[0].pid
 
@@ -209,18 +209,18 @@ def test_a_process_ends_with_the_one_that_asked() -> None:
     assert asked.stderr == b""
 
 
-def test_a_crew_is_started_early_only_for_large_files_that_can_be_cut(
+def test_a_pool_is_started_early_only_for_large_files_that_can_be_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packed = tmp_path / "packed.pcapng.gz"
     packed.write_bytes(gzip.compress(Path(LARGE).read_bytes()))
-    assert early_crew([LARGE], 2) is None
+    assert early_pool([LARGE], 2) is None
     monkeypatch.setattr(worker_pool, "WORTHWHILE_PACKETS", 10)
-    assert early_crew([str(packed)], 2) is None
-    assert early_crew([str(tmp_path / "missing.pcap")], 2) is None
-    assert early_crew(["-"], 2) is None
-    assert early_crew([LARGE], 1) is None
-    started = early_crew([LARGE, LARGE], 3)
+    assert early_pool([str(packed)], 2) is None
+    assert early_pool([str(tmp_path / "missing.pcap")], 2) is None
+    assert early_pool(["-"], 2) is None
+    assert early_pool([LARGE], 1) is None
+    started = early_pool([LARGE, LARGE], 3)
     assert started is not None
     assert len(started.workers) == 2
     started.close()
@@ -228,7 +228,7 @@ def test_a_crew_is_started_early_only_for_large_files_that_can_be_cut(
 
 
 @pytest.mark.usefixtures("small_is_large")
-def test_a_crew_that_is_not_needed_ends(two: Crew) -> None:
+def test_a_pool_that_is_not_needed_ends(two: WorkerPool) -> None:
     worker = two.workers[0]
     with make_run(LARGE, Options(strict=True, jobs=2), two) as run:
         assert isinstance(run, Run)
@@ -240,9 +240,9 @@ def test_batches_of_several_tables_travel_in_one_file(tmp_path: Path) -> None:
     file = BatchFile(tmp_path / "rows")
     for name, batch in batches:
         file.write(name, batch)
-    file.write_seam(b"a seam")
-    again, seam = read_file(tmp_path / "rows", file.close())
-    assert seam == b"a seam"
+    file.write_boundary(b"a seam")
+    again, boundary = read_file(tmp_path / "rows", file.close())
+    assert boundary == b"a seam"
     assert not list(tmp_path.iterdir())
     assert [name for name, _ in again] == [name for name, _ in batches]
     for (_, one), (_, other) in zip(again, batches, strict=True):
@@ -251,12 +251,12 @@ def test_batches_of_several_tables_travel_in_one_file(tmp_path: Path) -> None:
         assert one.schema.equals(other.schema)
 
 
-def test_pieces_are_large_at_first_and_of_so_many_packets_at_most() -> None:
+def test_splits_are_large_at_first_and_of_so_many_packets_at_most() -> None:
     large, small = 1200, 150
-    assert [size >> 20 for size in piece_sizes(64 << 20, small, 2)] == [18, 18, 26]
-    sizes = [size >> 20 for size in piece_sizes(1 << 30, large, 2)]
+    assert [size >> 20 for size in split_sizes(64 << 20, small, 2)] == [18, 18, 26]
+    sizes = [size >> 20 for size in split_sizes(1 << 30, large, 2)]
     assert sizes == [256, 192, 150, 150, 138, 138]
-    assert max(piece_sizes(10 << 30, large, 2)) == (256 << 10) * large
-    assert max(piece_sizes(10 << 30, small, 2)) == (256 << 10) * small
-    assert max(piece_sizes(10 << 30, 60_000, 2)) == run_choice.LARGEST_PIECE
-    assert sum(piece_sizes(10_000_000_001, small, 16)) == 10_000_000_001
+    assert max(split_sizes(10 << 30, large, 2)) == (256 << 10) * large
+    assert max(split_sizes(10 << 30, small, 2)) == (256 << 10) * small
+    assert max(split_sizes(10 << 30, 60_000, 2)) == run_choice.LARGEST_SPLIT
+    assert sum(split_sizes(10_000_000_001, small, 16)) == 10_000_000_001

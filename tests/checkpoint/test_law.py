@@ -1,4 +1,6 @@
-"""The law of pieces and seams: however a capture is cut, its rows are those of the whole."""
+"""The law of splits and boundary states: however a capture is cut, its rows are those of the
+whole.
+"""
 
 import random
 from pathlib import Path
@@ -23,7 +25,7 @@ MANY = "cluster-3.9.1.pcapng"
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", ALL)
-def test_pieces_of_a_capture_give_the_rows_of_the_whole(name: str) -> None:
+def test_splits_of_a_capture_give_the_rows_of_the_whole(name: str) -> None:
     path = CAPTURES / name
     source = random.Random(name)
     expected = whole([str(path)])
@@ -37,13 +39,13 @@ def test_pieces_of_a_capture_give_the_rows_of_the_whole(name: str) -> None:
     name=st.sampled_from(("groups-4.3.1.pcapng", "sasl-4.3.1.pcapng")),
     size=st.integers(15_000, 120_000),
 )
-def test_pieces_of_any_size_give_the_rows_of_the_whole(name: str, size: int) -> None:
+def test_splits_of_any_size_give_the_rows_of_the_whole(name: str, size: int) -> None:
     paths = [str(CAPTURES / name)]
     assert together(paths, size)[0] == whole(paths)
 
 
 @pytest.mark.parametrize("fault", sorted(CLASSES))
-def test_pieces_of_a_faulty_capture_give_the_rows_of_the_whole(fault: str, tmp_path: Path) -> None:
+def test_splits_of_a_faulty_capture_give_the_rows_of_the_whole(fault: str, tmp_path: Path) -> None:
     for number in range(2):
         case = make_case(fault, 7_000 + number)
         packets = packets_of(case.wires, case.broker_port)
@@ -64,9 +66,9 @@ def test_a_joined_connection_has_room_for_what_waits_on_both_sides(
     written = [captured(packet) for packet in packets_of(case.wires, case.broker_port)]
     path = tmp_path / "combined.pcap"
     path.write_bytes(make_pcap(written, magic=NANOSECONDS))
-    found, stitcher = together([str(path)], path.stat().st_size // count)
+    found, merger = together([str(path)], path.stat().st_size // count)
     assert found == whole([str(path)])
-    assert stitcher.joins > 0
+    assert merger.joins > 0
 
 
 def test_rotated_files_give_the_rows_of_all_of_them(tmp_path: Path) -> None:
@@ -99,17 +101,17 @@ def test_only_asked_for_columns_are_made() -> None:
 def test_connections_that_cross_an_edge_are_joined() -> None:
     path = CAPTURES / MANY
     paths = [str(path)]
-    found, stitcher = together(paths, path.stat().st_size // 4)
+    found, merger = together(paths, path.stat().st_size // 4)
     assert found == whole(paths)
     segments = found.balance.packets
-    assert stitcher.joins >= 20
-    assert stitcher.replayed < segments / 4
+    assert merger.joins >= 20
+    assert merger.replayed < segments / 4
 
 
 def test_no_connection_that_crosses_an_edge_is_read_again() -> None:
     path = CAPTURES / MANY
-    _, stitcher = together([str(path)], path.stat().st_size // 4)
-    assert stitcher.read_again == 0
+    _, merger = together([str(path)], path.stat().st_size // 4)
+    assert merger.read_again == 0
 
 
 def test_every_table_is_compared() -> None:

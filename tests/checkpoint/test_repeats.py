@@ -1,4 +1,4 @@
-"""Packets that repeat others, near the edges of pieces: copies, retransmissions, other bytes."""
+"""Packets that repeat others, near the edges of splits: copies, retransmissions, other bytes."""
 
 import random
 from pathlib import Path
@@ -55,11 +55,11 @@ def test_connections_are_joined_where_every_packet_is_there_twice(tmp_path: Path
     contents = [(packet.data[packet.start : packet.end], packet.time_ns) for packet in packets]
     written = [Captured(one, ns, len(one)) for one, ns in contents for _ in range(2)]
     path = capture_of(written, tmp_path)
-    found, stitcher = together([path], 40_001)
+    found, merger = together([path], 40_001)
     assert found == whole([path])
     # But for those between whose two copies the capture is cut.
-    assert stitcher.joins == 14
-    assert stitcher.read_again == 2
+    assert merger.joins == 14
+    assert merger.read_again == 2
 
 
 def capture_of(written: list[Captured], directory: Path) -> str:

@@ -1,4 +1,4 @@
-"""What a stitcher knows, written down and read back anywhere, and nobody can tell."""
+"""What a merger knows, written down and read back anywhere, and nobody can tell."""
 
 import random
 from pathlib import Path
@@ -7,9 +7,9 @@ import pytest
 
 from kdissect.capture.pcap import NANOSECONDS
 from kdissect.capture.splits import plan
-from kdissect.checkpoint.checkpoint import VERSION, State
-from kdissect.checkpoint.merger import Stitcher
-from kdissect.checkpoint.split import dissect_piece
+from kdissect.checkpoint.checkpoint import VERSION, Checkpoint
+from kdissect.checkpoint.merger import Merger
+from kdissect.checkpoint.split import dissect_split
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.pipeline import Options
 from kdissect.tables.schemas import TABLES
@@ -37,7 +37,7 @@ WITH_KEYS = Options(tables=tuple(TABLES), keylog=RESUMED.with_suffix(".keys"))
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", ALL)
-def test_a_stitcher_that_is_written_down_gives_the_rows_of_the_whole(name: str) -> None:
+def test_a_merger_that_is_written_down_gives_the_rows_of_the_whole(name: str) -> None:
     path = CAPTURES / name
     chance = random.Random(name)
     expected = whole([str(path)])
@@ -47,14 +47,14 @@ def test_a_stitcher_that_is_written_down_gives_the_rows_of_the_whole(name: str) 
 
 
 class Always(random.Random):
-    """Writes the stitcher down behind each piece."""
+    """Writes the merger down behind each split."""
 
     def random(self) -> float:
         return 0.0
 
 
 @pytest.mark.parametrize("packet", range(286, 293))
-def test_so_it_is_where_a_tls_handshake_crosses_the_pieces(packet: int, tmp_path: Path) -> None:
+def test_so_it_is_where_a_tls_handshake_crosses_the_splits(packet: int, tmp_path: Path) -> None:
     """The session has no keys yet when the state is written down; packet 287 is a SYN.
 
     An hour of silence before it ended the sessions that would have kept the packets.
@@ -90,12 +90,12 @@ def test_tls_is_decrypted_on_both_sides_of_an_edge(keys: Path) -> None:
 
 
 def test_no_secret_is_in_a_state() -> None:
-    pieces = plan([str(RESUMED)], RESUMED.stat().st_size // 2)
-    stitcher = Stitcher(WITH_KEYS)
-    stitcher.add(dissect_piece(pieces[0], WITH_KEYS, [str(RESUMED)]).seam)
-    state = stitcher.state()
+    splits = plan([str(RESUMED)], RESUMED.stat().st_size // 2)
+    merger = Merger(WITH_KEYS)
+    merger.add(dissect_split(splits[0], WITH_KEYS, [str(RESUMED)]).boundary)
+    state = merger.state()
     assert [connection.id for connection in state.decrypted]
-    assert state.pieces == (pieces[0],)
+    assert state.splits == (splits[0],)
     content = state.to_bytes()
     lines = WITH_KEYS.keylog.read_text().splitlines()  # type: ignore[union-attr]
     secrets = [bytes.fromhex(line.split()[2]) for line in lines if not line.startswith("#")]
@@ -106,20 +106,20 @@ def test_no_secret_is_in_a_state() -> None:
 def test_decrypted_tls_needs_its_packets(tmp_path: Path) -> None:
     path = tmp_path / "tls.pcapng"
     path.write_bytes(RESUMED.read_bytes())
-    stitcher = Stitcher(WITH_KEYS)
-    piece = plan([str(path)], path.stat().st_size // 2)[0]
-    stitcher.add(dissect_piece(piece, WITH_KEYS, [str(path)]).seam)
-    state = State.from_bytes(stitcher.state().to_bytes())
+    merger = Merger(WITH_KEYS)
+    split = plan([str(path)], path.stat().st_size // 2)[0]
+    merger.add(dissect_split(split, WITH_KEYS, [str(path)]).boundary)
+    state = Checkpoint.from_bytes(merger.state().to_bytes())
     path.unlink()
     with pytest.raises(CaptureError, match=r"tls\.pcapng"):
-        Stitcher(WITH_KEYS, state=state)
+        Merger(WITH_KEYS, state=state)
 
 
 def test_a_state_is_the_same_after_a_journey() -> None:
-    stitcher = Stitcher(OPTIONS)
-    stitcher.add(dissect_piece(plan([MANY], 200_000)[0], OPTIONS, [MANY]).seam)
-    content = stitcher.state().to_bytes()
-    again = Stitcher(OPTIONS, state=State.from_bytes(content)).state()
+    merger = Merger(OPTIONS)
+    merger.add(dissect_split(plan([MANY], 200_000)[0], OPTIONS, [MANY]).boundary)
+    content = merger.state().to_bytes()
+    again = Merger(OPTIONS, state=Checkpoint.from_bytes(content)).state()
     assert again.to_bytes() == content
     assert len(again.open) > 10
 
@@ -139,11 +139,11 @@ def test_a_connection_that_is_silent_for_long_is_no_part_of_a_state(tmp_path: Pa
         content = make_pcap(moved, magic=NANOSECONDS, link_type=link_type_of(MANY))
         (tmp_path / f"ring.pcap{number}").write_bytes(content)
     paths = sorted(str(path) for path in tmp_path.iterdir())
-    stitcher = Stitcher(OPTIONS)
+    merger = Merger(OPTIONS)
     opened = []
-    for piece in plan(paths):
-        stitcher.add(dissect_piece(piece, OPTIONS, paths).seam)
-        opened.append({int(one.opener.connection.id) for one in stitcher.state().open})
+    for split in plan(paths):
+        merger.add(dissect_split(split, OPTIONS, paths).boundary)
+        opened.append({int(one.opener.connection.id) for one in merger.state().open})
     assert len(opened[0]) > 10
     assert not opened[0] & opened[1]
     assert min(opened[1]) > len(hours[0])
@@ -152,11 +152,11 @@ def test_a_connection_that_is_silent_for_long_is_no_part_of_a_state(tmp_path: Pa
 
 
 def test_bytes_of_something_else_are_refused() -> None:
-    state = Stitcher(OPTIONS).state()
+    state = Merger(OPTIONS).state()
     with pytest.raises(KdissectError, match="version"):
-        State.from_bytes(state._replace(version=VERSION + 1).to_bytes())
+        Checkpoint.from_bytes(state._replace(version=VERSION + 1).to_bytes())
     with pytest.raises(KdissectError):
-        State.from_bytes(state.to_bytes()[:-20])
-    seam = dissect_piece(plan([MANY], 1 << 20)[0], OPTIONS, [MANY]).seam
+        Checkpoint.from_bytes(state.to_bytes()[:-20])
+    boundary = dissect_split(plan([MANY], 1 << 20)[0], OPTIONS, [MANY]).boundary
     with pytest.raises(KdissectError, match="version"):
-        State.from_bytes(seam.to_bytes())
+        Checkpoint.from_bytes(boundary.to_bytes())

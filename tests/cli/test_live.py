@@ -14,7 +14,7 @@ import pytest
 from kdissect.cli import live_interfaces, live_run
 from kdissect.cli.live_lines import Deadline, Lines
 from kdissect.cli.program import run
-from kdissect.live.listener import Listener, Standing
+from kdissect.live.listener import Listener, Status
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options
 from kdissect.system.extras import missing_extra
@@ -58,8 +58,8 @@ class Files(Kept):
     def rows(self, rows: Any) -> None:
         self._rows = rows
 
-    def finish(self, standing: Standing) -> None:
-        super().finish(standing)
+    def finish(self, status: Status) -> None:
+        super().finish(status)
         self.rows = sum(map(len, self.rows.values()))
 
 
@@ -209,8 +209,8 @@ def test_where_nothing_is_named_interfaces_are_listed_and_how_to_go_on() -> None
 
 
 def watched(listeners: list[Listener], seconds: list[float]) -> None:
-    wire = Given(*([packet_at(NOON_NS + int(at * SECOND_NS))] for at in seconds))
-    Watcher(wire, listeners, Options(), clock=lambda: 0).run()
+    packet_source = Given(*([packet_at(NOON_NS + int(at * SECOND_NS))] for at in seconds))
+    Watcher(packet_source, listeners, Options(), clock=lambda: 0).run()
 
 
 def test_lines_come_so_often_by_the_packets_clock(capfd: pytest.CaptureFixture[str]) -> None:
@@ -254,8 +254,8 @@ def test_it_ends_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     kept = Kept()
-    wire = Given(*([packet_at(NOON_NS + at * SECOND_NS)] for at in range(10)))
-    watcher = Watcher(wire, [kept, Deadline(60)], clock=lambda: 0)
+    packet_source = Given(*([packet_at(NOON_NS + at * SECOND_NS)] for at in range(10)))
+    watcher = Watcher(packet_source, [kept, Deadline(60)], clock=lambda: 0)
     watcher.begin()
     watcher.step()
     assert not watcher._stopping.is_set()

@@ -15,9 +15,9 @@ from kdissect.errors import KdissectError
 from kdissect.live import sources
 from kdissect.live.sources import Asked, told_filter, wanted_ports
 from kdissect.pipeline import Options
-from kdissect.sources.delay_buffer import DelayedWire
-from kdissect.sources.recorded_source import RecordedWire
-from kdissect.sources.tail import FollowedWire
+from kdissect.sources.delay_buffer import DelayBuffer
+from kdissect.sources.recorded_source import RecordedSource
+from kdissect.sources.tail import TailSource
 
 
 @pytest.mark.parametrize(
@@ -150,13 +150,15 @@ def test_endpoints_with_a_protocol_of_their_own_are_let_pass() -> None:
 def test_each_source_has_its_wire(quickstart: str, tmp_path: object) -> None:
     keylog = tmp_path / "keys"  # type: ignore[operator]
     keylog.touch()
-    with sources.open_source(Asked([quickstart])) as wire:
-        assert isinstance(wire, RecordedWire)
-    with sources.open_source(Asked([quickstart], follow=True)) as wire:
-        assert isinstance(wire, FollowedWire)
-    with sources.open_source(Asked([quickstart], follow=True), Options(keylog=keylog)) as wire:
-        assert isinstance(wire, DelayedWire)
-    with sources.open_source(Asked([quickstart]), Options(keylog=keylog)) as wire:
-        assert isinstance(wire, RecordedWire)
+    with sources.open_source(Asked([quickstart])) as packet_source:
+        assert isinstance(packet_source, RecordedSource)
+    with sources.open_source(Asked([quickstart], follow=True)) as packet_source:
+        assert isinstance(packet_source, TailSource)
+    with sources.open_source(
+        Asked([quickstart], follow=True), Options(keylog=keylog)
+    ) as packet_source:
+        assert isinstance(packet_source, DelayBuffer)
+    with sources.open_source(Asked([quickstart]), Options(keylog=keylog)) as packet_source:
+        assert isinstance(packet_source, RecordedSource)
     with pytest.raises(KdissectError, match="neither an interface nor a capture"):
         sources.open_source(Asked())

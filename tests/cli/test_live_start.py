@@ -54,7 +54,7 @@ def test_all_that_was_asked_for_is_open_and_closed_afterwards(tmp_path: Path) ->
         assert (tmp_path / "tables").is_dir()
         assert not had.notifier.is_heard
         had.keylogs.begin()
-        assert had.wire.names == [str(CAPTURE)]
+        assert had.packet_source.names == [str(CAPTURE)]
     assert had.bound.fileno() == -1
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from kdissect.cli.program import run
 from kdissect.cli.spark_job import main
-from kdissect.cli.spark_options import PIECE_SIZE
+from kdissect.cli.spark_options import SPLIT_SIZE
 from kdissect.cli.spark_outcome import show
-from kdissect.dataset.planning import SPARK_PIECE_SIZE, Failed
+from kdissect.dataset.planning import SPARK_SPLIT_SIZE, Failed
 from kdissect.dataset.taps import Broken
 from kdissect.limits import parse_number
 from kdissect.spark.pipeline import Outcome, dissect
@@ -51,8 +51,8 @@ def test_without_pyspark_one_line_says_what_to_install(
     assert error.count("\n") == 1
 
 
-def test_the_size_of_pieces_is_that_of_the_library() -> None:
-    assert parse_number(PIECE_SIZE) == SPARK_PIECE_SIZE
+def test_the_size_of_splits_is_that_of_the_library() -> None:
+    assert parse_number(SPLIT_SIZE) == SPARK_SPLIT_SIZE
 
 
 def test_what_was_done_is_told_in_lines(
@@ -79,8 +79,8 @@ def test_what_was_done_is_a_line_of_json(
     assert json.loads(said.out) == {
         "captures": 1,
         "capture_bytes": outcome.capture_bytes,
-        "pieces": 1,
-        "seam_bytes": outcome.seam_bytes,
+        "splits": 1,
+        "boundary_bytes": outcome.boundary_bytes,
         "broken": [],
         "failed": {},
         "rows": {"quickstart": tap.rows},

@@ -6,7 +6,7 @@ Quadratic and worse; what they answer is what the real ones are held to.
 from struct import pack
 
 from kdissect.exchanges.connection_state import ConnectionState
-from kdissect.exchanges.layout_fit import EXACT, LONG, NOT, Fitting
+from kdissect.exchanges.layout_fit import EXACT, LONG, NOT, LayoutFit
 from kdissect.exchanges.request_search import (
     CLIENT_ID,
     HEADER,
@@ -50,7 +50,7 @@ def answer_of(window: Window, answer: int) -> Answer:
     return answer, *((window.at, window.need) if answer == WAIT else (0, 0))
 
 
-def find_request(fitting: Fitting, state: ConnectionState, window: Window) -> Answer:
+def find_request(fitting: LayoutFit, state: ConnectionState, window: Window) -> Answer:
     waiting: Answer | None = None
     is_likely = False
     for first, last in window.seen_parts():
@@ -72,7 +72,7 @@ def find_request(fitting: Fitting, state: ConnectionState, window: Window) -> An
     return waiting or nothing
 
 
-def judge_request(fitting: Fitting, state: ConnectionState, window: Window, start: int) -> int:
+def judge_request(fitting: LayoutFit, state: ConnectionState, window: Window, start: int) -> int:
     at, count, kind_before = start, 0, -1
     is_start = start in window.starts
     is_known = continues(state, window, start)
@@ -140,7 +140,7 @@ def continues(state: ConnectionState, window: Window, at: int) -> bool:
     return window.data[place + 2 : place + 2 + len(known)] == known
 
 
-def find_response(fitting: Fitting, state: ConnectionState, window: Window) -> Answer:
+def find_response(fitting: LayoutFit, state: ConnectionState, window: Window) -> Answer:
     pending = state.pending[state.pending_head : state.pending_head + MAX_ASKED]
     ids = {pack(">i", exchange.correlation_id) for exchange in pending}
     waiting: tuple[int, int] | None = None
@@ -160,7 +160,7 @@ def find_response(fitting: Fitting, state: ConnectionState, window: Window) -> A
     return answer_of(window, answer)
 
 
-def judge_response(fitting: Fitting, state: ConnectionState, window: Window, start: int) -> int:
+def judge_response(fitting: LayoutFit, state: ConnectionState, window: Window, start: int) -> int:
     pending = state.pending[state.pending_head : state.pending_head + MAX_ASKED]
     at, asked, before, trust = start, 0, -1, TRUST + 1
     is_start = start in window.starts

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kdissect.exchanges.candidates import Candidates
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.exchange import Exchange
-from kdissect.exchanges.layout_fit import FIRST_LOOK, Fitting
+from kdissect.exchanges.layout_fit import FIRST_LOOK, LayoutFit
 from kdissect.exchanges.request_search import RequestSearch
 from kdissect.exchanges.response_search import FIRST_SEARCH, Needles, ResponseSearch
 from kdissect.framing.frame_search import FIRST_STEPS, STEPS_EACH, Window
@@ -22,7 +22,7 @@ from tests.hostile.plain_searches import answer_of, find_request, find_response
 from tests.hostile.searches import SMALL_REQUESTS
 from tests.hostile.wire import request, sized
 
-FITTING = Fitting(fact_plans())
+FITTING = LayoutFit(fact_plans())
 CONNECTION = Connection(1, 0, bytes(12), 0, 1)
 
 

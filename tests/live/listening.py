@@ -1,4 +1,4 @@
-"""Listeners and wires for tests."""
+"""Listeners and packet sources for tests."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 
 from kdissect.capture.packet import Packet
-from kdissect.live.listener import Listener, Standing
-from kdissect.sources.packet_source import Counts, Wire
+from kdissect.live.listener import Listener, Status
+from kdissect.sources.packet_source import Counts, PacketSource
 from kdissect.tables.schemas import TABLES
 
 Row = dict[str, Any]
@@ -20,7 +20,7 @@ class Kept(Listener):
         self.tables = frozenset(tables)
         self.rows: dict[str, list[Row]] = {name: [] for name in TABLES if name in self.tables}
         self.said: list[str] = []
-        self.ticks: list[Standing] = []
+        self.ticks: list[Status] = []
 
     def begin(self, watcher: object) -> None:
         self.said.append("begin")
@@ -28,18 +28,18 @@ class Kept(Listener):
     def take(self, table: str, batch: pa.RecordBatch) -> None:
         self.rows[table] += batch.to_pylist()
 
-    def tick(self, standing: Standing) -> None:
-        self.ticks.append(standing)
+    def tick(self, status: Status) -> None:
+        self.ticks.append(status)
 
     def reopen(self) -> None:
         self.said.append("reopen")
 
-    def finish(self, standing: Standing) -> None:
+    def finish(self, status: Status) -> None:
         self.said.append("finish")
-        self.ticks.append(standing)
+        self.ticks.append(status)
 
 
-class Given(Wire):
+class Given(PacketSource):
     """Gives what it is given, and counts what it is told to."""
 
     def __init__(self, *batches: Sequence[Packet]) -> None:

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.capture.packet import Packet
-from kdissect.live.listener import Standing
+from kdissect.live.listener import Status
 from kdissect.pipeline import Balance
-from kdissect.sources.packet_source import Counts, Wire
+from kdissect.sources.packet_source import Counts, PacketSource
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import TABLES
 
@@ -18,10 +18,10 @@ MS = 1_000_000
 START = 1_700_000_000 * SECOND
 
 
-def standing(at_s: float = 0.0, packets: int = 0, **more: Any) -> Standing:
+def status(at_s: float = 0.0, packets: int = 0, **more: Any) -> Status:
     """How things are `at_s` after START."""
     balance = Balance(packets, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {}, {}, more.pop("problems", {}))
-    made = Standing(START + round(at_s * SECOND), balance, Counts(), 0.0, 0)
+    made = Status(START + round(at_s * SECOND), balance, Counts(), 0.0, 0)
     return made._replace(**more)
 
 
@@ -50,7 +50,7 @@ def partition(number: int, topic: str | None = "orders", **more: Any) -> Any:
     return {"connection_id": 1, "exchange_id": number, "topic": topic, "partition": 0} | more
 
 
-class GivenWire(Wire):
+class GivenWire(PacketSource):
     """Gives these packets at each read, and at the end nothing more."""
 
     def __init__(self, *reads: list[Packet]) -> None:

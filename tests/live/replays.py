@@ -11,7 +11,7 @@ from kdissect.capture.packet import Packet
 from kdissect.live.files.rotation import RotatedTables
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options
-from kdissect.sources.recorded_source import RecordedWire
+from kdissect.sources.recorded_source import RecordedSource
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.rotations import OPEN_CONNECTIONS, rotations_in, runs_in
 from kdissect.tables.schemas import DEFAULT_TABLES, TABLES
@@ -20,7 +20,7 @@ CAPTURES = Path(__file__).parent.parent.parent / "captures"
 EVERY = tuple(TABLES)
 
 
-class SlicedWire(RecordedWire):
+class SlicedWire(RecordedSource):
     """A capture of which a few packets are there at a time."""
 
     def __init__(self, source: Path, count: int) -> None:
@@ -52,8 +52,8 @@ def replay(
 ) -> Watcher:
     """Replay a capture into a directory."""
     files = RotatedTables(directory, tables=tables, **rotating)
-    with SlicedWire(capture, count) as wire:
-        watcher = Watcher(wire, [files], Options(**(options or {})), by_packets)
+    with SlicedWire(capture, count) as packet_source:
+        watcher = Watcher(packet_source, [files], Options(**(options or {})), by_packets)
         watcher.run()
     return watcher
 

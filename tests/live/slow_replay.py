@@ -51,8 +51,8 @@ def main(capture: str, directory: str, log: str, seconds: str) -> None:
     kdissect.live.files.spools.Spool = ToldSpool  # type: ignore[misc]
     tables = ["connections", "exchanges", "partitions", "problems"]
     files = RotatedTables(Path(directory), tables=tables, every_s=EVERY_S, flush_s=FLUSH_S)
-    with SlowWire(Path(capture), float(seconds)) as wire:
-        watcher = Watcher(wire, [files], Options(), by_packets)
+    with SlowWire(Path(capture), float(seconds)) as packet_source:
+        watcher = Watcher(packet_source, [files], Options(), by_packets)
         os.write(ToldSpool.log, b"begins\n")
         watcher.run()
 

@@ -98,9 +98,9 @@ def live(
     """Replay a capture whose disk gets better at a packet; gives what was said."""
     said: list[str] = []
     files = RotatedTables(directory, tables=TABLES, flush_s=0.5, notice=said.append, **rotating)
-    with MendedWire(CAPTURE, at, mend, files) as wire:
-        watcher = Watcher(wire, [files], Options(), by_packets)
-        wire.harm = harm
+    with MendedWire(CAPTURE, at, mend, files) as packet_source:
+        watcher = Watcher(packet_source, [files], Options(), by_packets)
+        packet_source.harm = harm
         watcher.run()
     return said
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from kdissect.errors import CaptureError
-from kdissect.live.keylogs import GrowingKeyLogs
+from kdissect.live.keylogs import TailedKeyLogs
 from kdissect.tls.keylog import KeyLog
 
 
@@ -12,8 +12,8 @@ def line(number: int) -> bytes:
     return b"CLIENT_RANDOM %064x %096x\n" % (number, number)
 
 
-def opened(path: Path) -> tuple[GrowingKeyLogs, KeyLog]:
-    logs = GrowingKeyLogs(path)
+def opened(path: Path) -> tuple[TailedKeyLogs, KeyLog]:
+    logs = TailedKeyLogs(path)
     logs.begin()
     return logs, logs.keys
 
@@ -78,9 +78,9 @@ def test_a_wrong_line_is_told_once(tmp_path: Path) -> None:
 
 def test_a_log_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="No such file"):
-        GrowingKeyLogs(tmp_path / "keys")
+        TailedKeyLogs(tmp_path / "keys")
     with pytest.raises(CaptureError, match="Is a directory"):
-        GrowingKeyLogs(tmp_path)
+        TailedKeyLogs(tmp_path)
 
 
 def test_one_of_several_logs_that_cannot_be_opened_leaves_none_open(tmp_path: Path) -> None:
@@ -88,12 +88,12 @@ def test_one_of_several_logs_that_cannot_be_opened_leaves_none_open(tmp_path: Pa
     path.write_bytes(line(1))
     before = sorted(os.listdir("/proc/self/fd"))  # noqa: PTH208  # of the kernel, no files
     with pytest.raises(CaptureError, match="No such file"):
-        GrowingKeyLogs([path, tmp_path / "other"])
+        TailedKeyLogs([path, tmp_path / "other"])
     assert sorted(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 
 
 def test_without_logs_nothing_is_done() -> None:
-    logs = GrowingKeyLogs(())
+    logs = TailedKeyLogs(())
     logs.begin()
     logs.keys.add(line(1), "block")
     logs.read_on()
@@ -105,7 +105,7 @@ def test_without_logs_nothing_is_done() -> None:
 def test_a_file_that_is_no_key_log_is_an_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "keys"
     path.write_bytes(content)
-    logs = GrowingKeyLogs(path)
+    logs = TailedKeyLogs(path)
     with pytest.raises(CaptureError, match="line 1: not a line of a TLS key log"):
         logs.begin()
     logs.close()
@@ -116,7 +116,7 @@ def test_the_same_log_twice_and_an_empty_one_are_no_errors(tmp_path: Path) -> No
     path.write_bytes(line(1))
     empty = tmp_path / "empty"
     empty.touch()
-    logs = GrowingKeyLogs([path, path, empty])
+    logs = TailedKeyLogs([path, path, empty])
     logs.begin()
     assert (numbers(logs.keys), logs.keys.problems) == ([1], [])
     logs.close()
@@ -125,7 +125,7 @@ def test_the_same_log_twice_and_an_empty_one_are_no_errors(tmp_path: Path) -> No
 def test_a_log_is_read_by_the_file_that_was_opened(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_bytes(line(1))
-    logs = GrowingKeyLogs(path)
+    logs = TailedKeyLogs(path)
     path.unlink()
     path.write_bytes(line(2))
     logs.begin()
@@ -137,7 +137,7 @@ def test_a_pipe_is_read_to_its_end() -> None:
     """As a shell makes one of ``--keylog <(command)``."""
     source, sink = os.pipe()
     os.write(sink, line(1) + line(2))
-    logs = GrowingKeyLogs(f"/dev/fd/{source}")
+    logs = TailedKeyLogs(f"/dev/fd/{source}")
     os.write(sink, line(3))
     os.close(sink)
     logs.begin()

@@ -14,14 +14,14 @@ from kdissect.live.counting.addresses import Addresses
 from kdissect.live.counting.columns import NAMES_LIMIT, OTHER_NAMES
 from kdissect.live.counting.histograms import buckets_of, histograms, percentiles
 from kdissect.live.counting.latency_groups import timed, whole_of
-from kdissect.live.counting.merged_buckets import Joined
+from kdissect.live.counting.merged_buckets import MergedBuckets
 from kdissect.live.counting.meters import Meters
 from kdissect.live.counting.partial_aggregates import fold
 from kdissect.live.counting.slowest import slowest
 from kdissect.live.counting.snapshot import Failing, Focus, Slow, Timed
 from kdissect.live.listener import Listener
 from kdissect.live.watcher import Watcher
-from kdissect.sources.recorded_source import RecordedWire
+from kdissect.sources.recorded_source import RecordedSource
 from tests.live.made_rows import (
     MS,
     SECOND,
@@ -34,7 +34,7 @@ from tests.live.made_rows import (
     many,
     partition,
     seconds,
-    standing,
+    status,
     texts,
 )
 
@@ -95,7 +95,7 @@ def plain(made: pa.RecordBatch) -> pa.RecordBatch:
 
 def replayed(path: Path, meters: Meters) -> Rows:
     rows = Rows()
-    Watcher(RecordedWire(str(path)), [meters, rows]).run()
+    Watcher(RecordedSource(str(path)), [meters, rows]).run()
     return rows
 
 
@@ -137,7 +137,7 @@ def test_counts_and_percentiles_of_a_capture_are_those_of_its_rows(name: str) ->
     same(snapshot.clients, expected(rows, "client_id"), window)
     same(snapshot.topics, expected(rows, "topic"), window)
     assert not snapshot.is_sampled
-    assert round(snapshot.packets_rate * window) == snapshot.standing.balance.packets
+    assert round(snapshot.packets_rate * window) == snapshot.status.balance.packets
     with rows.database() as database:
         wanted = database.sql("SELECT name, api, count(*) FROM errors JOIN exchanges"
                               " USING (exchange_id) GROUP BY ALL").fetchall()  # fmt: skip
@@ -165,7 +165,7 @@ def test_a_focus_leaves_the_exchanges_it_is_on_and_nothing_else(focus: Focus) ->
     ]
     given(meters, handed({"exchanges": made, "partitions": named}))
     given(rows, handed({"exchanges": made, "partitions": named}))
-    meters.tick(standing(1))
+    meters.tick(status(1))
     snapshot = meters.snapshot(focus)
     conditions = {
         "api": f"api = '{focus.api}'",
@@ -188,7 +188,7 @@ def test_a_focus_leaves_the_exchanges_it_is_on_and_nothing_else(focus: Focus) ->
 def test_a_focus_on_what_nobody_has_met_shows_nothing() -> None:
     meters = Meters()
     given(meters, handed({"exchanges": [exchange(1)]}))
-    meters.tick(standing(1))
+    meters.tick(status(1))
     snapshot = meters.snapshot(Focus(client="nobody"))
     assert snapshot.whole == Timed("", 0, 0, 0, 0, -1, -1, -1, -1)
     lists = (snapshot.apis, snapshot.clients, snapshot.topics, snapshot.slowest)
@@ -203,20 +203,20 @@ def test_before_the_first_tick_there_is_nothing_to_show() -> None:
 
 def test_rates_are_of_the_time_in_which_rows_came() -> None:
     meters = Meters(window_s=10)
-    meters.tick(standing(0, packets=1000))
+    meters.tick(status(0, packets=1000))
     for second in range(1, 4):
         given(meters, handed({"exchanges": [exchange(second * 10 + i) for i in range(5)]}))
-        meters.tick(standing(second, packets=1000 + second * 20))
+        meters.tick(status(second, packets=1000 + second * 20))
     snapshot = meters.snapshot()
     assert (snapshot.window_s, snapshot.whole.rate, snapshot.packets_rate) == (3, 5, 1060 / 3)
 
 
 def test_rows_older_than_the_window_are_gone() -> None:
     meters = Meters(window_s=10)
-    meters.tick(standing(0))
+    meters.tick(status(0))
     for second in range(1, 31):
         given(meters, handed({"exchanges": [exchange(second, f"Api{second}")]}))
-        meters.tick(standing(second))
+        meters.tick(status(second))
     snapshot = meters.snapshot()
     assert {api.name for api in snapshot.apis} == {f"Api{second}" for second in range(21, 31)}
     assert (snapshot.window_s, snapshot.whole.rate, snapshot.is_sampled) == (10, 1, False)
@@ -224,24 +224,24 @@ def test_rows_older_than_the_window_are_gone() -> None:
 
 def test_with_more_rows_than_are_kept_the_window_is_shorter_and_says_so() -> None:
     meters = Meters(window_s=60, kept_rows=1000)
-    meters.tick(standing(0))
+    meters.tick(status(0))
     for second, rows in enumerate(seconds(20, 300), 1):
         given(meters, rows._asdict())
-        meters.tick(standing(second))
+        meters.tick(status(second))
     snapshot = meters.snapshot()
     assert snapshot.is_sampled
     assert (snapshot.window_s, snapshot.whole.rate) == (3, 300)
     for second in range(21, 79):
-        meters.tick(standing(second))
+        meters.tick(status(second))
     assert not meters.snapshot().is_sampled
 
 
 def test_of_more_rows_in_a_second_than_are_kept_the_last_ones_are_and_rates_stay_right() -> None:
     meters = Meters(kept_rows=1000)
-    meters.tick(standing(0))
+    meters.tick(status(0))
     rows = many(10_000)
     given(meters, rows._asdict())
-    meters.tick(standing(2, packets=50_000))
+    meters.tick(status(2, packets=50_000))
     snapshot = meters.snapshot()
     assert snapshot.is_sampled
     kept = round(snapshot.whole.rate * snapshot.window_s)
@@ -253,9 +253,9 @@ def test_of_more_rows_in_a_second_than_are_kept_the_last_ones_are_and_rates_stay
 def test_a_clock_that_goes_back_begins_anew() -> None:
     meters = Meters()
     given(meters, handed({"exchanges": [exchange(1, "Fetch")]}))
-    meters.tick(standing(1_000_000))
+    meters.tick(status(1_000_000))
     given(meters, handed({"exchanges": [exchange(1, "Produce")]}))
-    meters.tick(standing(1))
+    meters.tick(status(1))
     assert [api.name for api in meters.snapshot().apis] == ["Produce"]
 
 
@@ -271,7 +271,7 @@ def test_the_slowest_are_those_that_did_not_ask_to_wait() -> None:
               "broker_ip": "::2", "broker_port": 9092}]  # fmt: skip
     topics = [partition(2, "a"), partition(2, "b")]
     given(meters, handed({"exchanges": rows, "partitions": topics, "connections": ended}))
-    meters.tick(standing(1))
+    meters.tick(status(1))
     slowest = meters.snapshot().slowest
     assert [one.exchange_id for one in slowest] == [2, 3, 1]
     assert slowest[0] == Slow(
@@ -291,7 +291,7 @@ def test_an_error_is_shown_with_where_it_was_met_last() -> None:
     ]  # fmt: skip
     other = {"exchange_id": 1, "name": "UNKNOWN_SERVER_ERROR", "code": -1, "is_retriable": False}
     given(meters, handed({"exchanges": rows, "errors": [*errors, other]}))
-    meters.tick(standing(1))
+    meters.tick(status(1))
     snapshot = meters.snapshot()
     assert snapshot.errors == (
         Failing("NOT_LEADER_OR_FOLLOWER", "Produce", 3, 3 / snapshot.window_s, True,
@@ -309,7 +309,7 @@ def test_a_topic_named_twice_in_a_message_is_one_topic_of_it() -> None:
         partition(1, "a", record_bytes=4),
     ]  # fmt: skip
     given(meters, handed({"exchanges": [exchange(1)], "partitions": named}))
-    meters.tick(standing(1))
+    meters.tick(status(1))
     topics = {one.name: (one.rate, one.bytes_to_broker) for one in meters.snapshot().topics}
     window = meters.snapshot().window_s
     assert topics == {"a": (1 / window, 5 / window), "b": (1 / window, 2 / window)}
@@ -317,7 +317,7 @@ def test_a_topic_named_twice_in_a_message_is_one_topic_of_it() -> None:
 
 def test_problems_are_those_of_the_whole_run_the_most_frequent_first() -> None:
     meters = Meters()
-    meters.tick(standing(1, problems={"late": 1, "dropped-packets": 5}))
+    meters.tick(status(1, problems={"late": 1, "dropped-packets": 5}))
     assert meters.snapshot().problems == (("dropped-packets", 5), ("late", 1))
 
 
@@ -346,7 +346,7 @@ def test_names_that_come_and_go_do_not_pile_up() -> None:
     most = 0
     for second in range(50):
         given(meters, renamed(second * 2000, 2000))
-        meters.tick(standing(second + 1))
+        meters.tick(status(second + 1))
         most = max(most, len(meters._window.names.clients))
     assert most <= 10_000 + (2 + 10) * 2000
     snapshot = meters.snapshot()
@@ -364,7 +364,7 @@ def test_more_names_than_there_is_room_for_share_one_and_make_room_later() -> No
             given(meters, renamed(second * 30_000, 30_000))
         else:
             given(meters, handed({"exchanges": [exchange(second, client_id="calm")]}))
-        meters.tick(standing(second + 1))
+        meters.tick(status(second + 1))
         if second == 4:
             crowded = meters.snapshot()
     assert crowded.clients[0].name == OTHER_NAMES
@@ -378,7 +378,7 @@ def test_names_of_any_length_take_bounded_memory() -> None:
     meters = Meters()
     name = "x" * 32_767
     given(meters, handed({"exchanges": [exchange(1, client_id=name)]}))
-    meters.tick(standing(1))
+    meters.tick(status(1))
     shown = meters.snapshot().clients[0].name
     assert shown == "x" * 254 + "…"
     assert meters.snapshot(Focus(client=shown)).whole.rate > 0
@@ -391,7 +391,7 @@ def test_what_is_kept_and_what_a_snapshot_takes_is_bounded() -> None:
     tracemalloc.start()
     for second, rows in enumerate(seconds(40, 5000)):
         given(meters, rows._asdict())
-        meters.tick(standing(second + 1))
+        meters.tick(status(second + 1))
         del rows
         sizes.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
@@ -418,29 +418,29 @@ def test_rows_of_one_tick_may_come_in_several_batches() -> None:
         parts.take("exchanges", batch("exchanges", rows[part]))
     for part in (slice(0, 7), slice(7, 10)):
         parts.take("partitions", batch("partitions", named[part]))
-    whole.tick(standing(1))
-    parts.tick(standing(1))
+    whole.tick(status(1))
+    parts.tick(status(1))
     assert whole.snapshot() == parts.snapshot()
 
 
 def test_seconds_are_those_of_the_packets_clock() -> None:
     meters = Meters()
-    meters.tick(standing(0))
+    meters.tick(status(0))
     given(meters, handed({"exchanges": [exchange(1)]}))
-    meters.tick(standing(3600))
+    meters.tick(status(3600))
     assert meters.snapshot().window_s == 60
-    assert meters.snapshot().standing.now_ns == START + 3600 * SECOND
+    assert meters.snapshot().status.now_ns == START + 3600 * SECOND
 
 
 def test_what_is_added_up_from_seconds_is_what_is_counted_at_once() -> None:
     meters = Meters(window_s=8)
-    meters.tick(standing(0))
+    meters.tick(status(0))
     for second, rows in enumerate(seconds(12, 3000), 1):
         given(meters, rows._asdict())
-        meters.tick(standing(second))
+        meters.tick(status(second))
         # Seconds are counted while they come, and not again.
         snapshot = meters.snapshot()
-    joined = Joined(meters._window.slices, meters._window.names)
+    joined = MergedBuckets(meters._window.slices, meters._window.names)
     once = fold(joined)
     names = joined.names
     assert len(joined.slices) == 8
@@ -462,7 +462,7 @@ def test_with_a_topic_in_focus_errors_of_other_topics_are_not_shown() -> None:
     named = [partition(1, "orders"), partition(1, "payments")]
     batches = {"exchanges": [exchange(1, error_count=3)], "partitions": named, "errors": errors}
     given(meters, handed(batches))
-    meters.tick(standing(1))
+    meters.tick(status(1))
     snapshot = meters.snapshot(Focus(topic="orders"))
     assert {(one.error, one.topic) for one in snapshot.errors} == {("A", "orders"), ("C", "")}
     assert snapshot.slowest[0].topic == "orders"
@@ -473,7 +473,7 @@ def test_between_two_ticks_a_snapshot_is_counted_once() -> None:
     assert meters.snapshot() is meters.snapshot()
     given(meters, handed({"exchanges": [exchange(1)]}))
     first = meters.snapshot()
-    meters.tick(standing(1))
+    meters.tick(status(1))
     second = meters.snapshot()
     assert second is meters.snapshot()
     assert (len(first.apis), len(second.apis)) == (0, 1)

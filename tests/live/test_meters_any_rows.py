@@ -14,7 +14,7 @@ from kdissect.live.counting.lines import json_of, line_of
 from kdissect.live.counting.meters import Meters
 from kdissect.live.counting.metrics import MetricsListener
 from kdissect.live.counting.snapshot import Focus
-from tests.live.made_rows import START, given, handed, standing
+from tests.live.made_rows import START, given, handed, status
 
 TEXTS = st.none() | st.sampled_from(["", "a", "b", "other", "none", "\n", "x" * 400])
 IDS = st.integers(0, 6)
@@ -68,7 +68,7 @@ def test_any_rows_are_counted(batches: list[Any], focus: Focus, kept_rows: int) 
     for second, rows in enumerate(batches, 1):
         for listener in (meters, small, metrics):
             given(listener, handed(rows))
-            listener.tick(standing(second))
+            listener.tick(status(second))
     count = sum(len(rows["exchanges"]) for rows in batches)
     whole = meters.snapshot()
     assert round(whole.whole.rate * whole.window_s) == count

@@ -15,21 +15,21 @@ from kdissect.live.counting.lines import WIDTH, cells, duration, json_of, line_o
 from kdissect.live.counting.meters import Meters
 from kdissect.live.counting.snapshot import Focus, Snapshot
 from kdissect.sources.packet_source import Counts
-from tests.live.made_rows import exchange, given, handed, many, partition, seconds, standing
+from tests.live.made_rows import exchange, given, handed, many, partition, seconds, status
 
 
 def shown(*rows: Any, **more: Any) -> Snapshot:
     meters = Meters()
-    meters.tick(standing(0))
+    meters.tick(status(0))
     given(meters, handed({"exchanges": rows}))
-    meters.tick(standing(1, **more))
+    meters.tick(status(1, **more))
     return meters.snapshot()
 
 
 def test_a_line_has_what_matters_most() -> None:
     rows = [exchange(number, latency_ms=2) for number in range(20)]
     rows.append(exchange(20, "Fetch", 400, client_id="slow-one", error_count=2))
-    line = line_of(shown(*rows, wire=Counts(100, 1234)))
+    line = line_of(shown(*rows, packet_source=Counts(100, 1234)))
     # Half of them took 2 ms, which is in a bucket around 1.97 ms.
     assert line.split("  ") == [
         "22:13:21", "21 ex/s", "1 err/s", "1.97ms/400ms", "Produce", "slow: slow-one 400ms",
@@ -49,7 +49,8 @@ def test_a_line_fits_and_harms_no_terminal_whatever_names_are(
     encodable = client.encode("utf-8", "backslashreplace").decode()
     name = api.encode("utf-8", "backslashreplace").decode() or "Fetch"
     taken = shown(
-        exchange(1, name, 123.4, client_id=encodable, error_count=1), wire=Counts(dropped, dropped)
+        exchange(1, name, 123.4, client_id=encodable, error_count=1),
+        packet_source=Counts(dropped, dropped),
     )
     whole = taken.whole._replace(rate=dropped / 3, errors=dropped / 7, p50_ns=10**13)
     line = line_of(taken._replace(waiting=dropped, late=dropped, whole=whole))
@@ -76,7 +77,7 @@ def test_json_has_everything_that_a_screen_shows() -> None:
     batches = {"exchanges": rows, "errors": errors, "members": members,
                "partitions": [partition(1)]}  # fmt: skip
     given(meters, handed(batches))
-    meters.tick(standing(1, problems={"late": 2}, shed={"records": 3}))
+    meters.tick(status(1, problems={"late": 2}, shed={"records": 3}))
     snapshot = meters.snapshot(Focus(client="app"))
     found = json.loads(json.dumps(json_of(snapshot)))
     for name in ("apis", "clients", "topics", "errors", "connections", "groups", "slowest"):
@@ -110,7 +111,7 @@ def test_a_snapshot_may_be_taken_by_any_thread_while_rows_come() -> None:
         renamed = [exchange(second * 500 + i, client_id=f"n{second}-{i}") for i in range(500)]
         given(meters, rows._asdict())
         given(meters, handed({"exchanges": renamed}))
-        meters.tick(standing(second + 1))
+        meters.tick(status(second + 1))
     done.set()
     for looker in lookers:
         looker.join(30)
@@ -124,11 +125,11 @@ def test_a_snapshot_of_all_rows_that_are_kept_takes_less_than_50_ms() -> None:
     meters = Meters()
     for second in range(10):
         given(meters, many(30_000, second * 30_000)._asdict())
-        meters.tick(standing(second + 1))
+        meters.tick(status(second + 1))
     times = []
     for _ in range(5):
         # With the same it would be taken once.
-        meters.tick(standing(11))
+        meters.tick(status(11))
         start = time.thread_time()
         meters.snapshot()
         times.append(time.thread_time() - start)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kdissect.live.counting.meters import Meters
-from kdissect.live.counting.snapshot import Focus, Grouped, Troubled
+from kdissect.live.counting.snapshot import DegradedConnection, Focus, Grouped
 from kdissect.live.counting.waiting import Waiting, Waits
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options, make_dissector
@@ -19,7 +19,7 @@ from tests.live.made_rows import (
     exchange,
     given,
     handed,
-    standing,
+    status,
 )
 
 ASKED = [{"topic": "orders", "partitions": [{"partition": 0}]}]
@@ -92,8 +92,8 @@ def snapshot_after(talk: Conversation, after_s: float, focus: Focus = Focus()) -
     """What is shown so long after the last packet, while all connections are open."""
     meters = Meters()
     now = [0]
-    wire = GivenWire(talk.packets(), [])
-    watcher = Watcher(wire, [meters], clock=lambda: now[0])
+    packet_source = GivenWire(talk.packets(), [])
+    watcher = Watcher(packet_source, [meters], clock=lambda: now[0])
     meters.begin(watcher)
     watcher.step()
     now[0] = round(after_s * SECOND)
@@ -105,7 +105,7 @@ def test_a_connection_whose_request_waits_too_long_is_in_trouble() -> None:
     talk = conversation().client(FETCH).broker(response("Fetch", 4, 1)).client(PRODUCE, JOIN)
     snapshot = snapshot_after(talk, 5)
     (one,) = snapshot.connections
-    assert one == Troubled(
+    assert one == DegradedConnection(
         1, "shop", "10.0.0.1:50000", "10.0.0.9:9092", 0, 0, 0, 0, 2, one.waiting_ns, "Produce"
     )
     assert 5 * SECOND <= one.waiting_ns < 5.001 * SECOND
@@ -144,10 +144,10 @@ def test_losses_of_the_exchanges_of_a_connection_are_summed() -> None:
         exchange(4, connection_id=3, outcome="unanswered", latency_ns=None, response_start=None),
     ]
     given(meters, handed({"exchanges": rows}))
-    meters.tick(standing(1))
+    meters.tick(status(1))
     assert meters.snapshot().connections == (
-        Troubled(3, "app", "", "", 0, 0, 0, 1, 0, -1, ""),
-        Troubled(1, "later", "", "", 3, 3, 10, 0, 0, -1, ""),
+        DegradedConnection(3, "app", "", "", 0, 0, 0, 1, 0, -1, ""),
+        DegradedConnection(1, "later", "", "", 3, 3, 10, 0, 0, -1, ""),
     )
 
 
@@ -160,7 +160,7 @@ def member(at_s: float, event: str, generation: int | None = 1, **more: Any) -> 
 def group_after(*events: Any, now_s: float = 10) -> Grouped:
     meters = Meters()
     given(meters, handed({"exchanges": [exchange(1)], "members": events}))
-    meters.tick(standing(now_s))
+    meters.tick(status(now_s))
     (group,) = meters.snapshot().groups
     return group
 
@@ -215,6 +215,6 @@ def test_groups_that_rebalance_come_first() -> None:
     calm = [member(at, "sync", group_id="calm") for at in range(5)]
     quiet = [member(9, "join", group_id="anxious")]
     given(meters, handed({"exchanges": [exchange(1)], "members": [*calm, *quiet]}))
-    meters.tick(standing(10))
+    meters.tick(status(10))
     shown = [(group.group_id, group.is_rebalancing) for group in meters.snapshot().groups]
     assert shown == [("anxious", True), ("calm", False)]

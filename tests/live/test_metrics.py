@@ -32,14 +32,14 @@ from kdissect.live.counting.metrics import (
     serve,
     serve_at,
 )
-from kdissect.live.listener import Listener, Standing
+from kdissect.live.listener import Listener, Status
 from kdissect.live.metrics_socket import bind
 from kdissect.live.watcher import Watcher
 from kdissect.sources.packet_source import Counts
-from kdissect.sources.recorded_source import RecordedWire
+from kdissect.sources.recorded_source import RecordedSource
 from kdissect.tables.batches import ints_of
 from tests.cli.test_hostile_text import HARMFUL, harmful_in, texts
-from tests.live.made_rows import exchange, given, handed, many, partition, seconds, standing
+from tests.live.made_rows import exchange, given, handed, many, partition, seconds, status
 
 ROOT = Path(__file__).parent.parent.parent
 NAMES = (
@@ -127,7 +127,7 @@ def summed(rows: list[dict[str, Any]], value: str, *columns: str) -> dict[tuple[
 
 def replayed(path: Path) -> tuple[MetricsListener, dict[str, list[dict[str, Any]]]]:
     metrics, rows = MetricsListener(), Rows()
-    Watcher(RecordedWire(str(path)), [metrics, rows]).run()
+    Watcher(RecordedSource(str(path)), [metrics, rows]).run()
     return metrics, rows.rows
 
 
@@ -204,7 +204,7 @@ def test_names_that_would_break_the_page_come_out_escaped() -> None:
     rows = [exchange(number, client_id=name) for number, name in enumerate(HOSTILE)]
     named = [partition(number, name, record_bytes=1) for number, name in enumerate(HOSTILE)]
     given(metrics, handed({"exchanges": rows, "partitions": named}))
-    metrics.tick(standing(1))
+    metrics.tick(status(1))
     with served(metrics) as server:
         for text, parse in (
             (page(server), text_string_to_metric_families),
@@ -228,7 +228,7 @@ def test_no_label_has_a_harmful_character() -> None:
     rows = [exchange(number, client_id=name) for number, name in enumerate(names)]
     named = [partition(number, name, record_bytes=1) for number, name in enumerate(names)]
     given(metrics, handed({"exchanges": rows, "partitions": named}))
-    metrics.tick(standing(1))
+    metrics.tick(status(1))
     with served(metrics) as server:
         pages = ((page(server), text_string_to_metric_families),
                  (page(server, OPENMETRICS), openmetrics_families))  # fmt: skip
@@ -247,7 +247,7 @@ def test_texts_that_are_shown_alike_are_one_series() -> None:
     alike = ["\u202e", r"\u202e", "\u202e"]
     rows = [exchange(number, client_id=name) for number, name in enumerate([*alike, "b", "\x9b"])]
     given(metrics, handed({"exchanges": rows}))
-    metrics.tick(standing(1))
+    metrics.tick(status(1))
     with served(metrics) as server:
         text = page(server)
         found = samples(text)
@@ -263,7 +263,7 @@ def test_names_beyond_the_limit_share_a_label_and_are_counted() -> None:
     rows = [exchange(number, client_id=f"c{number % 10}") for number in range(50)]
     rows += [exchange(50, client_id=None), exchange(51, "api-999"), exchange(52, client_id="other")]
     given(metrics, handed({"exchanges": rows}))
-    metrics.tick(standing(1))
+    metrics.tick(status(1))
     with served(metrics) as server:
         found = samples(page(server))
     # `app` of the exchange with an unknown API came after c0 to c2.
@@ -281,22 +281,22 @@ def test_a_name_like_those_that_stand_for_others_is_no_second_series() -> None:
     rows = [exchange(1, client_id="none"), exchange(2, client_id=None),
             exchange(3, client_id="other")]  # fmt: skip
     given(metrics, handed({"exchanges": rows}))
-    metrics.tick(standing(1))
+    metrics.tick(status(1))
     with served(metrics) as server:
         found = samples(page(server))
     assert by(found, "kdissect_exchanges_total", "client") == {("none",): 2, ("other",): 1}
 
 
-def values_at(metrics: MetricsListener, now: Standing) -> Mapping[Any, float]:
+def values_at(metrics: MetricsListener, now: Status) -> Mapping[Any, float]:
     metrics.tick(now)
     with served(metrics) as server:
         return samples(page(server))
 
 
 def test_how_things_are_is_told() -> None:
-    now = standing(
-        1, packets=70, problems={"late": 3}, wire=Counts(100, 7), backlog=0.25, open_connections=4,
-        level=2, shed={"records": 9}, memory=1000, cpu_seconds=1.5,
+    now = status(
+        1, packets=70, problems={"late": 3}, packet_source=Counts(100, 7), backlog=0.25,
+        open_connections=4, level=2, shed={"records": 9}, memory=1000, cpu_seconds=1.5,
     )  # fmt: skip
     found = values_at(MetricsListener(), now)
     told = {
@@ -314,7 +314,7 @@ def test_counters_never_go_back() -> None:
     metrics = MetricsListener()
     key = "kdissect_packets_received_total", frozenset[Any]()
     received = [100, 250, 40, 60, 10]
-    told = [values_at(metrics, standing(1, wire=Counts(count)))[key] for count in received]
+    told = [values_at(metrics, status(1, packet_source=Counts(count)))[key] for count in received]
     assert told == [100, 250, 290, 310, 320]
 
 
@@ -325,7 +325,7 @@ def test_counters_grow_by_what_comes_and_only_at_ticks() -> None:
         given(metrics, rows._asdict())
         with served(metrics) as server:
             before = sum(by(samples(page(server)), "kdissect_exchanges_total", "api").values())
-        after = by(values_at(metrics, standing(second)), "kdissect_exchanges_total", "api")
+        after = by(values_at(metrics, status(second)), "kdissect_exchanges_total", "api")
         counts.append((before, sum(after.values())))
     assert counts == [(0, 100), (100, 200), (200, 300)]
 
@@ -348,7 +348,7 @@ def test_whoever_reads_while_rows_come_sees_counters_grow_and_whole_ticks() -> N
         reader.start()
         for second, rows in enumerate(seconds(20, 1000)):
             given(metrics, rows._asdict())
-            metrics.tick(standing(second))
+            metrics.tick(status(second))
         pages.append(samples(page(server)))
         done.set()
         reader.join(30)
@@ -365,7 +365,7 @@ def test_whoever_reads_while_rows_come_sees_counters_grow_and_whole_ticks() -> N
 
 def test_all_that_is_declared_is_exported_and_nothing_else() -> None:
     metrics, _ = replayed(ROOT / "captures" / "quickstart.pcapng")
-    metrics.tick(standing(1, shed={"records": 1}, problems={"late": 1}))
+    metrics.tick(status(1, shed={"records": 1}, problems={"late": 1}))
     with served(metrics) as server:
         text = page(server)
     found: dict[str, set[str]] = {}
@@ -481,7 +481,7 @@ def test_a_reader_that_takes_nothing_is_not_told_on_stderr(
     metrics = MetricsListener(labels=5_000)
     rows = [exchange(number, client_id=f"{number:0100}") for number in range(5_000)]
     given(metrics, handed({"exchanges": rows}))
-    metrics.tick(standing())
+    metrics.tick(status())
     bound = bind()
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     server = serve_at(bound, metrics)
@@ -523,7 +523,7 @@ def test_it_may_be_closed_twice_and_the_port_is_free_again() -> None:
 def test_scrapes_leave_no_cycles_as_nobody_collects_them() -> None:
     metrics = MetricsListener()
     given(metrics, many(100)._asdict())
-    metrics.tick(standing(1))
+    metrics.tick(status(1))
     with served(metrics) as server:
         page(server)
         gc.collect()

@@ -37,15 +37,15 @@ class Collected(Listener):
 
 def look(watcher: Watcher) -> list[dict[str, Any]]:
     rows = watcher.dissector.open_connection_rows()
-    builder = BatchBuilder(TABLES["connections"], watcher.wire.names, watcher.names)
+    builder = BatchBuilder(TABLES["connections"], watcher.packet_source.names, watcher.names)
     return list(builder.batch(rows).to_pylist())
 
 
 def watched(capture: Path, is_looking: bool) -> tuple[list[Any], list[dict[str, Any]]]:
     """All rows of a capture, and what was seen before its end."""
     listener = Collected()
-    with SlicedWire(capture, 100) as wire:
-        watcher = Watcher(wire, [listener], Options(), by_packets)
+    with SlicedWire(capture, 100) as packet_source:
+        watcher = Watcher(packet_source, [listener], Options(), by_packets)
         while watcher.step():
             if is_looking:
                 look(watcher)

@@ -41,8 +41,8 @@ class Died(BaseException):
 def dead_run(directory: Path, steps: int, **rotating: object) -> Path:
     """A run whose process flushed after `steps` and was no more."""
     files = RotatedTables(directory, tables=TABLES, flush_s=0, **rotating)  # type: ignore[arg-type]
-    with SlicedWire(GROUPS, 20) as wire:
-        watcher = Watcher(wire, [files], Options(), by_packets)
+    with SlicedWire(GROUPS, 20) as packet_source:
+        watcher = Watcher(packet_source, [files], Options(), by_packets)
         files.begin(watcher)
         for _ in range(steps):
             watcher.step()

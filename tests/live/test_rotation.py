@@ -126,27 +126,27 @@ def test_connections_that_are_open_are_in_each_rotation_and_have_not_been_closed
 def test_the_balance_of_the_last_rotation_is_that_of_the_run(tmp_path: Path) -> None:
     watcher = replay(GROUPS, tmp_path, every_s=5)
     last = rotations_in(only_run(tmp_path))[-1]
-    assert json.loads((last / "balance.json").read_bytes()) == asdict(watcher.standing().balance)
+    assert json.loads((last / "balance.json").read_bytes()) == asdict(watcher.status().balance)
 
 
 def test_an_interval_without_rows_leaves_nothing(tmp_path: Path) -> None:
     files = RotatedTables(tmp_path, tables=["exchanges"], every_s=1)
-    with SlicedWire(GROUPS, 10_000) as wire:
-        watcher = Watcher(wire, [files], Options(), by_packets)
+    with SlicedWire(GROUPS, 10_000) as packet_source:
+        watcher = Watcher(packet_source, [files], Options(), by_packets)
         files.begin(watcher)
-        standing = watcher.standing()
+        status = watcher.status()
         for second in range(5):
-            files.tick(standing._replace(now_ns=standing.now_ns + second * 10**9))
+            files.tick(status._replace(now_ns=status.now_ns + second * 10**9))
             files.reopen()
         assert list(only_run(tmp_path).iterdir()) == []
-        files.finish(standing)
+        files.finish(status)
     assert everything_in(tmp_path) == []
 
 
 def test_reopening_rotates_at_once(tmp_path: Path) -> None:
     files = RotatedTables(tmp_path, tables=["exchanges"])
-    with SlicedWire(GROUPS, 50) as wire:
-        watcher = Watcher(wire, [files], Options(), by_packets)
+    with SlicedWire(GROUPS, 50) as packet_source:
+        watcher = Watcher(packet_source, [files], Options(), by_packets)
         watcher.begin()
         for _ in range(3):
             for _ in range(4):

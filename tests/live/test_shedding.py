@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from kdissect.capture.packet import Packet
 from kdissect.dissection.dissector import Dissector
 from kdissect.errors import KdissectError
-from kdissect.exchanges.memory_budget import Holding
+from kdissect.exchanges.memory_budget import MemoryBudget
 from kdissect.limits import Limits
-from kdissect.live.listener import Listener, Standing
+from kdissect.live.listener import Listener, Status
 from kdissect.live.memory import fixed_bytes, limits_for, scaled_bytes
 from kdissect.live.shedding import LEAVES_PACKETS, Shedder
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options, make_balance, make_dissector
-from kdissect.sources.packet_source import Counts, Wire
+from kdissect.sources.packet_source import Counts, PacketSource
 from kdissect.tables.schemas import TABLES
 from tests.live.shed_runs import ALWAYS, captured, dissected, whole
 
@@ -60,11 +60,11 @@ class Scene:
         self.now_ns += SECOND
         self.dropped += drops
         self.cpu_seconds += cpu / 100
-        standing = Standing(
+        status = Status(
             self.now_ns, self.balance, Counts(0, self.dropped), backlog, 0,
             memory=memory, cpu_seconds=self.cpu_seconds,
         )  # fmt: skip
-        self.shedder.judge(standing, self.now_ns, self.dissector)
+        self.shedder.judge(status, self.now_ns, self.dissector)
         return self.shedder.level
 
     def seconds(self, count: int, **like: float) -> list[int]:
@@ -334,7 +334,7 @@ def test_messages_that_are_kept_for_bodies_are_let_go() -> None:
         for exchange in state.pending[state.pending_head :]
     ]
     assert {exchange.request_frame for exchange in waiting} == {None}
-    alone = Holding()
+    alone = MemoryBudget()
     for exchange in waiting:
         alone.add_request(exchange)
     assert held[0] > held[1] == alone.request_bytes
@@ -343,7 +343,7 @@ def test_messages_that_are_kept_for_bodies_are_let_go() -> None:
 # All together
 
 
-class BusyWire(Wire):
+class BusyWire(PacketSource):
     """Packets of a capture, some each second; there are too many in the first two."""
 
     def __init__(self, name: str, clock: "Clock", count: int) -> None:
@@ -385,16 +385,16 @@ class Keeping(Listener):
         self.tables = frozenset(TABLES)
         self.rows: dict[str, list[dict[str, object]]] = {name: [] for name in TABLES}
         self.levels: list[int] = []
-        self.last: Standing | None = None
+        self.last: Status | None = None
 
     def take(self, table: str, batch: "object") -> None:
         self.rows[table] += batch.to_pylist()  # type: ignore[attr-defined]
 
-    def tick(self, standing: Standing) -> None:
-        self.levels.append(standing.level)
+    def tick(self, status: Status) -> None:
+        self.levels.append(status.level)
 
-    def finish(self, standing: Standing) -> None:
-        self.last = standing
+    def finish(self, status: Status) -> None:
+        self.last = status
 
 
 def test_a_watcher_leaves_out_what_its_shedder_says_and_tells_of_it() -> None:
@@ -422,7 +422,7 @@ def test_a_watcher_leaves_out_what_its_shedder_says_and_tells_of_it() -> None:
     ]
 
 
-class HungryWire(Wire):
+class HungryWire(PacketSource):
     """Each packet takes 5 ms of a processor."""
 
     def __init__(self, seconds: float) -> None:
@@ -443,12 +443,12 @@ class HungryWire(Wire):
 
 
 def test_a_process_at_the_last_level_takes_no_more_than_it_may() -> None:
-    wire, shedder = HungryWire(1.0), Shedder(max_cpu=20)
-    watcher = Watcher(wire, [Keeping()], Options(), shedder=shedder)
+    packet_source, shedder = HungryWire(1.0), Shedder(max_cpu=20)
+    watcher = Watcher(packet_source, [Keeping()], Options(), shedder=shedder)
     shedder.level = LEAVES_PACKETS
     began, cpu = time.monotonic(), time.process_time()
     while watcher.step():
         pass
     used = (time.process_time() - cpu) / (time.monotonic() - began)
-    assert 4 < wire.reads < 80
+    assert 4 < packet_source.reads < 80
     assert used < 0.4

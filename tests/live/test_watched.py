@@ -15,11 +15,11 @@ def test_a_replay_gives_the_rows_that_are_read_from_the_file() -> None:
     with kdissect.watch(CAPTURE, tables=["exchanges", "errors"]) as watched:
         for table, batch in watched:
             rows[table] += batch.num_rows
-        standing = watched.standing
+        status = watched.status
     assert rows == {
         table: kdissect.read(CAPTURE, table=table).to_arrow().num_rows for table in rows
     }
-    assert (standing.balance.packets, standing.balance.exchanges) == (1318, 331)
+    assert (status.balance.packets, status.balance.exchanges) == (1318, 331)
 
 
 def test_a_capture_that_grows_is_watched_until_it_is_told_to_stop(tmp_path: Path) -> None:

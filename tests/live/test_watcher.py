@@ -9,13 +9,13 @@ import kdissect
 from kdissect.capture.files import open_captures
 from kdissect.capture.packet import Packet
 from kdissect.errors import CaptureError, OutputError
-from kdissect.live.listener import Listener, Standing
+from kdissect.live.listener import Listener, Status
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options
-from kdissect.sources.delay_buffer import DelayedWire
+from kdissect.sources.delay_buffer import DelayBuffer
 from kdissect.sources.packet_source import Counts
-from kdissect.sources.pipe_source import PipeWire
-from kdissect.sources.recorded_source import RecordedWire
+from kdissect.sources.pipe_source import PipeSource
+from kdissect.sources.recorded_source import RecordedSource
 from kdissect.tables.schemas import TABLES
 from tests.live.listening import Given, Kept, Row, packet_at
 
@@ -48,20 +48,20 @@ def packets_of(source: Path) -> list[Packet]:
 def test_a_replay_has_the_rows_of_a_run(name: str) -> None:
     keylog = sorted(CAPTURES.glob(name.replace(".pcapng", ".keys")))
     kept = Kept()
-    with RecordedWire(CAPTURES / name) as wire:
-        watcher = Watcher(wire, [kept], Options(keylog=keylog))
+    with RecordedSource(CAPTURES / name) as packet_source:
+        watcher = Watcher(packet_source, [kept], Options(keylog=keylog))
         watcher.run()
     assert kept.said == ["begin", "finish"]
     found = {table: in_order(rows) for table, rows in kept.rows.items()}
     assert found == tables_of(CAPTURES / name, keylog=keylog)
-    assert kept.ticks[-1].balance == watcher.standing().balance
+    assert kept.ticks[-1].balance == watcher.status().balance
 
 
 def test_ticks_are_a_second_of_the_packets_clock_apart() -> None:
     kept = Kept()
     times = [NOON_NS + at * SECOND_NS // 10 for at in range(35)]
-    wire = Given(*([packet_at(time_ns)] for time_ns in times))
-    Watcher(wire, [kept], clock=lambda: 0).run()
+    packet_source = Given(*([packet_at(time_ns)] for time_ns in times))
+    Watcher(packet_source, [kept], clock=lambda: 0).run()
     assert [(tick.now_ns - NOON_NS) / SECOND_NS for tick in kept.ticks] == [0, 1, 2, 3, 3.4]
 
 
@@ -80,8 +80,8 @@ def test_when_the_packets_clock_goes_back_ticks_go_on() -> None:
     kept = Kept()
     clock = iter(range(0, 10_000 * SECOND_NS, SECOND_NS // 10))
     times = [NOON_NS + 7200 * SECOND_NS, *(NOON_NS + at * SECOND_NS for at in range(20))]
-    wire = Given(*([packet_at(time_ns)] for time_ns in times))
-    Watcher(wire, [kept], clock=lambda: next(clock)).run()
+    packet_source = Given(*([packet_at(time_ns)] for time_ns in times))
+    Watcher(packet_source, [kept], clock=lambda: next(clock)).run()
     known = [tick.now_ns for tick in kept.ticks]
     assert len(known) > 5
     assert known == sorted(known)
@@ -130,8 +130,8 @@ def test_ticks_go_on_where_a_clock_was_set_back_while_nothing_came() -> None:
 
 def test_how_things_are_at_the_end_is_not_of_a_time_before_the_last_tick() -> None:
     kept = Kept()
-    wire = Slow([packet_at(NOON_NS)], [packet_at(NOON_NS + SECOND_NS // 2)])
-    Watcher(wire, [kept], clock=lambda: wire.now_ns).run()
+    packet_source = Slow([packet_at(NOON_NS)], [packet_at(NOON_NS + SECOND_NS // 2)])
+    Watcher(packet_source, [kept], clock=lambda: packet_source.now_ns).run()
     assert [(tick.now_ns - NOON_NS) / SECOND_NS for tick in kept.ticks] == [5, 5]
 
 
@@ -147,12 +147,12 @@ class Failing(Kept):
             raise OutputError("no begin")
         super().begin(watcher)
 
-    def tick(self, standing: Standing) -> None:
+    def tick(self, status: Status) -> None:
         if self.what == "tick":
             raise OutputError("no tick")
 
-    def finish(self, standing: Standing) -> None:
-        super().finish(standing)
+    def finish(self, status: Status) -> None:
+        super().finish(status)
         if self.what == "finish":
             raise OutputError("no finish")
 
@@ -160,8 +160,8 @@ class Failing(Kept):
 @pytest.mark.parametrize("what", ["begin", "tick", "finish"])
 def test_when_one_listener_fails_the_others_finish(what: str) -> None:
     one, failing, other = Kept(), Failing(what), Kept()
-    with RecordedWire(CAPTURES / "quickstart.pcapng") as wire:
-        watcher = Watcher(wire, [one, failing, other])
+    with RecordedSource(CAPTURES / "quickstart.pcapng") as packet_source:
+        watcher = Watcher(packet_source, [one, failing, other])
         with pytest.raises(OutputError, match=f"no {what}"):
             watcher.run()
     assert one.said == ["begin", "finish"]
@@ -187,7 +187,7 @@ def test_what_was_read_is_handed_on_when_the_wire_fails() -> None:
 def test_it_stops_soon_where_nothing_comes() -> None:
     source, sink = os.pipe()
     kept = Kept()
-    watcher = Watcher(PipeWire(source), [kept])
+    watcher = Watcher(PipeSource(source), [kept])
     running = threading.Thread(target=watcher.run)
     running.start()
     time.sleep(0.05)
@@ -202,11 +202,11 @@ def test_it_stops_soon_where_nothing_comes() -> None:
 
 def test_what_came_before_it_was_asked_to_stop_is_taken() -> None:
     source, sink = os.pipe()
-    wire = PipeWire(source)
+    packet_source = PipeSource(source)
     capture = CAPTURES / "quickstart.pcapng"
     os.write(sink, capture.read_bytes())
     kept = Kept()
-    watcher = Watcher(wire, [kept])
+    watcher = Watcher(packet_source, [kept])
     watcher.stop()
     watcher.run()
     found = {table: in_order(rows) for table, rows in kept.rows.items()}
@@ -219,13 +219,13 @@ def test_what_came_before_it_was_asked_to_stop_is_taken() -> None:
 
 def test_packets_that_the_host_lost_are_problems() -> None:
     kept = Kept(["problems"])
-    wire = Given(*([packet_at(NOON_NS + at * SECOND_NS)] for at in range(3)))
-    watcher = Watcher(wire, [kept], clock=lambda: 0)
+    packet_source = Given(*([packet_at(NOON_NS + at * SECOND_NS)] for at in range(3)))
+    watcher = Watcher(packet_source, [kept], clock=lambda: 0)
     watcher.begin()
     watcher.step()
-    wire.counted = Counts(100, 7)
+    packet_source.counted = Counts(100, 7)
     watcher.step()
-    wire.counted = Counts(200, 9)
+    packet_source.counted = Counts(200, 9)
     watcher.finish()
     assert [(row["kind"], row["message"]) for row in kept.rows["problems"]][-2:] == [
         ("dropped-packets", "given: the capturing host lost 7 packets"),
@@ -254,20 +254,20 @@ def test_keys_that_come_a_moment_after_the_packets_are_used(tmp_path: Path) -> N
     packets = packets_of(capture)
     kept = Kept(["exchanges"])
     now = [0.0]
-    wire = DelayedWire(Given(packets, []), 0.25, lambda: now[0])
-    watcher = Watcher(wire, [kept], Options(keylog=keylog))
+    packet_source = DelayBuffer(Given(packets, []), 0.25, lambda: now[0])
+    watcher = Watcher(packet_source, [kept], Options(keylog=keylog))
     watcher.begin()
     assert watcher.step()
-    assert watcher.standing().balance.packets == 0
+    assert watcher.status().balance.packets == 0
     keylog.write_bytes(secrets)
     now[0] = 0.3
     watcher.step()
-    assert watcher.standing().balance.packets == len(packets)
+    assert watcher.status().balance.packets == len(packets)
     watcher.finish()
     expected = kdissect.read(capture, table="exchanges", keylog=CAPTURES / "tls/tls13-4.3.1.keys")
     assert len(kept.rows["exchanges"]) == expected.to_arrow().num_rows > 0
 
 
 def test_listeners_need_override_nothing() -> None:
-    with RecordedWire(CAPTURES / "quickstart.pcapng") as wire:
-        Watcher(wire, [Listener()]).run()
+    with RecordedSource(CAPTURES / "quickstart.pcapng") as packet_source:
+        Watcher(packet_source, [Listener()]).run()

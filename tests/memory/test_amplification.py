@@ -9,12 +9,12 @@ import random
 
 import pytest
 
-from kdissect.messages.extracted import FactSink
+from kdissect.messages.extracted import FieldSink
 from kdissect.messages.field_mapping import fact_plans
 from kdissect.messages.full_bodies import body_json, full_body
 from kdissect.messages.interner import Interner
 from kdissect.protocol.plans import Plan
-from kdissect.protocol.readers import Allowance
+from kdissect.protocol.readers import ValueBudget
 from tests.exchange_builders import request, response
 from tests.hostile_messages import Layout, Shape, hostile_body, layouts, shapes_of
 from tests.measuring import peak_memory
@@ -45,7 +45,7 @@ def plan_of(layout: Layout) -> Plan:
 
 def check_facts(layout: Layout, shape: Shape, data: bytes) -> None:
     plan = plan_of(layout)
-    sink = FactSink(Interner(size_limit=LIMIT), {}, LIMIT)
+    sink = FieldSink(Interner(size_limit=LIMIT), {}, LIMIT)
 
     def run() -> None:
         sink.begin()
@@ -64,7 +64,7 @@ def check_body(layout: Layout, shape: Shape, data: bytes) -> None:
 
     def run() -> None:
         body = full_body(layout.key, layout.version, frame, is_response, limit=LIMIT)
-        body_json(body, True, Allowance(LIMIT))
+        body_json(body, True, ValueBudget(LIMIT))
 
     run()
     peak = peak_memory(run)

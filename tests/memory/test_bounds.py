@@ -16,7 +16,7 @@ from kdissect.dissection.dissector import Dissector
 from kdissect.exchanges.connection_state import ConnectionState, TopicPositions
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.fetches import FetchSessions
-from kdissect.exchanges.memory_budget import Holding
+from kdissect.exchanges.memory_budget import MemoryBudget
 from kdissect.exchanges.pairing import Exchanges
 from kdissect.exchanges.sasl import LONGEST_KEPT, MAX_TOKEN_SIZE, Login, user_of
 from kdissect.exchanges.topic_name_resolution import held_size
@@ -166,7 +166,7 @@ def exchange_with(partition_count: int = 0) -> Exchange:
 
 @pytest.mark.parametrize("name", ["group_id", "transactional_id", "client_id"])
 def test_names_of_a_request_that_waits_count(name: str) -> None:
-    holding = Holding(Limits(pending_bytes_in_all=10_000))
+    holding = MemoryBudget(Limits(pending_bytes_in_all=10_000))
     assert not holding.add_request(exchange_with())
     long = exchange_with()
     setattr(long, name, "g" * 10_000)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kdissect.messages.extracted import ErrorFact, FactSink
+from kdissect.messages.extracted import ErrorFact, FieldSink
 from kdissect.messages.field_mapping import fact_plans
 from kdissect.messages.interner import Interner
 from kdissect.messages.partitions import NO_ID
@@ -138,7 +138,7 @@ def expected(place: Place) -> tuple[Any, ...]:
 
 
 def facts_of(api: str, version: int, data: bytes) -> list[ErrorFact]:
-    sink = FactSink(Interner(), {})
+    sink = FieldSink(Interner(), {})
     key = next(known.key for known in APIS.values() if known.name == api)
     assert fact_plans().get(key, version, True).run(data, 0, sink) == len(data)
     return sink.errors

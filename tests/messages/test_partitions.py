@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdissect.messages.batch_counts import BatchCounts
-from kdissect.messages.extracted import FIRST_ROWS, KEPT_ROWS, FactSink
+from kdissect.messages.extracted import FIRST_ROWS, KEPT_ROWS, FieldSink
 from kdissect.messages.interner import Interner
 from kdissect.messages.partitions import (
     MIXED_CODEC,
@@ -77,7 +77,7 @@ def test_batches_go_with_their_row() -> None:
 
 
 def test_the_sink_has_room_for_any_number_and_gives_back_what_is_much() -> None:
-    sink = FactSink(Interner(), {})
+    sink = FieldSink(Interner(), {})
     for count in (FIRST_ROWS, FIRST_ROWS + 1, KEPT_ROWS + 1, 3):
         sink.begin()
         for number in range(count):

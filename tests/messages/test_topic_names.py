@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kdissect.messages.extracted import FactSink
+from kdissect.messages.extracted import FieldSink
 from kdissect.messages.field_mapping import fact_plans
 from kdissect.messages.interner import Interner
 from kdissect.messages.metadata_topics import NAMES_LIMIT, remember_name
@@ -90,7 +90,7 @@ def test_the_name_is_learnt(api: str, side: str, version: int, path: Path) -> No
     data = make_struct(spec.fields, version, version in spec.flexible, values)
     names: dict[bytes, str] = {}
     plan = fact_plans().get(find_api(api).key, version, side == "response")
-    assert plan.run(data, 0, FactSink(Interner(), names)) == len(data)
+    assert plan.run(data, 0, FieldSink(Interner(), names)) == len(data)
     assert names == {ORDERS.bytes: "orders"}
 
 
@@ -127,7 +127,7 @@ def test_names_are_learnt_from_the_metadata_log(
     data = make_body(api, version, "response", values)
     names: dict[bytes, str] = {}
     plan = fact_plans().get(find_api(api).key, version, True)
-    assert plan.run(data, 0, FactSink(Interner(), names)) == len(data)
+    assert plan.run(data, 0, FieldSink(Interner(), names)) == len(data)
     assert names == {ORDERS.bytes: "orders", PAYMENTS.bytes: "payments"}
 
 
@@ -136,7 +136,7 @@ def test_names_are_not_learnt_from_other_topics() -> None:
     values = {"responses": [{"topic": "users", "partitions": [{"records": log}]}]}
     names: dict[bytes, str] = {}
     data = make_body("Fetch", 12, "response", values)
-    fact_plans().get(1, 12, True).run(data, 0, FactSink(Interner(), names))
+    fact_plans().get(1, 12, True).run(data, 0, FieldSink(Interner(), names))
     assert names == {}
 
 

@@ -14,7 +14,7 @@ def by_tree(plan: Plan, data: bytes, sink: Sink, offset: int = 1) -> int:
         return FAILED
 
 
-def facts_of(sink: extracted.FactSink) -> dict[str, object]:
+def facts_of(sink: extracted.FieldSink) -> dict[str, object]:
     """Everything that a sink says of a body."""
     said: dict[str, object] = {
         name: getattr(sink, name)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdissect.messages import extracted
-from kdissect.messages.fast_paths import short_way_of
+from kdissect.messages.fast_paths import fast_path_of
 from kdissect.messages.field_mapping import INHERITED, kind_of, request_role, response_role
 from kdissect.messages.interner import Interner
 from kdissect.protocol.generated import FAILED, Read, generate
@@ -37,7 +37,7 @@ def key_of(vector: Vector) -> tuple[str, int, str]:
 
 @cache
 def read_of(vector: tuple[str, int, str], is_short: bool) -> Read:
-    return generate(plan_of(vector).reader, short_way_of if is_short else None)
+    return generate(plan_of(vector).reader, fast_path_of if is_short else None)
 
 
 def check(vector: Vector, data: bytes) -> int:
@@ -49,8 +49,8 @@ def check(vector: Vector, data: bytes) -> int:
     end, tree_end = read(data, 1, rows), by_tree(plan, data, tree_rows)
     interner = Interner()
     sink, tree_sink = (
-        extracted.FactSink(interner, {}),
-        extracted.FactSink(interner, {}),
+        extracted.FieldSink(interner, {}),
+        extracted.FieldSink(interner, {}),
     )
     assert short(data, 1, sink) == end
     by_tree(plan, data, tree_sink)

@@ -87,23 +87,23 @@ def sent_again(wires: list[Wire], source: random.Random) -> list[Wire]:
 def resegmented(wires: list[Wire], source: random.Random) -> list[Wire]:
     """No segment has more than some number of bytes."""
     mss = source.choice((1460, 536, 100, 40, 7, source.randrange(4, 1500)))
-    return numbered(piece for wire in wires for piece in cut_into(wire, mss))
+    return numbered(split for wire in wires for split in cut_into(wire, mss))
 
 
 def cut_into(wire: Wire, mss: int) -> list[Wire]:
     """A segment as several; a FIN goes with the last."""
     if len(wire.payload) <= mss:
         return [wire]
-    pieces = []
+    splits = []
     for start, end in pairwise([*range(0, len(wire.payload), mss), len(wire.payload)]):
         is_last = end == len(wire.payload)
         flags = wire.flags if is_last else wire.flags & ~(FIN | PSH)
-        pieces.append(
+        splits.append(
             wire._replace(
                 payload=wire.payload[start:end], position=wire.position + start, flags=flags
             )
         )
-    return pieces
+    return splits
 
 
 def coalesced(wires: list[Wire], source: random.Random) -> list[Wire]:

@@ -23,10 +23,10 @@ def moving(number: int, focus: Focus) -> Snapshot:
     whole = SNAPSHOT.whole._replace(
         rate=11_000 + 2500 * wave, p99_ns=round(4e7 + 1.5e7 * math.cos(number / 7) + 8e6 * wave)
     )
-    standing = STANDING._replace(
+    status = STANDING._replace(
         now_ns=NOW_NS + number * S, cpu_seconds=0.14 * number, balance=replace(BALANCE)
     )
-    return focused(SNAPSHOT, focus)._replace(standing=standing, whole=whole)
+    return focused(SNAPSHOT, focus)._replace(status=status, whole=whole)
 
 
 async def drawn() -> str:

@@ -3,15 +3,15 @@
 from dataclasses import replace
 
 from kdissect.live.counting.snapshot import (
+    DegradedConnection,
     Failing,
     Focus,
     Grouped,
     Slow,
     Snapshot,
     Timed,
-    Troubled,
 )
-from kdissect.live.listener import Standing
+from kdissect.live.listener import Status
 from kdissect.pipeline import Balance
 from kdissect.sources.packet_source import Counts
 from kdissect.text.escape import escaped
@@ -65,10 +65,12 @@ ERRORS = (
     Failing("GROUP_AUTHORIZATION_FAILED", "JoinGroup", 3, 0.05, False, NOW_NS - 40 * S, "bi", ""),
 )
 CONNECTIONS = (
-    Troubled(
+    DegradedConnection(
         7, "payments", "10.0.0.7:51812", "10.0.0.1:9092", 12, 1, 0, 0, 3, 2300 * MS, "Produce"
     ),
-    Troubled(9, "bi", "[2001:db8::9]:40022", "[2001:db8::1]:9092", 0, 0, 14_480, 2, 0, -1, ""),
+    DegradedConnection(
+        9, "bi", "[2001:db8::9]:40022", "[2001:db8::1]:9092", 0, 0, 14_480, 2, 0, -1, ""
+    ),
 )
 GROUPS = (
     Grouped("billing", 18, 4, 71, "JoinGroup", NOW_NS - S, True),
@@ -108,11 +110,11 @@ BALANCE = Balance(
     protocols={"kafka": 900},
     problems={"lost-packets": 3},
 )
-STANDING = Standing(
+STANDING = Status(
     NOW_NS, BALANCE, Counts(12_000_000, 0), 0.02, 312, memory=190_000_000, cpu_seconds=100.0
 )
 SNAPSHOT = Snapshot(
-    standing=STANDING,
+    status=STANDING,
     focus=Focus(),
     window_s=60.0,
     is_sampled=False,
@@ -128,8 +130,8 @@ SNAPSHOT = Snapshot(
     problems=(),
 )
 TROUBLED = SNAPSHOT._replace(
-    standing=STANDING._replace(
-        wire=Counts(12_000_000, 45_300), backlog=0.83, level=2, shed={"records": 120_000}
+    status=STANDING._replace(
+        packet_source=Counts(12_000_000, 45_300), backlog=0.83, level=2, shed={"records": 120_000}
     ),
     is_sampled=True,
     window_s=12.0,
@@ -182,8 +184,10 @@ def focused(snapshot: Snapshot, focus: Focus) -> Snapshot:
 
 
 NOTHING = Snapshot(
-    standing=STANDING._replace(
-        balance=replace(BALANCE, exchanges=0, packets=1200), open_connections=3, wire=Counts()
+    status=STANDING._replace(
+        balance=replace(BALANCE, exchanges=0, packets=1200),
+        open_connections=3,
+        packet_source=Counts(),
     ),
     focus=Focus(),
     window_s=1.0,

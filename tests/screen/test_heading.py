@@ -58,8 +58,8 @@ def test_what_should_not_be_is_red() -> None:
 
 
 def test_shedding_is_told_before_anything_was_shed() -> None:
-    standing = TROUBLED.standing._replace(shed={})
-    texts = lines(TROUBLED._replace(standing=standing), 80)[2]
+    status = TROUBLED.status._replace(shed={})
+    texts = lines(TROUBLED._replace(status=status), 80)[2]
     assert "shed level 2" in texts
 
 
@@ -100,7 +100,7 @@ def test_a_history_begins_anew_with_something_else() -> None:
 def test_own_cost_is_that_between_two_snapshots() -> None:
     past = history(1)
     later = STANDING._replace(now_ns=NOW_NS + 2 * S, cpu_seconds=101.0)
-    past.add(SNAPSHOT._replace(standing=later))
+    past.add(SNAPSHOT._replace(status=later))
     assert past.cpu == 0.5
     assert lines(width=120, past=past)[2].endswith("cpu 50 %, 190 MB")
 

@@ -16,11 +16,11 @@ class Broker:
         self.state = RUNNING
 
     def __call__(self, focus: Focus) -> Snapshot:
-        standing = STANDING._replace(
-            balance=self.snapshot.standing.balance, now_ns=NOW_NS + len(self.asked) * S
+        status = STANDING._replace(
+            balance=self.snapshot.status.balance, now_ns=NOW_NS + len(self.asked) * S
         )
         self.asked.append(focus)
-        return focused(self.snapshot, focus)._replace(standing=standing)
+        return focused(self.snapshot, focus)._replace(status=status)
 
     def looking(self) -> Looking:
         capture = Capture(self, "eth0", lambda: self.state, self.windows.append)
@@ -41,7 +41,7 @@ def test_each_refresh_is_a_new_snapshot() -> None:
     looking = broker.looking()
     looking.refresh()
     assert len(broker.asked) == 2
-    assert looking.snapshot.standing.now_ns == NOW_NS + S
+    assert looking.snapshot.status.now_ns == NOW_NS + S
 
 
 def test_pausing_freezes_what_is_shown_and_going_on_shows_what_is() -> None:
@@ -220,7 +220,7 @@ def test_a_failure_is_seen() -> None:
     ],
 )
 def test_an_empty_table_says_why(view: str, reasons: list[str]) -> None:
-    snapshot = NOTHING._replace(standing=STANDING)
+    snapshot = NOTHING._replace(status=STANDING)
     looking = Broker(snapshot).looking()
     looking.choose(NUMBERS[view])
     assert looking.nothing() == reasons
@@ -237,7 +237,7 @@ def test_where_no_exchange_was_ever_seen_it_is_told_what_was() -> None:
 
 def test_where_rows_are_not_made_an_empty_table_says_so() -> None:
     looking = Broker(SNAPSHOT._replace(topics=())).looking()
-    looking.snapshot = looking.snapshot._replace(standing=STANDING._replace(level=3))
+    looking.snapshot = looking.snapshot._replace(status=STANDING._replace(level=3))
     looking.choose(NUMBERS["Topics"])
     assert looking.nothing() == [
         "no topics in the last 60 s",

@@ -1,4 +1,4 @@
-"""What tests do with wires: read until all is there, and compare with tcpdump."""
+"""What tests do with packet sources: read until all is there, and compare with tcpdump."""
 
 import signal
 import subprocess
@@ -12,7 +12,7 @@ from kdissect.capture.files import open_captures
 from kdissect.capture.packet import Packet
 from kdissect.errors import Problem
 from kdissect.sources.opening import open_interfaces
-from kdissect.sources.packet_source import Wire
+from kdissect.sources.packet_source import PacketSource
 from tests.sources.namespaces import CABLE, PORT, Host
 
 PATIENCE = 10.0
@@ -29,7 +29,7 @@ class Seen(NamedTuple):
     original_length: int
 
 
-def open_at(host: Host, *names: str, **asked: Any) -> Wire:
+def open_at(host: Host, *names: str, **asked: Any) -> PacketSource:
     """The host's interfaces, the cable where none is named, with port 9092 where none is asked."""
     with host.inside():
         return open_interfaces(names or [CABLE], **{"ports": [PORT], **asked})
@@ -59,27 +59,27 @@ def _content(one: Seen) -> tuple[bytes, int]:
     return one.data, one.original_length
 
 
-def read_all(wire: Wire) -> list[Packet]:
+def read_all(packet_source: PacketSource) -> list[Packet]:
     """What comes until nothing comes any more."""
     packets: list[Packet] = []
     until = time.monotonic() + PATIENCE
     quiet_since = time.monotonic()
     while time.monotonic() - quiet_since < QUIET:
         assert time.monotonic() < until
-        if more := wire.read(0.05):
+        if more := packet_source.read(0.05):
             packets += more
             quiet_since = time.monotonic()
     return packets
 
 
-def problems_of(wire: Wire, count: int) -> list[Problem]:
+def problems_of(packet_source: PacketSource, count: int) -> list[Problem]:
     """The next problems, read until there are `count`."""
     found: list[Problem] = []
     until = time.monotonic() + PATIENCE
     while len(found) < count:
         assert time.monotonic() < until
-        wire.read(0.05)
-        found += wire.take_problems()
+        packet_source.read(0.05)
+        found += packet_source.take_problems()
     return found
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kdissect.sources.interfaces import InterfaceFacts, list_interfaces
+from kdissect.sources.interfaces import InterfaceProperties, list_interfaces
 from tests.sources.namespaces import CABLE, Host, needs_packet_sockets, two_hosts
 
 
@@ -22,7 +22,9 @@ def test_interfaces_are_listed_with_kinds_and_addresses(hosts: tuple[Host, Host]
     host.ip("link", "set", CABLE, "mtu", "1400")
     with host.inside():
         found = {facts.name: facts for facts in list_interfaces()}
-    assert found["lo"] == InterfaceFacts("lo", True, "loopback", ("127.0.0.1", "::1"), 1, 65536)
+    assert found["lo"] == InterfaceProperties(
+        "lo", True, "loopback", ("127.0.0.1", "::1"), 1, 65536
+    )
     cable = found[CABLE]
     assert cable[:3] == (CABLE, True, "veth")
     assert {"10.77.0.1", "10.77.5.1", "fd77::1"} <= set(cable.addresses)
@@ -34,7 +36,7 @@ def test_an_interface_that_is_down_is_listed_as_that(hosts: tuple[Host, Host]) -
     host.ip("link", "set", CABLE, "down")
     host.ip("address", "flush", "dev", CABLE)
     with host.inside():
-        assert list_interfaces()[1] == InterfaceFacts(CABLE, False, "veth", (), 1, 1500)
+        assert list_interfaces()[1] == InterfaceProperties(CABLE, False, "veth", (), 1, 1500)
 
 
 def test_a_vlan_and_a_tunnel_are_told_from_ethernet(hosts: tuple[Host, Host]) -> None:
@@ -62,4 +64,4 @@ def test_all_interfaces_of_this_host_are_there() -> None:
 
 def test_elsewhere_there_are_names_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kdissect.sources.interfaces.IS_LINUX", False)
-    assert InterfaceFacts("lo", True, "other", (), -1, -1) in list_interfaces()
+    assert InterfaceProperties("lo", True, "other", (), -1, -1) in list_interfaces()

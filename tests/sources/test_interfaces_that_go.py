@@ -8,7 +8,7 @@ import time
 import pytest
 
 from kdissect.errors import CaptureError
-from kdissect.sources.packet_source import Wire
+from kdissect.sources.packet_source import PacketSource
 from tests.sources.capturing import PATIENCE, bytes_of, open_at, problems_of, read_all
 from tests.sources.frames import frame
 from tests.sources.namespaces import CABLE, Host, lay_cable
@@ -20,9 +20,9 @@ NOBODY = 65534
 pytestmark = pytest.mark.slow
 
 
-def told(wire: Wire, count: int) -> list[tuple[str, str]]:
+def told(packet_source: PacketSource, count: int) -> list[tuple[str, str]]:
     """Kinds and texts of the next problems, "?" for how long."""
-    problems = problems_of(wire, count)
+    problems = problems_of(packet_source, count)
     assert {(problem.stage, problem.time_ns > 0) for problem in problems} == {("capture", True)}
     return [(one.kind, re.sub(r"\d+\.\d s$", "? s", one.message)) for one in problems]
 
@@ -37,21 +37,21 @@ def test_an_interface_that_is_deleted_and_made_again_is_read_again(
     hosts: tuple[Host, Host], through: str
 ) -> None:
     client, broker = hosts
-    with open_at(broker, through=through) as wire:
+    with open_at(broker, through=through) as packet_source:
         client.send_frames([frame(1)])
-        assert [bytes_of(packet) for packet in read_all(wire)] == [frame(1)]
+        assert [bytes_of(packet) for packet in read_all(packet_source)] == [frame(1)]
         for number in (2, 3):
             broker.ip("link", "delete", CABLE)
-            assert told(wire, 1) == [GONE]
-            assert wire.read(0.05) == []
+            assert told(packet_source, 1) == [GONE]
+            assert packet_source.read(0.05) == []
             lay_cable(client, broker)
-            assert told(wire, 1) == [BACK]
+            assert told(packet_source, 1) == [BACK]
             client.send_frames([frame(number)])
-            packets = read_all(wire)
+            packets = read_all(packet_source)
             assert [bytes_of(packet) for packet in packets] == [frame(number)]
             assert [packet.number for packet in packets] == [number]
-        assert wire.counts() == (3, 0)
-        assert wire.take_problems() == []
+        assert packet_source.counts() == (3, 0)
+        assert packet_source.take_problems() == []
 
 
 @pytest.mark.parametrize("through", WAYS)
@@ -59,13 +59,13 @@ def test_an_interface_that_goes_down_and_up_is_read_again(
     hosts: tuple[Host, Host], through: str
 ) -> None:
     client, broker = hosts
-    with open_at(broker, through=through) as wire:
+    with open_at(broker, through=through) as packet_source:
         broker.ip("link", "set", CABLE, "down")
-        assert told(wire, 1) == [DOWN]
+        assert told(packet_source, 1) == [DOWN]
         broker.ip("link", "set", CABLE, "up")
-        assert told(wire, 1) == [BACK]
+        assert told(packet_source, 1) == [BACK]
         client.send_frames([frame(1)])
-        assert [bytes_of(packet) for packet in read_all(wire)] == [frame(1)]
+        assert [bytes_of(packet) for packet in read_all(packet_source)] == [frame(1)]
 
 
 @pytest.mark.parametrize("through", WAYS)
@@ -73,25 +73,25 @@ def test_an_interface_replaced_unseen_is_two_problems_and_read_on(
     hosts: tuple[Host, Host], through: str
 ) -> None:
     client, broker = hosts
-    with open_at(broker, through=through) as wire:
+    with open_at(broker, through=through) as packet_source:
         broker.ip("link", "delete", CABLE)
         lay_cable(client, broker)
-        assert [kind for kind, _ in told(wire, 2)] == ["interface-gone", "interface-back"]
+        assert [kind for kind, _ in told(packet_source, 2)] == ["interface-gone", "interface-back"]
         client.send_frames([frame(1)])
-        assert [bytes_of(packet) for packet in read_all(wire)] == [frame(1)]
+        assert [bytes_of(packet) for packet in read_all(packet_source)] == [frame(1)]
 
 
 def test_an_interface_that_is_down_is_opened_and_waited_for(hosts: tuple[Host, Host]) -> None:
     client, broker = hosts
     broker.ip("link", "set", CABLE, "down")
-    with open_at(broker) as wire:
-        assert told(wire, 1) == [
+    with open_at(broker) as packet_source:
+        assert told(packet_source, 1) == [
             ("interface-down", "kd0: the interface is down; packets come when it is up")
         ]
         broker.ip("link", "set", CABLE, "up")
-        assert told(wire, 1) == [BACK]
+        assert told(packet_source, 1) == [BACK]
         client.send_frames([frame(1)])
-        assert [bytes_of(packet) for packet in read_all(wire)] == [frame(1)]
+        assert [bytes_of(packet) for packet in read_all(packet_source)] == [frame(1)]
 
 
 def test_scapy_opens_no_interface_that_is_down_and_the_error_says_so(
@@ -104,16 +104,16 @@ def test_scapy_opens_no_interface_that_is_down_and_the_error_says_so(
 
 def test_of_several_interfaces_the_others_go_on(hosts: tuple[Host, Host]) -> None:
     client, broker = hosts
-    with open_at(broker, "lo", CABLE) as wire:
+    with open_at(broker, "lo", CABLE) as packet_source:
         broker.ip("link", "delete", CABLE)
-        assert told(wire, 1) == [GONE]
+        assert told(packet_source, 1) == [GONE]
         broker.talk_to(broker, [b"at home"], "127.0.0.1")
-        assert {packet.capture for packet in read_all(wire)} == {0}
+        assert {packet.capture for packet in read_all(packet_source)} == {0}
         lay_cable(client, broker)
-        back = problems_of(wire, 1)
+        back = problems_of(packet_source, 1)
         assert [(one.kind, one.capture) for one in back] == [("interface-back", 1)]
         client.send_frames([frame(1)])
-        assert {packet.capture for packet in read_all(wire)} == {1}
+        assert {packet.capture for packet in read_all(packet_source)} == {1}
 
 
 @pytest.mark.parametrize("through", WAYS)
@@ -121,14 +121,14 @@ def test_reopening_takes_what_has_the_name_now_and_loses_nothing(
     hosts: tuple[Host, Host], through: str
 ) -> None:
     client, broker = hosts
-    with open_at(broker, through=through) as wire:
+    with open_at(broker, through=through) as packet_source:
         client.send_frames([frame(1)])
-        wire.reopen()
+        packet_source.reopen()
         client.send_frames([frame(2)])
-        assert [bytes_of(packet) for packet in read_all(wire)] == [frame(1), frame(2)]
+        assert [bytes_of(packet) for packet in read_all(packet_source)] == [frame(1), frame(2)]
         broker.ip("link", "delete", CABLE)
-        wire.reopen()
-        assert told(wire, 1) == [GONE]
+        packet_source.reopen()
+        assert told(packet_source, 1) == [GONE]
 
 
 @pytest.mark.parametrize("through", WAYS)
@@ -136,11 +136,11 @@ def test_waiting_for_an_interface_takes_the_time_that_was_given(
     hosts: tuple[Host, Host], through: str
 ) -> None:
     _, broker = hosts
-    with open_at(broker, through=through) as wire:
+    with open_at(broker, through=through) as packet_source:
         broker.ip("link", "delete", CABLE)
-        assert told(wire, 1) == [GONE]
+        assert told(packet_source, 1) == [GONE]
         start = time.monotonic()
-        assert wire.read(0.3) == []
+        assert packet_source.read(0.3) == []
         assert 0.25 < time.monotonic() - start < PATIENCE
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from kdissect.errors import CaptureError, CapturePermissionError, KdissectError
 from kdissect.sources.opening import open_interfaces
-from kdissect.sources.ring import RingWire
-from kdissect.sources.scapy_portable import ElsewhereWire, filter_text, nanoseconds
-from kdissect.sources.scapy_source import ScapyWire
+from kdissect.sources.ring import RingSource
+from kdissect.sources.scapy_portable import ScapyPortableSource, filter_text, nanoseconds
+from kdissect.sources.scapy_source import ScapySource
 from kdissect.system.extras import install_command, missing_extra
 from tests.sources.capturing import bytes_of, open_at, problems_of, read_all
 from tests.sources.frames import frame
@@ -81,9 +81,9 @@ def test_whatever_is_wrong_with_the_second_interface_the_first_is_closed(
 
 
 def test_on_linux_the_ring_is_taken(hosts: tuple[Host, Host]) -> None:
-    with open_at(hosts[0]) as wire:
-        assert isinstance(wire, RingWire)
-        assert (wire.block_size, wire.block_count) == (1 << 18, 256)
+    with open_at(hosts[0]) as packet_source:
+        assert isinstance(packet_source, RingSource)
+        assert (packet_source.block_size, packet_source.block_count) == (1 << 18, 256)
 
 
 def test_where_no_ring_can_be_made_scapy_is_taken_and_that_is_told(
@@ -92,9 +92,9 @@ def test_where_no_ring_can_be_made_scapy_is_taken_and_that_is_told(
     client, broker = hosts
     # A version that no kernel has.
     monkeypatch.setattr("kdissect.sources.ring.TPACKET_V3", 77)
-    with open_at(broker) as wire:
-        assert isinstance(wire, ScapyWire)
-        assert [(one.kind, one.message) for one in problems_of(wire, 1)] == [
+    with open_at(broker) as packet_source:
+        assert isinstance(packet_source, ScapySource)
+        assert [(one.kind, one.message) for one in problems_of(packet_source, 1)] == [
             (
                 "no-ring",
                 "kd0: the kernel makes no ring: Invalid argument,"
@@ -102,7 +102,7 @@ def test_where_no_ring_can_be_made_scapy_is_taken_and_that_is_told(
             )
         ]
         client.send_frames([frame(1)])
-        assert [bytes_of(packet) for packet in read_all(wire)] == [frame(1)]
+        assert [bytes_of(packet) for packet in read_all(packet_source)] == [frame(1)]
     with pytest.raises(CaptureError, match=r"the kernel makes no ring: Invalid argument$"):
         open_at(broker, through="ring")
     monkeypatch.setattr("kdissect.sources.opening.has_package", lambda: False)
@@ -235,10 +235,10 @@ def test_elsewhere_packets_come_as_scapy_gives_them(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr("kdissect.sources.scapy_portable.listen_with_scapy", listen)
     monkeypatch.setattr("kdissect.sources.opening.IS_LINUX", False)
-    with open_interfaces(["en0"], ports=[9093, 9092], expression="ip", snaplen=6) as wire:
-        assert isinstance(wire, ElsewhereWire)
-        packets = wire.read(0.1)
-        assert wire.read(0) == []
+    with open_interfaces(["en0"], ports=[9093, 9092], expression="ip", snaplen=6) as packet_source:
+        assert isinstance(packet_source, ScapyPortableSource)
+        packets = packet_source.read(0.1)
+        assert packet_source.read(0) == []
     assert packets is not None
     assert [
         (one.number, one.time_ns, one.link_type, bytes_of(one), one.original_length)

@@ -74,15 +74,15 @@ def test_a_capture_replayed_gives_the_rows_of_the_file(
     with open_captures(path) as capture:
         frames = [bytes_of(packet) for packets in capture for packet in packets]
     collector = Collector(len(frames))
-    with open_at(broker, through=through, ports=()) as wire:
-        watcher = Watcher(wire, [collector])
+    with open_at(broker, through=through, ports=()) as packet_source:
+        watcher = Watcher(packet_source, [collector])
         watching = threading.Thread(target=watcher.run, daemon=True)
         watching.start()
         client.send_frames(frames)
         watching.join(PATIENCE)
         assert not watching.is_alive()
     assert collector.standing is not None
-    assert collector.standing.wire == (len(frames), 0)
+    assert collector.standing.packet_source == (len(frames), 0)
     for table in COMPARED:
         expected = kdissect.read(path, table=table).to_arrow().to_pylist()
         assert without_times(collector.rows[table], table) == without_times(expected, table), table

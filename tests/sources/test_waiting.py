@@ -6,10 +6,10 @@ import time
 import pytest
 
 from kdissect.capture.packet import Packet
-from kdissect.sources.interface_source import InterfaceWire, pause_for, wait_for
+from kdissect.sources.interface_source import InterfaceSource, pause_for, wait_for
 
 
-class Quiet(InterfaceWire):
+class Quiet(InterfaceSource):
     """Nothing comes."""
 
     is_away = False

@@ -9,7 +9,7 @@ from tests.spark.rotated import ALL, CAPTURES, Rows, dataset_rows, library_rows,
 
 EVERY = tuple(sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.glob("**/*.pcap*")))
 # So small that the captures, of a few kilobytes, have several.
-PIECE_SIZE = 100_000
+SPLIT_SIZE = 100_000
 
 
 class Everything:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kdissect.spark.pipeline import dissect
 from kdissect.spark.sessions import session
-from tests.spark.everything import PIECE_SIZE
+from tests.spark.everything import SPLIT_SIZE
 from tests.spark.rotated import ALL
 
 
@@ -20,7 +20,7 @@ def main(master: str, rings: str, dataset: str) -> None:
     }
     spark = session(master, memory="512m", settings=settings)
     sources = [str(path) for path in sorted(Path(rings).iterdir())]
-    outcome = dissect(spark, sources, dataset, tables=ALL, piece_size=PIECE_SIZE)
+    outcome = dissect(spark, sources, dataset, tables=ALL, split_size=SPLIT_SIZE)
     assert outcome.failed == ()
     spark.stop()
 

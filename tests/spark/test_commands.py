@@ -39,7 +39,7 @@ def test_the_job_brings_captures_into_a_dataset(
         [],
         {"ring": {"exchanges": len(expected["exchanges"])}},
     )
-    assert said["pieces"] > 2
+    assert said["splits"] > 2
     assert said["capture_bytes"] == sum(Path(path).stat().st_size for path in paths)
 
 

@@ -176,7 +176,7 @@ def test_the_first_page_of_a_dataset_is_that_of_its_captures(
     capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = CAPTURES / f"{capture}.pcapng"
-    dissect(None, [path], tmp_path, piece_size=50_000)
+    dissect(None, [path], tmp_path, split_size=50_000)
     assert page_of(tmp_path, capsys) == page_of(path, capsys)
 
 

@@ -49,10 +49,10 @@ def test_a_swapped_file_of_the_staging_directory_runs_nothing(
 
     capture = str(CAPTURES / "sasl-4.3.1.pcapng")
     swapped = Swapped(kind, lambda path: path.write_bytes(content) and None)
-    step = "stitch_tap" if kind == "*.seam" else "publish"
+    step = "merge_tap" if kind == "*.seam" else "publish"
     swapped.function = getattr(steps, step)  # type: ignore[attr-defined]
     monkeypatch.setattr(steps, step, swapped)
-    outcome = dissect(None, [capture], tmp_path / "dataset", piece_size=20_000)
+    outcome = dissect(None, [capture], tmp_path / "dataset", split_size=20_000)
     assert swapped.count
     if content or kind != "*/exchanges":
         (failed,) = outcome.failed
@@ -61,36 +61,36 @@ def test_a_swapped_file_of_the_staging_directory_runs_nothing(
     assert outcome.manifest.taps == [] or kind == "*/exchanges"
 
 
-def test_a_swapped_seam_of_another_piece_is_refused(
+def test_a_swapped_boundary_state_of_another_split_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kdissect.spark import steps
 
     def exchanged(task: Task, place: Any) -> Any:
-        seams = sorted(Path(task.run_directory).glob("staging/*/*.seam"))
-        seams[0].write_bytes(seams[1].read_bytes())
-        return stitch_tap(task, place)
+        boundaries = sorted(Path(task.run_directory).glob("staging/*/*.seam"))
+        boundaries[0].write_bytes(boundaries[1].read_bytes())
+        return merge_tap(task, place)
 
-    stitch_tap = steps.stitch_tap
-    monkeypatch.setattr(steps, "stitch_tap", exchanged)
+    merge_tap = steps.merge_tap
+    monkeypatch.setattr(steps, "merge_tap", exchanged)
     capture = str(CAPTURES / "sasl-4.3.1.pcapng")
-    (failed,) = dissect(None, [capture], tmp_path / "dataset", piece_size=20_000).failed
+    (failed,) = dissect(None, [capture], tmp_path / "dataset", split_size=20_000).failed
     assert "is of another one" in failed.message
 
 
 def test_a_state_of_other_captures_is_refused(tmp_path: Path) -> None:
-    """Its pieces say which files are read again."""
-    from kdissect.checkpoint.checkpoint import State
+    """Its splits say which files are read again."""
+    from kdissect.checkpoint.checkpoint import Checkpoint
 
     paths = rotate("tls/tls13-4.3.1.pcapng", tmp_path / "ring", 2, seed=1)
     keys = CAPTURES / "tls/tls13-4.3.1.keys"
     dataset = tmp_path / "dataset"
     dissect(None, paths[:1], dataset, tables=("exchanges",), keylog=str(keys))
     place = dataset / manifest_of(dataset).taps[0].state
-    state = State.from_bytes(place.read_bytes())
-    assert state.pieces
-    other = tuple(piece._replace(path="/dev/zero") for piece in state.pieces)
-    place.write_bytes(state._replace(pieces=other).to_bytes())
+    state = Checkpoint.from_bytes(place.read_bytes())
+    assert state.splits
+    other = tuple(split._replace(path="/dev/zero") for split in state.splits)
+    place.write_bytes(state._replace(splits=other).to_bytes())
     (failed,) = dissect(None, paths, dataset, tables=("exchanges",), keylog=str(keys)).failed
     assert "other captures" in failed.message
 

@@ -1,4 +1,4 @@
-"""The law of pieces, as a dataset keeps it: whatever came when, its rows are those of the whole."""
+"""The law of splits, as a dataset keeps it: whatever came when, its rows are those of the whole."""
 
 import random
 import subprocess
@@ -23,7 +23,7 @@ def test_a_dataset_that_grows_has_the_rows_of_the_library(capture: str, tmp_path
     dataset = tmp_path / "dataset"
     size = chance.choice((20_000, 100_000, 1 << 20))
     for end in sorted({chance.randint(1, count), count}):
-        dissect(None, paths[:end], dataset, tables=ALL, piece_size=size)
+        dissect(None, paths[:end], dataset, tables=ALL, split_size=size)
         assert dataset_rows(dataset) == library_rows(paths[:end])
     (tap,) = manifest_of(dataset).taps
     assert [one.path for one in tap.captures] == paths
@@ -45,7 +45,7 @@ dissect(None, [sys.argv[1]], sys.argv[2], tables=sys.argv[3].split(","), piece_s
 def test_a_driver_that_is_killed_at_any_moment_leaves_no_trace_in_the_rows(tmp_path: Path) -> None:
     paths = rotate("cluster-3.9.1.pcapng", tmp_path / "ring", 3, seed=31)
     dataset = tmp_path / "dataset"
-    dissect(None, paths[:1], dataset, tables=ALL, piece_size=40_000)
+    dissect(None, paths[:1], dataset, tables=ALL, split_size=40_000)
     arguments = [KILLED, str(tmp_path / "ring"), str(dataset), ",".join(ALL)]
     kills = 0
     for number in range(40):

@@ -11,7 +11,7 @@ import pytest
 
 from kdissect.spark.pipeline import dissect
 from tests.spark.clusters import spark_home, standalone
-from tests.spark.everything import EVERY, PIECE_SIZE, Everything
+from tests.spark.everything import EVERY, SPLIT_SIZE, Everything
 from tests.spark.killing import EXECUTOR, PATIENCE, started, strike
 from tests.spark.rotated import ALL, CAPTURES
 
@@ -35,7 +35,7 @@ def test_on_two_cores_the_rows_are_those_of_the_library(
     spark: "SparkSession", everything: Everything, place: Path
 ) -> None:
     dataset = place / "local"
-    outcome = dissect(spark, everything.sources, dataset, tables=ALL, piece_size=PIECE_SIZE)
+    outcome = dissect(spark, everything.sources, dataset, tables=ALL, split_size=SPLIT_SIZE)
     assert (outcome.failed, outcome.captures) == ((), len(everything.sources))
     assert everything.check(dataset) > 70_000
 
@@ -51,7 +51,7 @@ def test_with_other_options_the_rows_are_those_of_the_library(
     }
     some = Everything(tmp_path / "rings", captures, **options)
     dataset = tmp_path / "dataset"
-    dissect(spark, some.sources, dataset, tables=ALL, piece_size=PIECE_SIZE, **options)
+    dissect(spark, some.sources, dataset, tables=ALL, split_size=SPLIT_SIZE, **options)
     assert some.check(dataset) > 1000
 
 
@@ -62,7 +62,7 @@ def test_an_executor_that_is_killed_leaves_no_trace_in_the_rows(
     monkeypatch.setenv("SPARK_HOME", str(spark_home()))
     dataset = place / "local-cluster"
     with program("local-cluster[2,1,1024]", place, dataset) as process:
-        # Some pieces are dissected, and others are being.
+        # Some splits are dissected, and others are being.
         wait_for(process, dataset, "_kdissect/run-*/staging/*/0")
         assert strike(process.pid, EXECUTOR)
         assert list(dataset.glob("_kdissect/run-*/*.json")) == []

@@ -46,7 +46,7 @@ def test_states_and_staging_of_a_dataset(
 
     monkeypatch.setattr(steps, "publish", watched)
     dataset = tmp_path / "dataset"
-    dissect(None, [CAPTURE], dataset, piece_size=20_000)
+    dissect(None, [CAPTURE], dataset, split_size=20_000)
     assert {seen[kind] for kind in (".seam", ".corrections", ".state", "spool")} == {FILE}
     (state,) = dataset.glob("_kdissect/states/*/*.state")
     assert mode_of(state) == FILE
@@ -56,7 +56,7 @@ def test_states_and_staging_of_a_dataset(
 
 @pytest.mark.parametrize("payload", [False, True])
 def test_tables_of_a_dataset_with_payload(umask: int, payload: bool, tmp_path: Path) -> None:
-    outcome = dissect(None, [CAPTURE], tmp_path / "dataset", piece_size=20_000, payload=payload)
+    outcome = dissect(None, [CAPTURE], tmp_path / "dataset", split_size=20_000, payload=payload)
     files = [
         tmp_path / "dataset" / file.path for tap in outcome.manifest.taps for file in tap.files
     ]
@@ -76,10 +76,10 @@ def test_the_staging_of_the_data_source(tmp_path: Path) -> None:
 def test_states_of_a_stream(tmp_path: Path) -> None:
     from kdissect.spark.source_stream import write_state
 
-    class State:
+    class Checkpoint:
         def to_bytes(self) -> bytes:
             return b"raw bytes"
 
-    write_state(str(tmp_path / "states" / "a.state"), State())  # type: ignore[arg-type]
+    write_state(str(tmp_path / "states" / "a.state"), Checkpoint())  # type: ignore[arg-type]
     assert mode_of(tmp_path / "states") == DIRECTORY
     assert mode_of(tmp_path / "states" / "a.state") == FILE

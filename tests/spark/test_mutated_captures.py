@@ -8,7 +8,7 @@ import pytest
 from kdissect.spark.pipeline import dissect
 from tests.checkpoint.law import link_type_of, read_packets
 from tests.checkpoint.mutations import fresh_seed, in_files, mutated, said, with_steps
-from tests.spark.everything import EVERY, PIECE_SIZE, Everything
+from tests.spark.everything import EVERY, SPLIT_SIZE, Everything
 from tests.spark.rotated import ALL, CAPTURES
 
 if TYPE_CHECKING:
@@ -32,6 +32,6 @@ def test_mutated_captures_have_the_rows_of_the_library(
             everything.paths[str(place)] = in_files(packets, place, link_type_of(capture), source)
         everything.sources = [path for paths in everything.paths.values() for path in paths]
         dataset = tmp_path / "dataset"
-        outcome = dissect(spark, everything.sources, dataset, tables=ALL, piece_size=PIECE_SIZE)
+        outcome = dissect(spark, everything.sources, dataset, tables=ALL, split_size=SPLIT_SIZE)
         assert (outcome.failed, outcome.captures) == ((), len(everything.sources))
         assert everything.check(dataset) > 100

@@ -24,9 +24,9 @@ pytestmark = pytest.mark.slow
 def test_executors_bring_captures_into_a_dataset(spark: "SparkSession", tmp_path: Path) -> None:
     paths = rotate(MANY, tmp_path / "ring", 4, seed=21)
     dataset = tmp_path / "dataset"
-    first = dissect(spark, paths[:3], dataset, tables=ALL, piece_size=100_000)
+    first = dissect(spark, paths[:3], dataset, tables=ALL, split_size=100_000)
     assert dataset_rows(dataset) == library_rows(paths[:3])
-    second = dissect(spark, paths, dataset, tables=ALL, piece_size=100_000)
+    second = dissect(spark, paths, dataset, tables=ALL, split_size=100_000)
     assert dataset_rows(dataset) == library_rows(paths)
     assert (first.captures, second.captures) == (3, 1)
 

@@ -38,18 +38,18 @@ MANY = "cluster-3.9.1.pcapng"
 def test_the_rows_are_those_of_the_library(capture: str, count: int, tmp_path: Path) -> None:
     paths = rotate(capture, tmp_path / "ring", count, seed=count)
     outcome = dissect(
-        None, [str(tmp_path / "ring")], tmp_path / "dataset", tables=ALL, piece_size=50_000
+        None, [str(tmp_path / "ring")], tmp_path / "dataset", tables=ALL, split_size=50_000
     )
     assert dataset_rows(tmp_path / "dataset") == library_rows(paths)
     assert (outcome.captures, outcome.broken) == (count, ())
-    assert outcome.pieces >= count
+    assert outcome.splits >= count
 
 
 def test_captures_that_come_later_are_put_behind_those_that_are_in(tmp_path: Path) -> None:
     paths = rotate(MANY, tmp_path / "ring", 5, seed=5)
     dataset = tmp_path / "dataset"
     for end in (2, 3, 5):
-        outcome = dissect(None, paths[:end], dataset, tables=ALL, piece_size=100_000)
+        outcome = dissect(None, paths[:end], dataset, tables=ALL, split_size=100_000)
         assert dataset_rows(dataset) == library_rows(paths[:end])
     # The last one brought two captures; nothing was read of the others.
     assert outcome.captures == 2
@@ -179,7 +179,7 @@ def test_the_manifest_has_sha256_and_counts(tmp_path: Path) -> None:
     (tap,) = manifest_of(tmp_path / "dataset").taps
     (entry,) = tap.captures
     assert entry.sha256 == hashlib.sha256(capture.read_bytes()).hexdigest()
-    assert (entry.size, entry.pieces) == (capture.stat().st_size, 1)
+    assert (entry.size, entry.splits) == (capture.stat().st_size, 1)
     assert tap.balance["packets"] == entry.packets
     assert tap.rows["exchanges"] == tap.balance["exchanges"]
     assert tap.rows["connections"] == tap.balance["connections"]

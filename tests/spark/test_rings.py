@@ -14,7 +14,7 @@ def test_a_ring_that_begins_again_is_put_behind_what_it_held(tmp_path: Path) -> 
     dataset = tmp_path / "dataset"
     for number, path in enumerate(made):
         shutil.copy(path, ring / f"ring.pcap{number % 2}")
-        outcome = dissect(None, [ring], dataset, tables=ALL, piece_size=50_000)
+        outcome = dissect(None, [ring], dataset, tables=ALL, split_size=50_000)
         assert (outcome.captures, outcome.failed) == (1, ())
     renamed = {
         table: sorted(in_ring(row, made, ring) for row in rows)

@@ -151,7 +151,7 @@ def test_rollups_go_with_their_files_when_captures_come(tmp_path: Path) -> None:
     dataset = tmp_path / "dataset"
     told: list[str] = []
     for end in (2, 3, 4):
-        dissect(None, paths[:end], dataset, piece_size=60_000)
+        dissect(None, paths[:end], dataset, split_size=60_000)
         units = units_of(manifest_of(dataset))
         missing = {unit.rollup for unit in units} - rollups_in(str(dataset)).keys()
         assert missing

@@ -29,7 +29,7 @@ def test_a_large_tap_is_read_by_several_tasks(registered: "SparkSession", tmp_pa
     size = sum(Path(path).stat().st_size for path in paths) // 5
     reader = (
         registered.read.format("kdissect")
-        .option("pieceSize", str(size))
+        .option("splitSize", str(size))
         .option("staging", str(tmp_path / "staging"))
     )
     for table in ("exchanges", "partitions"):

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kdissect.capture.pcap import NANOSECONDS
-from kdissect.capture.splits import Piece, plan
-from kdissect.checkpoint.boundary_state import Seam
+from kdissect.capture.splits import Split, plan
+from kdissect.checkpoint.boundary_state import BoundaryState
 from kdissect.dataset import shared_staging
 from kdissect.dataset.shared_staging import KEPT_S, Staging
 from kdissect.errors import OutputError
@@ -38,7 +38,7 @@ BARRIER_S = 120  # generous: a task begins in a second
 
 
 def reader_of(sources: str, table: str, staging: Path, size: int, **more: str) -> "KdissectReader":
-    options = {"table": table, "path": sources, "staging": str(staging), "pieceSize": str(size)}
+    options = {"table": table, "path": sources, "staging": str(staging), "splitSize": str(size)}
     source = KdissectDataSource({**options, **more})
     return source.reader(source.schema())
 
@@ -103,12 +103,12 @@ def test_tasks_at_the_same_time_take_what_the_others_leave(
     all_work = threading.Barrier(len(partitions), timeout=BARRIER_S)
     begun: set[int] = set()
 
-    def counted(self: PartTask, piece: Piece, to: Path) -> Seam:
-        dissected.append(piece.ordinal)
+    def counted(self: PartTask, split: Split, to: Path) -> BoundaryState:
+        dissected.append(split.ordinal)
         if threading.get_ident() not in begun:
             begun.add(threading.get_ident())
             all_work.wait()
-        return dissect(self, piece, to)
+        return dissect(self, split, to)
 
     monkeypatch.setattr(PartTask, "dissect", counted)
     # Threads of a process are one to each other, as far as `Staging` is concerned.
@@ -118,7 +118,7 @@ def test_tasks_at_the_same_time_take_what_the_others_leave(
         rows = [row for some in found for row in some]
     assert sorted(rows) == library_rows(paths, tables=("partitions",))["partitions"]
     assert len(partitions) >= 4
-    assert sorted(dissected) == sorted({piece.ordinal for piece in plan(paths, size)})
+    assert sorted(dissected) == sorted({split.ordinal for split in plan(paths, size)})
     (directory,) = (tmp_path / "staging").iterdir()
     assert sorted({file.suffix for file in directory.iterdir()}) == [".nameless", ".state"]
 

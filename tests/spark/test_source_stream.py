@@ -12,8 +12,8 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.streaming.datasource import ReadMaxBytes, ReadMaxFiles
 
-from kdissect.checkpoint.checkpoint import State
-from kdissect.checkpoint.merger import Stitcher
+from kdissect.checkpoint.checkpoint import Checkpoint
+from kdissect.checkpoint.merger import Merger
 from kdissect.dataset.columns import spark_batch, spark_schema
 from kdissect.dataset.incremental_tap import Followed, OwnRows
 from kdissect.errors import KdissectError
@@ -75,10 +75,10 @@ class Query:
         options = Options(
             tables=(self.table,), columns={self.table: [one.name for one in table.columns]}
         )
-        stitcher = Stitcher(options, state=State.from_bytes(followed.content))
-        stitcher.finish()
+        merger = Merger(options, state=Checkpoint.from_bytes(followed.content))
+        merger.finish()
         schema = spark_schema(table)
-        rows = OwnRows(stitcher, options, paths).batches(1)
+        rows = OwnRows(merger, options, paths).batches(1)
         return spark_rows(self.table, (spark_batch(batch, schema) for batch in rows))
 
 

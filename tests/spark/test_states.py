@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kdissect.checkpoint.checkpoint import State
+from kdissect.checkpoint.checkpoint import Checkpoint
 from kdissect.spark.pipeline import dissect
 from tests.spark.rotated import ALL, CAPTURES, dataset_rows, library_rows, manifest_of, rotate
 
@@ -16,7 +16,7 @@ def test_a_run_takes_one_state_and_leaves_one(tmp_path: Path) -> None:
     paths = rotate("cluster-3.9.1.pcapng", tmp_path / "ring", 3, seed=5)
     dataset = tmp_path / "dataset"
     for number, path in enumerate(paths, 1):
-        dissect(None, [path], dataset, piece_size=60_000)
+        dissect(None, [path], dataset, split_size=60_000)
         state = manifest_of(dataset).taps[0].state
         own = [file for file in dataset.glob("_kdissect/**/*") if file.is_file()]
         assert sorted(file.relative_to(dataset).as_posix() for file in own) == [
@@ -45,8 +45,8 @@ def test_tls_with_keys_goes_on_while_its_captures_are_there(tmp_path: Path) -> N
     for path in paths[:2]:
         assert dissect(None, [path], dataset, tables=ALL, keylog=KEYS).failed == ()
     assert dataset_rows(dataset) == library_rows(paths[:2], keylog=KEYS)
-    state = State.from_bytes((dataset / manifest_of(dataset).taps[0].state).read_bytes())
-    assert {piece.path for piece in state.pieces} <= set(paths[:2])
-    Path(state.pieces[0].path).unlink()
+    state = Checkpoint.from_bytes((dataset / manifest_of(dataset).taps[0].state).read_bytes())
+    assert {split.path for split in state.splits} <= set(paths[:2])
+    Path(state.splits[0].path).unlink()
     (failed,) = dissect(None, [paths[2]], dataset, tables=ALL, keylog=KEYS).failed
     assert "no such file" in failed.message

@@ -76,7 +76,7 @@ def test_captures_in_a_store_have_the_rows_of_the_library(bucket: Bucket, tmp_pa
     paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 4, seed=1)
     names = put_all(bucket, paths)
     dataset = tmp_path / "dataset"
-    outcome = dissect(None, [bucket.uri("captures")], dataset, tables=ALL, piece_size=50_000)
+    outcome = dissect(None, [bucket.uri("captures")], dataset, tables=ALL, split_size=50_000)
     assert (outcome.captures, outcome.broken, outcome.failed) == (4, (), ())
     assert dataset_rows(dataset) == called(library_rows(paths), names)
     again = dissect(None, [bucket.uri("captures/*.pcap*")], dataset, tables=ALL)
@@ -87,7 +87,7 @@ def test_a_dataset_in_a_store_has_the_rows_of_the_library(bucket: Bucket, tmp_pa
     paths = rotate("groups-4.3.1.pcapng", tmp_path / "ring", 4, seed=5)
     dataset = bucket.uri("data/kafka")
     for end in (2, 4):
-        outcome = dissect(None, paths[:end], dataset, tables=ALL, piece_size=100_000)
+        outcome = dissect(None, paths[:end], dataset, tables=ALL, split_size=100_000)
         assert stored_rows(dataset) == library_rows(paths[:end])
     assert outcome.captures == 2
     manifest = stored_manifest(dataset)
@@ -117,13 +117,13 @@ def test_captures_and_dataset_may_both_be_in_stores(bucket: Bucket, tmp_path: Pa
 def test_what_is_behind_an_edge_is_fetched_when_it_is_read_again(
     bucket: Bucket, tmp_path: Path
 ) -> None:
-    # TLS that crosses an edge is read from its pieces again, with the keys of the whole file.
+    # TLS that crosses an edge is read from its splits again, with the keys of the whole file.
     capture = str(CAPTURES / "tls" / "tls13-4.3.1.pcapng")
     names = put_all(bucket, [capture])
     dataset = tmp_path / "dataset"
     outcome = dissect(None, [bucket.uri("captures/*.pcapng")], dataset, tables=ALL,
-                      piece_size=20_000)  # fmt: skip
-    assert outcome.pieces > 3
+                      split_size=20_000)  # fmt: skip
+    assert outcome.splits > 3
     assert dataset_rows(dataset) == called(library_rows([capture]), names)
 
 
@@ -241,7 +241,7 @@ def test_a_store_that_fails_while_a_capture_is_read_changes_nothing(
             raise OSError("the store went away\nand said more")
 
     watch(bucket, monkeypatch, reads=fail)
-    # Two were read to find the pieces; this is the first of a piece.
+    # Two were read to find the splits; this is the first of a split.
     expected = f"{bucket.at('captures/ring.pcap0')}: the store went away"
     with pytest.raises(StoreError, match=f"^{expected}$"):
         dissect(None, [bucket.uri("captures")], dataset, tables=ALL)

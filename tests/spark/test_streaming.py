@@ -54,7 +54,7 @@ def test_what_is_available_is_brought_in_batch_by_batch_and_each_batch_once(
         told = Told()
         stream(
             spark, [ring], dataset, checkpoint, available_now=True, tables=ALL, on_batch=told,
-            max_bytes=max(sizes[0] + sizes[1], sizes[2]), piece_size=50_000,
+            max_bytes=max(sizes[0] + sizes[1], sizes[2]), split_size=50_000,
         )  # fmt: skip
         return told
 

@@ -101,7 +101,7 @@ def test_a_syn_sent_again_begins_nothing_new() -> None:
     again = talk._with([replace(talk.packets_sent[0], ip_id=99), *talk.packets_sent])
     reading = read(again)
     assert reading.both() == (b"abc", b"")
-    assert reading.connection.troubles == 1
+    assert reading.connection.tcp_events == 1
     assert reading.connection.handshake_rtt_ns == 20_000
 
 
@@ -128,7 +128,7 @@ def test_after_fin_late_copies_are_still_of_the_connection() -> None:
     reading = read(talk)
     assert reading.events_before_finish == 1
     assert reading.ends == [(1, "fin")]
-    assert reading.connection.troubles == 1
+    assert reading.connection.tcp_events == 1
 
 
 def test_a_closed_connection_ends_when_it_has_been_silent_for_a_while() -> None:

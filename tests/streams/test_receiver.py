@@ -8,7 +8,12 @@ from kdissect.errors import Problem
 from kdissect.packets.segment import Segment
 from kdissect.streams.connections import Streams
 from kdissect.streams.events import ZERO_WINDOW, Chunk, Event, Gap
-from kdissect.streams.reassembly_buffer import MAX_PASSED, PIECE_COST, Allowance, Held
+from kdissect.streams.reassembly_buffer import (
+    MAX_PASSED,
+    PIECE_COST,
+    ReassemblyBudget,
+    ReassemblyBuffer,
+)
 from tests.conversation import START_NS, Conversation, conversation
 from tests.streams.reading import Reading
 
@@ -77,7 +82,7 @@ def test_a_retransmission_is_counted_and_not_given_again() -> None:
     counts = reading.connection.counts[0]
     assert (counts.retransmitted_segments, counts.duplicate_bytes) == (2, 6)
     assert (counts.payload_bytes, counts.delivered_bytes) == (12, 6)
-    assert reading.connection.troubles == 2
+    assert reading.connection.tcp_events == 2
     assert reading.kinds == []
 
 
@@ -239,7 +244,7 @@ def test_bytes_from_before_the_first_ones_seen_are_told_once_and_not_given() -> 
 def test_a_keepalive_is_no_retransmission(payload: bytes) -> None:
     reading = read(conversation().client(b"one").keepalive(True, payload).client(b"two"))
     assert reading.both() == (b"onetwo", b"")
-    assert reading.connection.troubles % ZERO_WINDOW == 0
+    assert reading.connection.tcp_events % ZERO_WINDOW == 0
     assert reading.connection.counts[0].duplicate_bytes == len(payload)
     assert reading.kinds == []
 
@@ -251,7 +256,7 @@ def test_a_zero_window_is_counted_and_its_probes_are_no_retransmissions() -> Non
     talk = talk.repeat(probe).ack(False, window=0).repeat(probe).ack(False)
     reading = read(talk.repeat(probe, b"Probed bytes"))
     assert reading.both() == (b"oneProbed bytes", b"")
-    assert reading.connection.troubles % ZERO_WINDOW == 0
+    assert reading.connection.tcp_events % ZERO_WINDOW == 0
     assert reading.connection.counts[1].zero_windows == 3
 
 
@@ -316,7 +321,7 @@ def test_pieces_that_were_given_out_are_let_go() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 9)), max_size=60))
 def test_what_is_held_is_given_out_once_and_in_order(parts: list[tuple[int, int]]) -> None:
-    held = Held(Allowance(1 << 20))
+    held = ReassemblyBuffer(ReassemblyBudget(1 << 20))
     there: dict[int, int] = {}
     gone = 0
     for number, (start, length) in enumerate(parts):

@@ -33,7 +33,7 @@ from kdissect.tables.rows import (
     topic_id_text,
 )
 from kdissect.tables.schemas import BINARY, INT8, INT16, INT32, INT64, TABLES, TEXT, TIME, Table
-from kdissect.tls.session_properties import TlsFacts
+from kdissect.tls.session_properties import SessionProperties
 from tests.packets.builders import make_flow
 
 START = 1_700_000_000_123_456_789
@@ -223,7 +223,7 @@ def connection_rows() -> Rows:
     state.software_name = "librdkafka"
     state.software_version = "2.4.0"
     rows = ConnectionRows()
-    tls = TlsFacts(
+    tls = SessionProperties(
         OPENER, "TLS 1.3", "b.example", "kafka", "TLS_AES_128_GCM_SHA256", False, (71, 72),
         (81, 82), 103, "no secrets",
     )  # fmt: skip

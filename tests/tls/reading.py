@@ -11,7 +11,7 @@ from kdissect.streams.connections import Streams
 from kdissect.streams.events import Chunk, Connection, End, Event, Gap
 from kdissect.tables.schemas import TABLES
 from kdissect.tls.keylog import KeyLog
-from kdissect.tls.session_properties import TlsFacts
+from kdissect.tls.session_properties import SessionProperties
 from kdissect.tls.stage import Tls
 from tests.conversation import Conversation
 from tests.tls.talks import Talk
@@ -25,7 +25,7 @@ class Plain:
 
     events: list[Event] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-    facts: TlsFacts | None = None
+    facts: SessionProperties | None = None
 
     @property
     def chunks(self) -> list[Chunk]:

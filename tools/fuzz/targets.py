@@ -21,7 +21,7 @@ from kdissect.errors import CaptureError, CorruptRecords, DecodeError
 from kdissect.messages.bodies import REQUEST, RESPONSE, decode, decode_request
 from kdissect.messages.compression import CODECS, decompress
 from kdissect.messages.embedded import decode_forwarded, decode_forwarded_answer, decode_principal
-from kdissect.messages.extracted import FactSink
+from kdissect.messages.extracted import FieldSink
 from kdissect.messages.field_mapping import fact_plans
 from kdissect.messages.full_bodies import body_json, full_body
 from kdissect.messages.group_protocols import ASSIGNMENT, SUBSCRIPTION, opened_member
@@ -100,7 +100,7 @@ def check_readers(key: int, version: int, direction: str, body: bytes) -> None:
     readers = [layout.reader for layout in body_readers(f"apis/{name}", name, direction, version)]
     if len(readers) > len(plans):
         plans.insert(0, PLANS.get(key, version, is_response))
-    sink = FactSink(Interner(), {})
+    sink = FieldSink(Interner(), {})
     for reader, plan in zip(readers, plans, strict=True):
         sink.begin()
         read = ended(lambda reader=reader: reader.read(body, 0)[1])
@@ -117,7 +117,7 @@ def check_readers(key: int, version: int, direction: str, body: bytes) -> None:
 def check_straight(plan: Plan, body: bytes) -> None:
     """A straight read says what the tree of readers says, or leaves the body to it."""
     interner = Interner()
-    sink, tree_sink = FactSink(interner, {}), FactSink(interner, {})
+    sink, tree_sink = FieldSink(interner, {}), FieldSink(interner, {})
     assert plan.straight is not None
     end = read_straight(plan.straight, body, 0, sink)
     tree_end = by_tree(plan, body, tree_sink, 0)

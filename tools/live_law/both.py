@@ -17,11 +17,11 @@ from kdissect.live.shedding import Shedder
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options, Run
 from kdissect.sources.opening import open_interfaces
-from kdissect.sources.packet_source import Counts, Wire
+from kdissect.sources.packet_source import Counts, PacketSource
 from kdissect.tables.rows import topic_id_text
 from kdissect.tables.schemas import TABLES
 from tools.record.networks import Tap
-from tools.record.sniffer import Sniffer
+from tools.record.sniffer import ProtocolDetector
 
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
@@ -54,14 +54,14 @@ class Packets(NamedTuple):
     apart_ns: int
 
 
-class KeepingWire(Wire):
+class KeepingWire(PacketSource):
     """A wire that keeps all that comes from another; `quiet_since` nothing came any more."""
 
-    def __init__(self, wire: Wire) -> None:
-        self.names = wire.names
+    def __init__(self, packet_source: PacketSource) -> None:
+        self.names = packet_source.names
         self.seen: list[Sighting] = []
         self.quiet_since: float | None = None
-        self._wire = wire
+        self._wire = packet_source
 
     def read(self, wait_s: float) -> list[Packet] | None:
         packets = self._wire.read(wait_s)
@@ -132,7 +132,7 @@ class Both:
         self.options = options
         self.keeper = RowKeeper()
         tap = Tap(interface=interface, filter="tcp")
-        self._sniffer = Sniffer([0], directory / "session.pcap", tap)
+        self._sniffer = ProtocolDetector([0], directory / "session.pcap", tap)
         self._wire = KeepingWire(open_interfaces([interface], through=through))
         self._watcher = Watcher(self._wire, [self.keeper], options, shedder=Unhurried())
         self._thread = threading.Thread(target=self._watcher.run)
@@ -172,8 +172,8 @@ class Both:
         last = self.keeper.last
         if last is None:
             raise RuntimeError(f"the live capture did not end within {STOP_TIMEOUT_SECONDS:g} s")
-        if last.wire.dropped:
-            lost, received = last.wire.dropped, last.wire.received
+        if last.packet_source.dropped:
+            lost, received = last.packet_source.dropped, last.packet_source.received
             raise RuntimeError(f"the live capture lost {lost} of {received} packets: run it again")
         names = self._watcher.names
         by_id = {topic_id_text(topic_id): name for topic_id, name in names.items()}

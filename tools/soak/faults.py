@@ -16,7 +16,7 @@ FLUSH_MARGIN_S = 1.5
 # What was on its way when an interface came back.
 GRACE_NS = SECOND_NS // 2
 TWICE = 0.3  # of kills are followed by another
-BALLAST_PIECE = b"\0" * (1 << 20)
+BALLAST_SPLIT = b"\0" * (1 << 20)
 
 
 class Fault(NamedTuple):
@@ -92,7 +92,7 @@ class Faults:
         ballast = self.scene.disk / "ballast"
         try:
             with ballast.open("wb", buffering=0) as file:
-                while file.write(BALLAST_PIECE):
+                while file.write(BALLAST_SPLIT):
                     pass
         except OSError as error:
             if error.errno != errno.ENOSPC:

@@ -1,4 +1,4 @@
-"""Values of the capture and packets stages: pieces of captures, fragments of packets."""
+"""Values of the capture and packets stages: splits of captures, fragments of packets."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from kdissect.boundaries.codec.streams import PROBLEMS
 from kdissect.capture.blocks import Secrets
 from kdissect.capture.format_context import InterfaceLayout, PcapLayout, SectionLayout
 from kdissect.capture.packet import Packet
-from kdissect.capture.splits import Piece, Reached
+from kdissect.capture.splits import Reached, Split
 from kdissect.encoding.choices import OneOf
 from kdissect.encoding.classes import Fields, Inline
 from kdissect.encoding.kinds import (
@@ -49,8 +49,8 @@ SECTION_LAYOUT: Final = named(
     secrets_size=INT,
 )
 LAYOUT: Final = OneOf(pcap=(PcapLayout, PCAP_LAYOUT), section=(SectionLayout, SECTION_LAYOUT))
-PIECE: Final = named(
-    Piece,
+SPLIT: Final = named(
+    Split,
     path=TEXT,
     capture=INT,
     start=INT,
@@ -65,7 +65,7 @@ PIECE: Final = named(
     layout=Maybe(LAYOUT),
     is_counted=BOOL,
 )
-PIECES: Final = Many(PIECE, tuple)
+SPLITS: Final = Many(SPLIT, tuple)
 REACHED: Final = named(Reached, offset=INT, layout=LAYOUT, number=INT, ordinal=INT)
 
 NO_PACKET: Final = Packet(0, 0, 0, b"", 0, 0, 0, 0, 0)
@@ -86,7 +86,7 @@ WHOLE: Final = Fields(
     key=BYTES,
     addresses=BYTES,
     packet=Inline(PACKET),
-    pieces=Many(Inline(FRAGMENT)),
+    splits=Many(Inline(FRAGMENT)),
     ordinals=INTS,
 )
 OF_FRAGMENTS: Final = Fields(

@@ -136,7 +136,7 @@ OF_EXCHANGE: Final = Fields(
     ints="capture connection_id exchange_id api_key api_version correlation_id outcome "
     "request_start request_end response_start response_end queue_ns wait_ns throttle_ms "
     "request_size response_size error_code error_count acks topic_count record_count "
-    "record_bytes fetch_class retransmits zero_windows missing_bytes rtt_ns troubles_at_start "
+    "record_bytes fetch_class retransmits zero_windows missing_bytes rtt_ns tcp_events_at_start "
     "request_packet response_packet status max_wait_ms min_bytes request_direction dialect "
     "certainty replica_id vendor steps_at_start",
     client_id=TEXT_OR_NONE,

@@ -9,17 +9,17 @@ from kdissect.encoding.classes import Fields, Inline, declare
 from kdissect.encoding.kinds import INT_PAIR as PROTOCOL_AND_KEY
 from kdissect.encoding.kinds import INTS, TEXT, Converted, Many
 from kdissect.errors import EncodingError
-from kdissect.exchanges.memory_budget import Holding
+from kdissect.exchanges.memory_budget import MemoryBudget
 from kdissect.exchanges.old_conversations import OldConversation
 from kdissect.exchanges.old_waiting import Asked, OldWaiting
-from kdissect.messages.extracted import FactSink
+from kdissect.messages.extracted import FieldSink
 from kdissect.messages.interner import Interner
-from kdissect.messages.old_extracted import OldFacts
+from kdissect.messages.old_extracted import OldFields
 from kdissect.messages.old_protocols import OLD_APIS, OldApi, old_api
 
 # `OldConversation.move_to` fills these in.
-NO_SINK: Final = FactSink(Interner(), {})
-NO_HOLDING: Final = Holding()
+NO_SINK: Final = FieldSink(Interner(), {})
+NO_HOLDING: Final = MemoryBudget()
 
 
 def split_api(api: OldApi) -> Sequence[int]:
@@ -48,7 +48,7 @@ def made_waiting(asked: Sequence[Asked]) -> OldWaiting:
 
 
 OLD_FACTS: Final = Fields(
-    OldFacts,
+    OldFields,
     ints="record_count record_bytes acks max_wait_ms min_bytes error_code missing room "
     "unkept_batches",
     rows=Many(Inline(PARTITION)),

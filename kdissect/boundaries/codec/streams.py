@@ -20,21 +20,21 @@ from kdissect.encoding.kinds import (
 from kdissect.encoding.sinks import U64, signed
 from kdissect.errors import Problem
 from kdissect.framing.frame_search import Waiting
-from kdissect.framing.frames import Cutting, Frame
+from kdissect.framing.frames import Frame, FramingState
 from kdissect.packets.segment import Segment
 from kdissect.streams.acknowledged import Acknowledged
 from kdissect.streams.clock import Clock
 from kdissect.streams.duplicates import Mark
 from kdissect.streams.events import Chunk, Connection, DirectionCounts, Gap
-from kdissect.streams.reassembly_buffer import Allowance, Held, Piece
+from kdissect.streams.reassembly_buffer import Piece, ReassemblyBudget, ReassemblyBuffer
 from kdissect.streams.receiver import Receiver
-from kdissect.streams.recent_chunks import Recent
-from kdissect.streams.tcp_analysis import Symptoms
+from kdissect.streams.recent_chunks import RecentChunks
+from kdissect.streams.tcp_analysis import TcpAnalysis
 
 # In place of fields that are set when an object is read.
 NO_CONNECTION: Final = Connection(-1, 0, b"", 0, 0)
-NO_ALLOWANCE: Final = Allowance(0)
-NO_RECENT: Final = Recent()
+NO_ALLOWANCE: Final = ReassemblyBudget(0)
+NO_RECENT: Final = RecentChunks()
 NO_SEGMENT: Final = Segment(0, 0, 0, 0, b"", 0, 0, 0, 0, b"", 0, 0, 0, 0, 0)
 NO_FRAME: Final = Frame(NO_CONNECTION, 0, 0, 0, b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
@@ -75,8 +75,8 @@ DIRECTION_COUNTS: Final = Fields(
 OF_CONNECTION: Final = Fields(
     Connection,
     lambda: Connection(-1, 0, b"", 0, 0),
-    ints="id capture first_time_ns last_time_ns first_packet handshake_rtt_ns rtt_ns troubles "
-    "clear_directions edge touched given epoch clock_steps "
+    ints="id capture first_time_ns last_time_ns first_packet handshake_rtt_ns rtt_ns tcp_events "
+    "clear_directions edge history_used given epoch clock_steps "
     "unframed",
     bools="syn_seen",
     flow=BYTES,
@@ -103,8 +103,8 @@ OF_GAP: Final = Fields(
 )
 
 SYMPTOMS: Final = Fields(
-    Symptoms,
-    lambda: Symptoms(NO_CONNECTION, NO_CONNECTION.counts[0]),
+    TcpAnalysis,
+    lambda: TcpAnalysis(NO_CONNECTION, NO_CONNECTION.counts[0]),
     ints="repeated repeats repeated_ns closed_ns",
     connection=CONNECTION,
     counts=COUNTS,
@@ -124,8 +124,8 @@ PIECE: Final = Fields(
     data=BYTES,
 )
 HELD: Final = Fields(
-    Held,
-    lambda: Held(NO_ALLOWANCE),
+    ReassemblyBuffer,
+    lambda: ReassemblyBuffer(NO_ALLOWANCE),
     ints="head payload cost",
     pieces=Many(Inline(PIECE)),
     left_out={"allowance": NO_ALLOWANCE},
@@ -148,7 +148,7 @@ OF_RECEIVER: Final = Fields(
     connection=CONNECTION,
     counts=COUNTS,
     peer=RECEIVER,
-    symptoms=Inline(SYMPTOMS),
+    tcp_analysis=Inline(SYMPTOMS),
     acknowledged=Inline(ACKNOWLEDGED),
     stray=Maybe(Inline(SEGMENT)),
     held=Inline(HELD),
@@ -159,10 +159,10 @@ WAITING: Final = Fields(
     Waiting, Waiting, ints="span size need credit", bools="is_cut", events=EVENTS
 )
 CUTTING: Final = Fields(
-    Cutting,
-    lambda: Cutting(NO_CONNECTION, 0),
+    FramingState,
+    lambda: FramingState(NO_CONNECTION, 0),
     ints="direction state position size wanted held time_ns packet ordinal capture index "
-    "steps troubles framed skipped waited lost failures frames_since_found",
+    "steps tcp_events framed skipped waited lost failures frames_since_found",
     bools="is_holed was_found is_behind_loss",
     connection=CONNECTION,
     parts=Many(BYTES),
@@ -172,7 +172,8 @@ OF_FRAME: Final = Fields(
     Frame,
     lambda: Frame(NO_CONNECTION, 0, 0, 0, b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
     ints="direction position size missing start_time_ns start_packet start_ordinal "
-    "start_capture index end_time_ns end_packet troubles_at_start troubles_at_end steps_at_start",
+    "start_capture index end_time_ns end_packet tcp_events_at_start tcp_events_at_end "
+    "steps_at_start",
     bools="is_behind_loss is_broken_off",
     connection=CONNECTION,
     data=BYTES,
@@ -188,7 +189,7 @@ for number, layout in enumerate((DIRECTION_COUNTS, OF_CONNECTION, OF_CHUNK, OF_G
     declare(number, layout)
 declare(5, OF_FRAME)
 
-# Thousands of these are in a seam.
+# Thousands of these are in a boundary state.
 SEGMENTS: Final = Converted(
     Fixed(BYTES, BYTES), packed_segments, lambda value: unpacked_segments(*value)
 )

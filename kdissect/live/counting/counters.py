@@ -12,7 +12,7 @@ import numpy as np
 from kdissect.exchanges.exchange import OUTCOMES
 from kdissect.live.counting.columns import NAME_SIZE, NONE, Names
 from kdissect.live.counting.latency_groups import PRODUCES
-from kdissect.live.counting.time_buckets import Slice, Vocabulary
+from kdissect.live.counting.time_buckets import TimeBucket, Vocabulary
 from kdissect.messages.old_protocols import OLD_APIS
 from kdissect.protocol.apis import APIS
 from kdissect.protocol.readers import NULL
@@ -124,7 +124,7 @@ class Counters:
             *(Durations(zeros(apis, len(BOUNDS_NS) + 1), np.zeros(apis)) for _ in range(4)),
         )
 
-    def add(self, rows: Slice) -> None:
+    def add(self, rows: TimeBucket) -> None:
         """Count the rows of a slice, whose codes are of `names`."""
         totals = self.totals
         exchanges, errors, topics = rows.exchanges, rows.errors, rows.topics
@@ -143,7 +143,7 @@ class Counters:
         np.add.at(totals.topic_records, (topics.topic, fetched), topics.records)
         self._add_durations(rows)
 
-    def _add_durations(self, rows: Slice) -> None:
+    def _add_durations(self, rows: TimeBucket) -> None:
         exchanges, totals = rows.exchanges, self.totals
         answered = exchanges.latency != NULL
         api, latency = exchanges.api[answered], exchanges.latency[answered]

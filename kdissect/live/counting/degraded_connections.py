@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kdissect.live.counting.addresses import Addresses
-from kdissect.live.counting.merged_buckets import Joined
-from kdissect.live.counting.snapshot import Focus, Troubled
+from kdissect.live.counting.merged_buckets import MergedBuckets
+from kdissect.live.counting.snapshot import DegradedConnection, Focus
 from kdissect.live.counting.waiting import Late, Waiting
 from kdissect.tables.matrices import Ints
 
@@ -24,8 +24,8 @@ class Losses(NamedTuple):
 
 
 def troubled(
-    joined: Joined, waiting: Waiting, addresses: Addresses, focus: Focus, now_ns: int
-) -> tuple[Troubled, ...]:
+    joined: MergedBuckets, waiting: Waiting, addresses: Addresses, focus: Focus, now_ns: int
+) -> tuple[DegradedConnection, ...]:
     """Those that wait longest first, then those with unanswered requests and losses."""
     late = {key: one for key, one in waiting.late.items() if is_late(one, focus, now_ns)}
     losses = losses_of(joined)
@@ -35,7 +35,7 @@ def troubled(
         one = late.get(connection_id)
         waits = waiting.by_connection.get(connection_id) if one is None else one.waits
         found.append(
-            Troubled(
+            DegradedConnection(
                 connection_id,
                 one.client if one is not None else loss.client,
                 "",
@@ -60,25 +60,25 @@ def is_late(one: Late, focus: Focus, now_ns: int) -> bool:
     )
 
 
-def need(one: Troubled, is_waiting_too_long: bool) -> tuple[int, ...]:
+def need(one: DegradedConnection, is_waiting_too_long: bool) -> tuple[int, ...]:
     age = one.waiting_ns if is_waiting_too_long else -1
     return age, one.unanswered, one.missing_bytes, one.retransmits, one.zero_windows
 
 
-def with_addresses(one: Troubled, addresses: Addresses) -> Troubled:
+def with_addresses(one: DegradedConnection, addresses: Addresses) -> DegradedConnection:
     client, broker = addresses.of(one.connection_id)
     return one._replace(client_address=client, broker_address=broker)
 
 
-def losses_of(joined: Joined) -> dict[int, Losses]:
+def losses_of(joined: MergedBuckets) -> dict[int, Losses]:
     """Connections with losses, as many as are listed by each kind of loss, the most first."""
-    troubles = joined.troubles()
-    if not len(troubles.row):
+    tcp_events = joined.tcp_events()
+    if not len(tcp_events.row):
         return {}
-    ids, which = np.unique(troubles.connection_id, return_inverse=True)
-    sums = [np.bincount(which, column).astype(np.int64) for column in troubles[2:]]
+    ids, which = np.unique(tcp_events.connection_id, return_inverse=True)
+    sums = [np.bincount(which, column).astype(np.int64) for column in tcp_events[2:]]
     last = np.zeros(len(ids), np.int64)
-    np.maximum.at(last, which, troubles.row)
+    np.maximum.at(last, which, tcp_events.row)
     chosen = most(sums)
     clients = [joined.names.clients.texts[code] for code in joined.at("client", last[chosen])]
     rows = zip(*(column[chosen].tolist() for column in sums), clients, strict=True)

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from kdissect.live.counting.columns import KnownNames
-from kdissect.live.counting.merged_buckets import Joined
+from kdissect.live.counting.merged_buckets import MergedBuckets
 from kdissect.live.counting.snapshot import Failing
 from kdissect.live.counting.time_buckets import picked
 from kdissect.tables.matrices import Ints
@@ -39,7 +39,7 @@ def grouped(key: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> Groups:
     return Groups(count[there], last[there])
 
 
-def failing(joined: Joined, seconds: float) -> tuple[Failing, ...]:
+def failing(joined: MergedBuckets, seconds: float) -> tuple[Failing, ...]:
     """The errors of the exchanges that are seen, the most frequent first."""
     errors = joined.errors()
     if not len(errors.row):

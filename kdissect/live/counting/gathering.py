@@ -1,4 +1,4 @@
-"""Batches of rows, as they come between two ticks, to a `Slice`."""
+"""Batches of rows, as they come between two ticks, to a `TimeBucket`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from kdissect.live.counting.time_buckets import (
     ErrorColumns,
     ExchangeColumns,
     MemberColumns,
-    Slice,
+    TimeBucket,
     TopicColumns,
     TroubleColumns,
     Vocabulary,
@@ -42,7 +42,7 @@ NO_TOPICS = TopicColumns(*no_rows(INT, CODE, INT, INT, FLAG))
 NO_ERRORS = ErrorColumns(*no_rows(INT, CODE, CODE, FLAG))
 NO_MEMBERS = MemberColumns(*no_rows(INT, INT, CODE, CODE, CODE, CODE, INT))
 NO_CONNECTIONS = ConnectionColumns(*no_rows(INT, CODE, INT, CODE, INT))
-NO_ROWS = Slice(
+NO_ROWS = TimeBucket(
     0, 0, 0, NO_EXCHANGES, NO_TROUBLES, NO_TOPICS, NO_ERRORS, NO_MEMBERS, NO_CONNECTIONS
 )
 
@@ -78,13 +78,13 @@ class Gathering:
         elif table == "connections":
             self._connections.append(connection_columns(batch, self.names))
 
-    def take_slice(self, begin_ns: int, end_ns: int, packets: int) -> Slice:
+    def take_slice(self, begin_ns: int, end_ns: int, packets: int) -> TimeBucket:
         """What came from `begin_ns` to `end_ns`; -1 is the first row's time, where there is one."""
         exchanges = ExchangeColumns(*joined(self._exchanges))
         ids = exchanges.exchange_id
         if begin_ns < 0:
             begin_ns = min(end_ns, int(exchanges.time.min())) if len(ids) else end_ns
-        made = Slice(
+        made = TimeBucket(
             begin_ns,
             end_ns,
             packets,

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from kdissect.live.counting.columns import NONE, Flags, KnownNames, runs
-from kdissect.live.counting.merged_buckets import Joined
+from kdissect.live.counting.merged_buckets import MergedBuckets
 from kdissect.live.counting.snapshot import Grouped
 from kdissect.live.counting.time_buckets import MemberColumns, picked
 from kdissect.live.counting.waiting import Late
@@ -27,7 +27,7 @@ ENDS: Final = frozenset({"sync", "owned", "epoch"})
 DISTURBED: Final = frozenset({"REBALANCE_IN_PROGRESS", "MEMBER_ID_REQUIRED"})
 
 
-def grouping(joined: Joined, late: Mapping[int, Late], now_ns: int) -> tuple[Grouped, ...]:
+def grouping(joined: MergedBuckets, late: Mapping[int, Late], now_ns: int) -> tuple[Grouped, ...]:
     """The groups with events, those that rebalance first."""
     rows = joined.members()
     order = np.lexsort((rows.time, rows.group))
@@ -39,7 +39,9 @@ def grouping(joined: Joined, late: Mapping[int, Late], now_ns: int) -> tuple[Gro
     return tuple(by_need[:LISTED])
 
 
-def of_groups(rows: MemberColumns, is_rebalancing: Flags, joined: Joined) -> dict[str, Grouped]:
+def of_groups(
+    rows: MemberColumns, is_rebalancing: Flags, joined: MergedBuckets
+) -> dict[str, Grouped]:
     """Each group of rows that are in order of groups, and then of time."""
     if not len(rows.group):
         return {}
@@ -107,7 +109,7 @@ def last_where(flags: Flags, first: Ints) -> Ints:
 
 
 def waiting_groups(
-    found: Mapping[str, Grouped], late: Mapping[int, Late], joined: Joined
+    found: Mapping[str, Grouped], late: Mapping[int, Late], joined: MergedBuckets
 ) -> dict[str, Grouped]:
     """Groups whose members wait for the others right now, so that no event tells of it yet."""
     waiting: dict[str, Grouped] = {}

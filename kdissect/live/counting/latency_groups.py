@@ -11,7 +11,7 @@ import numpy as np
 
 from kdissect.live.counting.columns import Codes, Flags
 from kdissect.live.counting.histograms import NO_LATENCY, Buckets, histograms, percentiles
-from kdissect.live.counting.merged_buckets import Joined
+from kdissect.live.counting.merged_buckets import MergedBuckets
 from kdissect.live.counting.snapshot import Timed
 from kdissect.tables.matrices import Ints
 
@@ -65,7 +65,7 @@ def part_of(key: Codes, rows: Measured, to_broker: Numbers, to_client: Numbers, 
     )
 
 
-def exchange_part(joined: Joined, column: str, size: int) -> Part:
+def exchange_part(joined: MergedBuckets, column: str, size: int) -> Part:
     """The exchanges that are seen, by what a column has codes of."""
     key = joined.column(column)
     to_broker = np.bincount(key, joined.column("request_size"), size)
@@ -74,7 +74,7 @@ def exchange_part(joined: Joined, column: str, size: int) -> Part:
     return part_of(key, rows, to_broker, to_client, size)
 
 
-def topic_part(joined: Joined) -> Part:
+def topic_part(joined: MergedBuckets) -> Part:
     """Topics with the exchanges that are seen and name them."""
     topics, size = joined.topics, len(joined.names.topics)
     produces = np.array([name in PRODUCES for name in joined.names.apis.texts])

@@ -20,9 +20,9 @@ def line_of(snapshot: Snapshot) -> str:
     exchanges, the client with the longest ones, requests that wait, connections on which one waits
     too long, packets lost.
     """
-    whole, standing = snapshot.whole, snapshot.standing
+    whole, status = snapshot.whole, snapshot.status
     head = [
-        f"{datetime.fromtimestamp(standing.now_ns // 1_000_000_000, UTC):%H:%M:%S}",
+        f"{datetime.fromtimestamp(status.now_ns // 1_000_000_000, UTC):%H:%M:%S}",
         f"{number(whole.rate)} ex/s",
         f"{number(whole.errors)} err/s",
         f"{duration(whole.p50_ns)}/{duration(whole.p99_ns)}",
@@ -30,7 +30,7 @@ def line_of(snapshot: Snapshot) -> str:
     tail = [
         f"wait {number(snapshot.waiting)}",
         f"late {number(snapshot.late)}",
-        f"drop {number(standing.wire.dropped)}",
+        f"drop {number(status.packet_source.dropped)}",
     ]
     left = WIDTH - sum(len(part) + 2 for part in head + tail)
     api = cut(snapshot.apis[0].name if snapshot.apis else NONE, left // 3)
@@ -100,10 +100,10 @@ def json_of(snapshot: Snapshot) -> dict[str, Any]:
     Names are as they were on the wire; `json.dumps` escapes what would harm a terminal as long as
     `ensure_ascii` stays on.
     """
-    standing, balance = snapshot.standing, snapshot.standing.balance
+    status, balance = snapshot.status, snapshot.status.balance
     lists = ("apis", "clients", "topics", "errors", "connections", "groups", "slowest")
     return {
-        "time_ns": standing.now_ns,
+        "time_ns": status.now_ns,
         "window_s": snapshot.window_s,
         "is_sampled": snapshot.is_sampled,
         "focus": snapshot.focus._asdict(),
@@ -118,12 +118,12 @@ def json_of(snapshot: Snapshot) -> dict[str, Any]:
         "packets": balance.packets,
         "captured_bytes": balance.captured_bytes,
         "exchanges": balance.exchanges,
-        "received": standing.wire.received,
-        "dropped": standing.wire.dropped,
-        "backlog": standing.backlog,
-        "open_connections": standing.open_connections,
-        "level": standing.level,
-        "shed": dict(standing.shed),
-        "memory": standing.memory,
-        "cpu_seconds": standing.cpu_seconds,
+        "received": status.packet_source.received,
+        "dropped": status.packet_source.dropped,
+        "backlog": status.backlog,
+        "open_connections": status.open_connections,
+        "level": status.level,
+        "shed": dict(status.shed),
+        "memory": status.memory,
+        "cpu_seconds": status.cpu_seconds,
     }

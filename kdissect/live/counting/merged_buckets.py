@@ -23,7 +23,7 @@ from kdissect.live.counting.time_buckets import (
     ErrorColumns,
     MemberColumns,
     Rows,
-    Slice,
+    TimeBucket,
     TopicColumns,
     TroubleColumns,
     Vocabulary,
@@ -38,14 +38,14 @@ NO_CODE: Final = -2  # no row has it
 EVERYTHING: Final = Focus()
 
 
-class Joined:
+class MergedBuckets:
     """The rows of slices that `focus` is on; rows of other tables say which exchange by its place.
 
     `is_seen` are the exchanges that count, None for all of them.
     """
 
     def __init__(
-        self, slices: Sequence[Slice], names: Vocabulary[KnownNames], focus: Focus = EVERYTHING
+        self, slices: Sequence[TimeBucket], names: Vocabulary[KnownNames], focus: Focus = EVERYTHING
     ) -> None:
         self.slices = slices
         self.names = names
@@ -132,8 +132,8 @@ class Joined:
             return columns
         return picked(columns, np.flatnonzero(self.is_seen[columns.row]))
 
-    def troubles(self) -> TroubleColumns:
-        return self.seen(self._rows([each.troubles for each in self.slices], NO_TROUBLES))
+    def tcp_events(self) -> TroubleColumns:
+        return self.seen(self._rows([each.tcp_events for each in self.slices], NO_TROUBLES))
 
     def errors(self) -> ErrorColumns:
         return self.seen(self._rows([each.errors for each in self.slices], NO_ERRORS))

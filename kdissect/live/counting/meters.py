@@ -19,14 +19,14 @@ from kdissect.live.counting.error_groups import failing
 from kdissect.live.counting.gathering import TABLES, Gathering
 from kdissect.live.counting.grouping import grouping
 from kdissect.live.counting.latency_groups import different, timed, whole_of
-from kdissect.live.counting.merged_buckets import EVERYTHING, Joined
-from kdissect.live.counting.partial_aggregates import Folds, first_of
+from kdissect.live.counting.merged_buckets import EVERYTHING, MergedBuckets
+from kdissect.live.counting.partial_aggregates import PartialAggregates, first_of
 from kdissect.live.counting.slowest import slowest
 from kdissect.live.counting.snapshot import Focus, Snapshot
 from kdissect.live.counting.time_buckets import Vocabulary
 from kdissect.live.counting.waiting import Waiting
 from kdissect.live.counting.window import SECOND_NS, Window
-from kdissect.live.listener import Listener, Standing
+from kdissect.live.listener import Listener, Status
 from kdissect.pipeline import Balance
 from kdissect.sources.packet_source import Counts
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kdissect.live.watcher import Watcher
 
 NOTHING: Final = Balance(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {}, {}, {})
-BEFORE: Final = Standing(0, NOTHING, Counts(), 0.0, 0)
+BEFORE: Final = Status(0, NOTHING, Counts(), 0.0, 0)
 
 
 class Meters(Listener):
@@ -52,7 +52,7 @@ class Meters(Listener):
         self._states: Mapping[int, ConnectionState] = {}
         self._waiting = Waiting({}, {})
         self._standing = BEFORE
-        self._folds = Folds()
+        self._folds = PartialAggregates()
         self._lock = threading.Lock()
         self._taken = self._snapshot(EVERYTHING)
 
@@ -63,12 +63,12 @@ class Meters(Listener):
     def take(self, table: str, batch: pa.RecordBatch) -> None:
         self._gathering.take(table, batch)
 
-    def tick(self, standing: Standing) -> None:
-        self._waiting.look(standing.now_ns)
-        self._close_slice(standing)
+    def tick(self, status: Status) -> None:
+        self._waiting.look(status.now_ns)
+        self._close_slice(status)
 
-    def finish(self, standing: Standing) -> None:
-        self.tick(standing)
+    def finish(self, status: Status) -> None:
+        self.tick(status)
 
     def set_window(self, window_s: float) -> None:
         """Keep rows for so long from now on; may be called from any thread."""
@@ -80,7 +80,7 @@ class Meters(Listener):
         With a topic, also the lists of topics and errors have that one only.
         """
         taken = self._taken
-        if taken.standing is self._standing and taken.focus == focus:
+        if taken.status is self._standing and taken.focus == focus:
             # Nothing changes between two ticks.
             return taken
         taken = self._snapshot(focus)
@@ -91,17 +91,17 @@ class Meters(Listener):
         with self._lock:
             slices = self._window.slices
             names = Vocabulary(*(each.now() for each in self._window.names))
-            standing, is_sampled = self._standing, self._window.is_sampled
+            status, is_sampled = self._standing, self._window.is_sampled
             seconds = self._window.seconds
-        joined = Joined(slices, names, focus)
+        joined = MergedBuckets(slices, names, focus)
         folds = self._folds.of(joined)
         apis, clients = [one.apis for one in folds], [one.clients for one in folds]
         topics = [one.topics for one in folds]
         addresses = Addresses(self._states, joined.connections(), names.addresses)
-        waiting, now = self._waiting, standing.now_ns
-        problems = sorted(standing.balance.problems.items(), key=lambda item: -item[1])
+        waiting, now = self._waiting, status.now_ns
+        problems = sorted(status.balance.problems.items(), key=lambda item: -item[1])
         return Snapshot(
-            standing,
+            status,
             focus,
             seconds,
             is_sampled,
@@ -121,16 +121,16 @@ class Meters(Listener):
             different(topics),
         )
 
-    def _close_slice(self, standing: Standing) -> None:
+    def _close_slice(self, status: Status) -> None:
         slices = self._window.slices
         # What came after a long silence came at its end.
         begin = -1
-        if slices and slices[-1].end_ns <= standing.now_ns:
-            begin = max(slices[-1].end_ns, standing.now_ns - self._window.window_ns)
-        packets = standing.balance.packets - self._standing.balance.packets
-        made = self._gathering.take_slice(begin, standing.now_ns, packets)
+        if slices and slices[-1].end_ns <= status.now_ns:
+            begin = max(slices[-1].end_ns, status.now_ns - self._window.window_ns)
+        packets = status.balance.packets - self._standing.balance.packets
+        made = self._gathering.take_slice(begin, status.now_ns, packets)
         with self._lock:
             self._window.add(made)
             if self._window.forget_names():
                 self._gathering.names = self._window.names
-            self._standing = standing
+            self._standing = status

@@ -44,7 +44,7 @@ from kdissect.live.counting.samples import (
     values_of,
 )
 from kdissect.live.counting.waiting import Waiting
-from kdissect.live.listener import Listener, Standing
+from kdissect.live.listener import Listener, Status
 from kdissect.live.metrics_socket import LOOPBACK, Bound, bind, reason
 
 if TYPE_CHECKING:
@@ -85,16 +85,16 @@ class MetricsListener(Listener, Collector):
     def take(self, table: str, batch: pa.RecordBatch) -> None:
         self._gathering.take(table, batch)
 
-    def tick(self, standing: Standing) -> None:
-        rows = self._gathering.take_slice(0, standing.now_ns, 0)
-        self._waiting.look(standing.now_ns)
-        values = self._standing_values(standing)
+    def tick(self, status: Status) -> None:
+        rows = self._gathering.take_slice(0, status.now_ns, 0)
+        self._waiting.look(status.now_ns)
+        values = self._standing_values(status)
         with self._lock:
             self._counters.add(rows)
             self._values = values
 
-    def finish(self, standing: Standing) -> None:
-        self.tick(standing)
+    def finish(self, status: Status) -> None:
+        self.tick(status)
 
     def collect(self) -> Iterable[Family]:
         """All metrics, as they are now."""
@@ -106,15 +106,15 @@ class MetricsListener(Listener, Collector):
         for metric in METRICS:
             yield family(metric, values.get(metric.name, []), distributions.get(metric.name, []))
 
-    def _standing_values(self, standing: Standing) -> dict[str, Values]:
-        if standing.balance.packets > self._packets:
-            self._packets, self._packet_ns = standing.balance.packets, standing.now_ns
-        gauges = standing_gauges(standing, self._packet_ns)
+    def _standing_values(self, status: Status) -> dict[str, Values]:
+        if status.balance.packets > self._packets:
+            self._packets, self._packet_ns = status.balance.packets, status.now_ns
+        gauges = standing_gauges(status, self._packet_ns)
         gauges["kdissect_waiting_requests"] = self._waiting.count
-        late = [one for one in self._waiting.late.values() if one.waits.due_ns < standing.now_ns]
+        late = [one for one in self._waiting.late.values() if one.waits.due_ns < status.now_ns]
         gauges["kdissect_late_connections"] = len(late)
         values: dict[str, Values] = {name: [((), value)] for name, value in gauges.items()}
-        for name, counts in standing_counts(standing).items():
+        for name, counts in standing_counts(status).items():
             values[name] = [
                 (labels, self._growing.grown(name, labels, count))
                 for labels, count in counts.items()

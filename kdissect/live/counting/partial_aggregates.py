@@ -1,4 +1,6 @@
-"""What is known of slices once they are complete: `Fold`, counted once and added up many times."""
+"""What is known of slices once they are complete: `PartialAggregate`, counted once and added up
+many times.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,12 +9,12 @@ import numpy as np
 
 from kdissect.live.counting.columns import KnownNames
 from kdissect.live.counting.latency_groups import Part, exchange_part, topic_part
-from kdissect.live.counting.merged_buckets import EVERYTHING, Joined
+from kdissect.live.counting.merged_buckets import EVERYTHING, MergedBuckets
 from kdissect.live.counting.slowest import Candidates, candidates
-from kdissect.live.counting.time_buckets import Slice, Vocabulary
+from kdissect.live.counting.time_buckets import TimeBucket, Vocabulary
 
 
-class Fold(NamedTuple):
+class PartialAggregate(NamedTuple):
     """The exchanges of some slices, as far as a focus is on them."""
 
     apis: Part
@@ -21,9 +23,9 @@ class Fold(NamedTuple):
     slowest: Candidates
 
 
-def fold(joined: Joined) -> Fold:
+def fold(joined: MergedBuckets) -> PartialAggregate:
     """All that `joined` sees, as one."""
-    return Fold(
+    return PartialAggregate(
         exchange_part(joined, "api", len(joined.names.apis)),
         exchange_part(joined, "client", len(joined.names.clients)),
         topic_part(joined),
@@ -31,14 +33,14 @@ def fold(joined: Joined) -> Fold:
     )
 
 
-class Folds:
+class PartialAggregates:
     """Remembers the fold of each slice while it is asked for."""
 
     def __init__(self) -> None:
         # By the identity of the slice, which is kept beside it and so has no other's.
-        self._known: dict[int, tuple[Slice, Fold]] = {}
+        self._known: dict[int, tuple[TimeBucket, PartialAggregate]] = {}
 
-    def of(self, joined: Joined) -> Sequence[Fold]:
+    def of(self, joined: MergedBuckets) -> Sequence[PartialAggregate]:
         """Folds that are together what `joined` sees."""
         if joined.focus != EVERYTHING:
             return [fold(joined)]
@@ -54,15 +56,17 @@ class Folds:
 
     @staticmethod
     def _of_slice(
-        one: Slice, known: dict[int, tuple[Slice, Fold]], names: Vocabulary[KnownNames]
-    ) -> tuple[Slice, Fold]:
+        one: TimeBucket,
+        known: dict[int, tuple[TimeBucket, PartialAggregate]],
+        names: Vocabulary[KnownNames],
+    ) -> tuple[TimeBucket, PartialAggregate]:
         remembered = known.get(id(one))
         if remembered is not None:
             return remembered
-        return one, fold(Joined([one], names))
+        return one, fold(MergedBuckets([one], names))
 
 
-def first_of(folds: Sequence[Fold]) -> Candidates:
+def first_of(folds: Sequence[PartialAggregate]) -> Candidates:
     """The candidates of all."""
     if not folds:
         return Candidates(np.empty(0, np.int64), np.empty(0, np.int64))

@@ -16,7 +16,7 @@ from kdissect.live.counting.counters import (
     Totals,
 )
 from kdissect.live.counting.time_buckets import Vocabulary
-from kdissect.live.listener import Standing
+from kdissect.live.listener import Status
 
 Labels = tuple[str, ...]
 Values = list[tuple[Labels, float]]
@@ -99,29 +99,29 @@ class Growing:
         return self._before.get(key, 0) + value
 
 
-def standing_gauges(standing: Standing, packet_ns: int) -> dict[str, float]:
+def standing_gauges(status: Status, packet_ns: int) -> dict[str, float]:
     """What is at the moment, without labels."""
     found = {
-        "kdissect_open_connections": standing.open_connections,
-        "kdissect_shedding_level": standing.level,
-        "kdissect_backlog_ratio": standing.backlog,
-        "process_resident_memory_bytes": standing.memory,
+        "kdissect_open_connections": status.open_connections,
+        "kdissect_shedding_level": status.level,
+        "kdissect_backlog_ratio": status.backlog,
+        "process_resident_memory_bytes": status.memory,
     }
     if packet_ns >= 0:
         found["kdissect_last_packet_timestamp_seconds"] = packet_ns / 1e9
     return found
 
 
-def standing_counts(standing: Standing) -> dict[str, Mapping[Labels, float]]:
+def standing_counts(status: Status) -> dict[str, Mapping[Labels, float]]:
     """What others count since the beginning."""
-    balance = standing.balance
+    balance = status.balance
     return {
         "kdissect_ended_connections": {(): balance.connections},
-        "kdissect_packets_received": {(): standing.wire.received},
-        "kdissect_packets_dropped": {(): standing.wire.dropped},
+        "kdissect_packets_received": {(): status.packet_source.received},
+        "kdissect_packets_dropped": {(): status.packet_source.dropped},
         "kdissect_packets": {(): balance.packets},
         "kdissect_captured_bytes": {(): balance.captured_bytes},
         "kdissect_problems": {(kind,): count for kind, count in balance.problems.items()},
-        "kdissect_shed": {(what,): count for what, count in standing.shed.items()},
-        "process_cpu_seconds": {(): standing.cpu_seconds},
+        "kdissect_shed": {(what,): count for what, count in status.shed.items()},
+        "process_cpu_seconds": {(): status.cpu_seconds},
     }

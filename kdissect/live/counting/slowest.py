@@ -6,7 +6,7 @@ import numpy as np
 
 from kdissect.live.counting.addresses import Addresses
 from kdissect.live.counting.latency_groups import highest
-from kdissect.live.counting.merged_buckets import Joined
+from kdissect.live.counting.merged_buckets import MergedBuckets
 from kdissect.live.counting.snapshot import Slow
 from kdissect.protocol.readers import NULL
 from kdissect.tables.matrices import Ints
@@ -25,7 +25,7 @@ class Candidates(NamedTuple):
     own: Ints
 
 
-def candidates(joined: Joined) -> Candidates:
+def candidates(joined: MergedBuckets) -> Candidates:
     """The exchanges with the longest latency, less what a long poll waits by itself.
 
     Those of which it is not known how long that was are none of them.
@@ -38,7 +38,7 @@ def candidates(joined: Joined) -> Candidates:
     return Candidates(joined.rows[some], own[some])
 
 
-def slowest(joined: Joined, found: Candidates, addresses: Addresses) -> tuple[Slow, ...]:
+def slowest(joined: MergedBuckets, found: Candidates, addresses: Addresses) -> tuple[Slow, ...]:
     """The slowest of the candidates, the longest first."""
     some = highest(found.own, LISTED)
     rows = found.row[some[np.argsort(-found.own[some], kind="stable")]]

@@ -6,7 +6,7 @@ them escapes them.
 
 from typing import NamedTuple
 
-from kdissect.live.listener import Standing
+from kdissect.live.listener import Status
 
 
 class Focus(NamedTuple):
@@ -49,7 +49,7 @@ class Failing(NamedTuple):
     topic: str
 
 
-class Troubled(NamedTuple):
+class DegradedConnection(NamedTuple):
     """A connection of which something was lost, sent again or refused.
 
     `waiting_ns` is the age of its oldest request without an answer, -1 without one; `waiting` how
@@ -108,7 +108,7 @@ class Snapshot(NamedTuple):
     is; on `late` connections the oldest waits longer than it asked for.
     """
 
-    standing: Standing
+    status: Status
     focus: Focus
     window_s: float
     is_sampled: bool
@@ -118,7 +118,7 @@ class Snapshot(NamedTuple):
     clients: tuple[Timed, ...]
     topics: tuple[Timed, ...]
     errors: tuple[Failing, ...]
-    connections: tuple[Troubled, ...]
+    connections: tuple[DegradedConnection, ...]
     groups: tuple[Grouped, ...]
     slowest: tuple[Slow, ...]
     problems: tuple[tuple[str, int], ...]

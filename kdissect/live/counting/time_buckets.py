@@ -1,4 +1,4 @@
-"""The rows between two ticks as arrays: a `Slice`, which never changes.
+"""The rows between two ticks as arrays: a `TimeBucket`, which never changes.
 
 Other rows say which exchange they are of by its place among those of their slice.
 """
@@ -130,14 +130,14 @@ Rows = TypeVar("Rows", TroubleColumns, TopicColumns, ErrorColumns, MemberColumns
 UNANSWERED: Final = OUTCOMES.index("unanswered")
 
 
-class Slice(NamedTuple):
+class TimeBucket(NamedTuple):
     """What came between two times, and how many packets did."""
 
     begin_ns: int
     end_ns: int
     packets: int
     exchanges: ExchangeColumns
-    troubles: TroubleColumns
+    tcp_events: TroubleColumns
     topics: TopicColumns
     errors: ErrorColumns
     members: MemberColumns

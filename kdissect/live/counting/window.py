@@ -6,7 +6,13 @@ from typing import Final
 import numpy as np
 
 from kdissect.live.counting.columns import NAMES_LIMIT, Codes, Names
-from kdissect.live.counting.time_buckets import ConnectionColumns, Rows, Slice, Vocabulary, picked
+from kdissect.live.counting.time_buckets import (
+    ConnectionColumns,
+    Rows,
+    TimeBucket,
+    Vocabulary,
+    picked,
+)
 
 SECOND_NS: Final = 1_000_000_000
 LEAST_NS: Final = 1_000_000
@@ -25,7 +31,7 @@ class Window:
     def __init__(self, window_ns: int, kept_rows: int) -> None:
         self.window_ns = window_ns
         self.kept_rows = kept_rows
-        self.slices: tuple[Slice, ...] = ()
+        self.slices: tuple[TimeBucket, ...] = ()
         self.names = new_names()
         self._names_limit = FIRST_NAMES
         self._rest = 0
@@ -42,7 +48,7 @@ class Window:
         span = self.slices[-1].end_ns - self.slices[0].begin_ns if self.slices else 0
         return max(span, LEAST_NS if self.is_sampled else SECOND_NS) / SECOND_NS
 
-    def add(self, made: Slice) -> None:
+    def add(self, made: TimeBucket) -> None:
         """One more slice; those before it that are too old, or too much with it, go."""
         if self.slices and made.end_ns < self.slices[-1].end_ns:
             # The clock went back: a recording begins.
@@ -87,7 +93,7 @@ def new_names() -> Vocabulary[Names]:
     return Vocabulary(*(Names() for _ in Vocabulary._fields))
 
 
-def all_columns(slices: Sequence[Slice]) -> Vocabulary[list[Codes]]:
+def all_columns(slices: Sequence[TimeBucket]) -> Vocabulary[list[Codes]]:
     """The columns in which codes of each kind of names are."""
     found = Vocabulary[list[Codes]](*([] for _ in Vocabulary._fields))
     for kept in slices:
@@ -102,7 +108,7 @@ def all_columns(slices: Sequence[Slice]) -> Vocabulary[list[Codes]]:
     return found
 
 
-def recoded(old: Slice, new: Vocabulary[Codes]) -> Slice:
+def recoded(old: TimeBucket, new: Vocabulary[Codes]) -> TimeBucket:
     """The slice with other codes: `new` has one for each old one."""
     exchanges, members, errors = old.exchanges, old.members, old.errors
     return old._replace(
@@ -126,7 +132,7 @@ def recoded(old: Slice, new: Vocabulary[Codes]) -> Slice:
     )
 
 
-def last_rows(made: Slice, kept_rows: int) -> Slice:
+def last_rows(made: TimeBucket, kept_rows: int) -> TimeBucket:
     """The slice without its first part, when it has more than so many rows of a kind.
 
     Rows come evenly: what is left took so much less time.
@@ -139,7 +145,7 @@ def last_rows(made: Slice, kept_rows: int) -> Slice:
         begin_ns=made.end_ns - round((made.end_ns - made.begin_ns) * share),
         packets=round(made.packets * share),
         exchanges=picked(made.exchanges, np.arange(first, len(made.exchanges.time))),
-        troubles=behind(made.troubles, first, kept_rows),
+        tcp_events=behind(made.tcp_events, first, kept_rows),
         topics=behind(made.topics, first, kept_rows),
         errors=behind(made.errors, first, kept_rows),
         members=behind(made.members, first, kept_rows),

@@ -20,7 +20,7 @@ from kdissect.live.files.publishing import Publisher, Sealed
 from kdissect.live.files.runs import Run, left_runs, make_run
 from kdissect.live.files.spools import DIRECTORY_MODES, OpenRotation, SpoolWriter
 from kdissect.live.files.topics import TopicNames
-from kdissect.live.listener import Listener, Standing
+from kdissect.live.listener import Listener, Status
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.rotations import rotation_name
 from kdissect.tables.rows import ProblemRows
@@ -112,16 +112,16 @@ class RotatedTables(Listener):
         self.rows += batch.num_rows
         self.writer.put(self.current, table, batch)
 
-    def tick(self, standing: Standing) -> None:
+    def tick(self, status: Status) -> None:
         """Rotate or flush when it is time to, and tell of trouble."""
         self.writer.check()
         self.publisher.check()
-        now = standing.now_ns
+        now = status.now_ns
         # Rows of a replay may come before its time is known.
         self._begun_ns = min(self._begun_ns, now)
         self.watcher.dissector.add_problems(self._problems(now))
         if self._is_due(now):
-            self._rotate(standing)
+            self._rotate(status)
         elif now - self._flushed_ns >= self.flush_ns:
             self._flush(now)
         if self.trouble.is_failing:
@@ -130,22 +130,22 @@ class RotatedTables(Listener):
 
     def reopen(self) -> None:
         """Rotate now."""
-        self._rotate(self.watcher.standing())
+        self._rotate(self.watcher.status())
 
-    def finish(self, standing: Standing) -> None:
+    def finish(self, status: Status) -> None:
         """Rotate what is left, and wait until it is there.
 
         Raises OutputError where the disk does not take it; what was flushed is taken up by the next
         start.
         """
-        self._flush(standing.now_ns)
+        self._flush(status.now_ns)
         self.writer.drain()
         self.publisher.drain()
-        self._take_problems(self._problems(standing.now_ns))
-        self._rotate(standing)
+        self._take_problems(self._problems(status.now_ns))
+        self._rotate(status)
         self.writer.end()
         self.publisher.end()
-        self._problems(standing.now_ns)
+        self._problems(status.now_ns)
         self.writer.close()
         self.run.close()
         if self.writer.has_work() or self.publisher.has_work():
@@ -177,13 +177,13 @@ class RotatedTables(Listener):
             return False
         return current.size >= self.size
 
-    def _rotate(self, standing: Standing) -> None:
+    def _rotate(self, status: Status) -> None:
         """Nothing is done where there are no rows."""
         if self.current is None:
             return
-        now = standing.now_ns
+        now = status.now_ns
         self._see(now)
-        self.current.seal(dict(self.watcher.names), asdict(standing.balance))
+        self.current.seal(dict(self.watcher.names), asdict(status.balance))
         self.current = None
         self._begun_ns = self._boundary(now) or now
         self._flushed_ns = now
@@ -201,7 +201,7 @@ class RotatedTables(Listener):
             return
         self._seen_ns = now_ns
         watcher = self.watcher
-        builder = BatchBuilder(TABLES["connections"], watcher.wire.names, watcher.names)
+        builder = BatchBuilder(TABLES["connections"], watcher.packet_source.names, watcher.names)
         batch = builder.batch(watcher.dissector.open_connection_rows())
         index = batch.schema.get_field_index("closed_by")
         field = batch.schema.field(index)
@@ -259,5 +259,5 @@ class RotatedTables(Listener):
         for problem in problems:
             rows.add(problem)
         watcher = self.watcher
-        builder = BatchBuilder(TABLES["problems"], watcher.wire.names, watcher.names)
+        builder = BatchBuilder(TABLES["problems"], watcher.packet_source.names, watcher.names)
         self.take("problems", builder.batch(rows))

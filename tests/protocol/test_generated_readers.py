@@ -17,7 +17,7 @@ from kdissect.protocol.readers import FAILED
 from tests.protocol.projected import by_tree, facts_of
 from tests.protocol.test_generated import VECTORS, plan_of
 from tests.protocol.test_vectors import Vector
-from tools.write_straight_reads import modules
+from tools.write_generated_readers import modules
 
 
 def read_key(vector: Vector) -> tuple[int, int, int]:
@@ -42,8 +42,8 @@ def check(vector: Vector, data: bytes) -> int:
     plan = plan_with_read((vector.name, vector.version, vector.releases))
     interner = Interner()
     sink, tree_sink = (
-        extracted.FactSink(interner, {}),
-        extracted.FactSink(interner, {}),
+        extracted.FieldSink(interner, {}),
+        extracted.FieldSink(interner, {}),
     )
     assert plan.straight is not None
     assert len(sink.slots) >= plan.slot_count
@@ -91,10 +91,10 @@ def test_what_is_left_to_the_tree_is_read_by_it_from_the_start() -> None:
         data = b"\xee" + vector.raw[:-1]
         interner = Interner()
         sink, tree_sink = (
-            extracted.FactSink(interner, {}),
-            extracted.FactSink(interner, {}),
+            extracted.FieldSink(interner, {}),
+            extracted.FieldSink(interner, {}),
         )
-        sink.takes_short_ways = True
+        sink.takes_fast_paths = True
         with pytest.raises(DecodeError):
             plan.run(data, 1, sink)
         assert by_tree(plan, data, tree_sink) == FAILED

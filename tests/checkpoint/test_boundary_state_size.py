@@ -7,7 +7,7 @@ import pytest
 import kdissect
 from benchmarks.generate import Conversation, Message, Wire
 from kdissect.capture.splits import plan
-from kdissect.checkpoint.split import dissect_piece
+from kdissect.checkpoint.split import dissect_split
 from kdissect.pipeline import Options
 from tests.checkpoint.law import CAPTURES, together, whole
 
@@ -39,7 +39,9 @@ def messages(request: bytes, response: bytes) -> list[Message]:
 
 
 @pytest.mark.parametrize("mss", [1448, 65_160])
-def test_the_size_of_a_seam_does_not_depend_on_that_of_segments(mss: int, tmp_path: Path) -> None:
+def test_the_size_of_a_boundary_state_does_not_depend_on_that_of_segments(
+    mss: int, tmp_path: Path
+) -> None:
     request, response = large_exchange()
     path = tmp_path / "large.pcap"
     with path.open("wb") as file:
@@ -50,11 +52,11 @@ def test_the_size_of_a_seam_does_not_depend_on_that_of_segments(mss: int, tmp_pa
             conversations = [one for one in conversations if one.step()]
         wire.flush()
     options = Options(tables=("exchanges", "partitions", "batches"))
-    pieces = plan([str(path)], 2_000_000)
-    sizes = [len(dissect_piece(one, options, [str(path)]).seam.to_bytes()) for one in pieces]
+    splits = plan([str(path)], 2_000_000)
+    sizes = [len(dissect_split(one, options, [str(path)]).boundary.to_bytes()) for one in splits]
     assert len(sizes) > 3
     assert max(sizes) < 2 * CONNECTIONS * len(response) + REMEMBERED
-    found, stitcher = together([str(path)], 2_000_000, options)
+    found, merger = together([str(path)], 2_000_000, options)
     assert found == whole([str(path)], options)
     assert found.balance.exchanges == CONNECTIONS * EXCHANGES
-    assert (stitcher.joins, stitcher.read_again) == (CONNECTIONS * (len(pieces) - 1), 0)
+    assert (merger.joins, merger.read_again) == (CONNECTIONS * (len(splits) - 1), 0)

@@ -39,14 +39,14 @@ def test_a_run_is_told_from_its_beginning_to_its_end(
     monkeypatch.setenv("NOTIFY_SOCKET", manager.getsockname())
     notifier = Notifier()
     assert "NOTIFY_SOCKET" not in os.environ
-    wire = Given(*([packet_at(NOON_NS + at * SECOND_NS)] for at in range(12)))
-    watcher = Watcher(wire, [ServiceListener(notifier)], clock=lambda: 0)
+    packet_source = Given(*([packet_at(NOON_NS + at * SECOND_NS)] for at in range(12)))
+    watcher = Watcher(packet_source, [ServiceListener(notifier)], clock=lambda: 0)
     watcher.begin()
     said = []
     while watcher.step():
         # A queue holds ten.
         said += said_to(manager)
-        if len(wire.batches) == 5:
+        if len(packet_source.batches) == 5:
             watcher.reopen()
     watcher.finish()
     notifier.close()

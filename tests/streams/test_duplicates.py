@@ -11,7 +11,7 @@ from kdissect.streams.duplicates import (
     SAME_HEADER_NS,
     SAME_ID_NS,
     SAME_TIMESTAMP_NS,
-    Copies,
+    DuplicatePackets,
     has_timestamps,
 )
 from kdissect.streams.events import ZERO_WINDOW
@@ -43,7 +43,7 @@ def seen(
 
 
 def is_copy(one: Segment, other: Segment) -> bool:
-    copies = Copies()
+    copies = DuplicatePackets()
     copies.add(one, 1)
     return copies.has(other, 1)
 
@@ -136,7 +136,7 @@ def test_a_packet_with_the_same_header_and_other_bytes_is_no_copy() -> None:
 
 
 def test_only_the_latest_segments_are_remembered_each_of_its_stream() -> None:
-    copies = Copies()
+    copies = DuplicatePackets()
     copies.add(seen(), 1)
     for _ in range(RECENT_SEGMENTS - 1):
         copies.add(seen(), 2)
@@ -163,7 +163,7 @@ def test_a_capture_that_shows_every_packet_twice_measures_what_one_that_shows_it
         assert (two.retransmitted_segments, two.out_of_order_segments) == (0, 0)
         assert two.zero_windows == one.zero_windows
     # Windows that are full are told by both, retransmissions by none.
-    assert twice.troubles == once.troubles == ZERO_WINDOW
+    assert twice.tcp_events == once.tcp_events == ZERO_WINDOW
     assert twice.handshake_rtt_ns == once.handshake_rtt_ns + 20_000
     assert [one >= 0 for one in twice.min_rtt_ns] == [True, True]
 
@@ -174,7 +174,7 @@ def test_a_copy_that_comes_after_other_packets_is_one_all_the_same() -> None:
     reading = Reading(talk._with([*talk.packets_sent[:3], *seen_twice]).segments())
     assert reading.both() == (b"onetwothree", b"")
     assert [counts.duplicate_packets for counts in reading.connection.counts] == [3, 1]
-    assert reading.connection.troubles == 0
+    assert reading.connection.tcp_events == 0
 
 
 def test_a_copy_behind_a_hole_is_neither_held_nor_out_of_order() -> None:

@@ -152,7 +152,7 @@ def test_a_full_window_lasts_until_a_segment_says_that_it_is_open() -> None:
     client, broker = reading.connection.counts
     assert told(client) == {"window_probes": 1}
     assert told(broker) == {"zero_windows": 2, "zero_window_ns": 7 * MS + 10_000}
-    assert reading.connection.troubles == 2 * ZERO_WINDOW
+    assert reading.connection.tcp_events == 2 * ZERO_WINDOW
 
 
 def test_a_window_that_stays_full_is_counted_until_the_last_segment() -> None:
@@ -177,7 +177,7 @@ def test_both_directions_are_counted_apart() -> None:
     assert client == {"retransmitted_segments": 1, "spurious_retransmits": 1}
     assert broker == {"network_lost_bytes": 5, "retransmitted_segments": 1}
     reading = Reading(talk.repeat(6, gap_ns=300 * MS).lose(6).repeat(4).segments())
-    assert reading.connection.troubles == 2 * RETRANSMISSION
+    assert reading.connection.tcp_events == 2 * RETRANSMISSION
 
 
 def timed(*gaps_ns: int) -> Conversation:

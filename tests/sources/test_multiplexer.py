@@ -1,4 +1,4 @@
-"""Several interfaces as one wire: order of time, whatever comes late, and numbers."""
+"""Several interfaces as one packet source: order of time, whatever comes late, and numbers."""
 
 import os
 
@@ -6,14 +6,14 @@ import pytest
 
 from kdissect.capture.packet import Packet
 from kdissect.errors import Problem
-from kdissect.sources.interface_source import InterfaceWire
-from kdissect.sources.multiplexer import Together
+from kdissect.sources.interface_source import InterfaceSource
+from kdissect.sources.multiplexer import Multiplexer
 from kdissect.sources.packet_source import Counts
 
 HOLD_NS = 100
 
 
-class Scripted(InterfaceWire):
+class Scripted(InterfaceSource):
     """Gives packets with these times, a list at a time."""
 
     def __init__(self, capture: int, *batches: list[int]) -> None:
@@ -64,10 +64,12 @@ class Clock:
         return self.now
 
 
-def reads(clock: Clock, wires: list[Scripted], *moments: int) -> list[list[tuple[int, int, int]]]:
+def reads(
+    clock: Clock, packet_sources: list[Scripted], *moments: int
+) -> list[list[tuple[int, int, int]]]:
     """Capture, time and ordinal of the packets of each read, at these moments."""
     found = []
-    with Together(wires, HOLD_NS, clock) as together:
+    with Multiplexer(packet_sources, HOLD_NS, clock) as together:
         for moment in moments:
             clock.now = moment
             packets = together.read(0)
@@ -77,8 +79,8 @@ def reads(clock: Clock, wires: list[Scripted], *moments: int) -> list[list[tuple
 
 
 def test_packets_wait_for_earlier_ones_of_others() -> None:
-    wires = [Scripted(0, [5, 7, 9], []), Scripted(1, [], [6, 8, 10])]
-    assert reads(Clock(), wires, 0, 60, 99, 100, 159, 160) == [
+    packet_sources = [Scripted(0, [5, 7, 9], []), Scripted(1, [], [6, 8, 10])]
+    assert reads(Clock(), packet_sources, 0, 60, 99, 100, 159, 160) == [
         [],
         [],
         [],
@@ -89,16 +91,16 @@ def test_packets_wait_for_earlier_ones_of_others() -> None:
 
 
 def test_equal_times_keep_the_order_of_each_interface() -> None:
-    wires = [Scripted(0, [5, 5]), Scripted(1, [5, 4])]
-    assert reads(Clock(), wires, 0, 100) == [
+    packet_sources = [Scripted(0, [5, 5]), Scripted(1, [5, 4])]
+    assert reads(Clock(), packet_sources, 0, 100) == [
         [],
         [(1, 4, 1), (0, 5, 2), (0, 5, 3), (1, 5, 4)],
     ]
 
 
 def test_a_clock_that_is_set_back_holds_nothing_for_long() -> None:
-    wires = [Scripted(0, [1000], [20], [21])]
-    assert reads(Clock(), wires, 0, 50, 100, 150, 250) == [
+    packet_sources = [Scripted(0, [1000], [20], [21])]
+    assert reads(Clock(), packet_sources, 0, 50, 100, 150, 250) == [
         [],
         [],
         [(0, 20, 1), (0, 21, 2), (0, 1000, 3)],
@@ -108,24 +110,24 @@ def test_a_clock_that_is_set_back_holds_nothing_for_long() -> None:
 
 
 def test_what_is_asked_is_asked_of_all() -> None:
-    wires = [Scripted(0), Scripted(1)]
-    together = Together(wires)
+    packet_sources = [Scripted(0), Scripted(1)]
+    together = Multiplexer(packet_sources)
     assert together.names == ["eth0", "eth1"]
     assert together.counts() == Counts(21, 1)
     assert together.backlog() == 0.5
     assert [problem.capture for problem in together.take_problems()] == [0, 1]
     together.reopen()
     together.close()
-    assert [wire.calls for wire in wires] == [["reopen", "close"]] * 2
+    assert [packet_source.calls for packet_source in packet_sources] == [["reopen", "close"]] * 2
 
 
 @pytest.mark.parametrize("hung_up", [0, 1])
 def test_who_has_an_error_is_looked_after(hung_up: int) -> None:
-    wires = [Scripted(0), Scripted(1)]
-    with Together(wires) as together:
+    packet_sources = [Scripted(0), Scripted(1)]
+    with Multiplexer(packet_sources) as together:
         # A pipe without a writer hangs up, as a socket without its interface does.
-        os.close(wires[hung_up].end)
-        wires[hung_up].end = os.dup(wires[hung_up].room)
+        os.close(packet_sources[hung_up].end)
+        packet_sources[hung_up].end = os.dup(packet_sources[hung_up].room)
         together.read(5)
-    assert wires[hung_up].calls == ["check", "close"]
-    assert wires[1 - hung_up].calls == ["close"]
+    assert packet_sources[hung_up].calls == ["check", "close"]
+    assert packet_sources[1 - hung_up].calls == ["close"]

@@ -1,6 +1,6 @@
 """Writes the compiled decodes of bodies that captures are full of: messages/straight_*.py.
 
-    python -m tools.write_straight_reads
+    python -m tools.write_generated_readers
 
 Of each layout of the APIs below its projected decode (see `kdissect.protocol.plans`) is written
 out as one method without calls and dispatch: what a reader of the tree does is a line or two here.
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kdissect.messages import extracted
-from kdissect.messages.fast_paths import short_way_of
+from kdissect.messages.fast_paths import fast_path_of
 from kdissect.messages.field_mapping import INHERITED, kind_of, request_role, response_role
 from kdissect.protocol.apis import APIS, api_name
 from kdissect.protocol.generated import value_of
@@ -53,8 +53,8 @@ MESSAGES: Final = Path(__file__).parent.parent / "kdissect" / "messages"
 # of clients of 0.11, after which brokers speak of records as they do today. Each costs size and
 # time of the build, so those that a connection says once are left to the tree.
 MODULES: Final[dict[str, tuple[str, dict[int, int]]]] = {
-    "straight_produce_fetch": ("Produce, Fetch and ListOffsets", {0: 3, 1: 4, 2: 1}),
-    "straight_metadata_groups": ("Metadata, OffsetCommit and Heartbeat", {3: 4, 8: 2, 12: 0}),
+    "generated_produce_fetch": ("Produce, Fetch and ListOffsets", {0: 3, 1: 4, 2: 1}),
+    "generated_metadata_groups": ("Metadata, OffsetCommit and Heartbeat", {3: 4, 8: 2, 12: 0}),
 }
 INDENT: Final = "    "
 WIDTH: Final = 100
@@ -173,7 +173,7 @@ def written_class(layout: Layout) -> str:
 HEAD: Final = '''\
 """Straight reads of {about}.
 
-Written by tools/write_straight_reads.py, not by hand; see `straight_reads`. `vN` is what
+Written by tools/write_generated_readers.py, not by hand; see `straight_reads`. `vN` is what
 is kept in slot N of the projected decode: a number, or where something is.
 """
 
@@ -360,7 +360,7 @@ class Writer:
         for slot in shape.slots:
             if slot:
                 self.kept(int(slot))
-        way = short_way_of(shape, lambda role: value_of(shape, role))
+        way = fast_path_of(shape, lambda role: value_of(shape, role))
         if way is None:
             raise TypeError(f"a struct that only the tree knows: {shape.path}")
         roles = [role for role in (extracted.ERROR, extracted.SECOND_ERROR) if shape.slots[role]]
@@ -424,7 +424,7 @@ class Writer:
 def is_left_to_the_tree(element: Reader) -> bool:
     """Whether a struct is rare, and its facts only count together with others."""
     shape = element.shape if isinstance(element, ProjectedStruct | RowElement) else None
-    return shape is not None and short_way_of(shape, lambda role: value_of(shape, role)) is None
+    return shape is not None and fast_path_of(shape, lambda role: value_of(shape, role)) is None
 
 
 def main() -> None:

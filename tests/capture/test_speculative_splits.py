@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from kdissect.capture import speculative_splits
 from kdissect.capture.files import open_captures
 from kdissect.capture.pcap import MODIFIED, NANOSECONDS
-from kdissect.capture.speculative_splits import NUMBERS, guess_pieces, look_at
-from kdissect.capture.splits import Piece, plan_from, read_piece
+from kdissect.capture.speculative_splits import NUMBERS, guess_splits, look_at
+from kdissect.capture.splits import Split, plan_from, read_split
 from kdissect.errors import CaptureError
 from tests.capture.writers import START_NS, Captured, make_pcap, make_pcapng
 from tests.capture.writers import given as packets_of
@@ -24,11 +24,11 @@ def _few_bytes_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speculative_splits, "LOOK", 1000)
 
 
-def guesses(path: Path, count: int) -> list[Piece]:
+def guesses(path: Path, count: int) -> list[Split]:
     look = look_at(str(path))
     if look is None:
         return []
-    return guess_pieces(str(path), look, [look.size * i // count for i in range(1, count)])
+    return guess_splits(str(path), look, [look.size * i // count for i in range(1, count)])
 
 
 def whole(path: Path) -> list[Seen]:
@@ -38,30 +38,30 @@ def whole(path: Path) -> list[Seen]:
         ]
 
 
-def read_of(pieces: list[Piece]) -> list[Seen]:
-    """The packets of pieces; from the first wrong guess on the file is cut by reading it."""
+def read_of(splits: list[Split]) -> list[Seen]:
+    """The packets of splits; from the first wrong guess on the file is cut by reading it."""
     found: list[Seen] = []
-    for place, piece in enumerate(pieces):
-        reader = read_piece(piece)
+    for place, split in enumerate(splits):
+        reader = read_split(split)
         packets = [one for batch in reader for one in packets_of(batch)]
         reached = reader.reached
         assert reached is not None
-        assert reached.ordinal == piece.ordinal + len(packets)
-        following = pieces[place + 1] if not piece.is_last else None
+        assert reached.ordinal == split.ordinal + len(packets)
+        following = splits[place + 1] if not split.is_last else None
         if following and (reached.offset, reached.layout) != (following.start, following.layout):
-            return found + read_of(plan_from(piece, pieces[-1].end, 3000))
+            return found + read_of(plan_from(split, splits[-1].end, 3000))
         found += [(one.time_ns, one.link_type, one.data) for one in packets]
     return found
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
-def test_guessed_pieces_of_every_capture_are_the_whole(path: Path) -> None:
-    pieces = guesses(path, 5)
-    if not pieces:
+def test_guessed_splits_of_every_capture_are_the_whole(path: Path) -> None:
+    splits = guesses(path, 5)
+    if not splits:
         assert path.suffix not in (".pcap", ".pcapng") or path.stat().st_size < 1000
         return
-    assert len(pieces) > 1 or path.stat().st_size < 60_000
-    assert read_of(pieces) == whole(path)
+    assert len(splits) > 1 or path.stat().st_size < 60_000
+    assert read_of(splits) == whole(path)
 
 
 @pytest.mark.parametrize("order", "<>")
@@ -69,12 +69,12 @@ def test_guessed_pieces_of_every_capture_are_the_whole(path: Path) -> None:
 def test_places_are_those_of_records(tmp_path: Path, magic: int, order: str) -> None:
     path = tmp_path / "capture.pcap"
     path.write_bytes(make_pcap(PACKETS, magic, order))
-    pieces = guesses(path, 6)
-    assert len(pieces) == 6
-    assert [piece.start for piece in pieces[1:]] == [piece.end for piece in pieces[:-1]]
-    assert [piece.ordinal for piece in pieces] == [i * NUMBERS + 1 for i in range(6)]
-    for piece, following in pairwise(pieces):
-        reader = read_piece(piece)
+    splits = guesses(path, 6)
+    assert len(splits) == 6
+    assert [split.start for split in splits[1:]] == [split.end for split in splits[:-1]]
+    assert [split.ordinal for split in splits] == [i * NUMBERS + 1 for i in range(6)]
+    for split, following in pairwise(splits):
+        reader = read_split(split)
         list(reader)
         assert reader.reached is not None
         assert (reader.reached.offset, reader.reached.layout) == (following.start, following.layout)
@@ -85,13 +85,13 @@ def test_a_guess_inside_a_packet_is_found_to_be_wrong(tmp_path: Path) -> None:
     outer = [Captured(inner, START_NS + i) for i in range(4)]
     path = tmp_path / "capture.pcap"
     path.write_bytes(make_pcap(outer, NANOSECONDS))
-    pieces = guesses(path, 3)
-    assert len(pieces) == 3
-    reader = read_piece(pieces[0])
+    splits = guesses(path, 3)
+    assert len(splits) == 3
+    reader = read_split(splits[0])
     list(reader)
     assert reader.reached is not None
-    assert reader.reached.offset != pieces[1].start
-    assert read_of(pieces) == whole(path)
+    assert reader.reached.offset != splits[1].start
+    assert read_of(splits) == whole(path)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -102,7 +102,7 @@ def test_a_guess_inside_a_packet_is_found_to_be_wrong(tmp_path: Path) -> None:
     is_pcap=st.booleans(),
     count=st.integers(2, 9),
 )
-def test_guessed_pieces_of_damaged_files_are_the_whole(
+def test_guessed_splits_of_damaged_files_are_the_whole(
     tmp_path: Path, changes: list[tuple[int, int, bytes]], is_pcap: bool, count: int
 ) -> None:
     data = make_pcap(PACKETS, NANOSECONDS) if is_pcap else make_pcapng(PACKETS)
@@ -111,11 +111,11 @@ def test_guessed_pieces_of_damaged_files_are_the_whole(
     path = tmp_path / "capture"
     path.write_bytes(data)
     try:
-        pieces = guesses(path, count)
+        splits = guesses(path, count)
     except CaptureError:
-        pieces = []
-    assume(pieces)
-    assert read_of(pieces) == whole(path)
+        splits = []
+    assume(splits)
+    assert read_of(splits) == whole(path)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -124,10 +124,10 @@ def test_any_bytes_are_looked_at_or_refused(tmp_path: Path, data: bytes, count: 
     path = tmp_path / "capture"
     path.write_bytes(data)
     try:
-        pieces = guesses(path, count)
+        splits = guesses(path, count)
     except CaptureError:
         return
-    assert [piece.end for piece in pieces[-1:]] in ([], [len(data)])
+    assert [split.end for split in splits[-1:]] in ([], [len(data)])
 
 
 def test_what_cannot_be_cut_is_not_looked_at(tmp_path: Path) -> None:

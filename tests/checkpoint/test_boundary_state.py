@@ -24,18 +24,18 @@ from kdissect.boundaries.codec.streams import (
 )
 from kdissect.boundaries.codec.tls import NO_KEYS, NO_MASTERS
 from kdissect.capture.splits import plan
-from kdissect.checkpoint.boundary_state import VERSION, Seam
+from kdissect.checkpoint.boundary_state import VERSION, BoundaryState
 from kdissect.checkpoint.spill_transfer import packed, unpacked
-from kdissect.checkpoint.split import dissect_piece
+from kdissect.checkpoint.split import dissect_split
 from kdissect.encoding.classes import Inline
 from kdissect.encoding.documents import Document, dump, load
 from kdissect.encoding.kinds import Fixed
 from kdissect.errors import EncodingError, KdissectError
 from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.exchange import Exchange
-from kdissect.exchanges.memory_budget import Holding
+from kdissect.exchanges.memory_budget import MemoryBudget
 from kdissect.exchanges.old_conversations import Asked, OldConversation
-from kdissect.messages.old_extracted import OldFacts
+from kdissect.messages.old_extracted import OldFields
 from kdissect.messages.old_protocols import KAFKA_07, OLD_APIS
 from kdissect.streams.connections import Streams
 from kdissect.streams.events import Connection, Event
@@ -53,19 +53,19 @@ from tests.encoding.documents import made
 
 def new_conversation() -> OldConversation:
     state = ConnectionState(NO_CONNECTION)
-    return OldConversation(state, KAFKA_07, NO_SINK, False, 0, Holding())
+    return OldConversation(state, KAFKA_07, NO_SINK, False, 0, MemoryBudget())
 
 
 # By their own constructors, as a stage makes them.
 MADE: dict[type, Callable[[], Any]] = {
     Agreement: lambda: Agreement(NO_KEYS, NO_MASTERS, Reports(NO_CONNECTION)),
     Asked: lambda: Asked(
-        OLD_APIS[KAFKA_07][1], Exchange(NO_CONNECTION, 0, 0, 0), OldFacts(NO_SINK)
+        OLD_APIS[KAFKA_07][1], Exchange(NO_CONNECTION, 0, 0, 0), OldFields(NO_SINK)
     ),
     Half: lambda: Half(NO_CONNECTION, 0, False),
     Messages: Messages,
     OldConversation: new_conversation,
-    OldFacts: lambda: OldFacts(NO_SINK),
+    OldFields: lambda: OldFields(NO_SINK),
     RecordCutter: lambda: RecordCutter(False),
     Reports: lambda: Reports(NO_CONNECTION),
     Session: lambda: Session(NO_CONNECTION, NO_KEYS, NO_MASTERS, (False, False)),
@@ -74,67 +74,71 @@ MADE: dict[type, Callable[[], Any]] = {
 
 
 @pytest.fixture(scope="module")
-def seam() -> Seam:
+def boundary() -> BoundaryState:
     path = str(CAPTURES / "cluster-3.9.1.pcapng")
-    piece = plan([path], 100_000)[1]
-    return dissect_piece(piece, OPTIONS, [path]).seam
+    split = plan([path], 100_000)[1]
+    return dissect_split(split, OPTIONS, [path]).boundary
 
 
-def test_a_seam_is_the_same_after_a_journey(seam: Seam) -> None:
-    again = Seam.from_bytes(seam.to_bytes())
-    assert again.to_bytes() == seam.to_bytes()
+def test_a_boundary_state_is_the_same_after_a_journey(boundary: BoundaryState) -> None:
+    again = BoundaryState.from_bytes(boundary.to_bytes())
+    assert again.to_bytes() == boundary.to_bytes()
     assert again.version == VERSION
-    assert [head.flow for head in again.heads] == [head.flow for head in seam.heads]
-    assert again.heads
+    assert [prefix.flow for prefix in again.prefixes] == [
+        prefix.flow for prefix in boundary.prefixes
+    ]
+    assert again.prefixes
     assert again.open
 
 
-def test_an_open_connection_is_one_value_in_all_stages(seam: Seam) -> None:
-    for one in Seam.from_bytes(seam.to_bytes()).open:
+def test_an_open_connection_is_one_value_in_all_stages(boundary: BoundaryState) -> None:
+    for one in BoundaryState.from_bytes(boundary.to_bytes()).open:
         connection = one.opener.connection
         assert one.opener.peer.peer is one.opener
         assert one.state is None or one.state.connection is connection
-        for cutting in (one.opener_cutting, one.accepter_cutting):
-            assert cutting is None or cutting.connection is connection
+        for framing in (one.opener_cutting, one.accepter_cutting):
+            assert framing is None or framing.connection is connection
 
 
-def test_a_seam_is_one_row_of_arrow(seam: Seam) -> None:
-    batch = seam.to_arrow()
+def test_a_boundary_state_is_one_row_of_arrow(boundary: BoundaryState) -> None:
+    batch = boundary.to_arrow()
     assert isinstance(batch, pa.RecordBatch)
     assert batch.num_rows == 1
     assert batch["version"][0].as_py() == VERSION
-    assert batch["ordinal"][0].as_py() == seam.piece.ordinal
-    assert Seam.from_arrow(batch).to_bytes() == seam.to_bytes()
+    assert batch["ordinal"][0].as_py() == boundary.split.ordinal
+    assert BoundaryState.from_arrow(batch).to_bytes() == boundary.to_bytes()
 
 
-def test_the_size_of_a_seam_is_that_of_what_crosses(seam: Seam) -> None:
-    assert len(seam.to_bytes()) < 3 * (seam.piece.end - seam.piece.start)
+def test_the_size_of_a_boundary_state_is_that_of_what_crosses(boundary: BoundaryState) -> None:
+    assert len(boundary.to_bytes()) < 3 * (boundary.split.end - boundary.split.start)
 
 
-def test_a_seam_that_is_packed_is_smaller_and_the_same_again(seam: Seam) -> None:
-    content = seam.to_bytes()
+def test_a_boundary_state_that_is_packed_is_smaller_and_the_same_again(
+    boundary: BoundaryState,
+) -> None:
+    content = boundary.to_bytes()
     assert len(packed(content)) < len(content) / 2
     assert unpacked(packed(content)) == content
 
 
-def test_a_seam_of_another_version_is_refused(seam: Seam) -> None:
-    other = seam._replace(version=VERSION + 1)
+def test_a_boundary_state_of_another_version_is_refused(boundary: BoundaryState) -> None:
+    other = boundary._replace(version=VERSION + 1)
     with pytest.raises(KdissectError, match="version"):
-        Seam.from_bytes(other.to_bytes())
+        BoundaryState.from_bytes(other.to_bytes())
 
 
 def test_pickles_are_refused() -> None:
     for value in (print, pickle.Pickler, len, (VERSION,)):
         with pytest.raises(EncodingError, match="no seam of this version"):
-            Seam.from_bytes(pickle.dumps(value))
+            BoundaryState.from_bytes(pickle.dumps(value))
 
 
 @given(st.binary(max_size=200))
 @example(b"K\x00r\x00\x00\x00_")
-def test_any_bytes_are_a_seam_or_an_error(content: bytes) -> None:
+def test_any_bytes_are_a_boundary_state_or_an_error(content: bytes) -> None:
     for one in (content, made(content, 1, VERSION)):
         with pytest.raises(EncodingError):
-            Seam.from_bytes(one)
+            BoundaryState.from_bytes(one)
 
 
 def test_every_field_of_every_class_travels() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kdissect.messages.bodies import decode
-from kdissect.messages.extracted import FactSink
+from kdissect.messages.extracted import FieldSink
 from kdissect.messages.field_mapping import fact_plans
 from kdissect.messages.interner import Interner
 from kdissect.protocol.apis import APIS
@@ -218,7 +218,7 @@ def test_a_topic_that_is_only_an_id_has_its_name(api: str, side: str) -> None:
         for field in reversed(path):
             values = {snake_case(field.name): [values] if field.is_array else values}
         data = make_body(api, version, side, values)
-        sink = FactSink(Interner(), {ORDERS.bytes: "orders"})
+        sink = FieldSink(Interner(), {ORDERS.bytes: "orders"})
         assert fact_plans().get(known.key, version, side == "response").run(data, 0, sink) == len(
             data
         )

@@ -17,7 +17,7 @@ from kdissect.capture.files import open_captures
 from kdissect.capture.format_context import InterfaceLayout, PcapLayout, SectionLayout
 from kdissect.capture.pcap import MICROSECONDS, MODIFIED, NANOSECONDS
 from kdissect.capture.scanner import RESYNC_LIMIT
-from kdissect.capture.splits import Piece, are_in_turn, iter_pieces, plan, read_piece
+from kdissect.capture.splits import Split, are_in_turn, iter_splits, plan, read_split
 from kdissect.errors import CaptureError, Problem, TruncatedCapture, UnknownCaptureFormat
 from tests.capture.writers import (
     START_NS,
@@ -56,14 +56,14 @@ def whole(paths: Path | Sequence[Path], chunk_size: int = CHUNK_SIZE) -> Content
         return Content(packets, capture.take_problems(), capture.secrets)
 
 
-def pieced(pieces: Iterable[Piece], chunk_size: int = CHUNK_SIZE) -> Content:
-    """What the pieces give, each read by what another process would get of it."""
+def from_splits(splits: Iterable[Split], chunk_size: int = CHUNK_SIZE) -> Content:
+    """What the splits give, each read by what another process would get of it."""
     content = Content([], [], [])
-    for piece in pieces:
-        copy = pickle.loads(pickle.dumps(piece))  # noqa: S301  # what was just made
-        reader = read_piece(copy, chunk_size)
+    for split in splits:
+        copy = pickle.loads(pickle.dumps(split))  # noqa: S301  # what was just made
+        reader = read_split(copy, chunk_size)
         packets = [packet for batch in reader for packet in given(batch)]
-        assert [packet.ordinal for packet in packets[:1]] in ([], [piece.ordinal])
+        assert [packet.ordinal for packet in packets[:1]] in ([], [split.ordinal])
         content.packets.extend(packets)
         content.problems.extend(reader.take_problems())
         content.secrets[:] = reader.secrets
@@ -124,25 +124,25 @@ FILES = {
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
 @settings(max_examples=2, deadline=None)
 @hypothesis_given(size=st.integers(300, 1 << 18))
-def test_pieces_of_every_capture_are_the_whole(path: Path, size: int) -> None:
-    assert pieced(plan([path], size)) == whole(path)
+def test_splits_of_every_capture_are_the_whole(path: Path, size: int) -> None:
+    assert from_splits(plan([path], size)) == whole(path)
 
 
 @pytest.mark.parametrize("name", FILES)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @hypothesis_given(size=st.integers(1, 1500), chunk_size=st.integers(1, 1500))
-def test_pieces_of_every_kind_of_file_are_the_whole(
+def test_splits_of_every_kind_of_file_are_the_whole(
     tmp_path: Path, name: str, size: int, chunk_size: int
 ) -> None:
     path = tmp_path / "capture"
     path.write_bytes(FILES[name])
-    pieces = plan([path], size)
-    assert pieced(pieces, chunk_size) == whole(path)
-    edges = [(piece.start, piece.end) for piece in pieces]
+    splits = plan([path], size)
+    assert from_splits(splits, chunk_size) == whole(path)
+    edges = [(split.start, split.end) for split in splits]
     assert edges[0][0] == 0
     assert [start for start, _ in edges[1:]] == [end for _, end in edges[:-1]]
     assert edges[-1][1] == len(FILES[name])
-    assert [piece.is_last for piece in pieces] == [False] * (len(pieces) - 1) + [True]
+    assert [split.is_last for split in splits] == [False] * (len(splits) - 1) + [True]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -154,7 +154,7 @@ def test_pieces_of_every_kind_of_file_are_the_whole(
     size=st.integers(1, 1500),
 )
 @example(changes=[(32, 1, b"d")], size=1)  # a block said to end behind the next good one
-def test_pieces_of_damaged_files_are_the_whole(
+def test_splits_of_damaged_files_are_the_whole(
     tmp_path: Path, name: str, changes: list[tuple[int, int, bytes]], size: int
 ) -> None:
     """Bytes are overwritten, taken out and put in, up to the end of the file and over it."""
@@ -163,19 +163,19 @@ def test_pieces_of_damaged_files_are_the_whole(
         data = data[:at] + put + data[at + taken :]
     path = tmp_path / "capture"
     path.write_bytes(data)
-    assert outcome(lambda: pieced(plan([path], size))) == outcome(lambda: whole(path))
+    assert outcome(lambda: from_splits(plan([path], size))) == outcome(lambda: whole(path))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @hypothesis_given(
     data=st.binary(max_size=400), size=st.integers(1, 100), name=st.sampled_from("pn")
 )
-def test_any_bytes_give_pieces_of_the_whole(
+def test_any_bytes_give_splits_of_the_whole(
     tmp_path: Path, data: bytes, size: int, name: str
 ) -> None:
     path = tmp_path / "capture"
     path.write_bytes((make_pcap([b"x"]) if name == "p" else make_pcapng([b"x"])) + data)
-    assert pieced(plan([path], size)) == whole(path)
+    assert from_splits(plan([path], size)) == whole(path)
 
 
 @pytest.mark.parametrize("make", [make_pcap, make_pcapng])
@@ -193,32 +193,32 @@ def test_the_search_behind_damage_ends_at_the_same_place(
     expected = whole(path)
     assert len(expected.packets) == (8 if beyond < 0 else 4)
     assert whole(path, 1 << 25) == expected
-    assert pieced(plan([path], 100_000), 300_000) == expected
+    assert from_splits(plan([path], 100_000), 300_000) == expected
 
 
-def test_a_piece_says_what_is_needed_to_read_it(tmp_path: Path) -> None:
+def test_a_split_says_what_is_needed_to_read_it(tmp_path: Path) -> None:
     path = tmp_path / "capture"
     path.write_bytes(make_pcap([b"abcd"] * 3, NANOSECONDS, ">", 113, 96))
     layout = PcapLayout(True, 1, 16, 96, 113)
     times = [START_NS, START_NS + STEP_NS, START_NS + 2 * STEP_NS]
     assert plan([path], 20) == [
-        Piece(str(path), 0, 0, 24, False, 1, 1, 0, -1, -1, -1, layout),
-        Piece(str(path), 0, 24, 44, False, 1, 1, 0, -1, times[0], times[0], layout),
-        Piece(str(path), 0, 44, 64, False, 2, 2, 0, times[0], times[1], times[1], layout),
-        Piece(str(path), 0, 64, 84, True, 3, 3, 0, times[1], times[2], times[2], layout),
+        Split(str(path), 0, 0, 24, False, 1, 1, 0, -1, -1, -1, layout),
+        Split(str(path), 0, 24, 44, False, 1, 1, 0, -1, times[0], times[0], layout),
+        Split(str(path), 0, 44, 64, False, 2, 2, 0, times[0], times[1], times[1], layout),
+        Split(str(path), 0, 64, 84, True, 3, 3, 0, times[1], times[2], times[2], layout),
     ]
 
 
-def test_a_piece_of_a_pcapng_file_says_what_its_section_said(tmp_path: Path) -> None:
+def test_a_split_of_a_pcapng_file_says_what_its_section_said(tmp_path: Path) -> None:
     path = tmp_path / "capture"
     head = make_section_header(">") + make_interface_block(">", 113, 96, 9, -7, "eth0")
     late = make_enhanced_packet(">", b"too late", (1 << 64) - 1)
     head += make_secrets(">", *KEYS) + late + make_statistics(">", 0, 5)
     path.write_bytes(head + make_block(">", 9, b"a journal entry") + make_pcapng([b"x"], ">"))
-    pieces = plan([path], 1)
-    last = next(piece for piece in pieces if piece.number == 3)
+    splits = plan([path], 1)
+    last = next(split for split in splits if split.number == 3)
     interface = InterfaceLayout(113, 96, "eth0", 1_000_000_000, -7_000_000_000, 1, 5)
-    assert pieces[0].layout == SectionLayout(True, (), (), 0)
+    assert splits[0].layout == SectionLayout(True, (), (), 0)
     assert last.layout == SectionLayout(True, (interface,), (KEYS,), len(KEYS.content) + 8)
     assert last.ordinal == 2
 
@@ -231,13 +231,13 @@ def test_files_that_follow_each_other_are_counted_on(tmp_path: Path) -> None:
     paths[1].write_bytes(make_pcap(later)[:-3])
     paths[2].write_bytes(make_pcapng([Captured(b"last", START_NS + 10**13)]))
     paths[3].write_bytes(make_pcap([]))
-    pieces = plan(paths, 50)
-    content, expected = pieced(pieces), whole(paths)
+    splits = plan(paths, 50)
+    content, expected = from_splits(splits), whole(paths)
     assert content == expected
-    assert are_in_turn(pieces)
+    assert are_in_turn(splits)
     assert [packet.ordinal for packet in content.packets] == [*range(1, 31 + 8 + 2)]
     assert [problem.capture for problem in content.problems] == [0, 1]
-    assert sorted({piece.capture for piece in pieces}) == [0, 1, 2, 3]
+    assert sorted({split.capture for split in splits}) == [0, 1, 2, 3]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -246,7 +246,7 @@ def test_files_that_follow_each_other_are_counted_on(tmp_path: Path) -> None:
     is_sorted=st.booleans(),
     size=st.integers(20, 100),
 )
-def test_pieces_in_turn_are_the_whole_of_several_files(
+def test_splits_in_turn_are_the_whole_of_several_files(
     tmp_path: Path, files: list[list[int]], is_sorted: bool, size: int
 ) -> None:
     """Times of packets by file, which come near each other, meet or overlap."""
@@ -256,35 +256,35 @@ def test_pieces_in_turn_are_the_whole_of_several_files(
         times = [START_NS + (base * 3 + second) * 10**9 for second in seconds]
         paths.append(tmp_path / f"capture{index}")
         paths[-1].write_bytes(make_pcap([Captured(b"%d" % index, time) for time in times]))
-    pieces = plan(paths, size)
-    content, expected = pieced(pieces), whole(paths)
+    splits = plan(paths, size)
+    content, expected = from_splits(splits), whole(paths)
     assert sorted(packet[1:4] for packet in content.packets) == sorted(
         packet[1:4] for packet in expected.packets
     )
-    if are_in_turn(pieces):
+    if are_in_turn(splits):
         assert content == expected
-    for piece in pieces:
-        seen = [packet.time_ns for packet in pieced([piece]).packets] or [-1]
-        assert (piece.earliest_ns, piece.latest_ns) == (min(seen), max(seen))
+    for split in splits:
+        seen = [packet.time_ns for packet in from_splits([split]).packets] or [-1]
+        assert (split.earliest_ns, split.latest_ns) == (min(seen), max(seen))
 
 
-def test_a_compressed_file_is_one_piece_and_ordinals_begin_again_behind_it(tmp_path: Path) -> None:
+def test_a_compressed_file_is_one_split_and_ordinals_begin_again_behind_it(tmp_path: Path) -> None:
     plain, packed, last = (tmp_path / name for name in ("a", "b.gz", "c"))
     plain.write_bytes(make_pcap([b"aaaa"] * 3))
     packed.write_bytes(gzip.compress(make_pcapng([Captured(b"b", START_NS + 10**12)] * 2)))
     last.write_bytes(make_pcap([Captured(b"cccc", START_NS + 10**13)] * 3))
-    pieces = plan([plain, packed, last], 20)
-    assert [piece[1:2] + piece[5:8] for piece in pieces] == [
+    splits = plan([plain, packed, last], 20)
+    assert [split[1:2] + split[5:8] for split in splits] == [
         *[(0, 1, 1, 0), (0, 1, 1, 0), (0, 2, 2, 0), (0, 3, 3, 0)],
         (1, 1, 4, 0),
         *[(2, 1, 1, 2), (2, 1, 1, 2), (2, 2, 2, 2), (2, 3, 3, 2)],
     ]
-    assert pieces[4] == Piece(
+    assert splits[4] == Split(
         str(packed), 1, 0, packed.stat().st_size, True, 1, 4, 0, -1, -1, -1, None
     )
-    assert not are_in_turn(pieces)
+    assert not are_in_turn(splits)
     expected = whole([plain, packed, last])
-    content = pieced(pieces)
+    content = from_splits(splits)
     assert content.packets[:5] == expected.packets[:5]
     assert content.packets[5:] == [
         packet._replace(ordinal=packet.ordinal - 5) for packet in expected.packets[5:]
@@ -296,30 +296,30 @@ def test_a_damaged_compressed_file_has_the_problems_of_the_whole(tmp_path: Path)
     path.write_bytes(gzip.compress(many_kinds("<"))[:-20])
     expected = whole(path)
     assert "truncated-file" in [problem.kind for problem in expected.problems]
-    assert pieced(plan([path], 50)) == expected
+    assert from_splits(plan([path], 50)) == expected
 
 
-def test_a_pipe_is_one_piece_that_is_not_read_to_plan_it(tmp_path: Path) -> None:
+def test_a_pipe_is_one_split_that_is_not_read_to_plan_it(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    (piece,) = plan([path], 50)
-    assert are_in_turn([piece])
-    assert piece == Piece(str(path), 0, 0, -1, True, 1, 1, 0, -1, -1, -1, None)
+    (split,) = plan([path], 50)
+    assert are_in_turn([split])
+    assert split == Split(str(path), 0, 0, -1, True, 1, 1, 0, -1, -1, -1, None)
     writer = threading.Thread(target=path.write_bytes, args=(make_pcap([b"a"] * 3),))
     writer.start()
-    content = pieced([piece])
+    content = from_splits([split])
     writer.join()
     path.unlink()
     path.write_bytes(make_pcap([b"a"] * 3))
     assert content == whole(path)
 
 
-def test_standard_input_is_one_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_is_one_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "capture"
     path.write_bytes(make_pcap([b"a"] * 3))
     with path.open() as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
-        assert pieced(plan(["-"])) == whole(path)
+        assert from_splits(plan(["-"])) == whole(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\r", make_pcap([])[:10], make_pcapng([])[:10]])
@@ -330,12 +330,12 @@ def test_a_file_that_is_empty_yet_costs_its_packets(tmp_path: Path, content: byt
     path.write_bytes(make_pcap([b"b"] * 3))
     expected = whole([path, empty])
     assert [problem.kind for problem in expected.problems] == ["empty-file"]
-    assert pieced(plan([path, empty], 20)) == expected
+    assert from_splits(plan([path, empty], 20)) == expected
     assert are_in_turn(plan([path, empty], 20))
     assert not are_in_turn(plan([empty, path], 20))
     alone = outcome(lambda: whole(empty))
     assert isinstance(alone, tuple)
-    assert outcome(lambda: pieced(plan([empty], 20))) == alone
+    assert outcome(lambda: from_splits(plan([empty], 20))) == alone
 
 
 def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
@@ -355,28 +355,28 @@ def test_a_file_that_is_another_one_by_now_is_told(tmp_path: Path) -> None:
     _, first, second, third = plan([path], 20)
     path.write_bytes(make_pcap([b"abcde"] * 2))
     with pytest.raises(CaptureError, match="no longer the file"):
-        pieced([first])
+        from_splits([first])
     with pytest.raises(TruncatedCapture, match=r"now ends at byte 66, inside a piece"):
-        pieced([third])
+        from_splits([third])
     path.unlink()
     with pytest.raises(CaptureError, match="no such file"):
-        pieced([second])
+        from_splits([second])
 
 
 def test_a_file_that_has_grown_since_gives_what_was_planned(tmp_path: Path) -> None:
     path = tmp_path / "capture"
     path.write_bytes(make_pcap([b"abcd"] * 3))
-    pieces, expected = plan([path], 20), whole(path)
+    splits, expected = plan([path], 20), whole(path)
     path.write_bytes(make_pcap([b"abcd"] * 9))
-    assert pieced(pieces) == expected
+    assert from_splits(splits) == expected
 
 
-def test_pieces_are_given_before_the_file_was_read_to_its_end(tmp_path: Path) -> None:
+def test_splits_are_given_before_the_file_was_read_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "capture"
     path.write_bytes(make_pcap([b"abcd"] * 900))
-    pieces = iter_pieces([path], 600)
-    first = next(pieces)
+    splits = iter_splits([path], 600)
+    first = next(splits)
     path.write_bytes(make_pcap([b"abcd"] * 100))
     assert first.end == 24 + 54 * 20
-    assert pieced([first]).packets == whole(path).packets[:54]
-    assert max(piece.end for piece in pieces) == 24 + 100 * 20
+    assert from_splits([first]).packets == whole(path).packets[:54]
+    assert max(split.end for split in splits) == 24 + 100 * 20

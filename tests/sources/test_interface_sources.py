@@ -1,4 +1,6 @@
-"""Interfaces as wires: the packets that tcpdump sees, with its times, by the ring and by scapy."""
+"""Interfaces as packet sources: the packets that tcpdump sees, with its times, by the ring and by
+scapy.
+"""
 
 import fcntl
 import os
@@ -52,18 +54,18 @@ def test_packets_in_order_with_times_in_ns_are_those_of_tcpdump(
     other = [ETHER / IP(src="10.77.0.2", dst="10.77.0.9") / UDP(dport=9092), ETHER / V4]
     other[1][TCP].dport = 9091
     frames = [ETHER / V4, *other, ETHER / V6] * 50
-    with open_at(broker, through=through) as wire, tcpdump(broker, CABLE, path, *FILTER):
+    with open_at(broker, through=through) as packet_source, tcpdump(broker, CABLE, path, *FILTER):
         client.send_frames([bytes(frame) for frame in frames])
-        packets = read_all(wire)
-        counts = wire.counts()
+        packets = read_all(packet_source)
+        counts = packet_source.counts()
         assert seen(packets) == written(path, len(packets))
     assert [bytes_of(packet) for packet in packets] == [bytes(ETHER / V4), bytes(ETHER / V6)] * 50
     assert [packet.number for packet in packets] == list(range(1, 101))
     assert [packet.ordinal for packet in packets] == list(range(1, 101))
     assert {(packet.link_type, packet.capture) for packet in packets} == {(1, 0)}
     assert counts == Counts(100, 0)
-    assert wire.take_problems() == []
-    assert wire.names == [CABLE]
+    assert packet_source.take_problems() == []
+    assert packet_source.names == [CABLE]
 
 
 @pytest.mark.parametrize("through", WAYS)
@@ -74,9 +76,9 @@ def test_a_connection_is_seen_both_ways(
 ) -> None:
     client, broker = hosts
     path = tmp_path / "all.pcap"
-    with open_at(broker, through=through) as wire, tcpdump(broker, CABLE, path, *FILTER):
+    with open_at(broker, through=through) as packet_source, tcpdump(broker, CABLE, path, *FILTER):
         client.talk_to(broker, TEXTS, getattr(broker, version))
-        packets = read_all(wire)
+        packets = read_all(packet_source)
         assert_same(seen(packets), written(path, len(packets)))
     assert conversation_of(packets) == (b"".join(TEXTS), b"".join(TEXTS))
 
@@ -88,10 +90,10 @@ def test_loopback_shows_each_packet_once_as_tcpdump_does(
 ) -> None:
     host = hosts[0]
     path = tmp_path / "lo.pcap"
-    with open_at(host, "lo", through=through) as wire, tcpdump(host, "lo", path, *FILTER):
+    with open_at(host, "lo", through=through) as packet_source, tcpdump(host, "lo", path, *FILTER):
         host.talk_to(host, TEXTS, "127.0.0.1")
         host.talk_to(host, TEXTS, "::1")
-        packets = read_all(wire)
+        packets = read_all(packet_source)
         assert_same(seen(packets), written(path, len(packets)))
     assert conversation_of(packets) == (b"".join(TEXTS) * 2, b"".join(TEXTS) * 2)
 
@@ -102,12 +104,12 @@ def test_what_came_before_the_end_is_given_and_nothing_after(
 ) -> None:
     client, broker = hosts
     asked = ([CABLE, "lo"], "ring") if through == "together" else ([CABLE], through)
-    with open_at(broker, *asked[0], through=asked[1]) as wire:
+    with open_at(broker, *asked[0], through=asked[1]) as packet_source:
         client.send_frames([bytes(ETHER / V4)] * 20)
-        wire.end()
+        packet_source.end()
         client.send_frames([bytes(ETHER / V6)] * 20)
         packets: list[Packet] = []
-        while (more := wire.read(0)) is not None:
+        while (more := packet_source.read(0)) is not None:
             packets += more
     assert [bytes_of(packet) for packet in packets] == [bytes(ETHER / V4)] * 20
 
@@ -122,11 +124,11 @@ def test_a_snaplen_cuts_and_the_original_length_stays(
     path = tmp_path / "cut.pcap"
     frames = [bytes(ETHER / V4 / Raw(b"y" * size)) for size in (0, 1, 1000)]
     with (
-        open_at(broker, through=through, snaplen=snaplen) as wire,
+        open_at(broker, through=through, snaplen=snaplen) as packet_source,
         tcpdump(broker, CABLE, path, "-s", str(snaplen), *FILTER),
     ):
         client.send_frames(frames)
-        packets = read_all(wire)
+        packets = read_all(packet_source)
         assert seen(packets) == written(path, len(packets))
     assert [bytes_of(packet) for packet in packets] == [frame[:snaplen] for frame in frames]
     assert [packet.original_length for packet in packets] == [118, 119, 1118]
@@ -157,9 +159,9 @@ def test_tagged_packets_come_without_their_outer_tag(
     client, broker = hosts
     inner = Dot1Q(vlan=5) if tags == 2 else None
     frames = [Dot1AD(vlan=6) / (inner / one if inner else one) for one in (V4, V6)]
-    with open_at(broker, through=through) as wire, open_at(broker, "any") as anything:
+    with open_at(broker, through=through) as packet_source, open_at(broker, "any") as anything:
         client.send_frames([bytes(ETHER / one) for one in frames])
-        packets, alone = read_all(wire), read_all(anything)
+        packets, alone = read_all(packet_source), read_all(anything)
     left = [inner / one if inner else one for one in (V4, V6)]
     assert [bytes_of(packet) for packet in packets] == [bytes(ETHER / one) for one in left]
     assert [bytes_of(packet) for packet in alone] == [bytes(V4), bytes(V6)]
@@ -171,9 +173,9 @@ def test_tagged_packets_come_without_their_outer_tag(
 def test_later_fragments_come_too(hosts: tuple[Host, Host], through: str) -> None:
     client, broker = hosts
     parts: list[Layer] = fragment(V4 / Raw(b"y" * 3000), fragsize=800)
-    with open_at(broker, through=through) as wire:
+    with open_at(broker, through=through) as packet_source:
         client.send_frames([bytes(ETHER / part) for part in parts])
-        packets = read_all(wire)
+        packets = read_all(packet_source)
     assert len(packets) == 4
     segments = PacketDecoder().feed(packets)
     assert [one.end - one.start for one in segments] == [3064]
@@ -211,14 +213,14 @@ def test_any_gives_all_interfaces_without_their_link_layers(
 ) -> None:
     client, broker = hosts
     path = tmp_path / "any.pcap"
-    with open_at(broker, "any") as wire, tcpdump(broker, "any", path, *FILTER):
+    with open_at(broker, "any") as packet_source, tcpdump(broker, "any", path, *FILTER):
         client.talk_to(broker, TEXTS)
         client.talk_to(broker, TEXTS, broker.ipv6)
         broker.talk_to(broker, TEXTS, "127.0.0.1")
-        packets = read_all(wire)
+        packets = read_all(packet_source)
         theirs = written(path, len(packets))
     assert {packet.link_type for packet in packets} == {101}
-    assert wire.names == ["any"]
+    assert packet_source.names == ["any"]
     # tcpdump makes up a link layer of 20 bytes (LINUX_SLL2).
     expected = [Seen(one.time_ns, one.data[20:], one.original_length - 20) for one in theirs]
     assert_same(seen(packets), expected)
@@ -230,10 +232,10 @@ def test_a_tunnel_has_packets_without_link_layer(hosts: tuple[Host, Host], throu
     host = hosts[0]
     with host.inside(), tunnel("kdt") as packets_in:
         host.ip("link", "set", "kdt", "up")
-        with open_at(host, "kdt", through=through) as wire:
+        with open_at(host, "kdt", through=through) as packet_source:
             for packet in (bytes(V4), bytes(IP(dst="10.0.0.1") / UDP()), bytes(V6)):
                 os.write(packets_in, packet)
-            packets = read_all(wire)
+            packets = read_all(packet_source)
     assert [bytes_of(packet) for packet in packets] == [bytes(V4), bytes(V6)]
     assert {packet.link_type for packet in packets} == {101}
 
@@ -254,13 +256,13 @@ def tunnel(name: str) -> Iterator[int]:
 
 def test_several_interfaces_come_in_order_of_time(hosts: tuple[Host, Host]) -> None:
     client, broker = hosts
-    with open_at(broker, CABLE, "lo", CABLE) as wire:
+    with open_at(broker, CABLE, "lo", CABLE) as packet_source:
         for _ in range(5):
             client.talk_to(broker, [b"over the cable"])
             broker.talk_to(broker, [b"at home"], "127.0.0.1")
-        packets = read_all(wire)
-        assert wire.counts() == Counts(len(packets), 0)
-    assert wire.names == [CABLE, "lo"]
+        packets = read_all(packet_source)
+        assert packet_source.counts() == Counts(len(packets), 0)
+    assert packet_source.names == [CABLE, "lo"]
     assert {packet.capture for packet in packets} == {0, 1}
     times = [packet.time_ns for packet in packets]
     assert times == sorted(times)
@@ -274,43 +276,43 @@ def test_several_interfaces_come_in_order_of_time(hosts: tuple[Host, Host]) -> N
 def test_what_does_not_fit_is_counted(hosts: tuple[Host, Host], through: str) -> None:
     client, broker = hosts
     frame = bytes(ETHER / V4 / Raw(b"y" * 1200))
-    with open_at(broker, through=through, buffer_bytes=1 << 18) as wire:
+    with open_at(broker, through=through, buffer_bytes=1 << 18) as packet_source:
         client.send_frames([frame] * 1000)
-        packets = read_all(wire)
-        counts = wire.counts()
+        packets = read_all(packet_source)
+        counts = packet_source.counts()
         assert counts.received == 1000
         assert counts.dropped == 1000 - len(packets)
         assert 0 < counts.dropped < 1000
         client.send_frames([frame] * 10)
-        assert len(read_all(wire)) == 10
-        assert wire.counts() == Counts(1010, counts.dropped)
-    assert wire.counts() == Counts(1010, counts.dropped)
-    wire.close()
+        assert len(read_all(packet_source)) == 10
+        assert packet_source.counts() == Counts(1010, counts.dropped)
+    assert packet_source.counts() == Counts(1010, counts.dropped)
+    packet_source.close()
 
 
 def test_a_ring_goes_round_and_round_without_loss(hosts: tuple[Host, Host]) -> None:
     client, broker = hosts
     frames = [frame(number, 1000 + number % 400) for number in range(600)]
     packets: list[Packet] = []
-    with open_at(broker, buffer_bytes=1 << 18) as wire:
+    with open_at(broker, buffer_bytes=1 << 18) as packet_source:
         for at in range(0, len(frames), 50):
             client.send_frames(frames[at : at + 50])
-            packets += wire.read(0) or []
-        packets += read_all(wire)
-        assert wire.counts() == Counts(600, 0)
+            packets += packet_source.read(0) or []
+        packets += read_all(packet_source)
+        assert packet_source.counts() == Counts(600, 0)
     assert [bytes_of(packet) for packet in packets] == frames
     assert [packet.number for packet in packets] == list(range(1, 601))
 
 
 def test_the_backlog_says_how_full_the_ring_was(hosts: tuple[Host, Host]) -> None:
     client, broker = hosts
-    with open_at(broker, buffer_bytes=1 << 20) as wire:
-        assert wire.backlog() == 0.0
+    with open_at(broker, buffer_bytes=1 << 20) as packet_source:
+        assert packet_source.backlog() == 0.0
         client.send_frames([bytes(ETHER / V4 / Raw(b"y" * 1200))] * 2000)
-        wire.read(0)
-        assert wire.backlog() == 1.0
-        wire.read(0)
-        assert wire.backlog() == 0.0
+        packet_source.read(0)
+        assert packet_source.backlog() == 1.0
+        packet_source.read(0)
+        assert packet_source.backlog() == 0.0
 
 
 def test_promiscuous_is_only_what_was_asked_to_be(hosts: tuple[Host, Host]) -> None:
