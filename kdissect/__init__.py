@@ -17,6 +17,7 @@ from kdissect.errors import (
     UnknownApi,
     UnknownCaptureFormat,
 )
+from kdissect.system.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from kdissect.api.answers import Answer, analyse
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from kdissect.api.reading import Reading, read
     from kdissect.api.summary import findings
     from kdissect.api.writing import write
-    from kdissect.findings.finding import Finding
     from kdissect.limits import Limits
     from kdissect.live.watched import Watched, watch
     from kdissect.messages.bodies import decode, decode_request, decode_response
@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from kdissect.messages.old_bodies import decode_old
     from kdissect.messages.records import decode_records
     from kdissect.pipeline import Balance, Options, Run
+    from kdissect.rules.finding import Finding
     from kdissect.slicing.slices import write_slice
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Answer",
@@ -86,7 +85,7 @@ _LAZY = {
     "Comparison": "kdissect.api.comparison",
     "compare": "kdissect.api.comparison",
     "DissectedExchange": "kdissect.api.dissected",
-    "Finding": "kdissect.findings.finding",
+    "Finding": "kdissect.rules.finding",
     "Limits": "kdissect.limits",
     "Options": "kdissect.pipeline",
     "Reading": "kdissect.api.reading",

@@ -13,7 +13,7 @@ import kdissect
 from kdissect.capture.pcap import NANOSECONDS
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options
-from kdissect.sources.recorded_source import RecordedWire
+from kdissect.sources.recorded_source import RecordedSource
 from kdissect.streams.clock import JUMP_NS, STEP_NS
 from kdissect.streams.connections import REPORTED_STEPS
 from kdissect.tables.schemas import TABLES
@@ -210,7 +210,7 @@ def test_a_live_capture_says_the_same(by_ns: int, tmp_path: Path) -> None:
     ]
     path = written(stepped(packets, *steps), tmp_path / "set.pcap")
     kept = Kept()
-    with RecordedWire(path) as wire:
+    with RecordedSource(path) as wire:
         Watcher(wire, [kept]).run()
     expected = tables_of(path)
     for name, rows in kept.rows.items():

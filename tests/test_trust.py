@@ -22,7 +22,7 @@ RUNNING = {"pickle", "cPickle", "_pickle", "marshal", "shelve", "dill", "cloudpi
            "yaml", "ruamel", "jsonpickle", "code", "codeop", "runpy"}  # fmt: skip
 IMPORTS_WITH_A_REASON = {
     # Pipes between a process and those it has started, for one run; nothing is in a file.
-    "seams/crew.py": {"pickle"},
+    "checkpoint/worker_pool.py": {"pickle"},
 }
 CALLS_WITH_A_REASON = {
     # Readers of layouts, written out from the package's own schema; no data is in the source.
@@ -31,17 +31,17 @@ CALLS_WITH_A_REASON = {
     "__init__.py": {"import_module"},
     "cli/live_imports.py": {"import_module"},
     "cli/program.py": {"import_module"},
-    "spark/rollup_rows.py": {"import_module"},
+    "dataset/rollup_rows.py": {"import_module"},
 }
 RUN_CALLS = {"eval", "exec", "compile", "__import__", "import_module", "read_pickle", "to_pickle",
              "allow_pickle", "unsafe_load", "full_load"}  # fmt: skip
 
 JSON_WITH_A_REASON = {
-    "strict_json.py": "the one parser of files",
+    "system/strict_json.py": "the one parser of files",
     "exchanges/sasl.py": "claims of a token on the wire, of bounded size; any error is caught",
     "messages/group_protocols.py": "metadata of a member on the wire; any error is caught",
-    "rules/gates.py": "a file of the package",
-    "rules/printed.py": "a file of the package",
+    "rules/preconditions.py": "a file of the package",
+    "rules/compiled_sql.py": "a file of the package",
     "spark/source.py": "an option of Spark's `load`, which the user gives",
     "spark/stream_source.py": "options that `stream` has made",
     "sql/conditions.py": "what DuckDB says of a condition",
@@ -56,8 +56,8 @@ CHANGES = {
     "replace", "open for writing", "os.open", "delete_file", "delete_dir", "delete_dir_contents",
 }  # fmt: skip
 CHANGES_WITH_A_REASON: dict[str, str] = {
-    "confined.py": "the checker: below a directory, by descriptors, without links",
-    "answers.py": "a temporary directory of its own",
+    "system/confined.py": "the checker: below a directory, by descriptors, without links",
+    "api/answers.py": "a temporary directory of its own",
     "cli/environment.py": "opens /dev/null",
     "cli/output.py": "the file that the user names",
     "cli/top_terminal.py": "opens the terminal",
@@ -68,51 +68,53 @@ CHANGES_WITH_A_REASON: dict[str, str] = {
     "live/keylogs.py": "opens the key log that the user names",
     "live/privileges.py": "the directories that the user names",
     "messages/record_columns.py": "no file: buffers in memory are cut",
-    "seams/jobs.py": "a temporary directory of its own",
-    "seams/travelling.py": "files in that temporary directory, named by number",
+    "checkpoint/jobs.py": "a temporary directory of its own",
+    "checkpoint/spill_transfer.py": "files in that temporary directory, named by number",
     "spark/java.py": "a file of the user's cache, under a name of the package",
-    "spark/manifest.py": "the directory that the user names; else by `Below`",
+    "dataset/manifest.py": "the directory that the user names; else by `Below`",
     "spark/pipeline.py": "a directory of the run; the tap in its name is quoted",
-    "spark/publishing.py": "directories of the run; the tap in their names is quoted",
+    "dataset/publishing.py": "directories of the run; the tap in their names is quoted",
     "spark/rollups.py": "by `Below`, and in stores under names of checked files",
     "spark/source_parts.py": "temporary directories of its own",
-    "spark/source_staging.py": "a directory of this user alone, checked to be one",
+    "dataset/shared_staging.py": "a directory of this user alone, checked to be one",
     "spark/source_stream.py": "the user's directory of states, named by digests and numbers",
-    "spark/staged.py": "the run's directory, named by number",
-    "spark/storage.py": "objects in stores",
-    "spark/storage_captures.py": "a temporary directory of its own",
-    "spark/storage_dataset.py": "objects of a dataset, whose names are checked",
-    "spark/storage_tasks.py": "a temporary directory of its own, names in it checked",
-    "spark/tasks.py": "the name of a task's function, `rename`",
+    "dataset/staging.py": "the run's directory, named by number",
+    "dataset/storage.py": "objects in stores",
+    "dataset/storage_captures.py": "a temporary directory of its own",
+    "dataset/storage_dataset.py": "objects of a dataset, whose names are checked",
+    "dataset/storage_tasks.py": "a temporary directory of its own, names in it checked",
+    "dataset/tasks.py": "the name of a task's function, `rename`",
     "sql/files.py": "links in a temporary directory of its own",
-    "tables/kept.py": "a temporary directory of its own",
+    "tables/spilled_tables.py": "a temporary directory of its own",
     "tables/spool.py": "new files under names that the caller has made",
     "tables/writers.py": "new files under names that the caller has made",
-    "wire/followed.py": "opens the capture that the user names",
-    "wire/pipes.py": "opens the pipe that the user names",
+    "sources/tail.py": "opens the capture that the user names",
+    "sources/pipe_source.py": "opens the pipe that the user names",
 }
 
 # What is read whole or mapped by a path, in packages that read directories of others.
-OF_DIRECTORIES = ("spark", "analysis", "tables", "live/files", "seams", "rules", "sql")
+OF_DIRECTORIES = (
+    "spark", "dataset", "analysis", "tables", "live/files", "checkpoint", "rules", "sql",
+)  # fmt: skip
 READS = {"read_bytes", "read_text", "open", "memory_map", "read_table", "ParquetFile"}
 READS_WITH_A_REASON = {
     "live/files/publishing.py": "an open file of `Below`, and kdissect's own writer",
-    "rules/gates.py": "a file of the package",
-    "rules/printed.py": "files of the package",
-    "seams/travelling.py": "a temporary directory of this run",
-    "spark/manifest.py": "objects in stores",
+    "rules/preconditions.py": "a file of the package",
+    "rules/compiled_sql.py": "files of the package",
+    "checkpoint/spill_transfer.py": "a temporary directory of this run",
+    "dataset/manifest.py": "objects in stores",
     "spark/pipeline.py": "kdissect's own writer",
-    "spark/planning.py": "a capture",
-    "spark/publishing.py": "kdissect's own writer",
+    "dataset/planning.py": "a capture",
+    "dataset/publishing.py": "kdissect's own writer",
     "spark/rollups.py": "bytes in memory, and objects in stores",
     "spark/source_parts.py": "a temporary directory of this task",
-    "spark/storage.py": "uploads of files that a task has made",
-    "spark/storage_captures.py": "a temporary directory of this task",
-    "spark/storage_dataset.py": "objects in stores",
+    "dataset/storage.py": "uploads of files that a task has made",
+    "dataset/storage_captures.py": "a temporary directory of this task",
+    "dataset/storage_dataset.py": "objects in stores",
     "spark/storage_reading.py": "objects in stores",
-    "spark/storage_tasks.py": "objects in stores",
-    "spark/stored_run.py": "open files of `Below`, and objects in stores",
-    "spark/tasks.py": "open files of `Below`",
+    "dataset/storage_tasks.py": "objects in stores",
+    "dataset/stored_run.py": "open files of `Below`, and objects in stores",
+    "dataset/tasks.py": "open files of `Below`",
     "tables/writers.py": "kdissect's own writer",
 }
 
@@ -122,15 +124,15 @@ SQL = re.compile(r"\b(SELECT|FROM|WHERE|CREATE\s+(?:TEMP\s+)?(?:VIEW|TABLE)|INSE
 # SQL that is made of such, paths quoted by `kdissect.sql.files`, and conditions of users that
 # `kdissect.sql.conditions` has checked. A text from the wire or from a file is none of these.
 IN_SQL = {
-    "analysis/duckdb_sources.py": {
+    "analysis/engines/duckdb_sources.py": {
         "files", "of_dataset(name, tap)", "scanned(name, tap)", "selected", "told",
     },
-    "analysis/duckdb_tables.py": {
+    "analysis/engines/duckdb_tables.py": {
         "EVERY", "PLACE", "chosen", "columns", "condition", "name", "source",
         "source_of(name, places)", "where",
     },
-    "choosing.py": {"ROW_NUMBER", "where"},
-    "rules/asking.py": {
+    "sql/row_filter.py": {"ROW_NUMBER", "where"},
+    "rules/executor.py": {
         "_selection(table, chosen)", "name", "select", "source", "table", "whole_query(name)",
     },
     "slicing/ranges.py": {
@@ -140,7 +142,7 @@ IN_SQL = {
     "spark/rollup_reading.py": {
         "' AND '.join(conditions)", "', '.join(told)", "asked.where", "every",
     },
-    "spark/rollup_rows.py": {
+    "dataset/rollup_rows.py": {
         "_BUCKET", "_COUNTED", "_LISTED", "level", "parquet_files([exchanges])",
         "parquet_files(exchanges)", "source", "there",
     },

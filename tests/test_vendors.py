@@ -165,4 +165,4 @@ def test_a_capture_in_pieces_gives_the_names_of_the_whole(opened: bool, tmp_path
     expected = whole([str(path)], options)
     assert "Inkless-AlterDisklessSwitch" in "".join(expected.tables["exchanges"])
     for size in range(200, path.stat().st_size, 170):
-        assert together([str(path)], size, options)[0] == expected, f"pieces of {size} bytes"
+        assert together([str(path)], size, options)[0] == expected, f"splits of {size} bytes"

@@ -13,7 +13,7 @@ from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.analysis.compare import comparison
 from kdissect.analysis.question import Question
 from kdissect.cli.program import ANALYSES, COMMANDS, program
-from kdissect.findings.catalogue import KINDS
+from kdissect.rules.catalogue import KINDS
 from kdissect.tables.schemas import TABLES, Table
 from tools.metrics_page import metrics_page
 from tools.protocol_page import protocol_page

@@ -1,7 +1,7 @@
 """Prints what findings rest on as SQL: ``python -m tools.print_evidence``.
 
-`kdissect.findings.evidence` are Ibis expressions over answers; here each becomes a file of DuckDB's
-SQL in `kdissect/findings/sql/`, without the columns that it does not need; beside them stand the
+`kdissect.rules.evidence` are Ibis expressions over answers; here each becomes a file of DuckDB's
+SQL in `kdissect/rules/sql/`, without the columns that it does not need; beside them stand the
 columns of tables that all of them read. A test compares `files` with what is in the tree.
 """
 
@@ -20,9 +20,9 @@ from sqlglot.optimizer.scope import traverse_scope
 from kdissect.analysis import releases
 from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.analysis.engines.ibis_tables import columns_of, unconditional_tables
-from kdissect.findings.compiled_sql import COLUMNS, DIRECTORY, stored_columns
-from kdissect.findings.evidence import EVIDENCE, Evidence, expression
-from kdissect.findings.preconditions import SPOKEN
+from kdissect.rules.compiled_sql import COLUMNS, DIRECTORY, stored_columns
+from kdissect.rules.evidence import EVIDENCE, Evidence, expression
+from kdissect.rules.preconditions import SPOKEN
 from kdissect.tables.schemas import TABLES
 
 DIALECT = "duckdb"

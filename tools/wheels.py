@@ -21,7 +21,7 @@ from tools.pythons import found_pythons, version_of
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 # What a wheel has besides the package's Python files.
-DATA = ("kdissect/py.typed", "kdissect/protocol/schema/", "kdissect/findings/sql/")
+DATA = ("kdissect/py.typed", "kdissect/protocol/schema/", "kdissect/rules/sql/")
 
 
 def run(*command: str | Path, compile: str = "0") -> None:  # noqa: A002

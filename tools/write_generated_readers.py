@@ -1,4 +1,4 @@
-"""Writes the compiled decodes of bodies that captures are full of: messages/straight_*.py.
+"""Writes the compiled decodes of bodies that captures are full of: messages/generated_*.py.
 
     python -m tools.write_generated_readers
 
@@ -109,7 +109,7 @@ def module(about: str, first_versions: dict[int, int]) -> str:
     table = "\n".join(entries)
     parts.append(
         "# By API key, side and version.\n"
-        f"READS: Final[dict[tuple[int, int, int], type[StraightRead]]] = {{\n{table}\n}}\n"
+        f"READS: Final[dict[tuple[int, int, int], type[GeneratedRead]]] = {{\n{table}\n}}\n"
     )
     return "\n\n".join(parts)
 
@@ -157,11 +157,11 @@ def written_class(layout: Layout) -> str:
     side = "response" if layout.is_response else "request"
     versions = f"v{first}" if first == last else f"v{first} to v{last}"
     lines = [
-        f"class {class_name(layout)}(StraightRead):",
+        f"class {class_name(layout)}(GeneratedRead):",
         f'    """{api_name(layout.key)} {side} {versions}."""',
         "",
         "    def read(self, data: bytes, at: i64, receiver: Sink) -> i64:",
-        "        sink = cast(FactSink, receiver)",
+        "        sink = cast(FieldSink, receiver)",
         "        size: i64 = len(data)",
         *[f"        v{slot}: i64 = NULL" for slot in layout.slots],
         *layout.lines,
@@ -171,9 +171,9 @@ def written_class(layout: Layout) -> str:
 
 
 HEAD: Final = '''\
-"""Straight reads of {about}.
+"""Generated readers of {about}.
 
-Written by tools/write_generated_readers.py, not by hand; see `straight_reads`. `vN` is what
+Written by tools/write_generated_readers.py, not by hand; see `generated_readers`. `vN` is what
 is kept in slot N of the projected decode: a number, or where something is.
 """
 
@@ -182,8 +182,8 @@ from typing import Final, cast
 from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from kdissect.messages.extracted import FactSink
-from kdissect.protocol.plans import StraightRead
+from kdissect.messages.extracted import FieldSink
+from kdissect.protocol.plans import GeneratedRead
 from kdissect.protocol.primitives import read_unsigned_varint
 from kdissect.protocol.readers import FAILED, NULL, Sink
 from kdissect.protocol.structures import skip_tags

@@ -14,13 +14,13 @@ from kdissect.api.reading import run_over
 from kdissect.capture.files import Source
 from kdissect.checkpoint.worker_pool import WorkerPool
 from kdissect.errors import OutputError
-from kdissect.findings.compiled_sql import columns_needed
-from kdissect.findings.context import Context
-from kdissect.findings.engine import judge
-from kdissect.findings.finding import Finding
-from kdissect.findings.indicators import Indicators
-from kdissect.findings.preconditions import wanted
 from kdissect.pipeline import Options
+from kdissect.rules.compiled_sql import columns_needed
+from kdissect.rules.context import Context
+from kdissect.rules.engine import judge
+from kdissect.rules.finding import Finding
+from kdissect.rules.indicators import Indicators
+from kdissect.rules.preconditions import wanted
 from kdissect.tables.spilled_tables import KeptTables
 
 # What the rules need beside what is counted.
@@ -70,7 +70,7 @@ class SummaryPage:
         return self._judged(seen, names) if names else judge(seen)
 
     def _judged(self, seen: Context, names: list[str]) -> list[Finding]:
-        from kdissect.findings.executor import answers
+        from kdissect.rules.executor import answers
 
         trouble = self.trouble
         try:

@@ -101,8 +101,8 @@ class LeftEdge:
 
     __slots__ = (
         "streams", "frames", "exchanges", "tls", "is_first", "prefixes", "open", "count", "size",
-        "muted", "born_flows", "born_ids", "ended", "deferred", "touched_ids", "locked_ids",
-        "inside_ended", "problem_counts", "of_packets", "used_flows", "used_again",
+        "suppressed", "born_flows", "born_ids", "ended", "deferred",
+        "history_used_ids", "locked_ids", "inside_ended", "problem_counts", "of_packets", "used_flows", "used_again",
     )  # fmt: skip
 
     def __init__(
@@ -125,7 +125,7 @@ class LeftEdge:
         self.open: i64 = 0
         self.count: i64 = 0
         self.size: i64 = 0
-        self.muted: set[int] = set()
+        self.suppressed: set[int] = set()
         # Connections whose first segment is a SYN.
         self.born_flows: list[bytes] = []
         self.born_ids: list[int] = []
@@ -133,7 +133,7 @@ class LeftEdge:
         # Exchanges that only the past of a fetch session can complete, and their round trips.
         self.deferred: list[tuple[Exchange, int, int]] = []
         # Ended connections that asked for the past of others; TLS without keys; all that ended.
-        self.touched_ids: list[int] = []
+        self.history_used_ids: list[int] = []
         self.locked_ids: list[int] = []
         self.inside_ended: set[int] = set()
         # Those of the stages that know no connections, for the whole to tell.
@@ -198,7 +198,7 @@ class LeftEdge:
         prefix.synchronized_id = connection.id
         prefix.place = self.count
         self.open -= 1
-        self.muted.discard(connection.id)
+        self.suppressed.discard(connection.id)
         # What speaks Kafka is no TLS.
         self.tls.set_clear(connection)
         connection.history_used = 0
@@ -226,13 +226,13 @@ class LeftEdge:
         """A connection that began in the split is over; locked: TLS that could not be read."""
         self.inside_ended.add(connection.id)
         if connection.history_used & SHARED_PAST:
-            self.touched_ids.append(connection.id)
+            self.history_used_ids.append(connection.id)
         if is_locked:
             self.locked_ids.append(connection.id)
 
     def count_problem(self, problem: Problem) -> bool:
         """Whether a problem counts here, which is counted then."""
-        if problem.connection_id in self.muted:
+        if problem.connection_id in self.suppressed:
             return False
         if problem.stage in OF_PACKETS:
             self.of_packets.append(problem)
@@ -279,7 +279,7 @@ class LeftEdge:
 
     def _mute(self, connection: Connection) -> None:
         connection.edge = SUPPRESSED
-        self.muted.add(connection.id)
+        self.suppressed.add(connection.id)
 
     def _keep(self, prefix: Prefix, segment: Segment) -> None:
         size = SEGMENT_COST + segment.end - segment.header

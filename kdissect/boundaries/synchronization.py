@@ -66,7 +66,7 @@ def sync_state(
 ) -> tuple[Any, ...] | None:
     """What must be the same; None when the connection is in the middle of something."""
     directions = (receiver_state(opener), receiver_state(opener.peer))
-    cut = [cutting_state(framing) for framing in framings]
+    cut = [framing_state(framing) for framing in framings]
     known = conversation_state(state)
     if None in directions or None in cut or known is None:
         return None
@@ -103,7 +103,7 @@ def receiver_state(receiver: Receiver) -> tuple[Any, ...] | None:
     )
 
 
-def cutting_state(framing: FramingState | None) -> tuple[Any, ...] | None:
+def framing_state(framing: FramingState | None) -> tuple[Any, ...] | None:
     """The cutting of a direction; None while frames are searched for."""
     if framing is None or framing.state not in (AT_SIZE, IN_BODY):
         return None

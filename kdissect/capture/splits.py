@@ -99,7 +99,7 @@ def plan(paths: Iterable[str | os.PathLike[str]], size: int = SPLIT_SIZE) -> lis
 def iter_splits(paths: Iterable[str | os.PathLike[str]], size: int = SPLIT_SIZE) -> Iterator[Split]:
     """The splits of `plan`, each as soon as its end is known."""
     if size < 1:
-        raise ValueError(f"pieces of {size} bytes")
+        raise ValueError(f"splits of {size} bytes")
     names = [os.fspath(path) for path in paths]
     ordinal = 1
     counted_from = 0
@@ -240,7 +240,7 @@ class SplitReader:
         )
         is_there = split.is_last or scanner.record_start == split.end
         if split.is_counted and not is_there:
-            raise CaptureError(f"{split.path}: no longer the file that was cut into pieces")
+            raise CaptureError(f"{split.path}: no longer the file that was cut into splits")
 
     def _take(self, scanner: AnyScanner) -> None:
         self.problems += scanner.problems
@@ -367,7 +367,7 @@ def _read_bytes(split: Split, chunk_size: int, source: str | None = None) -> Ite
             while at < split.end:
                 data = file.read(min(chunk_size, split.end - at))
                 if not data:
-                    raise TruncatedCapture(f"{split.path}: now ends at byte {at}, inside a piece")
+                    raise TruncatedCapture(f"{split.path}: now ends at byte {at}, inside a split")
                 at += len(data)
                 yield data
     except OSError as error:

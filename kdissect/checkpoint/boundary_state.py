@@ -73,8 +73,8 @@ class Open(NamedTuple):
     """A connection that is open at the end of a split: where each stage stands with it."""
 
     opener: Receiver
-    opener_cutting: FramingState | None
-    accepter_cutting: FramingState | None
+    opener_framing: FramingState | None
+    accepter_framing: FramingState | None
     state: ConnectionState | None
     watch: Watch | None
 
@@ -188,7 +188,7 @@ class BoundaryState(NamedTuple):
         batches.
         """
         if batch.schema != ARROW or not batch.num_rows:
-            raise EncodingError("no seam: a batch with other columns, or without a row")
+            raise EncodingError("no boundary state: a batch with other columns, or without a row")
         return cls.from_bytes(batch["content"][0].as_py() or b"")
 
 
@@ -228,8 +228,8 @@ REPEAT: Final = named(
 HEAD: Final = Fields(
     Prefix,
     lambda: Prefix(NO_CONNECTION),
-    ints="size quiet joined_id place rows",
-    bools="is_cut is_joined",
+    ints="size quiet synchronized_id place rows",
+    bools="is_cut is_synchronized",
     flow=BYTES,
     connection=CONNECTION,
     ids=INTS,
@@ -251,8 +251,8 @@ ENDED: Final = Fields(
 OPEN: Final = named(
     Open,
     opener=RECEIVER,
-    opener_cutting=Maybe(Inline(CUTTING)),
-    accepter_cutting=Maybe(Inline(CUTTING)),
+    opener_framing=Maybe(Inline(CUTTING)),
+    accepter_framing=Maybe(Inline(CUTTING)),
     state=Maybe(STATE),
     watch=WATCH,
 )
@@ -311,4 +311,4 @@ BOUNDARY: Final = named(
     times=TIMES,
     reached=Maybe(REACHED),
 )
-DOCUMENT: Final = Document(1, "seam of this version of kdissect", VERSION, BOUNDARY)
+DOCUMENT: Final = Document(1, "boundary state of this version of kdissect", VERSION, BOUNDARY)

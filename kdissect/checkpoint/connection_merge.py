@@ -153,7 +153,7 @@ class Synchronized:
             since.reverse()
         return since[0] + then[0], since[1] + then[1]
 
-    def take_cuttings(self, framings: list[FramingState]) -> list[FramingState]:
+    def take_framings(self, framings: list[FramingState]) -> list[FramingState]:
         """The same for where frames are cut."""
         if self.is_turned:
             framings = framings[::-1]
@@ -248,9 +248,9 @@ def complete(positions: Positions, past: Positions) -> None:
 
 def opened(synchronized: Synchronized, one: Open, state: ConnectionState) -> Open:
     """An open connection of a split, with its state there, as the whole has it."""
-    framings = [one.opener_cutting, one.accepter_cutting]
+    framings = [one.opener_framing, one.accepter_framing]
     synchronized.take(state)
     synchronized.take_receivers(one.opener)
-    made = synchronized.take_cuttings([framing for framing in framings if framing is not None])
+    made = synchronized.take_framings([framing for framing in framings if framing is not None])
     opener = one.opener.peer if synchronized.is_turned else one.opener
     return Open(opener, made[0], made[1], state, None)

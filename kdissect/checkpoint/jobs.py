@@ -87,7 +87,7 @@ class Shared:
         """From the split to be taken on the places are not where they were guessed: find them."""
         wrong = self.splits[self.next_taken]
         if self.is_planned:
-            raise CaptureError(f"{wrong.path}: no longer the file that was cut into pieces")
+            raise CaptureError(f"{wrong.path}: no longer the file that was cut into splits")
         self.is_planned = True
         end = self.splits[-1].end
         # What is begun or done of those behind does not count: nobody takes it.

@@ -48,7 +48,7 @@ class Merger:
 
     `reread` gives the packets of a split again, `find_secrets` all that the captures hold of keys
     for TLS; both are called only when they are needed. With the `state` of another one it goes on
-    behind what that was fed; see `carrying.carry_on`.
+    behind what that was fed; see `resumed_merger.carry_on`.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class _Step:
         self.fed: dict[bytes, int] = {}
         # Positions of the connections that were taken over, by identity.
         self.own_positions: set[int] = set()
-        self.joined_by_connection: dict[int, Synchronized] = {}
+        self.synchronized_by_connection: dict[int, Synchronized] = {}
         # Exchanges that came out of connections, apart from those that began and ended inside.
         self.given: dict[int, int] = {left.connection_id: left.given for left in boundary.left_open}
         for one in boundary.open:
@@ -205,7 +205,7 @@ class _Step:
         self.rings = Rings(self.streams)
         self.prefixes = {one: prefix for prefix in boundary.prefixes for one in prefix.ids}
         # The whole's streams of a synchronized connection, by direction in the split.
-        self.joined_streams: dict[int, tuple[int, int]] = {}
+        self.synchronized_streams: dict[int, tuple[int, int]] = {}
 
     def run(self) -> Corrections:
         self._check_born()
@@ -287,7 +287,7 @@ class _Step:
             if synchronized is not None:
                 self.merger.joins += 1
                 self.synchronized[int(prefix.synchronized_id)] = synchronized
-                self.joined_by_connection[id(prefix.synchronized)] = synchronized
+                self.synchronized_by_connection[id(prefix.synchronized)] = synchronized
                 return
             self._drop(prefix.flow, prefix.ids[prefix.ids.index(prefix.synchronized_id) :])
         elif prefix.is_cut or prefix.flow in self.again:
@@ -312,7 +312,7 @@ class _Step:
         if known != expected or not self.rings.answers_alike(prefix.repeats):
             return None
         sides = (opener.peer, opener) if is_turned else (opener, opener.peer)
-        self.joined_streams[int(prefix.synchronized_id)] = (
+        self.synchronized_streams[int(prefix.synchronized_id)] = (
             int(sides[0].stream),
             int(sides[1].stream),
         )
@@ -405,7 +405,7 @@ class _Step:
         connection.epoch = self.streams.clock.epoch
         dissector = self.dissector
         self.streams.take_in(one.opener)
-        dissector.frames.take_in(connection, (one.opener_cutting, one.accepter_cutting))
+        dissector.frames.take_in(connection, (one.opener_framing, one.accepter_framing))
         dissector.tls.take_in(connection, one.watch)
         if one.state is not None:
             dissector.exchanges.take_in(one.state)
@@ -466,14 +466,14 @@ class _Step:
         if connection_id != prefix.synchronized_id:
             # One that began later on the same flow.
             return mark.stream
-        return self.joined_streams[connection_id][mark.stream & 1]
+        return self.synchronized_streams[connection_id][mark.stream & 1]
 
     def _place(self, chunk: Chunk) -> bool:
         """Whether the chunk is of a connection that was taken over; it is where it was there."""
         receiver = self.streams.receiver_of(chunk.connection.flow)
         if receiver is None or receiver.connection is not chunk.connection:
             return False
-        synchronized = self.joined_by_connection.get(id(chunk.connection))
+        synchronized = self.synchronized_by_connection.get(id(chunk.connection))
         if synchronized is not None:
             if chunk.seen <= synchronized.prefix.place:
                 # It is here already.

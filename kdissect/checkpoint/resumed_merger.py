@@ -4,8 +4,9 @@ What it knows is a value of the stages' own parts (`Checkpoint`), but for TLS th
 secrets are not written down, so where such a connection stands in them is found in its packets.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, Protocol
 
 from kdissect.capture.splits import Split
 from kdissect.checkpoint.boundary_state import Open, Totals
@@ -16,7 +17,7 @@ from kdissect.errors import CaptureError
 from kdissect.exchanges.topic_name_resolution import held_size
 from kdissect.packets.decoder import PacketDecoder
 from kdissect.packets.segment import Segment, flow_of
-from kdissect.pipeline import make_dissector
+from kdissect.pipeline import Balance, Options, make_dissector
 from kdissect.streams.clock import WRONG, Clock
 from kdissect.streams.connections import Streams, own_copy, reverse_flow
 from kdissect.streams.events import Connection, End
@@ -24,13 +25,31 @@ from kdissect.streams.receiver import Receiver
 from kdissect.tls.session import Session
 from kdissect.tls.stage import Tls
 
-if TYPE_CHECKING:
-    from kdissect.checkpoint.merger import Merger
-
 COUNTERS: Final = ("packets_by_reason", "protocols", "problems")
 
 
-def state_of(merger: "Merger") -> Checkpoint:
+class Resumable(Protocol):
+    """What is read and set of a merger."""
+
+    options: Options
+    splits: list[Split]
+    told: set[str]
+    totals: Counter[str]
+    reasons: Counter[str]
+    dissector: Dissector
+    reread: Any
+
+    @property
+    def balance(self) -> Balance:
+        """What became of the bytes of all splits."""
+        ...
+
+    def has_keys(self) -> bool:
+        """Whether there are keys for TLS."""
+        ...
+
+
+def state_of(merger: Resumable) -> Checkpoint:
     """What a merger knows; written down before it goes on, as the two share their values."""
     dissector = merger.dissector
     # Problems that nobody has taken yet become rows.
@@ -88,7 +107,7 @@ def needed(splits: Sequence[Split], connections: Sequence[Connection]) -> list[S
     return list(splits[begun[-1] if begun else 0 :])
 
 
-def carry_on(merger: "Merger", state: Checkpoint) -> None:
+def carry_on(merger: Resumable, state: Checkpoint) -> None:
     """Let a merger that was fed nothing go on with a state, whose values it takes over.
 
     Raises CaptureError where packets are needed and are not there.
@@ -124,7 +143,7 @@ def take_open(dissector: Dissector, one: Open) -> None:
     """Go on with an open connection."""
     connection = one.opener.connection
     dissector.streams.take_in(one.opener)
-    dissector.frames.take_in(connection, (one.opener_cutting, one.accepter_cutting))
+    dissector.frames.take_in(connection, (one.opener_framing, one.accepter_framing))
     dissector.tls.take_in(connection, one.watch)
     state = one.state
     if state is None:
@@ -151,7 +170,7 @@ def take_shared(dissector: Dissector, state: Checkpoint) -> None:
     waiting.given_up = state.given_up
 
 
-def decrypt_again(merger: "Merger", state: Checkpoint) -> None:
+def decrypt_again(merger: Resumable, state: Checkpoint) -> None:
     """Bring TLS forward, by its packets, to where the state stands."""
     merger.has_keys()
     streams = make_dissector(merger.options, collects=False, keeps_frames=False).streams
@@ -162,7 +181,7 @@ def decrypt_again(merger: "Merger", state: Checkpoint) -> None:
         merger.dissector.tls.take_session(session_at(streams, tls, known, connection))
 
 
-def feed_again(merger: "Merger", state: Checkpoint, streams: Streams, tls: Tls) -> None:
+def feed_again(merger: Resumable, state: Checkpoint, streams: Streams, tls: Tls) -> None:
     """Feed both stages the packets of decrypted connections."""
     firsts: dict[bytes, int] = {}
     for connection in state.decrypted:
@@ -178,7 +197,7 @@ def feed_again(merger: "Merger", state: Checkpoint, streams: Streams, tls: Tls) 
                 tls.feed(event)
 
 
-def segments_again(merger: "Merger", state: Checkpoint) -> Iterator[Segment]:
+def segments_again(merger: Resumable, state: Checkpoint) -> Iterator[Segment]:
     """All segments since the first of the decrypted connections began."""
     decoder = PacketDecoder()
     for split in state.splits:

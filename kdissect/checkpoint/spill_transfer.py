@@ -108,11 +108,11 @@ def unpacked(content: bytes) -> bytes:
     if size == len(inside) and size:
         return inside
     if not inside or size > len(inside) * LARGEST_RATIO:
-        raise EncodingError(f"no seam: {size} bytes in {len(content)}")
+        raise EncodingError(f"no boundary state: {size} bytes in {len(content)}")
     try:
         found = bytes(pa.decompress(inside, size, "zstd"))
     except (pa.ArrowException, OSError) as error:
-        raise EncodingError(f"no seam: {error}") from error
+        raise EncodingError(f"no boundary state: {error}") from error
     if len(found) != size:
-        raise EncodingError(f"no seam: {len(found)} bytes in place of {size}")
+        raise EncodingError(f"no boundary state: {len(found)} bytes in place of {size}")
     return found

@@ -137,7 +137,7 @@ class SplitRun:
             left_open=tuple(flows),
             ended=tuple(edges.ended),
             deferred=tuple(edges.deferred),
-            history_used=tuple(edges.touched_ids),
+            history_used=tuple(edges.history_used_ids),
             locked=tuple(edges.locked_ids),
             inside_ended=frozenset(edges.inside_ended),
             link_types=frozenset(dissector.decoder.unknown_link_types),

@@ -161,4 +161,4 @@ def exactly(source: IO[bytes], size: int) -> bytes:
 
 def killed() -> KdissectError:
     """What to raise when a worker is gone."""
-    return KdissectError("a process that dissects a piece was killed")
+    return KdissectError("a process that dissects a split was killed")

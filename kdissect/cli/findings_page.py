@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kdissect.findings.finding import Finding
+from kdissect.rules.finding import Finding
 from kdissect.text.escape import escaped
 from kdissect.text.grid import folded
 from kdissect.text.human import count, time

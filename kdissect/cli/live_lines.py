@@ -11,14 +11,13 @@ import click
 
 from kdissect.cli.live_output import Output
 from kdissect.dissection.options import Options
-from kdissect.live.listener import Listener, Status
+from kdissect.live.listener import Listener, LiveCapture, Status
 from kdissect.live.sources import Asked, told_filter
 from kdissect.text import human
 from kdissect.text.escape import escaped, json_safe
 
 if TYPE_CHECKING:
     from kdissect.live.counting.snapshot import Snapshot
-    from kdissect.live.watcher import Watcher
 
 SECOND_NS: Final = 1_000_000_000
 MAX_NAMES: Final = 5  # named one by one
@@ -38,7 +37,7 @@ class Lines(Listener):
         self._has_begun = False
         self._output = Output()
 
-    def begin(self, watcher: "Watcher") -> None:
+    def begin(self, watcher: LiveCapture) -> None:
         self._output.begin()
 
     def tick(self, status: Status) -> None:
@@ -69,9 +68,9 @@ class Deadline(Listener):
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
-        self._watcher: Watcher | None = None
+        self._watcher: LiveCapture | None = None
 
-    def begin(self, watcher: "Watcher") -> None:
+    def begin(self, watcher: LiveCapture) -> None:
         self._watcher = watcher
 
     def tick(self, status: Status) -> None:

@@ -190,7 +190,9 @@ def into_dataset(command: F) -> F:
 
     wrapped: F = options.verifying(options.decoding(with_making))
     wrapped = click.option(
-        "--piece-size",
+        "--split-size",
+        "--piece-size",  # its name before 0.1
+        "split_size",
         callback=byte_count,
         default=SPLIT_SIZE,
         show_default=True,

@@ -64,8 +64,8 @@ def command(
     pool = early_pool(files, 1 if settings["strict"] else jobs)
     from kdissect.api.reading import run_over
     from kdissect.api.summary import SummaryPage, tables_of
-    from kdissect.findings.engine import few
     from kdissect.pipeline import Options
+    from kdissect.rules.engine import few
 
     is_interrupted = False
     with Progress(progress) as shown_progress, SummaryPage(shown != NONE) as page:

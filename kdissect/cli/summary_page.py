@@ -14,7 +14,7 @@ from kdissect.analysis.summary.counters import ApiRow, ErrorRow, Quantiles
 from kdissect.analysis.summary.summary import ProblemRow, ProtocolRow, Summary
 from kdissect.cli.findings_page import finding_data, finding_lines
 from kdissect.cli.summary_lines import balance_lines, network_lines
-from kdissect.findings.finding import PROBLEM, Finding
+from kdissect.rules.finding import PROBLEM, Finding
 from kdissect.text.escape import escaped, json_safe
 from kdissect.text.grid import Column, Grid, folded
 from kdissect.text.human import count, cut, cut_all, duration, share, size, time

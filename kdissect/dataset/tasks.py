@@ -111,7 +111,7 @@ def dissect_part(task: Task, place: tuple[int, int]) -> dict[str, int]:
         for table, batch in run:
             staged.write(table, batch)
     boundary = packed(run.boundary.to_bytes())
-    make_whole(task.staged(work, f"{place[1]}.seam"), boundary)
+    make_whole(task.staged(work, f"{place[1]}.boundary"), boundary)
     staged.publish()
     return {"boundary_bytes": len(boundary), "row_bytes": staged.size}
 
@@ -125,11 +125,13 @@ def merge_tap(task: Task, place: tuple[int]) -> dict[str, Any]:
         settled = Staged(task.staged(work, SETTLED))
         for number in range(len(work.splits)):
             boundary = boundary_of(task, work, number)
-            with going_on(f"seam {number} of tap {work.tap.name}, or what was before it,"):
+            with going_on(
+                f"boundary state {number} of tap {work.tap.name}, or what was before it,"
+            ):
                 corrections = merger.add(boundary)
             make_whole(task.staged(work, f"{number}.corrections"), corrections.to_bytes())
             rows.write(settled, task.options.batch_rows)
-        with going_on(f"the last seam of tap {work.tap.name}"):
+        with going_on(f"the last boundary state of tap {work.tap.name}"):
             state = merger.state().to_bytes()
             rows.write(settled, 1)
             merger.finish()
@@ -144,9 +146,11 @@ def merge_tap(task: Task, place: tuple[int]) -> dict[str, Any]:
 
 def boundary_of(task: Task, work: Work, number: int) -> BoundaryState:
     """The boundary state of a split; raises EncodingError for that of another one."""
-    boundary = BoundaryState.from_bytes(unpacked(task.part(work, f"{number}.seam")))
+    boundary = BoundaryState.from_bytes(unpacked(task.part(work, f"{number}.boundary")))
     if boundary.split != work.splits[number]:
-        raise EncodingError(f"the seam of piece {number} of tap {work.tap.name} is of another one")
+        raise EncodingError(
+            f"the boundary state of split {number} of tap {work.tap.name} is of another one"
+        )
     return boundary
 
 

@@ -7,24 +7,19 @@ from operator import attrgetter
 from typing import Any, Final, Protocol
 
 from kdissect.encoding.kinds import Dict, Kind
-from kdissect.encoding.sinks import MOST_CLASSES, NONE, Sink, not_declared
+from kdissect.encoding.sinks import MOST_CLASSES, NONE, Sink, Writable, not_declared
 from kdissect.encoding.sources import Source
 from kdissect.errors import EncodingError
 
 
-class Layout(Protocol):
-    """How the objects of a class are written; `number` stands for the class in documents."""
+class Layout(Writable, Protocol):
+    """How the objects of a class are written and read."""
 
     kind: type
-    number: int
     least: int
 
     def blank(self) -> Any:
         """An object whose fields are to be read."""
-        ...
-
-    def write(self, sink: Sink, value: Any) -> None:
-        """Write the fields of an object."""
         ...
 
     def read(self, source: Source, value: Any) -> None:

@@ -1,12 +1,9 @@
 """`Sink`: where values are written to."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from kdissect.errors import EncodingError
-
-if TYPE_CHECKING:
-    from kdissect.encoding.classes import Layout
 
 NULL: Final = -(1 << 62)
 NULL_BYTE: Final = 0xF0
@@ -18,12 +15,22 @@ FIRST_REFERENCE: Final = -2
 MOST_CLASSES: Final = 256
 
 
+class Writable(Protocol):
+    """How the objects of a class are written; `number` stands for the class in documents."""
+
+    number: int
+
+    def write(self, sink: "Sink", value: Any) -> None:
+        """Write the fields of an object."""
+        ...
+
+
 class Sink:
     """The bytes of a document's root and objects; `objects` are in the order of their numbers."""
 
     def __init__(self) -> None:
         self.out = bytearray()
-        self.objects: list[tuple[Layout, Any]] = []
+        self.objects: list[tuple[Writable, Any]] = []
         self._numbers: dict[int, int] = {}
         self._texts: dict[str, int] = {}
         self._blobs: dict[bytes, int] = {}
@@ -80,7 +87,7 @@ class Sink:
         self.integer(len(content))
         self.out += content
 
-    def reference(self, layout: "Layout", value: Any) -> None:
+    def reference(self, layout: "Writable", value: Any) -> None:
         """Refer to an object, which is written later."""
         number = self._numbers.get(id(value))
         if number is None:

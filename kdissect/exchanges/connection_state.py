@@ -1,7 +1,7 @@
 """What has to be remembered of one connection between its frames."""
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from librt.strings import read_i32_be
 from librt.vecs import append, vec
@@ -13,9 +13,6 @@ from kdissect.exchanges.sasl import Login
 from kdissect.framing.frames import Frame
 from kdissect.protocol.readers import NULL
 from kdissect.streams.events import INSIDE, Connection
-
-if TYPE_CHECKING:
-    from kdissect.exchanges.old_conversations import OldConversation
 
 EXCHANGES_PER_PACKET: Final = (
     100_000  # more than frames fit into one 256 KiB segment (>= 4 bytes each)
@@ -217,7 +214,7 @@ class ConnectionState:
         # Responses may have been missed since the last one that answered a request.
         self.misses_answers: bool = False
         self.vendor: i64 = -1
-        self.old: OldConversation | None = None
+        self.old: Any = None  # an `OldConversation` where a protocol from before 0.8 is spoken
         self.dialect: i64 = -1
         self.is_told: bool = False
         self.is_unproved: bool = False

@@ -324,8 +324,9 @@ class Exchanges:
 
     def _old_conversation(self, state: ConnectionState, frame: Frame) -> OldConversation | None:
         """What speaks a protocol from before 0.8 on the connection; None when nothing does."""
-        if state.old is not None:
-            return state.old
+        known: OldConversation | None = state.old
+        if known is not None:
+            return known
         dialect = state.dialect
         if dialect == AUTO:
             if state.protocol == "kafka" or not is_request_07(frame.data, frame.size):
@@ -515,9 +516,10 @@ class Exchanges:
         if at < 0 and state.is_unproved and state.held:
             self._hold(state, frame)
             return self._believe(state, None) if is_answered(state) else _NOTHING
-        if at < 0 and state.old is not None:
-            done = state.old.response(frame)
-            self._take_problems(state.old)
+        old: OldConversation | None = state.old
+        if at < 0 and old is not None:
+            done = old.response(frame)
+            self._take_problems(old)
             return done
         if at < 0 and state.login.in_tokens and may_be_token(state.login.mechanism, data):
             state.login.receive_raw(data, frame.missing == 0)

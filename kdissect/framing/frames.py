@@ -285,7 +285,7 @@ class Frames:
                 return self.cut(event)
             return [self.frame] if step == GIVES_FRAME else NOTHING
         if isinstance(event, Gap):
-            return self._gap(self._cutting(event.connection, event.direction), event)
+            return self._gap(self._framing(event.connection, event.direction), event)
         if isinstance(event, End):
             return self._end(event)
         return NOTHING
@@ -295,7 +295,7 @@ class Frames:
 
         GIVES_FRAME: `frame` is complete. NO_FRAME. NEEDS_FRAMING: it is another one, for `cut`.
         """
-        framing = self._cutting(chunk.connection, chunk.direction)
+        framing = self._framing(chunk.connection, chunk.direction)
         start = chunk.start
         length = chunk.end - start
         if framing.state == IN_BODY and length < framing.wanted and not framing.is_holed:
@@ -323,7 +323,7 @@ class Frames:
     def cut(self, chunk: Chunk) -> list[Frame]:
         """The frames that a chunk completes, in order, when `step` says so."""
         frames: list[Frame] = []
-        self._cut(self._cutting(chunk.connection, chunk.direction), chunk, frames)
+        self._cut(self._framing(chunk.connection, chunk.direction), chunk, frames)
         return frames
 
     def settle(self, end: End) -> list[Frame]:
@@ -402,7 +402,7 @@ class Frames:
         self._from_accepter.pop(connection, None)
         self._leave_places(connection)
 
-    def _cutting(self, connection: Connection, direction: i64) -> FramingState:
+    def _framing(self, connection: Connection, direction: i64) -> FramingState:
         at = (connection.id << 1 | direction) & (NUMBER_OF_PLACES - 1)
         framing = self._places[at]
         if framing.connection is connection and framing.direction == direction:

@@ -1,14 +1,14 @@
 """`Listener`: what takes rows while packets come; and `Status`, how things are meanwhile."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kdissect.sources.packet_source import Counts
+from kdissect.sources.packet_source import Counts, PacketSource
 
 if TYPE_CHECKING:  # a service imports this module before it gives up privileges
     import pyarrow as pa
 
-    from kdissect.live.watcher import Watcher
+    from kdissect.dissection.dissector import Dissector
     from kdissect.pipeline import Balance
 
 
@@ -32,6 +32,38 @@ class Status(NamedTuple):
     cpu_seconds: float = 0.0
 
 
+class LiveCapture(Protocol):
+    """What a listener sees of the capture: `names` are topics by their ids."""
+
+    @property
+    def packet_source(self) -> PacketSource:
+        """Where packets come from."""
+        ...
+
+    @property
+    def dissector(self) -> "Dissector":
+        """All stages; its state is read between two calls of a listener only."""
+        ...
+
+    @property
+    def names(self) -> dict[bytes, str]:
+        """Names of topics by their ids."""
+        ...
+
+    @property
+    def now_ns(self) -> int:
+        """The clock of the packets, ns since 1970."""
+        ...
+
+    def status(self) -> Status:
+        """How things are now."""
+        ...
+
+    def stop(self) -> None:
+        """End after the packets that are being dissected."""
+        ...
+
+
 class Listener:
     """Takes rows of its `tables`; what it does not override does nothing.
 
@@ -41,7 +73,7 @@ class Listener:
 
     tables: frozenset[str] = frozenset()
 
-    def begin(self, watcher: "Watcher") -> None:
+    def begin(self, watcher: LiveCapture) -> None:
         """Before the first packet."""
 
     def take(self, table: str, batch: "pa.RecordBatch") -> None:

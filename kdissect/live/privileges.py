@@ -11,7 +11,7 @@ import pwd
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kdissect.errors import KdissectError, OutputError
 from kdissect.live.credentials import (
@@ -21,10 +21,7 @@ from kdissect.live.credentials import (
     Credentials,
     all_credentials,
 )
-from kdissect.live.listener import Listener, Status
-
-if TYPE_CHECKING:
-    from kdissect.live.watcher import Watcher
+from kdissect.live.listener import Listener, LiveCapture, Status
 
 # <linux/prctl.h>, <linux/capability.h>
 PR_CAPBSET_DROP: Final = 24
@@ -81,7 +78,7 @@ class ThreadCheck(Listener):
         self._dropped = dropped
         self._next_ns = 0
 
-    def begin(self, watcher: "Watcher") -> None:
+    def begin(self, watcher: LiveCapture) -> None:
         self._dropped.check()
 
     def tick(self, status: Status) -> None:

@@ -10,14 +10,11 @@ import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kdissect.errors import KdissectError
-from kdissect.live.listener import Listener, Status
+from kdissect.live.listener import Listener, LiveCapture, Status
 from kdissect.text import human
-
-if TYPE_CHECKING:
-    from kdissect.live.watcher import Watcher
 
 ADDRESS: Final = "NOTIFY_SOCKET"
 STATUS_EVERY_NS: Final = 10_000_000_000
@@ -80,7 +77,7 @@ class ServiceListener(Listener):
         self._notifier = notifier
         self._status_ns = 0
 
-    def begin(self, watcher: "Watcher") -> None:
+    def begin(self, watcher: LiveCapture) -> None:
         names = ", ".join(watcher.packet_source.names)
         self._notifier.tell("READY=1", f"STATUS=captures {names}")
 

@@ -6,7 +6,7 @@ from typing import Final
 from kdissect.messages import extracted
 from kdissect.messages.fast_paths import fast_path_of
 from kdissect.protocol.generated import is_worth_it
-from kdissect.protocol.plans import Plans, Role, StraightReads
+from kdissect.protocol.plans import GeneratedReads, Plans, Role
 from kdissect.protocol.specs import FieldSpec
 
 _ERRORS: Final = {"ErrorCode": extracted.ERROR, "PartitionErrorCode": extracted.ERROR}
@@ -154,7 +154,7 @@ def fact_plans() -> Plans:
 
     Always the same, so that each is built once a process.
     """
-    reads: StraightReads | None = None
+    reads: GeneratedReads | None = None
     if not is_worth_it():
         from kdissect.messages.generated_readers import READS
 

@@ -1,4 +1,4 @@
-"""Straight reads of Produce, Fetch and ListOffsets.
+"""Generated readers of Produce, Fetch and ListOffsets.
 
 Written by tools/write_generated_readers.py, not by hand; see `generated_readers`. `vN` is what
 is kept in slot N of the projected decode: a number, or where something is.

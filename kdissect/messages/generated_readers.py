@@ -1,4 +1,5 @@
-"""Which bodies are read straight: by a method written out for their layout, with no tree to walk.
+"""Which bodies are read by a generated reader: a method written out for their layout, with no tree
+to walk.
 
 `generated_produce_fetch` and `generated_metadata_groups` are written by
 tools/write_generated_readers.py from the same layouts and roles as the tree, and committed. Each

@@ -43,15 +43,15 @@ class GeneratedRead:
 
 
 # By API key, 1 for responses and 0 for requests, and version.
-StraightReads = dict[tuple[int, int, int], type[GeneratedRead]]
+GeneratedReads = dict[tuple[int, int, int], type[GeneratedRead]]
 
 
 class Plan:
     """The projected decode of one layout; `shapes` are those of all its rows.
 
     `spec` and `version` say of what. A sink may be used with any number of plans in turn.
-    `generated` is the same as a Python function, where that is faster (see `generated`), `straight`
-    as a compiled one, for layouts that are met often.
+    `generated` is the same as a Python function, where that is faster (see `generated`),
+    `generated_reader` as a compiled one, for layouts that are met often.
     """
 
     def __init__(
@@ -70,17 +70,17 @@ class Plan:
         self.slot_count = slot_count
         self.fast_path_of = fast_path_of if is_worth_it() else None
         self.generated: Read | None = None
-        self.straight: GeneratedRead | None = None
+        self.generated_reader: GeneratedRead | None = None
 
     def run(self, data: bytes, offset: i64, sink: Sink) -> i64:
         """Decode the body at `offset` into `sink`; the offset behind it. Raises DecodeError."""
         if len(sink.slots) < self.slot_count:
             sink.slots = vec[i64]([NULL] * self.slot_count)
         check_offset(data, offset, 0, "body")
-        if self.straight is not None and sink.takes_fast_paths:
-            straight_end = read_straight(self.straight, data, offset, sink)
-            if straight_end != FAILED:
-                return straight_end
+        if self.generated_reader is not None and sink.takes_fast_paths:
+            generated_end = read_generated(self.generated_reader, data, offset, sink)
+            if generated_end != FAILED:
+                return generated_end
             sink.begin()
             return self.reader.project(data, offset, sink)
         if self.fast_path_of is not None and sink.takes_fast_paths:
@@ -93,10 +93,10 @@ class Plan:
         return self.reader.project(data, offset, sink)
 
 
-def read_straight(straight: GeneratedRead, data: bytes, offset: i64, sink: Sink) -> i64:
+def read_generated(reader: GeneratedRead, data: bytes, offset: i64, sink: Sink) -> i64:
     """As its `read`, which does not raise here."""
     try:
-        return straight.read(data, offset, sink)
+        return reader.read(data, offset, sink)
     except DecodeError:
         return FAILED
 
@@ -133,7 +133,7 @@ class Plans:
         role_count: int,
         inherited: frozenset[int] | None = None,
         fast_path_of: ShortWayOf | None = None,
-        generated_readers: StraightReads | None = None,
+        generated_readers: GeneratedReads | None = None,
     ) -> None:
         self.request_roles = request_roles
         self.response_roles = response_roles
@@ -196,8 +196,8 @@ class Plans:
         spec = api.definition().layouts["response" if is_response else "request"]
         plan = self._projection(spec, version, is_response)
         if self.generated_readers is not None:
-            straight = self.generated_readers.get((key, 1 if is_response else 0, version))
-            plan.straight = None if straight is None else straight(plan.shapes)
+            made = self.generated_readers.get((key, 1 if is_response else 0, version))
+            plan.generated_reader = None if made is None else made(plan.shapes)
         self.plans[key * 2 + (1 if is_response else 0)][version] = plan
         return plan
 

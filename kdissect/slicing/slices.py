@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
-from kdissect import __version__
 from kdissect.analysis.engines.ibis_tables import askable
 from kdissect.api.answers import places_of
 from kdissect.capture.capture_file import STDIN
@@ -24,6 +23,7 @@ from kdissect.slicing.redacting import make_plan
 from kdissect.slicing.rewriting import Rewriter
 from kdissect.sql.conditions import check_condition
 from kdissect.system.confined import SECRET, replacing
+from kdissect.system.version import __version__
 
 PCAPNG: Final = "pcapng"
 PCAP: Final = "pcap"

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Any, Final, Protocol
 from urllib.parse import urlsplit
 
-from kdissect import __version__
 from kdissect.errors import KdissectError, OutputError
 from kdissect.spans.contexts import TraceContext
 from kdissect.spans.describing import Description
 from kdissect.spans.otlp_json import json_line
 from kdissect.system.extras import MissingExtra
+from kdissect.system.version import __version__
 
 JSON: Final = "json"
 PROTO: Final = "proto"

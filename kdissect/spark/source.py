@@ -48,7 +48,7 @@ SOURCE_BATCH_ROWS: Final = 8192
 TEXTS: Final = ("protocol",)
 LISTS: Final = ("ports", "brokers", "decode_as", "keylog")
 FLAGS: Final = ("payload", "verify_crc")
-OWN: Final = ("path", "paths", "table", "tap", "pushfilters", "piecesize", "staging")
+OWN: Final = ("path", "paths", "table", "tap", "pushfilters", "splitsize", "piecesize", "staging")
 OF_STREAMS: Final = ("state", "quiet", "maxfilespertrigger", "maxbytespertrigger")
 
 
@@ -112,7 +112,7 @@ class KdissectReader(DataSourceReader):
         self.sources = paths_of(options)
         self.pattern = options.get("tap")
         self.options = options_of(table, options)
-        self.split_size = int(options.get("piecesize", SPARK_SPLIT_SIZE))
+        self.split_size = int(options.get("splitsize", options.get("piecesize", SPARK_SPLIT_SIZE)))
         self.staging = Path(options.get("staging", default_base()))
         self.filters: list[Filter] = []
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -40,12 +40,10 @@ from kdissect.dataset.storage import reached_by, remember, seen
 from kdissect.dataset.taps import Taps, first_time_of
 from kdissect.errors import DatasetError, KdissectError, OutputError
 from kdissect.limits import Limits
+from kdissect.pipeline import Options
 from kdissect.system import strict_json
 from kdissect.system.confined import OWNER_ONLY, SECRET, Below
 from kdissect.tables.spool import whole_spool, write_whole
-
-if TYPE_CHECKING:
-    from kdissect.spark.source import KdissectReader
 
 BATCH: Final = "batch"
 TAPS: Final = "taps"
@@ -53,6 +51,29 @@ BROKEN: Final = "broken"
 STATE_FILE: Final = re.compile(r"\d{12}\.state", re.ASCII)
 
 Offset = dict[str, Any]
+
+
+class RowReader(Protocol):
+    """What a stream needs of the reader of a table: its captures, columns and options."""
+
+    sources: Any
+    pattern: Any
+
+    def made_options(self) -> Options:
+        """How to dissect."""
+        ...
+
+    def sliced(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """A batch in parts of a size that Spark takes well."""
+        ...
+
+    def problem_rows(self, path: str, message: str) -> Iterator[pa.RecordBatch]:
+        """A file that cannot be read, as a row of `problems`."""
+        ...
+
+    def as_wanted(self, batch: pa.RecordBatch, tap: str) -> pa.RecordBatch:
+        """The columns that Spark has asked for."""
+        ...
 
 
 class Found(NamedTuple):
@@ -85,7 +106,7 @@ class TapBatch(InputPartition):
 class KdissectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Finds what is complete, and reads it; `reader` knows columns and options."""
 
-    def __init__(self, reader: "KdissectReader", options: Mapping[str, str]) -> None:
+    def __init__(self, reader: RowReader, options: Mapping[str, str]) -> None:
         self.reader = reader
         self.state = Path(options["state"])
         self.quiet_s = float(options.get("quiet", QUIET_S))

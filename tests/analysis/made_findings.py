@@ -6,11 +6,11 @@ from typing import Any
 from kdissect.analysis.summary.counters import ApiRow, ClientRow, Quantiles
 from kdissect.analysis.summary.network import Network
 from kdissect.analysis.summary.summary import Summary, Totals, summarise
-from kdissect.findings.compiled_sql import query
-from kdissect.findings.context import Context
-from kdissect.findings.engine import judge
-from kdissect.findings.finding import Finding
-from kdissect.findings.indicators import Indicators
+from kdissect.rules.compiled_sql import query
+from kdissect.rules.context import Context
+from kdissect.rules.engine import judge
+from kdissect.rules.finding import Finding
+from kdissect.rules.indicators import Indicators
 
 MS = 1_000_000
 SECOND = 1_000_000_000

@@ -7,10 +7,10 @@ import pytest
 
 from kdissect.analysis.summary.counters import ErrorRow, Quantiles
 from kdissect.analysis.summary.summary import ProblemRow
-from kdissect.findings.catalogue import ERROR, KINDS
-from kdissect.findings.compiled_sql import names
-from kdissect.findings.engine import RULES, few, judge
-from kdissect.findings.finding import NOTICE, PROBLEM, SEVERITIES, WARNING
+from kdissect.rules.catalogue import ERROR, KINDS
+from kdissect.rules.compiled_sql import names
+from kdissect.rules.engine import RULES, few, judge
+from kdissect.rules.finding import NOTICE, PROBLEM, SEVERITIES, WARNING
 from tests.analysis.made_findings import (
     MS,
     SECOND,

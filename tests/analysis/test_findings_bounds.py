@@ -10,9 +10,9 @@ import pytest
 from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.capture.pcap import NANOSECONDS
 from kdissect.cli.program import run
-from kdissect.findings.context import ROWS, Context
-from kdissect.findings.engine import LISTED, SENTENCE_LENGTH, bounded, judged
-from kdissect.findings.finding import NOTICE, WARNING, Finding
+from kdissect.rules.context import ROWS, Context
+from kdissect.rules.engine import LISTED, SENTENCE_LENGTH, bounded, judged
+from kdissect.rules.finding import NOTICE, WARNING, Finding
 from kdissect.text.human import NAME_LENGTH, TEXT_LENGTH, cut
 from tests.analysis.made_findings import seen
 from tests.capture.writers import Captured, make_pcap

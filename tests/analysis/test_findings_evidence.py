@@ -16,12 +16,12 @@ from kdissect.analysis.summary.counters import ErrorRow
 from kdissect.api.summary import findings
 from kdissect.api.writing import write
 from kdissect.errors import OutputError
-from kdissect.findings.compiled_sql import DIRECTORY, columns_needed, names
-from kdissect.findings.context import Context
-from kdissect.findings.evidence import EVIDENCE, expression
-from kdissect.findings.executor import gather
-from kdissect.findings.indicators import Indicators
-from kdissect.findings.preconditions import GATES, spoken, wanted
+from kdissect.rules.compiled_sql import DIRECTORY, columns_needed, names
+from kdissect.rules.context import Context
+from kdissect.rules.evidence import EVIDENCE, expression
+from kdissect.rules.executor import gather
+from kdissect.rules.indicators import Indicators
+from kdissect.rules.preconditions import GATES, spoken, wanted
 from kdissect.tables.batches import arrow_schema
 from kdissect.tables.schemas import TABLES
 from kdissect.tables.spilled_tables import KeptTables

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import kdissect
-from kdissect.findings.finding import NOTICE, PROBLEM, SEVERITIES
+from kdissect.rules.finding import NOTICE, PROBLEM, SEVERITIES
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 ALL = sorted(path.relative_to(CAPTURES).as_posix() for path in CAPTURES.rglob("*.pcap*"))

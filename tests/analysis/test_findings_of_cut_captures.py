@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kdissect
-from kdissect.findings.finding import NOTICE
+from kdissect.rules.finding import NOTICE
 from tests.capture.writers import Captured, make_pcap
 from tests.recovery.captures import EVERY, packets_in, snapped
 from tests.recovery.talks import CAPTURES

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import kdissect
-from kdissect.findings.engine import few
-from kdissect.findings.finding import NOTICE, PROBLEM, WARNING, Finding
+from kdissect.rules.engine import few
+from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 

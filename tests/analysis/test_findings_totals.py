@@ -12,12 +12,12 @@ import pytest
 
 from kdissect.api.writing import write
 from kdissect.cli.program import run
-from kdissect.findings import executor
-from kdissect.findings.compiled_sql import columns_needed, names, query, whole_query
-from kdissect.findings.context import GROUPED_ROWS
-from kdissect.findings.evidence_rows import ROWS, Chosen
-from kdissect.findings.executor import answers
-from kdissect.findings.finding import Finding
+from kdissect.rules import executor
+from kdissect.rules.compiled_sql import columns_needed, names, query, whole_query
+from kdissect.rules.context import GROUPED_ROWS
+from kdissect.rules.evidence_rows import ROWS, Chosen
+from kdissect.rules.executor import answers
+from kdissect.rules.finding import Finding
 from tests.analysis.made_findings import START_US, judged, seen
 from tests.exchange_builders import request, response
 from tests.hostile_captures import Talk, capture_of
@@ -229,7 +229,7 @@ def test_the_rows_that_groups_keep_are_bounded() -> None:
 
 
 def test_names_that_are_told_apart_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kdissect.findings.evidence_rows.DISTINCT", 5)
+    monkeypatch.setattr("kdissect.rules.evidence_rows.DISTINCT", 5)
     evidence = seen(errors=rows_of(6, lambda at: error(at, "E")))
     assert evidence.chosen("errors").has_more_names
     assert evidence.cut == {"errors"}

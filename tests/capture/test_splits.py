@@ -345,7 +345,7 @@ def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
         plan([text])
     with pytest.raises(CaptureError, match="no such file"):
         plan([tmp_path / "not there"])
-    with pytest.raises(ValueError, match="pieces of 0 bytes"):
+    with pytest.raises(ValueError, match="splits of 0 bytes"):
         plan([text], 0)
 
 
@@ -356,7 +356,7 @@ def test_a_file_that_is_another_one_by_now_is_told(tmp_path: Path) -> None:
     path.write_bytes(make_pcap([b"abcde"] * 2))
     with pytest.raises(CaptureError, match="no longer the file"):
         from_splits([first])
-    with pytest.raises(TruncatedCapture, match=r"now ends at byte 66, inside a piece"):
+    with pytest.raises(TruncatedCapture, match=r"now ends at byte 66, inside a split"):
         from_splits([third])
     path.unlink()
     with pytest.raises(CaptureError, match="no such file"):

@@ -96,7 +96,7 @@ def test_an_open_connection_is_one_value_in_all_stages(boundary: BoundaryState) 
         connection = one.opener.connection
         assert one.opener.peer.peer is one.opener
         assert one.state is None or one.state.connection is connection
-        for framing in (one.opener_cutting, one.accepter_cutting):
+        for framing in (one.opener_framing, one.accepter_framing):
             assert framing is None or framing.connection is connection
 
 
@@ -129,7 +129,7 @@ def test_a_boundary_state_of_another_version_is_refused(boundary: BoundaryState)
 
 def test_pickles_are_refused() -> None:
     for value in (print, pickle.Pickler, len, (VERSION,)):
-        with pytest.raises(EncodingError, match="no seam of this version"):
+        with pytest.raises(EncodingError, match="no boundary state of this version"):
             BoundaryState.from_bytes(pickle.dumps(value))
 
 

@@ -43,7 +43,7 @@ def check_cuts(path: str, source: random.Random, seed: int, options: Options = O
     for _ in range(4):
         split = source.randrange(max(64, size // 8), size)
         found = together([path], split, options)[0]
-        assert found == expected, f"seed {seed}, pieces of {split} bytes"
+        assert found == expected, f"seed {seed}, splits of {split} bytes"
     split = source.randrange(max(64, size // 8), size)
     assert carried_on([path], split, source, options)[0] == expected, f"seed {seed}, state"
     return expected
@@ -173,7 +173,7 @@ def whole_rows(rows: Rows) -> list[dict[str, object]]:
 @pytest.fixture
 def small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_pool, "WORTHWHILE_PACKETS", 100)
-    monkeypatch.setattr(run_choice, "SMALLEST_PIECE", 50_000)
+    monkeypatch.setattr(run_choice, "SMALLEST_SPLIT", 50_000)
     monkeypatch.setattr(run_choice, "SMALLEST_PACKETS", 1)
     monkeypatch.setattr(speculative_splits, "LOOK", 20_000)
 

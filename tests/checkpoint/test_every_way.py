@@ -136,7 +136,7 @@ def placeless(paths: list[str]) -> dict[str, list[str]]:
 
 @pytest.fixture
 def small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_choice, "SMALLEST_PIECE", 1_000)
+    monkeypatch.setattr(run_choice, "SMALLEST_SPLIT", 1_000)
     monkeypatch.setattr(run_choice, "SMALLEST_PACKETS", 1)
     monkeypatch.setattr(speculative_splits, "LOOK", 2_000)
 

@@ -34,7 +34,7 @@ LARGE = str(CAPTURES / "cluster-4.3.1.pcapng")
 @pytest.fixture
 def small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_pool, "WORTHWHILE_PACKETS", 100)
-    monkeypatch.setattr(run_choice, "SMALLEST_PIECE", 50_000)
+    monkeypatch.setattr(run_choice, "SMALLEST_SPLIT", 50_000)
     monkeypatch.setattr(run_choice, "SMALLEST_PACKETS", 1)
     monkeypatch.setattr(speculative_splits, "LOOK", 20_000)
 
@@ -115,7 +115,7 @@ def test_small_files_pipes_and_strict_runs_are_read_by_one_process(
 ) -> None:
     assert kind_of(LARGE, Options(jobs=2)) is Run
     monkeypatch.setattr(worker_pool, "WORTHWHILE_PACKETS", 1)
-    monkeypatch.setattr(run_choice, "SMALLEST_PIECE", 50_000)
+    monkeypatch.setattr(run_choice, "SMALLEST_SPLIT", 50_000)
     monkeypatch.setattr(run_choice, "SMALLEST_PACKETS", 1)
     monkeypatch.setattr(speculative_splits, "LOOK", 20_000)
     assert kind_of(LARGE, Options(jobs=1)) is Run
@@ -197,8 +197,8 @@ def test_ctrl_c_is_left_to_the_process_that_asked(two: WorkerPool) -> None:
 
 def test_a_process_ends_with_the_one_that_asked() -> None:
     program = (
-        "from kdissect.checkpoint.worker_pool import Crew; import os; crew = Crew(1);"
-        "print(crew.workers[0].pid, flush=True); os.kill(os.getpid(), 9)"
+        "from kdissect.checkpoint.worker_pool import WorkerPool; import os; pool = WorkerPool(1);"
+        "print(pool.workers[0].pid, flush=True); os.kill(os.getpid(), 9)"
     )
     # What both print to ends with the last of them.
     asked = subprocess.run(

@@ -31,7 +31,7 @@ def test_splits_of_a_capture_give_the_rows_of_the_whole(name: str) -> None:
     expected = whole([str(path)])
     size = max(256, path.stat().st_size // source.choice((2, 3, 4, 5, 7)))
     found, _ = together([str(path)], size)
-    assert found == expected, f"pieces of {size} bytes"
+    assert found == expected, f"splits of {size} bytes"
 
 
 @settings(max_examples=12)

@@ -46,7 +46,7 @@ def test_repeats_near_edges_give_the_rows_of_the_whole(seed: int, tmp_path: Path
     path = capture_of(written, tmp_path)
     expected = whole([path])
     for size in (6_000, source.randint(10_000, 90_000)):
-        assert together([path], size)[0] == expected, f"pieces of {size} bytes"
+        assert together([path], size)[0] == expected, f"splits of {size} bytes"
     assert carried_on([path], 10_000, source)[0] == expected
 
 

@@ -43,7 +43,7 @@ def test_a_merger_that_is_written_down_gives_the_rows_of_the_whole(name: str) ->
     expected = whole([str(path)])
     size = max(256, path.stat().st_size // chance.choice((3, 4, 5, 7)))
     found, _ = carried_on([str(path)], size, chance)
-    assert found == expected, f"pieces of {size} bytes"
+    assert found == expected, f"splits of {size} bytes"
 
 
 class Always(random.Random):

@@ -25,8 +25,8 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     ("words", "told"),
     [
         (["--setting", "spark.cores.max"], "'spark.cores.max' is not KEY=VALUE"),
-        (["--piece-size", "big"], "'big' is no number of bytes; write it like 64M, 1G"),
-        (["--piece-size", "0"], "'0' is no number of bytes; write it like 64M, 1G"),
+        (["--split-size", "big"], "'big' is no number of bytes; write it like 64M, 1G"),
+        (["--split-size", "0"], "'0' is no number of bytes; write it like 64M, 1G"),
         (["--tables", "exchanges,partition"], "no table 'partition'; there are connections,"),
     ],
 )

@@ -2,7 +2,7 @@ from typing import Any
 
 from kdissect.cli.tree import exchange_json, exchange_lines, hexdump, preview, tree_lines
 from kdissect.errors import DecodeError, Truncated
-from kdissect.protocol.readers import Allowance
+from kdissect.protocol.readers import ValueBudget
 
 COLUMNS: dict[str, Any] = {
     "api": "Fetch", "api_key": 1, "api_version": 12, "correlation_id": 4711, "client_id": "c\x1b",
@@ -36,8 +36,8 @@ class FakeExchange:
             raise Truncated("length 300, only 2 bytes left", offset=2, data=b"\0\1\1\x2c\xab\xcd")
         return {"max_wait_ms": 500, "records": [{"codec": "none", "records": [RECORD]}]}
 
-    def shown(self) -> Allowance:
-        return Allowance(1 << 20)
+    def shown(self) -> ValueBudget:
+        return ValueBudget(1 << 20)
 
     def frame_bytes(self, side: str) -> bytes:
         return b"\0\1\1\x2c\xab\xcd"

@@ -27,7 +27,7 @@ from kdissect.live.watcher import FED_AT_ONCE, FED_BYTES, REST_NS, Watcher, firs
 from kdissect.pipeline import Options, make_dissector
 from kdissect.tables.schemas import TABLES
 from tests.hostile.catalogue import HOSTILE
-from tests.hostile.packet_source import PacketSource, Talk, request, sized
+from tests.hostile.wire import Talk, Wire, request, sized
 from tests.live.listening import Given, Kept
 
 SEED = 1
@@ -154,12 +154,12 @@ def test_asked_to_stop_it_takes_no_more_than_there_is_time_for_and_tells_what_it
 
 def hostile_behind_an_exchange(name: str, size: int) -> bytes:
     """A capture of one exchange as they should be, and then of what is hostile."""
-    packet_source = PacketSource(size)
-    talk = Talk(packet_source, number=49_999, opened=True)
+    wire = Wire(size)
+    talk = Talk(wire, number=49_999, opened=True)
     talk.client(request(18, 0, 7, b"honest"))
     talk.broker(sized(struct.pack(">ihi", 7, 0, 0)))
-    HOSTILE[name].generate(random.Random(SEED), packet_source)
-    return packet_source.file()
+    HOSTILE[name].generate(random.Random(SEED), wire)
+    return wire.file()
 
 
 def put_in(pipe: int, data: bytes, reached: threading.Event, is_over: threading.Event) -> None:

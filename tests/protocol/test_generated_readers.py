@@ -1,4 +1,4 @@
-"""Straight reads give what the tree of readers gives, or leave the body to it."""
+"""Generated readers give what the tree of readers gives, or leave the body to it."""
 
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,7 @@ from kdissect.messages import extracted, generated_readers
 from kdissect.messages.generated_readers import READS
 from kdissect.messages.interner import Interner
 from kdissect.protocol.apis import find_api
-from kdissect.protocol.plans import Plan, read_straight
+from kdissect.protocol.plans import Plan, read_generated
 from kdissect.protocol.readers import FAILED
 from tests.protocol.projected import by_tree, facts_of
 from tests.protocol.test_generated import VECTORS, plan_of
@@ -33,21 +33,21 @@ SOME = [one for one in VECTORS if not one.releases and read_key(one) in READS]
 def plan_with_read(vector: tuple[str, int, str]) -> Plan:
     plan = plan_of(vector)
     key = read_key(Vector("", *vector, b"", {}))
-    plan.straight = READS[key](plan.shapes)
+    plan.generated_reader = READS[key](plan.shapes)
     return plan
 
 
 def check(vector: Vector, data: bytes) -> int:
-    """Where the straight read ends: the facts up to there are those of the tree."""
+    """Where the generated reader ends: the facts up to there are those of the tree."""
     plan = plan_with_read((vector.name, vector.version, vector.releases))
     interner = Interner()
     sink, tree_sink = (
         extracted.FieldSink(interner, {}),
         extracted.FieldSink(interner, {}),
     )
-    assert plan.straight is not None
+    assert plan.generated_reader is not None
     assert len(sink.slots) >= plan.slot_count
-    end = int(read_straight(plan.straight, data, 1, sink))
+    end = int(read_generated(plan.generated_reader, data, 1, sink))
     tree_end = by_tree(plan, data, tree_sink)
     if end != FAILED:
         assert end == tree_end
@@ -61,7 +61,7 @@ def test_the_written_modules_are_those_that_the_tool_writes(name: str) -> None:
     assert written.read_text(encoding="utf-8") == modules()[name]
 
 
-def test_every_straight_read_has_a_vector() -> None:
+def test_every_generated_reader_has_a_vector() -> None:
     assert {read_key(vector) for vector in SOME} == set(READS)
 
 

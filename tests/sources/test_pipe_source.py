@@ -136,9 +136,9 @@ def test_a_named_pipe_waits_for_its_writer(tmp_path: Path) -> None:
 
 def test_stdin_is_read_in_a_process_and_stays_open() -> None:
     code = (
-        "from kdissect.sources.pipe_source import PipeWire\n"
+        "from kdissect.sources.pipe_source import PipeSource\n"
         "import os\n"
-        "wire = PipeWire('-'); count = 0\n"
+        "wire = PipeSource('-'); count = 0\n"
         "while (packets := wire.read(1)) is not None: count += len(packets)\n"
         "wire.close(); os.fstat(0); print(wire.names, count)"
     )

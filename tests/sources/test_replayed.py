@@ -9,7 +9,7 @@ import pytest
 
 import kdissect
 from kdissect.capture.files import open_captures
-from kdissect.live.listener import Listener, Standing
+from kdissect.live.listener import Listener, LiveCapture, Status
 from kdissect.live.watcher import Watcher
 from kdissect.tables.schemas import TABLES
 from tests.sources.capturing import PATIENCE, bytes_of, open_at
@@ -37,20 +37,20 @@ class Collector(Listener):
     def __init__(self, count: int) -> None:
         self.count = count
         self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in COMPARED}
-        self.standing: Standing | None = None
+        self.status: Status | None = None
 
-    def begin(self, watcher: Watcher) -> None:
+    def begin(self, watcher: LiveCapture) -> None:
         self.watcher = watcher
 
     def take(self, table: str, batch: pa.RecordBatch) -> None:
         self.rows[table] += batch.to_pylist()
 
-    def tick(self, standing: Standing) -> None:
-        if standing.balance.packets >= self.count:
+    def tick(self, status: Status) -> None:
+        if status.balance.packets >= self.count:
             self.watcher.stop()
 
-    def finish(self, standing: Standing) -> None:
-        self.standing = standing
+    def finish(self, status: Status) -> None:
+        self.status = status
 
 
 def without_times(rows: list[dict[str, Any]], table: str) -> list[dict[str, Any]]:
@@ -81,8 +81,8 @@ def test_a_capture_replayed_gives_the_rows_of_the_file(
         client.send_frames(frames)
         watching.join(PATIENCE)
         assert not watching.is_alive()
-    assert collector.standing is not None
-    assert collector.standing.packet_source == (len(frames), 0)
+    assert collector.status is not None
+    assert collector.status.packet_source == (len(frames), 0)
     for table in COMPARED:
         expected = kdissect.read(path, table=table).to_arrow().to_pylist()
         assert without_times(collector.rows[table], table) == without_times(expected, table), table

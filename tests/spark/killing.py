@@ -70,7 +70,7 @@ class Place:
         return [
             sys.executable, "-m", "kdissect", "spark", "stream", str(rings / "*"),
             "-o", str(self.dataset), "--checkpoint", str(self.directory / "checkpoint"),
-            "--available-now", "--max-bytes", "150K", "--piece-size", "40K",
+            "--available-now", "--max-bytes", "150K", "--split-size", "40K",
             "--tables", ",".join(ALL), "--master", master, "--memory", "512m",
             "--setting", SMALL_JAVA, "--json", "--no-progress",
         ]  # fmt: skip

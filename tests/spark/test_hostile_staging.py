@@ -40,7 +40,7 @@ EVIL = b"cos\nsystem\n(Vtouch executed\ntR."
 @pytest.mark.parametrize(
     "content", [EVIL, b"", b"kdv1" + bytes(40)], ids=["pickle", "none", "header"]
 )
-@pytest.mark.parametrize("kind", ["names", "*.corrections", "*.seam", "*/exchanges"])
+@pytest.mark.parametrize("kind", ["names", "*.corrections", "*.boundary", "*/exchanges"])
 def test_a_swapped_file_of_the_staging_directory_runs_nothing(
     kind: str, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,7 +49,7 @@ def test_a_swapped_file_of_the_staging_directory_runs_nothing(
 
     capture = str(CAPTURES / "sasl-4.3.1.pcapng")
     swapped = Swapped(kind, lambda path: path.write_bytes(content) and None)
-    step = "merge_tap" if kind == "*.seam" else "publish"
+    step = "merge_tap" if kind == "*.boundary" else "publish"
     swapped.function = getattr(steps, step)  # type: ignore[attr-defined]
     monkeypatch.setattr(steps, step, swapped)
     outcome = dissect(None, [capture], tmp_path / "dataset", split_size=20_000)
@@ -67,7 +67,7 @@ def test_a_swapped_boundary_state_of_another_split_is_refused(
     from kdissect.spark import steps
 
     def exchanged(task: Task, place: Any) -> Any:
-        boundaries = sorted(Path(task.run_directory).glob("staging/*/*.seam"))
+        boundaries = sorted(Path(task.run_directory).glob("staging/*/*.boundary"))
         boundaries[0].write_bytes(boundaries[1].read_bytes())
         return merge_tap(task, place)
 

@@ -38,7 +38,7 @@ def test_a_dataset_that_grows_has_the_rows_of_the_library(capture: str, tmp_path
 KILLED = """
 import sys
 from kdissect.spark.pipeline import dissect
-dissect(None, [sys.argv[1]], sys.argv[2], tables=sys.argv[3].split(","), piece_size=40_000)
+dissect(None, [sys.argv[1]], sys.argv[2], tables=sys.argv[3].split(","), split_size=40_000)
 """
 
 

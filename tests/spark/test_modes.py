@@ -47,7 +47,7 @@ def test_states_and_staging_of_a_dataset(
     monkeypatch.setattr(steps, "publish", watched)
     dataset = tmp_path / "dataset"
     dissect(None, [CAPTURE], dataset, split_size=20_000)
-    assert {seen[kind] for kind in (".seam", ".corrections", ".state", "spool")} == {FILE}
+    assert {seen[kind] for kind in (".boundary", ".corrections", ".state", "spool")} == {FILE}
     (state,) = dataset.glob("_kdissect/states/*/*.state")
     assert mode_of(state) == FILE
     assert mode_of(dataset / "_kdissect" / "states") == DIRECTORY

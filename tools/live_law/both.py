@@ -12,7 +12,7 @@ import pyarrow as pa
 from kdissect.capture.files import open_captures
 from kdissect.capture.packet import Packet
 from kdissect.errors import Problem
-from kdissect.live.listener import Listener, Standing
+from kdissect.live.listener import Listener, Status
 from kdissect.live.shedding import Shedder
 from kdissect.live.watcher import Watcher
 from kdissect.pipeline import Options, Run
@@ -21,7 +21,7 @@ from kdissect.sources.packet_source import Counts, PacketSource
 from kdissect.tables.rows import topic_id_text
 from kdissect.tables.schemas import TABLES
 from tools.record.networks import Tap
-from tools.record.sniffer import ProtocolDetector
+from tools.record.sniffer import Sniffer
 
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
@@ -96,15 +96,15 @@ class RowKeeper(Listener):
     def __init__(self) -> None:
         self.tables = frozenset(TABLES)
         self.rows: Tables = {name: [] for name in TABLES}
-        self.last: Standing | None = None
+        self.last: Status | None = None
 
     def take(self, table: str, batch: pa.RecordBatch) -> None:
         """Keep the rows of a batch."""
         self.rows[table] += batch.to_pylist()
 
-    def finish(self, standing: Standing) -> None:
+    def finish(self, status: Status) -> None:
         """Keep how things are."""
-        self.last = standing
+        self.last = status
 
 
 class Unhurried(Shedder):
@@ -132,7 +132,7 @@ class Both:
         self.options = options
         self.keeper = RowKeeper()
         tap = Tap(interface=interface, filter="tcp")
-        self._sniffer = ProtocolDetector([0], directory / "session.pcap", tap)
+        self._sniffer = Sniffer([0], directory / "session.pcap", tap)
         self._wire = KeepingWire(open_interfaces([interface], through=through))
         self._watcher = Watcher(self._wire, [self.keeper], options, shedder=Unhurried())
         self._thread = threading.Thread(target=self._watcher.run)

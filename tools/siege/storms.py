@@ -11,8 +11,6 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 
-from tests.hostile.packet_source import PacketSource, Talk
-
 from kdissect.capture.packet import Packet
 from kdissect.capture.pcap import PcapScanner
 from kdissect.errors import CaptureError
@@ -20,6 +18,7 @@ from kdissect.packets.segment import SYN
 from tests.conversation import conversation
 from tests.exchange_builders import request, response, sized
 from tests.hostile.catalogue import HOSTILE
+from tests.hostile.wire import Talk, Wire
 from tests.messages.record_builders import GZIP, make_batch, make_record
 from tools.siege import texts
 from tools.siege.listening import MARKER, Live
@@ -175,12 +174,12 @@ def short_connections(field: Field, source: random.Random) -> None:
 
 def half_open(field: Field, source: random.Random) -> None:
     """Connections that never open: SYN alone, of many ports and addresses."""
-    packet_source = PacketSource(BYTES // 2)
+    wire = Wire(BYTES // 2)
     number = source.randrange(1 << 20)
-    while packet_source.has_room:
+    while wire.has_room:
         number += 1
-        Talk(packet_source, number=number).segment(True, b"", source.getrandbits(32), flags=SYN)
-    field.send(packets_of(packet_source.file()))
+        Talk(wire, number=number).segment(True, b"", source.getrandbits(32), flags=SYN)
+    field.send(packets_of(wire.file()))
 
 
 def huge_lengths(field: Field, source: random.Random) -> None:

@@ -86,7 +86,7 @@ WHOLE: Final = Fields(
     key=BYTES,
     addresses=BYTES,
     packet=Inline(PACKET),
-    splits=Many(Inline(FRAGMENT)),
+    pieces=Many(Inline(FRAGMENT)),
     ordinals=INTS,
 )
 OF_FRAGMENTS: Final = Fields(

@@ -8,7 +8,7 @@ connection ends.
 
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -26,12 +26,9 @@ from kdissect.live.counting.snapshot import Focus, Snapshot
 from kdissect.live.counting.time_buckets import Vocabulary
 from kdissect.live.counting.waiting import Waiting
 from kdissect.live.counting.window import SECOND_NS, Window
-from kdissect.live.listener import Listener, Status
+from kdissect.live.listener import Listener, LiveCapture, Status
 from kdissect.pipeline import Balance
 from kdissect.sources.packet_source import Counts
-
-if TYPE_CHECKING:
-    from kdissect.live.watcher import Watcher
 
 NOTHING: Final = Balance(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {}, {}, {})
 BEFORE: Final = Status(0, NOTHING, Counts(), 0.0, 0)
@@ -56,7 +53,7 @@ class Meters(Listener):
         self._lock = threading.Lock()
         self._taken = self._snapshot(EVERYTHING)
 
-    def begin(self, watcher: "Watcher") -> None:
+    def begin(self, watcher: LiveCapture) -> None:
         self._states = watcher.dissector.exchanges.states
         self._waiting = Waiting(self._states, watcher.names)
 

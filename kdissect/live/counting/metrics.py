@@ -16,7 +16,7 @@ from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from socketserver import ThreadingMixIn
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
 
 import pyarrow as pa
@@ -44,11 +44,8 @@ from kdissect.live.counting.samples import (
     values_of,
 )
 from kdissect.live.counting.waiting import Waiting
-from kdissect.live.listener import Listener, Status
+from kdissect.live.listener import Listener, LiveCapture, Status
 from kdissect.live.metrics_socket import LOOPBACK, Bound, bind, reason
-
-if TYPE_CHECKING:
-    from kdissect.live.watcher import Watcher
 
 LABELS: Final = 100
 # A reader that says nothing for so long is not served.
@@ -79,7 +76,7 @@ class MetricsListener(Listener, Collector):
         self._values: dict[str, Values] = {}
         self._lock = threading.Lock()
 
-    def begin(self, watcher: "Watcher") -> None:
+    def begin(self, watcher: LiveCapture) -> None:
         self._waiting = Waiting(watcher.dissector.exchanges.states, watcher.names)
 
     def take(self, table: str, batch: pa.RecordBatch) -> None:

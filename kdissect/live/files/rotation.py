@@ -9,7 +9,7 @@ Who reads packets waits for neither thread, unless more than `HELD_BYTES` wait f
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -20,14 +20,11 @@ from kdissect.live.files.publishing import Publisher, Sealed
 from kdissect.live.files.runs import Run, left_runs, make_run
 from kdissect.live.files.spools import DIRECTORY_MODES, OpenRotation, SpoolWriter
 from kdissect.live.files.topics import TopicNames
-from kdissect.live.listener import Listener, Status
+from kdissect.live.listener import Listener, LiveCapture, Status
 from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.rotations import rotation_name
 from kdissect.tables.rows import ProblemRows
 from kdissect.tables.schemas import TABLES
-
-if TYPE_CHECKING:
-    from kdissect.live.watcher import Watcher
 
 SECOND_NS: Final = 1_000_000_000
 # Connections that are open are seen so often, for those who come after a kill.
@@ -85,7 +82,7 @@ class RotatedTables(Listener):
         self._flushed_ns = 0
         self._seen_ns = 0
 
-    def begin(self, watcher: "Watcher") -> None:
+    def begin(self, watcher: LiveCapture) -> None:
         """Make the run's directory, put in order what runs before have left, and learn names."""
         self.watcher = watcher
         if (self.directory / "exchanges.parquet").exists():

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kdissect.analysis.questions.failovers import OF_LEADERSHIP
-from kdissect.findings.context import (
+from kdissect.rules.context import (
     SECOND_NS,
     Context,
     earliest,
@@ -14,9 +14,9 @@ from kdissect.findings.context import (
     time_ns,
     total,
 )
-from kdissect.findings.evidence_rows import Chosen, Row, distinct
-from kdissect.findings.finding import NOTICE, PROBLEM, WARNING, Finding
-from kdissect.findings.formatting import client_of, clients_of, column_of, listed, named, their
+from kdissect.rules.evidence_rows import Chosen, Row, distinct
+from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
+from kdissect.rules.formatting import client_of, clients_of, column_of, listed, named, their
 from kdissect.text.human import count, counted, duration
 
 NO_ANSWER: Final = ("unanswered", "sent again")

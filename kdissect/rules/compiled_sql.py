@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from kdissect.analysis.engines.ibis_tables import times_of
-from kdissect.findings.evidence_rows import ROWS
+from kdissect.rules.evidence_rows import ROWS
 from kdissect.tables.schemas import TABLES
 
 DIRECTORY: Final = Path(__file__).parent / "sql"

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from kdissect.findings.context import (
+from kdissect.rules.context import (
     SECOND_NS,
     Context,
     Wanted,
@@ -13,9 +13,9 @@ from kdissect.findings.context import (
     number,
     total,
 )
-from kdissect.findings.evidence_rows import CLIENT, Chosen, Row, distinct
-from kdissect.findings.finding import NOTICE, PROBLEM, WARNING, Finding
-from kdissect.findings.formatting import (
+from kdissect.rules.evidence_rows import CLIENT, Chosen, Row, distinct
+from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
+from kdissect.rules.formatting import (
     client_of,
     clients_of,
     column_of,

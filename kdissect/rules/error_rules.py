@@ -7,8 +7,8 @@ from typing import Final
 from kdissect.analysis.brokers import PEER
 from kdissect.analysis.error_advice import ADVICE
 from kdissect.analysis.questions.failovers import OF_LEADERSHIP
-from kdissect.findings.catalogue import ERROR
-from kdissect.findings.context import (
+from kdissect.rules.catalogue import ERROR
+from kdissect.rules.context import (
     SECOND_NS,
     Context,
     earliest,
@@ -17,9 +17,9 @@ from kdissect.findings.context import (
     latest,
     total,
 )
-from kdissect.findings.evidence_rows import Chosen, Row
-from kdissect.findings.finding import NOTICE, PROBLEM, WARNING, Finding
-from kdissect.findings.formatting import clients_of, named, several, their
+from kdissect.rules.evidence_rows import Chosen, Row
+from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
+from kdissect.rules.formatting import clients_of, named, several, their
 from kdissect.text.human import count, counted, duration, share
 
 PART_OF_PROTOCOL: Final = "Part of the protocol"

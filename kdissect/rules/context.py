@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from kdissect.analysis.summary.counters import ApiRow
 from kdissect.analysis.summary.summary import Summary
-from kdissect.findings.evidence_rows import ROWS, Chosen, Row
-from kdissect.findings.indicators import Indicators
+from kdissect.rules.evidence_rows import ROWS, Chosen, Row
+from kdissect.rules.indicators import Indicators
 
 Rows = list[Row]
 Wanted = Callable[[Row], object]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kdissect.findings.catalogue import ERROR, KINDS, ORDER, Kind
+from kdissect.rules.catalogue import ERROR, KINDS, ORDER, Kind
 
 PROBLEM: Final = "problem"  # somebody waits, fails or loses records
 WARNING: Final = "warning"  # it will hurt, or it costs

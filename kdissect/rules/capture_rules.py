@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from kdissect.findings.context import Context
-from kdissect.findings.finding import NOTICE, PROBLEM, WARNING, Finding
+from kdissect.rules.context import Context
+from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.text.human import count, counted, share, size
 
 LOST: Final = 0.001  # share of the payload from which on it is worth a line

@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kdissect.findings.compiled_sql import query, whole_query
-from kdissect.findings.context import Rows
-from kdissect.findings.evidence_rows import ROWS, Row
+from kdissect.rules.compiled_sql import query, whole_query
+from kdissect.rules.context import Rows
+from kdissect.rules.evidence_rows import ROWS, Row
 from kdissect.sql.connections import locked_connection
 from kdissect.sql.files import PlainPaths, parquet_files
 from kdissect.tables.schemas import TABLES, TIME

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kdissect.analysis.catalogue import QUESTIONS
 from kdissect.analysis.dimensions import SECOND_NS
 from kdissect.analysis.questions.commits import RISKS
-from kdissect.findings.evidence_rows import ROWS
+from kdissect.rules.evidence_rows import ROWS
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

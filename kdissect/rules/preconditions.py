@@ -14,9 +14,9 @@ from typing import Final
 from kdissect.analysis.brokers import FOLLOWER
 from kdissect.analysis.questions.failovers import OF_LEADERSHIP
 from kdissect.analysis.summary.counters import ApiRow
-from kdissect.findings.compiled_sql import DIRECTORY
-from kdissect.findings.context import MS, SECOND_NS, Context
-from kdissect.findings.latency_rules import OWN, SOME
+from kdissect.rules.compiled_sql import DIRECTORY
+from kdissect.rules.context import MS, SECOND_NS, Context
+from kdissect.rules.latency_rules import OWN, SOME
 
 SLOW_NS: Final = 50 * MS  # p99 of what a broker works on, from where rules begin
 LONG_NS: Final = 500 * MS  # one exchange that took so long is looked at

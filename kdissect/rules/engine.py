@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from kdissect.analysis.questions.failovers import OF_LEADERSHIP
-from kdissect.findings import (
+from kdissect.rules import (
     capture_rules,
     client_rules,
     error_rules,
@@ -18,10 +18,10 @@ from kdissect.findings import (
     latency_rules,
     produce_rules,
 )
-from kdissect.findings.catalogue import ERROR
-from kdissect.findings.context import Context
-from kdissect.findings.evidence_rows import ROWS
-from kdissect.findings.finding import NOTICE, PROBLEM, Finding, weight
+from kdissect.rules.catalogue import ERROR
+from kdissect.rules.context import Context
+from kdissect.rules.evidence_rows import ROWS
+from kdissect.rules.finding import NOTICE, PROBLEM, Finding, weight
 from kdissect.text.human import TEXT_LENGTH, count, cut
 
 Rule = Callable[[Context], Iterator[Finding]]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kdissect.findings.evidence_rows import CLIENT, Row, distinct
+from kdissect.rules.evidence_rows import CLIENT, Row, distinct
 from kdissect.text.human import count, cut
 
 NAMED: Final = 3  # so many are named, the rest is counted

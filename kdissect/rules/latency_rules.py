@@ -6,7 +6,7 @@ from typing import Final
 
 from kdissect.analysis.brokers import PEER
 from kdissect.analysis.summary.counters import ApiRow
-from kdissect.findings.context import (
+from kdissect.rules.context import (
     MS,
     SECOND_NS,
     Context,
@@ -16,9 +16,9 @@ from kdissect.findings.context import (
     time_ns,
     total,
 )
-from kdissect.findings.evidence_rows import Row
-from kdissect.findings.finding import NOTICE, PROBLEM, WARNING, Finding
-from kdissect.findings.formatting import clients_of, column_of, listed, several, their
+from kdissect.rules.evidence_rows import Row
+from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
+from kdissect.rules.formatting import clients_of, column_of, listed, several, their
 from kdissect.text.human import count, counted, duration, share
 
 STALL_NS: Final = 500 * MS
