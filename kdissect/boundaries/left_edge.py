@@ -101,8 +101,8 @@ class LeftEdge:
 
     __slots__ = (
         "streams", "frames", "exchanges", "tls", "is_first", "prefixes", "open", "count", "size",
-        "suppressed", "born_flows", "born_ids", "ended", "deferred",
-        "history_used_ids", "locked_ids", "inside_ended", "problem_counts", "of_packets", "used_flows", "used_again",
+        "suppressed", "born_flows", "born_ids", "ended", "deferred", "history_used_ids",
+        "locked_ids", "inside_ended", "problem_counts", "of_packets", "used_flows", "used_again",
     )  # fmt: skip
 
     def __init__(
