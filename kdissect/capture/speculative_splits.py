@@ -75,6 +75,8 @@ def look_at(path: str) -> Look | None:
 
 def with_samples(path: str, look: Look) -> Look:
     """The same with what is seen at some places in the file: its beginning may be another."""
+    if look.seen >= look.size:
+        return look
     places = [look.size * sample // SAMPLES for sample in range(1, SAMPLES)]
     with Path(path).open("rb", buffering=0) as file:
         for place in places:
@@ -133,8 +135,10 @@ def find_starts(path: str, look: Look, places: Iterable[int]) -> Sequence[int]:
 def find_record(data: bytes, layout: Layout, offset: int, time_ns: int) -> int:
     """Index of what looks like a record, after one of about that time; -1 for none.
 
-    `offset` is that of the data in the file.
+    `offset` is that of the data in the file, behind its header.
     """
+    if offset < len(NO_RECORD):  # a scanner's places are in a file, and so not negative
+        return -1
     scanner = at_place(layout, offset - len(NO_RECORD), time_ns)
     scanner.feed(NO_RECORD)
     scanner.feed(data)

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -62,6 +63,20 @@ def test_guessed_splits_of_every_capture_are_the_whole(path: Path) -> None:
         return
     assert len(splits) > 1 or path.stat().st_size < 60_000
     assert read_of(splits) == whole(path)
+
+
+@pytest.mark.parametrize("make", [make_pcap, make_pcapng])
+@pytest.mark.parametrize("count", [1, 2])
+def test_small_captures_are_looked_at_whatever_their_size(
+    tmp_path: Path, make: Callable[[list[Captured]], bytes], count: int
+) -> None:
+    path = tmp_path / "small.capture"
+    for size in range(1, 130):
+        path.write_bytes(make([Captured(bytes(size), START_NS)] * count))
+        look = look_at(str(path))
+        assert look is not None
+        assert (look.packets, look.seen) == (count, path.stat().st_size)
+        assert read_of(guess_splits(str(path), look, range(0, look.size, 7))) == whole(path)
 
 
 @pytest.mark.parametrize("order", "<>")

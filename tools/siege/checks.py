@@ -122,8 +122,12 @@ def is_formula(cell: str) -> bool:
 
 
 def of_secrets(given: Input, line: Line, ended: Ended, directory: Path) -> Iterator[Escape]:
-    """No credential is printed, or in a file; packets of a slice are whole unless redacted."""
-    if not given.secrets:
+    """No credential is printed, or in a file; packets of a slice are whole unless redacted.
+
+    With ``--undecoded`` the bytes of what cannot be decoded are shown whatever they are: that is
+    what it is for (docs/privacy.md).
+    """
+    if not given.secrets or "--undecoded" in line.words:
         return
     shown = ended.out + ended.err
     for path in made(directory):
