@@ -1,18 +1,34 @@
-"""The left edge of a split of a capture: connections from before it, and when to trust them.
+"""The left edge of a split: connections from before it, and from where on their rows count.
 
-A split is dissected alone. A connection that has no SYN in it was begun before, or lost its SYN;
-nobody can tell yet. It is suppressed: what comes out of it is thrown away, and its segments are
-kept, its `Prefix`, for `merger`, who knows the past and dissects them again. The prefix ends, and
-the connection is synchronized, once what is known of it no longer depends on what came before it,
-as far as one can tell: both directions are cut into frames, a request seen whole is answered (so
-all before it are), no round trip is timed that began before. What was known then is kept too
-(`sync_state`), and `merger` compares it with what it has come to itself. Where the two differ, and
-where something later did ask for the past (`Connection.history_used`), the split's rows of the
-connection do not count.
+A split is dissected alone. A connection without a SYN in it began earlier, or its SYN was lost;
+that cannot be told yet. States of a connection (`Connection.edge`):
+
+    INSIDE        its SYN is in the split: its rows count from the first one
+    SUPPRESSED    older, or perhaps: its rows are dropped and its segments kept, in a `Prefix`
+    FIRST_SEEN    the same, and a request and its response were seen whole
+    SYNCHRONIZED  its rows count from here on, if the merger comes to the same state
+
+    first segment with SYN ──▶ INSIDE
+    first segment without  ──▶ SUPPRESSED ──request and response whole──▶ FIRST_SEEN
+    SUPPRESSED, FIRST_SEEN ──`can_synchronize`──▶ SYNCHRONIZED          (the prefix ends)
+    SUPPRESSED, FIRST_SEEN ──more segments than may be kept──▶ the merger reads the split again
+
+A connection can be synchronized when what comes no longer depends on the past, as far as the split
+can tell: both directions are cut into frames, a request seen whole is answered (so all before it
+are), and no round trip is timed that began earlier. What was known then is kept (`sync_state`). The
+merger knows the past: it replays the prefix and compares. Where the two differ, and where something
+later needed the past after all (`Connection.history_used`), the split's rows of the connection are
+replaced by the merger's.
+
+Example. A split begins in the middle of a connection that has two requests waiting. The response to
+the first one comes (segment 1), a request (2), the second response (3), its own response (4). All
+four segments are in the prefix; with 4 the request of 2 is answered, both directions are at a size
+field, so the connection is synchronized at 4, and exchanges from 5 on are rows of the split. The
+merger, which knows the two requests, makes the rows of 1 to 4.
 
 What repeats something may be a copy of a packet from before the connection was synchronized (see
 `streams.duplicates`). So the prefix also has what was asked about such segments and answered here,
-for `merger` to answer too.
+for the merger to answer too.
 """
 
 from typing import Any, Final
@@ -121,7 +137,7 @@ class LeftEdge:
         self.is_first = is_first
         # By both flows of a connection.
         self.prefixes: dict[bytes, Prefix] = {}
-        # Heads that go on growing.
+        # Prefixes that go on growing.
         self.open: i64 = 0
         self.count: i64 = 0
         self.size: i64 = 0

@@ -6,6 +6,19 @@ after its response, so a response without a request waits until one sent later s
 orphan. A request is remembered from its header alone, before its body is decoded, so a body that
 does not decode costs its details and never the row.
 
+States of an exchange on the way to its row:
+
+    request ──acks=0──▶ complete, no response expected
+    request ──▶ waits ──response with its id, in turn──▶ complete
+                waits ──a response to a later request──▶ unanswered
+                waits ──end of connection, limit──▶ unanswered
+    response without a request that waits ──▶ early ──its request, after a hole──▶ complete
+                early ──a request sent later, end, limit──▶ orphan
+
+Example. Requests 1, 2, 3 are sent, the segment with 2 is lost in the capture. Response 1 completes
+request 1. Response 2 has no request, so it is early. Response 3 completes request 3. Request 4 is
+sent later than response 2 came: request 2 cannot come any more, and response 2 is an orphan row.
+
 Longer than other modules: what waits, what came early and what is not sure to be Kafka change
 together; bodies are read by `body_reader`.
 """

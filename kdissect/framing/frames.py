@@ -12,6 +12,11 @@ is known of one direction:
     IN_BODY ──gap beyond the body──▶ SEARCHING         (a gap inside costs only this frame)
     any but IGNORED ──gap of no exact length──▶ SEARCHING
 
+Example: the stream is 00 00 00 05 a b | c d e 00 00 | 00 02 f g, in three segments. At the first,
+AT_SIZE reads 5, and IN_BODY wants 3 more; the second ends the body (a frame) and has half a size
+field; the third completes it and its body. If the second is missing, the gap of 5 bytes reaches 2
+bytes beyond the body: the frame is given with 3 bytes missing, and the direction is SEARCHING.
+
 After finish, for each direction: delivered bytes = framed bytes (size fields too) + skipped bytes.
 Longer than other modules, because users find the stage and its contract, `Frame`, in one place, and
 the hot loop beside the state it changes.

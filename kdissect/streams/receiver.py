@@ -13,6 +13,11 @@ hole / limit reached. A hole is given up, and becomes a `Gap`, when
 An acknowledgment alone, without later data, opens a hole too; one of a single byte does not, since
 that byte is the FIN of a lost packet more often than data.
 
+Example: segments at 0-99, 200-299, 100-199. The first is given out, `next_position` is 100; the
+second is held behind a hole; the third fills it, and 100-299 are given out. If the other side
+acknowledges 300 and the third does not come for REORDER_NS, a Gap of 100 bytes and then 200-299 are
+given out; should it come later, it is counted as duplicate.
+
 Where a direction starts without SYN, position 0 is its first byte seen, and what comes before it
 later (capture reordered, retransmission) is counted as duplicate, with one Problem.
 
