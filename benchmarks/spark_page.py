@@ -57,7 +57,7 @@ def rates(kept: Kept) -> list[str]:
 def boundaries(kept: Kept) -> list[str]:
     """What came together of all splits."""
     lines = [
-        "| captures | pieces | seams | share | under 1 % | rows that waited |",
+        "| captures | splits | boundary states | share | under 1 % | rows that waited |",
         "|---|---|---|---|---|---|",
     ]
     for name, one in kept.get("rates", {}).get("found", {}).items():
@@ -91,7 +91,7 @@ def batches(kept: Kept) -> list[str]:
 def scaling(kept: Kept) -> list[str]:
     """Cost over files, connections and cores."""
     found = kept.get("scaling", {})
-    lines = ["| captures | cores | seconds | of CPU | seams |", "|---|---|---|---|---|"]
+    lines = ["| captures | cores | seconds | of CPU | boundary states |", "|---|---|---|---|---|"]
     for side in ("files", "connections"):
         for one in found.get("found", {}).get(side, []):
             lines.append(
@@ -114,7 +114,7 @@ def reckoning(kept: Kept) -> list[str]:
         ("1 TB a day: CPU", [f"{one * TB / 3600:.1f} h" for one in each]),
         ("of it, cores that are busy all day", [f"{one * TB / DAY:.2f}" for one in each]),
         ("on 8 cores, done in", [f"{one * TB / 8 / 60:.0f} min" for one in each]),
-        ("seams a day", [f"{share * TB / GB:.1f} GB" for share in shares]),
+        ("boundary states a day", [f"{share * TB / GB:.1f} GB" for share in shares]),
         (
             f"{BROKERS} brokers with {BROKER_RATE / 1e6:.0f} MB/s each, "
             f"{volume * DAY / TB:.0f} TB a day: cores",

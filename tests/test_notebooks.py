@@ -91,7 +91,7 @@ def test_spark_finds_the_broker_that_was_stopped_and_when() -> None:
     notes = tables_of_sidecar("incident-slow-leader-4.3.1")
     pauses = sorted(tuple(row.values()) for row in notes["pauses"])
     assert told["finding"] == "broker-stalls"
-    assert told["text"].startswith("Broker 127.0.0.3:39092 stood still for up to 1 s: ")
+    assert told["text"].startswith("Broker 127.0.0.3:39092 stalled for up to 1 s: ")
     assert {path.split("/")[0] for path in told["slowest"]} == {"broker-3"} == {told["waits"]}
     # Each of the three was answered when one of the pauses ended.
     ends = [sent + work for sent, work in zip(told["sent"], told["work"], strict=True)]

@@ -45,7 +45,7 @@ def network_lines(network: Network) -> list[str]:
         parts = [share(again, network.packets)]
         parts += [f"{count(number)} {kind}" for kind, number in kinds.items() if number]
         parts.append(f"{size(network.network_lost_bytes)} lost")
-        told.append(f"{counted(again, 'segment')} sent again ({', '.join(parts)})")
+        told.append(f"{counted(again, 'segment')} retransmitted ({', '.join(parts)})")
     if network.zero_windows:
         closed = f" in {duration(network.zero_window_ns)}" if network.zero_window_ns else ""
         told.append(f"{counted(network.zero_windows, 'zero window')}{closed}")

@@ -178,7 +178,7 @@ def is_symptom(finding: Finding, found: Sequence[Finding]) -> bool:
         # What is missing are answers.
         return True
     if finding.id == STALLS:
-        # A leader of acks=all waits for followers; one that stands still holds all requests.
+        # A leader of acks=all waits for followers; one that stalls holds all requests.
         is_held = finding.concerns["apis"] == ["Produce"] or finding.numbers["requests"] == 1
         is_told = is_during(finding, found) or is_throttle(finding, found)
         return (is_held and bool(ids & (OF_REPLICAS | {LOSSES}))) or is_told

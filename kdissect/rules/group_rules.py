@@ -55,7 +55,7 @@ def timeouts(seen: Context) -> Iterator[Finding]:
     for group, lost in by_group(seen, is_lost).items():
         who = clients_of(known[group]) if group in known else "a member"
         text = f"Group {group} lost {who} without a goodbye (session timeout)"
-        text += _stood_still(lost) + _after(lost)
+        text += _stalled(lost) + _after(lost)
         yield _about("session-timeout", PROBLEM, group, lost, text)
 
 
@@ -69,21 +69,21 @@ def slow_polls(seen: Context) -> Iterator[Finding]:
     """Members that worked on their records for too long."""
     for group, slow in by_group(seen, lambda row: row["cause"] == MAX_POLL).items():
         text = f"{clients_of(slow)} left group {group} because the poll interval was over "
-        text += f"(max.poll.interval.ms){_stood_still(slow)}{_after(slow)}"
+        text += f"(max.poll.interval.ms){_stalled(slow)}{_after(slow)}"
         yield _about("max-poll-exceeded", PROBLEM, group, slow, text)
 
 
 def storms(seen: Context) -> Iterator[Finding]:
     """Groups that rebalance all the time."""
     causes = by_cause(seen, is_real)
-    stood_still = by_group(seen, lambda row: is_real(row) and _stopped(row))
+    stalled = by_group(seen, lambda row: is_real(row) and _stopped(row))
     for group, real in by_group(seen, is_real).items():
         times = total(real, "rebalances")
-        stopped = total(stood_still.get(group, ()), "stopped_ns")
+        stopped = total(stalled.get(group, ()), "stopped_ns")
         is_often = times >= STORM and seen.span_ns < times * STORM_EVERY_NS
         if is_often and stopped >= STOPPED * seen.span_ns:
             text = f"Group {group} rebalanced {counted(times, 'time')} in {duration(seen.span_ns)}"
-            text += f", its partitions stood still for {duration(stopped)} in all "
+            text += f", its partitions stalled for {duration(stopped)} in all "
             text += f"({share(stopped, seen.span_ns)}): {_causes(causes[group])}"
             yield _about("rebalance-storm", PROBLEM, group, real, text)
 
@@ -97,14 +97,14 @@ def stops(seen: Context) -> Iterator[Finding]:
     """Rebalances for which nobody is to blame by the above, and that took long."""
     causes = by_cause(seen, is_long)
     for group, long in by_group(seen, is_long).items():
-        text = f"Partitions of group {group} stood still for up to "
+        text = f"Partitions of group {group} stalled for up to "
         text += f"{duration(largest(long, 'stopped_ns'))} in "
         text += f"{counted(total(long, 'rebalances'), 'rebalance')}: {_causes(causes[group])}"
         yield _about("rebalance-stops-group", WARNING, group, long, text)
 
 
 def is_long(row: Row) -> bool:
-    """Whether a group stood still for long for another reason."""
+    """Whether a group stalled for long for another reason."""
     is_other = row["cause"] not in (MAX_POLL, STATIC) and not is_lost(row)
     return is_other and _stopped(row) >= SECOND_NS
 
@@ -115,7 +115,7 @@ def static_restarts(seen: Context) -> Iterator[Finding]:
         names = list(dict.fromkeys(named(row["group_instance_id"]) for row in back))
         members = distinct(back, "group_instance_id", len(names))
         text = f"Static member {listed(names, 'member', members)} of group {group} came back "
-        text += f"({clients_of(back)}){_stood_still(back)}"
+        text += f"({clients_of(back)}){_stalled(back)}"
         yield _about("static-member-restart", NOTICE, group, back, text)
 
 
@@ -138,15 +138,15 @@ def _about(id_: str, severity: str, group: str, rows: list[Row], text: str) -> F
 
 
 def _stopped(row: Row) -> int:
-    """How long the group stood still, if somebody was in it."""
+    """How long the group stalled, if somebody was in it."""
     return number(row, "stopped_ns") if number(row, "members_before") else 0
 
 
-def _stood_still(rows: list[Row]) -> str:
+def _stalled(rows: list[Row]) -> str:
     stopped, times = largest(rows, "stopped_ns"), total(rows, "rebalances")
     often = f", {count(times)} times" if times > 1 else ""
     most = f"{'up to ' if often else ''}{duration(stopped)}"
-    return f"{often}: its partitions stood still for {most}" if stopped else often
+    return f"{often}: its partitions stalled for {most}" if stopped else often
 
 
 def _after(rows: list[Row]) -> str:

@@ -86,8 +86,8 @@ def _stall(broker: str, episodes: list[list[Row]]) -> Finding:
     longest = max(episodes, key=lambda episode: largest(episode, "work_ns"))
     most = largest(longest, "work_ns")
     apis = ", ".join(several(rows, "api"))
-    text = f"Broker {broker} stood still for up to {duration(most)}: it held "
-    text += f"{counted(len(rows), 'request')} ({apis}) of {clients_of(rows)} for "
+    text = f"Broker {broker} stalled for up to {duration(most)}: "
+    text += f"{counted(len(rows), 'request')} ({apis}) of {clients_of(rows)} waited "
     text += f"{duration(min(number(row, 'work_ns') for row in rows))} or longer"
     if len(episodes) > 1:
         text += f", at {count(len(episodes))} times"

@@ -141,7 +141,7 @@ def test_a_client_of_a_calm_machine_waited_two_milliseconds_longer() -> None:
 
 
 def test_it_is_the_same_for_long_and_short_exchanges() -> None:
-    """Long polls and a broker that stood still: what takes long is measured as right."""
+    """Long polls and a broker that stalled: what takes long is measured as right."""
     pairs = warm(CALM)
     long = [pair for pair in pairs if pair.seen_ns > 100 * MS]
     short = [pair for pair in pairs if pair.seen_ns <= 100 * MS]

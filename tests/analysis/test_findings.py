@@ -61,8 +61,8 @@ SAID: list[tuple[str, Row, str, str, str]] = [
         "api": "Heartbeat", "broker": BROKER, "work_ns": 900 * MS, "latency_ns": 900 * MS,
         "request_start": START_US, "request_packet": 7,
      }, "broker-stalls", PROBLEM,
-     "Broker 10.0.0.9:9092 stood still for up to 900 ms: it held 1 request (Heartbeat) of svc-7 at "
-     "10.1.2.3 for 900 ms or longer"),
+     "Broker 10.0.0.9:9092 stalled for up to 900 ms: 1 request (Heartbeat) of svc-7 at "
+     "10.1.2.3 waited 900 ms or longer"),
     ("acks", {
         "follower": 3, "exchanges": 50, "slow": 5, "p99_ns": 412 * MS, "all_p99_ns": 400 * MS,
         "replication_p99_ns": 400 * MS,
@@ -100,12 +100,12 @@ SAID: list[tuple[str, Row, str, str, str]] = [
         "members": 0, "members_before": 1, "outcome": "emptied",
      }, "max-poll-exceeded", PROBLEM,
      "svc-7 at 10.1.2.3 left group g because the poll interval was over (max.poll.interval.ms), 2 "
-     "times: its partitions stood still for up to 1 s; nobody is left in the group"),
+     "times: its partitions stalled for up to 1 s; nobody is left in the group"),
     ("rebalances", WHOM | {
         "group_id": "g", "cause": "join", "rebalances": 9, "stopped_ns": 2 * SECOND,
         "members_before": 2, "outcome": "complete",
      }, "rebalance-stops-group", WARNING,
-     "Partitions of group g stood still for up to 2 s in 9 rebalances: 9 by join (svc-7 at "
+     "Partitions of group g stalled for up to 2 s in 9 rebalances: 9 by join (svc-7 at "
      "10.1.2.3)"),
     ("rebalances", WHOM | {
         "group_id": "g", "cause": "static restart", "rebalances": 1, "group_instance_id": "desk-7",
@@ -152,7 +152,7 @@ SAID: list[tuple[str, Row, str, str, str]] = [
         "group_id": "g", "cause": "join", "rebalances": 1, "lost": 1, "stopped_ns": 6 * SECOND,
         "members": 1, "members_before": 1, "outcome": "complete",
      }, "session-timeout", PROBLEM,
-     "Group g lost a member without a goodbye (session timeout): its partitions stood still for "
+     "Group g lost a member without a goodbye (session timeout): its partitions stalled for "
      "6 s; 1 member went on"),
     ("transactions", WHOM | {
         "transactional_id": "till", "outcome": "taken over", "duration_ns": SECOND,
@@ -311,7 +311,7 @@ def test_a_storm_of_rebalances_is_one_finding() -> None:
     found = judged(rebalances=[row])
     assert ids(found) == ["rebalance-storm"]
     assert found[0].text == (
-        "Group g rebalanced 9 times in 1 m 00 s, its partitions stood still for 18 s in all "
+        "Group g rebalanced 9 times in 1 m 00 s, its partitions stalled for 18 s in all "
         "(30 %): 9 by join (svc-7 at 10.1.2.3)"
     )
 

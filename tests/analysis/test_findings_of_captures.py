@@ -113,7 +113,7 @@ def test_the_page_begins_with_findings_and_says_how_many_more_there_are() -> Non
     lines = done.stdout.splitlines()
     assert lines[0] == "captures/quickstart.pcapng"
     assert lines[2:4] == ["", "Findings"]
-    assert lines[4].startswith("problem  Broker 127.0.0.1:9092 stood still for up to 1.2 s")
+    assert lines[4].startswith("problem  Broker 127.0.0.1:9092 stalled for up to 1.2 s")
     end = lines.index("", 4)
     assert lines[end - 1].endswith("more findings: --findings all")
     assert lines[end + 1].startswith("1\N{NARROW NO-BREAK SPACE}318 packets")

@@ -45,7 +45,7 @@ CAUSES: dict[str, list[tuple[str, str, tuple[str, ...]]]] = {
         ("network-makes-p99", PROBLEM, ("sensor-during at 10.42.0.3",)),
     ],
     "killed-member-4.3.1": [
-        ("session-timeout", PROBLEM, ("Group tellers lost tellers-2", "stood still for 6.05 s")),
+        ("session-timeout", PROBLEM, ("Group tellers lost tellers-2", "stalled for 6.05 s")),
         ("session-timeout", PROBLEM, ("Group tellers-new lost tellers-new-2",)),
     ],
     "slow-poller-4.3.1": [

@@ -1,4 +1,4 @@
-"""Brokers that stood still, staged with real ones: the analyses say which, and who waited.
+"""Brokers that stalled, staged with real ones: the analyses say which, and who waited.
 
 Bounds come from the side-cars: when the operator acted, when records were sent and acknowledged by
 the clients' clocks, which are the clock of the capture, too.

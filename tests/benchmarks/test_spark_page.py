@@ -61,7 +61,7 @@ def test_the_reckoning_multiplies_what_was_measured():
         "| 1 TB a day: CPU | 2.8 h | 2.8 h |",
         "| of it, cores that are busy all day | 0.12 | 0.12 |",
         "| on 8 cores, done in | 21 min | 21 min |",
-        "| seams a day | 5.0 GB | 15.0 GB |",
+        "| boundary states a day | 5.0 GB | 15.0 GB |",
         "| 100 brokers with 10 MB/s each, 86 TB a day: cores | 10 | 10 |",
     ]
 

@@ -63,7 +63,7 @@ def test_what_was_done_is_told_in_lines(
     said = capsys.readouterr()
     assert said.out == ""
     first, *others = said.err.replace("\N{NARROW NO-BREAK SPACE}", "").splitlines()
-    assert first == "1 new capture, 328 kB, in 1 piece"
+    assert first == "1 new capture, 328 kB, in 1 split"
     assert [(words[0], int(words[1])) for words in map(str.split, others)] == sorted(
         tap.rows.items()
     )

@@ -85,7 +85,7 @@ def test_json_has_everything_that_a_screen_shows() -> None:
         assert found[name]
     assert found["focus"] == {"api": "", "client": "app", "topic": ""}
     assert (found["problems"], found["shed"]) == ({"late": 2}, {"records": 3})
-    missing = set(Snapshot._fields) - {"standing"} - set(found)
+    missing = set(Snapshot._fields) - {"status"} - set(found)
     assert missing == set()
 
 
