@@ -220,8 +220,8 @@ CALM = Network(1000, 900, *[0] * 10, Quantiles(None, None, None, None))
 
 def test_the_network_and_the_capture_have_a_line_each() -> None:
     assert network_lines(NETWORK) == [
-        "network: round trip 1 µs p50, 4 µs max; 7 segments retransmitted (0.7 %, 2 fast, 1 spurious, "
-        "2 kB lost); 1 zero window in 3 ms",
+        "network: round trip 1 µs p50, 4 µs max; 7 segments retransmitted (0.7 %, 2 fast, "
+        "1 spurious, 2 kB lost); 1 zero window in 3 ms",
         "capture: 100 B missing (10 %): 60 B lost by the capture, 30 B cut off, 10 B by it or by "
         "the network; 1 packet captured twice",
     ]
