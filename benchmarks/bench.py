@@ -83,6 +83,7 @@ def main() -> None:
                     of_part[workload.name] = found | {"circumstances": where}
             if not options.megabytes:
                 results.write(kept)
+                page.write(kept)
     if "start-up" in asked:
         with timing.on_one_core():
             kept["start_up"] = peers.start_up(options.compiled) | {"circumstances": where}
@@ -91,6 +92,7 @@ def main() -> None:
         print(*page.jobs(kept), *page.profiles(kept), sep="\n")
     else:
         results.write(kept)
+        page.write(kept)
 
 
 if __name__ == "__main__":

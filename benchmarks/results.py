@@ -15,8 +15,5 @@ def read() -> dict[str, Any]:
 
 
 def write(kept: dict[str, Any]) -> None:
-    """Keep it, and print the page and the chart of it."""
-    from benchmarks import page  # reads what is kept
-
+    """Keep it; `page.write` prints the page and the chart of it."""
     FILE.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    page.write(kept)

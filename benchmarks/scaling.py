@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks import peers, results, timing
+from benchmarks import page, peers, results, timing
 from benchmarks.timing import Program
 from benchmarks.workloads import BATCHES, ROOT, made, recorded
 
