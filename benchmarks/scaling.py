@@ -103,7 +103,9 @@ def main() -> None:
         for name, sweep in (("size", over_size), ("connections", over_connections)):
             if points := sweep(options):
                 scaling[name] = points
-                results.write(results.read() | {"scaling": scaling})
+                kept = results.read() | {"scaling": scaling}
+                results.write(kept)
+                page.write(kept)
 
 
 if __name__ == "__main__":
