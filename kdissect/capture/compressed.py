@@ -147,7 +147,6 @@ class CompressedReader:
         self.is_growing = False
         self._read_compressed = read
         self._input = first
-        self._make_decoder = make_decoder
         self._decoder = make_decoder()
         self._is_over = False
         self._is_between = False

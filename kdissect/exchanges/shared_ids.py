@@ -19,7 +19,6 @@ from kdissect.messages.headers import response_body_offset
 from kdissect.messages.interner import Interner
 
 LEADER_AND_ISR: Final = 4
-STOP_REPLICA: Final = 5
 UPDATE_METADATA: Final = 6
 
 

@@ -31,9 +31,6 @@ JOIN_GROUP: Final = 11
 HEARTBEAT: Final = 12
 LEAVE_GROUP: Final = 13
 SYNC_GROUP: Final = 14
-CONSUMER_GROUP_HEARTBEAT: Final = 68
-SHARE_GROUP_HEARTBEAT: Final = 76
-STREAMS_GROUP_HEARTBEAT: Final = 88
 TASKS: Final = ("active", "standby", "warmup")
 
 

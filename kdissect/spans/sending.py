@@ -19,7 +19,6 @@ from kdissect.system.extras import MissingExtra
 from kdissect.system.version import __version__
 
 JSON: Final = "json"
-PROTO: Final = "proto"
 TRACES_PATH: Final = "/v1/traces"
 TIMEOUT_SECONDS: Final = 10.0
 SAMPLED: Final = 1

@@ -7,7 +7,6 @@ from typing import NamedTuple
 from kdissect.tls.suites import CBC, Suite
 
 TLS_1_0 = 0x0301
-TLS_1_1 = 0x0302
 TLS_1_2 = 0x0303
 TLS_1_3 = 0x0304
 

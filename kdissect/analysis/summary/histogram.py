@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 SUB_BITS: Final = 7
-SUB_COUNT: Final = 1 << SUB_BITS
 
 
 class Histogram:
