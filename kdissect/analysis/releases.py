@@ -50,8 +50,7 @@ def numbers(release: str) -> tuple[int, ...]:
 
 
 def spoken_by(release: str) -> list[Spoken]:
-    """Versions supported by a release; early-access ones, which have to be enabled, do not count.
-    """
+    """Versions supported by a release; early-access ones, which must be enabled, do not count."""
     is_deprecating = numbers(release) >= numbers(DEPRECATING)
     places = first_places()
     found = []

@@ -64,7 +64,7 @@ BY: Final = Option(
 
 
 def clients(tables: Tables, by: Sequence[str] = DEFAULT_BY) -> "ir.Table":
-    """A row for each client, brokers last, then by bytes, largest first."""
+    """A row for each client, brokers last, then by number of exchanges, largest first."""
     import ibis
 
     check_names(by, CHOICES)

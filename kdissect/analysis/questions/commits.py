@@ -24,7 +24,7 @@ SPEAKING: Final = (
 TIMER_COMMITS: Final = 5
 TIMER_NS: Final = 200 * MS
 TIMER_SPREAD: Final = 0.25
-# Commits are per delivery when at least nine in ten deliveries have one, and as soon after it.
+# Commits are per delivery when there are at least 0.9 per delivery, and each soon after it.
 EACH_SHARE: Final = 0.9
 RISKS: Final = (
     "skips: committed beyond what was delivered", "repeated: delivered again",
