@@ -33,7 +33,7 @@ def main() -> int:
     """Run the command line on sys.argv; return the exit code of the process."""
     ending = Ending()
     if not atexit._ncallbacks():
-        # The first handler is called last; those of a debugger or profiler would not be called at all.
+        # The first handler is called last; those of a debugger or profiler would be skipped.
         atexit.register(ending.leave)
     gc.set_threshold(COLLECT_EVERY)
     # numpy's linear algebra is not used; its idle threads would spin on a core of their own.

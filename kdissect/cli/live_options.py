@@ -110,8 +110,7 @@ def told(parse: Callable[[Any], Any]) -> Callable[[click.Context, click.Paramete
 
 
 def capturing(command: F) -> F:
-    """Add the options of packet sources; the command gets `asked`, a `kdissect.live.sources.Asked`.
-    """
+    """Add packet source options; the command gets `asked`, a `kdissect.live.sources.Asked`."""
 
     @wraps(command)
     def with_asked(**values: Any) -> Any:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kdissect.live.watcher import Watcher
 
 STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
-KILLED: Final = 128  # a shell's exit code for a program killed by a signal is this plus the signal's number
+KILLED: Final = 128  # base of a shell's exit code for a killed program; the signal is added
 
 
 class Asked:

@@ -39,8 +39,7 @@ class Writer(Protocol):
 
 
 def chosen_format(asked: str | None, path: Path | None) -> str:
-    """The requested format, else by file extension, else table on a terminal and jsonl in a pipe.
-    """
+    """The requested format, else by extension, else table on a terminal and jsonl in a pipe."""
     if asked:
         return asked
     if path:
