@@ -14,7 +14,7 @@ from kdissect.analysis.question import Tables
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-# Protocols of classic groups whose members keep retained partitions, beside cooperative-...
+# Classic protocols whose members keep partitions across rebalances, beside cooperative-...
 COOPERATIVE: Final = ("stream", "sessioned", "compatible")
 # Standby and warmup tasks of Streams are copies; partitions that Connect revokes are given up.
 NOT_HELD: Final = r" ?\b(standby|warmup|revoked) .*$"
@@ -50,7 +50,7 @@ def states(events: "ir.Table", tables: Tables) -> "ir.Table":
     )
     is_cooperative = events.protocol.isin(COOPERATIVE) | events.protocol.startswith("cooperative")
     given_up = is_classic & (events.event == "join") & ~is_cooperative
-    # Sent back to rejoin with a member id: it was not in a group yet.
+    # A join rejected for lack of a member id: it was in no group yet.
     given_up &= events.error.isnull()
     rows = events.filter(events.kind != "share", assigned | given_up | events.is_left)
     rows = rows.mutate(

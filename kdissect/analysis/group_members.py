@@ -32,7 +32,7 @@ def participations(events: "ir.Table") -> "ir.Table":
     `trigger_place` its place in time.
     """
     events = with_triggers(events)
-    # Such members have no assignment.
+    # A static member's leave causes no new assignment.
     events = events.filter((events.event != "leave") | (events.said.fill_null(0) != STATIC_LEAVE))
     is_settled = events.is_ok & events.event.isin(SETTLED)
     is_end = is_settled & events.event.isin(["sync", "assign", "join", "owned", "epoch"])

@@ -1,9 +1,9 @@
-"""Follower whose fetch was the last to acknowledge the batches of a produce request.
+"""Follower whose fetch was the last to pass the batches of a produce request.
 
 A follower that requests an offset has everything before it, so with acks=all the leader responds
 when every in-sync follower has requested an offset above the last record's. The producer waited
 for the last such fetch. When the response comes although an in-sync follower has not fetched, the
-leader has removed it from the ISR: until then the producer waited for that follower.
+leader has given it up: until then the producer waited for that follower.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -76,7 +76,7 @@ def follower_fetches(tables: Tables) -> "ir.Table":
 
 
 def produced_batches(tables: Tables) -> "ir.Table":
-    """Topic, partition and next offset of batches produced with acks=all and appended."""
+    """Topic, partition and next offset of batches produced with acks=all without an error."""
     exchanges, partitions = tables["exchanges"], tables["partitions"]
     produces = exchanges.filter(exchanges.api == "Produce", exchanges.acks == ALL)
     times = produces.select("exchange_id", "request_start_ns", "response_start_ns")

@@ -7,7 +7,7 @@ import threading
 from typing import Final
 
 ROOM: Final = 16  # queued lines; one has about 40 kB at most
-END_S: Final = 0.3  # to write queued lines at the end
+END_S: Final = 0.3  # for queued lines at the end
 
 
 class Output:
@@ -23,7 +23,7 @@ class Output:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Call after privileges are dropped: a thread has its own."""
+        """Call after privileges are dropped: a thread keeps those it started with."""
         sys.stdout.flush()
         # Not by sys.stdout, whose lock a blocked write would hold at exit.
         self._thread = threading.Thread(

@@ -63,7 +63,7 @@ SYMPTOMS: Final = {
 }  # fmt: skip
 # Symptoms of old clients when brokers close their connections.
 OF_REFUSED: Final = ("connection-churn", "requests-unanswered", "produce-sent-again")
-# Requests that leaders hold for others: followers that are late or missing.
+# Findings about late or missing replicas, for which leaders hold requests.
 OF_REPLICAS: Final = frozenset((
     "produce-latency-slow-follower", "replicas-missing", "failover-blackout",
 ))  # fmt: skip

@@ -20,7 +20,7 @@ from kdissect.rules.latency_rules import OWN, SOME
 
 SLOW_NS: Final = 50 * MS  # p99 of broker time, lowest threshold of the rules
 LONG_NS: Final = 500 * MS  # a single exchange this long is examined
-GIVEN_UP_NS: Final = SECOND_NS  # nobody's request time-out is shorter
+GIVEN_UP_NS: Final = SECOND_NS  # no client's request timeout is shorter
 BEHIND: Final = 1_000  # records: less is no lag worth reporting
 OFTEN: Final = 100  # metadata requests, batches; fetches in a second
 LONELY: Final = 1.5  # records in a batch

@@ -47,7 +47,7 @@ def duplicates(seen: Context) -> Iterator[Finding]:
 
 
 def given_up(seen: Context) -> Iterator[Finding]:
-    """Batches whose producer gave up."""
+    """Batches that producers gave up."""
     by_error = seen.grouped("delivery", lambda row: row["last_error"], lambda row: row["given_up"])
     for error, those in by_error.items():
         if error in OF_LEADERSHIP and _is_failover(seen):

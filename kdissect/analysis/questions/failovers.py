@@ -170,7 +170,7 @@ def tried(tables: Tables) -> "ir.Table":
     rows = rows.mutate(
         next_broker=rows.broker.lead().over(client), broker_before=rows.broker.lag().over(client)
     )
-    # A request without a response proves nothing alone; a client then moving shows the broker left.
+    # A missing response alone proves nothing; a client that then moves shows the broker left.
     is_left = (rows.outcome == "unanswered") & (rows.next_broker != rows.broker).coalesce(False)
     # A session may have been told to forget the partition: then the client has moved elsewhere.
     is_left &= rows.is_named | (rows.broker_before == rows.broker).coalesce(False)
