@@ -1,10 +1,10 @@
-"""Attempts to write: what each Produce request tried for a partition, and which belong together.
+"""Write attempts: each Produce request's attempt for a partition, grouped into chains of retries.
 
-Tries of the same batch by the same client are a chain. The same batch is known by producer id,
-epoch and first sequence number where the producer is idempotent; else by its checksum, with number
-of records and size. A program may send the same twice within a millisecond, so there the next try
-must come after one that failed, or on a connection that was opened after the one before was sent,
-as clients do that have given up waiting.
+Attempts for the same batch by the same client form a chain. A batch is identified by producer id,
+epoch and first sequence number where the producer is idempotent; otherwise by its checksum, number
+of records and size. A program may send the same batch twice within a millisecond, so in the latter
+case the next attempt must follow a failed one, or arrive on a connection opened after the previous
+one was sent, as with clients that have timed out.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 NO_CODE: Final = 0
-# Brokers answer it for a batch that they have; clients take it for success.
+# Brokers return it for a batch that they already have; clients treat it as success.
 DUPLICATE_SEQUENCE_NUMBER: Final = 46
 OK: Final = "ok"
 UNANSWERED: Final = "unanswered"
-UNKNOWN: Final = "unknown"  # acks=0, or an answer that could not be decoded
+UNKNOWN: Final = "unknown"  # acks=0, or a response that could not be decoded
 SEQUENCE: Final = "sequence"
 CHECKSUM: Final = "checksum"
-# Whose tries are compared: two programs with one client id on one host are one client here.
+# Scope in which attempts are compared: two programs with one client id on one host are one client.
 OF_CLIENT: Final = ("client_id", "client_ip", "topic", "partition")
 
 
 def attempts(tables: Tables) -> "ir.Table":
-    """Partitions of Produce requests, with what became of them (`state`) and their batch."""
+    """Partitions of Produce requests, with their outcome (`state`) and their batch."""
     exchanges = tables["exchanges"].filter(tables["exchanges"].api == "Produce")
     exchanges = with_ends(tables, exchanges).select(
         "exchange_id", "connection_id", "client_id", "client_ip", "broker", "acks", "outcome",
@@ -48,7 +48,7 @@ def attempts(tables: Tables) -> "ir.Table":
 
 
 def state_of(rows: "ir.Table", is_ok: "ir.BooleanValue") -> "ir.StringValue":
-    """What became of a try: ok, the name of its error, unanswered, unknown."""
+    """Outcome of an attempt: ok, the name of its error, unanswered, unknown."""
     import ibis
 
     return ibis.cases(
@@ -61,7 +61,7 @@ def state_of(rows: "ir.Table", is_ok: "ir.BooleanValue") -> "ir.StringValue":
 
 
 def sent_batches(tables: Tables) -> "ir.Table":
-    """What was sent to a partition in an exchange: old clients send several batches at once."""
+    """Data sent to a partition in an exchange: old clients send several batches at once."""
     batches = tables["batches"]
     batches = batches.mutate(topic=batches.topic.coalesce(batches.topic_id))
     return batches.group_by("exchange_id", "topic", "partition").aggregate(
@@ -69,7 +69,7 @@ def sent_batches(tables: Tables) -> "ir.Table":
         producer_id=batches.producer_id.min(),
         producer_epoch=batches.producer_epoch.min(),
         base_sequence=batches.base_sequence.min(),
-        # Of several batches, which old clients send at once, that of all of them.
+        # Of several batches (old clients send several at once): the identity of all of them.
         checksum=batches.crc.sum(),
         size=batches.compressed_size.sum(),
         is_transactional=batches.is_transactional.cast("int8").max() == 1,
@@ -77,7 +77,7 @@ def sent_batches(tables: Tables) -> "ir.Table":
 
 
 def chains(tables: Tables) -> "ir.Table":
-    """A row for each batch that was sent, however often: how it began, and how it ended."""
+    """A row for each batch sent, however often: its first and last outcome."""
     rows = chained(tables)
     at = rows.exchange_id
     is_ok = rows.state == OK
@@ -108,10 +108,10 @@ def chains(tables: Tables) -> "ir.Table":
 
 
 def chained(tables: Tables) -> "ir.Table":
-    """The attempts with the `chain` that each belongs to, and whether one is a repeat.
+    """The attempts with the `chain` of each, and whether it is a repeat.
 
-    `is_failure` is a try with an error or without an answer, `next_ok_ns` when the client was
-    next told of a success on the partition.
+    `is_failure`: an attempt with an error or without a response; `next_ok_ns`: the time of the
+    client's next successful response for the partition.
     """
     import ibis
 
@@ -138,7 +138,7 @@ def chained(tables: Tables) -> "ir.Table":
 
 
 def with_identity(rows: "ir.Table") -> "ir.Table":
-    """The attempts with what tells their batch from others (`identity`), and by what it does."""
+    """The attempts with the `identity` of their batch and of the client that sent it."""
     import ibis
 
     def text(*columns: "ir.Value") -> "ir.StringValue":

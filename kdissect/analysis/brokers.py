@@ -1,12 +1,12 @@
-"""Brokers and controllers that are clients of others."""
+"""Brokers and controllers that act as clients of others."""
 
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-# Client ids that they give themselves, for requests without a replica id, like ApiVersions, and for
-# those whose body was not captured. Of fetches: since 0.9, in 0.8, and of the metadata log.
+# Client ids of brokers and controllers, for requests without a replica id, such as ApiVersions, and
+# for those whose body was not captured. Of fetches: since 0.9, in 0.8, and of the metadata log.
 FETCHERS: Final = (
     "broker-[0-9]+-fetcher-[0-9]+.*", "ReplicaFetcherThread-.*", "raft-client-[0-9]+",
 )  # fmt: skip
@@ -16,15 +16,15 @@ PEER: Final = f"^({'|'.join((*FETCHERS, *OTHERS))})$"
 
 
 def is_follower(exchanges: "ir.Table") -> "ir.BooleanValue":
-    """Whether exchanges are of a broker or controller that replicates; not null."""
+    """Whether exchanges are from a replicating broker or controller; not null."""
     return exchanges.replica_id.notnull() | by_name(exchanges, FOLLOWER)
 
 
 def is_peer(exchanges: "ir.Table") -> "ir.BooleanValue":
-    """Whether exchanges are of a broker or controller; not null."""
+    """Whether exchanges are from a broker or controller; not null."""
     return exchanges.replica_id.notnull() | by_name(exchanges, PEER)
 
 
 def by_name(exchanges: "ir.Table", pattern: str) -> "ir.BooleanValue":
-    """Whether the client id is as the pattern says; not null."""
+    """Whether the client id matches the pattern; not null."""
     return exchanges.client_id.coalesce("").re_search(pattern)

@@ -1,7 +1,7 @@
-"""What was produced, and what consumers fetched of it: offsets and times by topic and partition.
+"""Produced data, and what consumers fetched of it: offsets and times by topic and partition.
 
-A Fetch does not say its group. It is that of the exchanges which do, of the same connection, else
-of the same address and client id; null when those name none, or more than one.
+A Fetch does not name its group. The group is taken from exchanges that do, on the same connection,
+else from the same address and client id; null when those name none, or more than one.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from kdissect.analysis.question import Tables
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-# APIs by which only members of a group and those who commit for it name it.
+# APIs in which only members of a group, and clients that commit for it, name it.
 OF_MEMBERS: Final = (
     "JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "TxnOffsetCommit",
     "ConsumerGroupHeartbeat", "StreamsGroupHeartbeat", "ShareGroupHeartbeat", "ShareFetch",
@@ -41,7 +41,7 @@ def with_group(tables: Tables, exchanges: "ir.Table") -> "ir.Table":
 
 
 def consumer_fetches(tables: Tables) -> "ir.Table":
-    """The answered fetches of those who are no brokers, with their group."""
+    """The answered fetches of clients other than brokers, with their group."""
     exchanges = tables["exchanges"]
     of_client = ~is_follower(exchanges)
     fetches = exchanges.filter(exchanges.api.isin(FETCHES), of_client)
@@ -49,12 +49,12 @@ def consumer_fetches(tables: Tables) -> "ir.Table":
 
 
 def named(rows: "ir.Table") -> "ir.Table":
-    """Rows with the topic's id where nothing says its name."""
+    """Rows with the topic's id where its name is unknown."""
     return rows.mutate(topic=rows.topic.coalesce(rows.topic_id))
 
 
 def produced(tables: Tables) -> "ir.Table":
-    """Runs of offsets that a broker gave: first_offset to last_offset, when sent, when answered."""
+    """Runs of offsets from a broker: first_offset to last_offset, request and response time."""
     parts, exchanges = named(tables["partitions"]), tables["exchanges"]
     sent = exchanges.filter(exchanges.api == "Produce").select(
         "exchange_id",
@@ -65,7 +65,7 @@ def produced(tables: Tables) -> "ir.Table":
     given = parts.filter(parts.base_offset >= 0, parts.error.isnull()).inner_join(
         sent, "exchange_id"
     )
-    # Of messages in a wrapper nobody says how many they are before they are unpacked.
+    # The number of messages in a wrapper is unknown until they are unpacked.
     count = given.record_count.coalesce(1)
     return given.select(
         "topic", "partition", "sent_ns", "answered_ns", "producer",
@@ -75,11 +75,11 @@ def produced(tables: Tables) -> "ir.Table":
 
 
 def fetched(tables: Tables) -> "ir.Table":
-    """Batches in answers to fetches of anybody, with their offsets and their first timestamp."""
+    """Batches in responses to fetches of any client, with offsets and first timestamp."""
     batches, exchanges = named(tables["batches"]), tables["exchanges"]
     fetches = exchanges.filter(exchanges.api.isin(FETCHES)).select("exchange_id")
     rows = batches.filter(~batches.is_control.fill_null(False)).inner_join(fetches, "exchange_id")
-    # A record batch of unset times has those before 1970.
+    # A record batch with unset timestamps has times before 1970.
     time_ns = rows.base_time_ns.coalesce(rows.max_time_ns)
     return rows.select(
         "exchange_id", "topic", "partition", "record_count",
@@ -91,9 +91,9 @@ def fetched(tables: Tables) -> "ir.Table":
 
 
 def with_run(rows: "ir.Table", offset: str, runs: "ir.Table", columns: Sequence[str]) -> "ir.Table":
-    """Rows with the columns of the run that their offset is in; null when it is in none.
+    """Rows with the columns of the run that contains their offset; null without a run.
 
-    Sorted and carried on rather than joined by a range, which is each row with each run.
+    Sorted and carried forward rather than joined by range, which compares each row with each run.
     """
     import ibis
 
@@ -126,12 +126,12 @@ def with_run(rows: "ir.Table", offset: str, runs: "ir.Table", columns: Sequence[
 
 
 def with_made(rows: "ir.Table", offset: str, tables: Tables) -> "ir.Table":
-    """Rows with when the record at their offset was produced, `made_ns`, and by what: `made_by`."""
+    """Rows with the produce time of the record at their offset, `made_ns`, and `made_by`."""
     import ibis
 
     rows = with_run(rows, offset, produced(tables), ["sent_ns"])
     rows = with_run(rows, offset, fetched(tables), ["base_ns"])
-    # What was seen to be produced is truer than what a producer's clock says.
+    # A captured Produce is more reliable than a producer's clock.
     made_by = ibis.cases((rows.sent_ns.notnull(), PRODUCE), (rows.base_ns.notnull(), BATCH_TIME))
     return rows.mutate(made_ns=rows.sent_ns.coalesce(rows.base_ns), made_by=made_by).drop(
         "sent_ns", "base_ns"

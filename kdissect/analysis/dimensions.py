@@ -1,4 +1,4 @@
-"""By what exchanges are told apart: their own columns, those of their connection, their topics."""
+"""Dimensions of exchanges: their own columns, those of their connection, their topics."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -16,7 +16,7 @@ DEFAULT_WINDOW_NS: Final = 10 * SECOND_NS
 
 
 class Dimension(NamedTuple):
-    """A column to group by, and which table beside `exchanges` it is of."""
+    """A column to group by, and the table beside `exchanges` that has it."""
 
     column: Column
     table: str = "exchanges"
@@ -52,7 +52,7 @@ DIMENSIONS: Final = {
 
 
 def by_option(default: tuple[str, ...], own: Iterable[str] = ()) -> Option:
-    """The option `by` of a question that has dimensions of its own, too."""
+    """The option `by` of a question that also has dimensions of its own."""
     names = tuple(dict.fromkeys((*own, *DIMENSIONS)))
     return Option("by", NAMES, default, f"Rows for each of these: {', '.join(names)}.", names)
 
@@ -62,25 +62,25 @@ WINDOW: Final = Option("window", DURATION, DEFAULT_WINDOW_NS, "Width of the time
 
 
 def check_names(by: Sequence[str], known: Iterable[str] = DIMENSIONS) -> None:
-    """Raise KdissectError for what is no dimension."""
+    """Raise KdissectError for an unknown dimension."""
     for name in by:
         if name not in known:
             raise KdissectError(f"cannot group by {name!r}; there are {', '.join(known)}")
 
 
 def in_order(rows: "ir.Table", by: Sequence[str], *first: "ir.Value") -> "ir.Table":
-    """The rows as it went on where `by` has windows, then by `first`, then by the others."""
+    """The rows in order of time where `by` has windows, then by `first`, then by the others."""
     times = [name for name in by if name == "window"]
     return rows.order_by([*times, *first, *[name for name in by if name != "window"]])
 
 
 def tables_for(by: Sequence[str]) -> tuple[str, ...]:
-    """The tables that the dimensions are of."""
+    """The tables that have the dimensions."""
     return tuple(dict.fromkeys(DIMENSIONS[name].table for name in by if name in DIMENSIONS))
 
 
 def with_dimensions(tables: Tables, by: Sequence[str], window_ns: int) -> "ir.Table":
-    """The exchanges with the dimensions as columns; by topic or partition, a row for each."""
+    """The exchanges with the dimensions as columns; by topic or partition, one row for each."""
     check_names(by)
     exchanges = tables["exchanges"]
     needed = tables_for(by)
@@ -106,7 +106,7 @@ def with_dimensions(tables: Tables, by: Sequence[str], window_ns: int) -> "ir.Ta
 
 
 def with_ends(tables: Tables, rows: "ir.Table") -> "ir.Table":
-    """Rows that have a connection_id, with who is at its ends."""
+    """Rows that have a connection_id, with the connection's endpoints."""
     connections = tables["connections"]
     ends = connections.select(
         "connection_id",
@@ -118,12 +118,12 @@ def with_ends(tables: Tables, rows: "ir.Table") -> "ir.Table":
 
 
 def window_of(time_ns: "ir.IntegerColumn", window_ns: int) -> "ir.TimestampColumn":
-    """The start of the time window in which a time is; windows have whole milliseconds."""
+    """The start of the time window that contains a time; windows have whole milliseconds."""
     import ibis
 
     window_ms = max(1, window_ns // MS)
     time_ms = (time_ns // MS).cast("int64")
-    # Not `as_timestamp("ms")`, which Spark has not.
+    # Not `as_timestamp("ms")`, which Spark does not support.
     start = ibis.timestamp("1970-01-01", timezone="UTC")
     since = (time_ms - time_ms % window_ms).as_interval("ms")
     return (start + since).cast("timestamp('UTC', 6)")

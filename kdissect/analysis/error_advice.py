@@ -1,7 +1,7 @@
-"""What to do about each error code: a sentence a code, for who meets it at night.
+"""Advice for each error code: one sentence per code, for the engineer on call.
 
-By name, because Kafka 0.7 uses some of the numbers for other things. "Part of the protocol" is
-said of codes that healthy clients meet, too; what follows is when to worry after all.
+By name, because Kafka 0.7 uses some of the numbers differently. "Part of the protocol" marks
+codes that healthy clients receive, too; the rest of the sentence says when they are a problem.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -448,5 +448,5 @@ ADVICE: Final = {
 
 
 def advice_for(name: "ir.StringValue") -> "ir.StringValue":
-    """The advice for an error of that name; null for one that has none."""
+    """The advice for an error of that name; null when none exists."""
     return name.cases(*ADVICE.items(), else_=None)

@@ -1,4 +1,4 @@
-"""A question put to an engine: the answer has the columns that are declared, of their types."""
+"""Execution of a question on an engine: the answer has the declared columns and types."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Engine(Protocol):
-    """What has the rows of tables: DuckDB, Spark."""
+    """An engine that has the tables: DuckDB, Spark."""
 
     tables: "dict[str, ir.Table]"
 
@@ -29,12 +29,12 @@ def ask(question: Question, engine: Engine, options: Mapping[str, Any]) -> "pa.T
 
 
 def schema_of(question: Question, names: Sequence[str]) -> "pa.Schema":
-    """The columns of an answer as they are declared."""
+    """The columns of an answer as declared."""
     import pyarrow as pa
 
     from kdissect.tables.batches import ARROW_TYPES
 
-    # Engines add up to wider types than they were given.
+    # Engines return wider types for sums than those of their input.
     types = ARROW_TYPES | {TEXT: pa.string(), SHARE: pa.float64(), RATE: pa.float64()}
     fields = [
         pa.field(

@@ -1,9 +1,9 @@
-"""Which software a client is, by what it says of itself or by how it speaks.
+"""Client software, by declared name or by protocol fingerprint.
 
-Since Kafka 2.4 a client may say name and version in ApiVersions (KIP-511). Others are told by the
-versions they ask for: a library sends the newest that it and the broker know, so the highest ones
-it ever sends, and what it falls back to, are its own. `FINGERPRINTS` was read off captures of
-these libraries; the confidence is how often the pattern may be another's, not a measurement.
+Since Kafka 2.4 a client may send name and version in ApiVersions (KIP-511). Others are identified
+by their API versions: a library sends the newest version that it and the broker support, so its
+highest versions, and its fallbacks, are characteristic. `FINGERPRINTS` was derived from captures
+of these libraries; the confidence is an estimate of the pattern's specificity, not a measurement.
 """
 
 from functools import reduce
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 SAID: Final = "says so"
 JAVA: Final = "apache-kafka-java"
 BROKER: Final = "Kafka broker"
-NAMING: Final = (3, 4, 5)  # versions of ApiVersions that say the name: nothing to guess
+NAMING: Final = (3, 4, 5)  # versions of ApiVersions with the name: no guess needed
 
 
 class Fingerprint(NamedTuple):
-    """A client is this when it `sent` all these and `never` one of those: ``API version``.
+    """A client matches when it `sent` all these and `never` one of those: ``API version``.
 
-    Where there is a `client_id`, a regular expression of the library's default, it must match too.
+    A `client_id`, where given, is a regular expression of the library's default and must match too.
     """
 
     software: str
@@ -37,7 +37,7 @@ class Fingerprint(NamedTuple):
     client_id: str = ""
 
 
-# The first that matches counts.
+# The first match counts.
 FINGERPRINTS: Final = (
     Fingerprint("Kafka tools", None, 90, "client id of the Scala tools",
                 client_id="^(console-producer|console-consumer-[0-9]+|GetOffsetShell"
@@ -78,7 +78,7 @@ FINGERPRINTS: Final = (
                 ("ApiVersions 0", "SaslHandshake 1", "SaslAuthenticate 2"),
                 ("ApiVersions 1", "ApiVersions 2")),
 )  # fmt: skip
-# What only brokers and controllers send, beside the client ids that they give themselves.
+# Requests that only brokers and controllers send, beside their own client ids.
 PEER_APIS: Final = (
     "LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown", "WriteTxnMarkers",
     "Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "AlterPartition", "Envelope", "FetchSnapshot",
@@ -91,7 +91,7 @@ PEER_APIS: Final = (
 def with_software(tables: Tables, exchanges: "ir.Table") -> "ir.Table":
     """Exchanges with `software`, `software_version`, `confidence`, `evidence` and `is_broker`.
 
-    A client is a client id at an address; how it speaks is taken from all its exchanges.
+    A client is a client id at an address; its fingerprint is taken from all its exchanges.
     """
     import ibis
 
@@ -114,7 +114,7 @@ def with_software(tables: Tables, exchanges: "ir.Table") -> "ir.Table":
 
 
 def client_calls(tables: Tables) -> "ir.Table":
-    """What each client sent on which connection: a row for each API and version."""
+    """API calls of each client per connection: a row for each API and version."""
     exchanges, connections = tables["all_exchanges"], tables["connections"]
     sent = exchanges.select(
         "connection_id",
@@ -131,7 +131,7 @@ def client_calls(tables: Tables) -> "ir.Table":
 
 
 def identity(speakers: "ir.Table") -> "dict[str, ir.Value]":
-    """The columns that say who somebody is."""
+    """The columns that identify a client."""
     import ibis
 
     said = speakers.client_software_name
@@ -150,7 +150,7 @@ def identity(speakers: "ir.Table") -> "dict[str, ir.Value]":
 
 
 def fingerprint_number(speakers: "ir.Table") -> "ir.IntegerValue":
-    """The place in `FINGERPRINTS` of the first that fits; null for those that say a name."""
+    """The index in `FINGERPRINTS` of the first match; null for clients that send a name."""
     import ibis
 
     says = [(speakers.spoken.contains(f"|ApiVersions {version}|"), None) for version in NAMING]
@@ -160,7 +160,7 @@ def fingerprint_number(speakers: "ir.Table") -> "ir.IntegerValue":
 
 
 def matches(speakers: "ir.Table", one: Fingerprint) -> "ir.BooleanValue":
-    """Whether a client is as a fingerprint says."""
+    """Whether a client matches a fingerprint."""
     sent = [speakers.spoken.contains(f"|{call}|") for call in one.sent]
     never = [~speakers.spoken.contains(f"|{call}|") for call in one.never]
     named = [speakers.client_key.re_search(one.client_id)] if one.client_id else []

@@ -1,8 +1,8 @@
-"""Who of a group held which partition, from when to when.
+"""Partition assignments of group members, with start and end times.
 
-A member holds what it was assigned until it is assigned otherwise or leaves; with an eager assignor
-until it joins anew, for which it gives up everything. What a member held that was not heard of any
-more ends with its connection to the coordinator.
+A member holds its assignment until it is assigned otherwise or leaves; with an eager assignor
+until it rejoins, for which it revokes everything. Partitions of a member that falls silent
+end with its connection to the coordinator.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -14,19 +14,19 @@ from kdissect.analysis.question import Tables
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-# Protocols of classic groups whose members keep what stays theirs, beside cooperative-...
+# Classic protocols whose members keep partitions across rebalances, beside cooperative-...
 COOPERATIVE: Final = ("stream", "sessioned", "compatible")
-# Standby and warmup tasks of Streams are copies, what Connect revokes is given up.
+# Standby and warmup tasks of Streams are copies; partitions that Connect revokes are given up.
 NOT_HELD: Final = r" ?\b(standby|warmup|revoked) .*$"
 PARTITIONS: Final = r"^.+:[0-9,]+$"
 
 
 def holdings(events: "ir.Table", tables: Tables) -> "ir.Table":
-    """A row for each time that a partition was assigned, with the columns of REBALANCE.
+    """A row for each assignment of a partition, with the columns of REBALANCE.
 
-    `held_by` had it before, until `free_ns`: both null when nobody is known; `is_silent` says that
-    it did not give it up, and had not been heard of when the owner was answered, at `got_ns`; with
-    `held_client_id` and the like of it. Share groups have none, their members share partitions.
+    `held_by` had it before, until `free_ns`: both null when unknown; `is_silent`: the previous
+    owner did not revoke it, and had been silent when the new owner was answered, at `got_ns`;
+    `held_client_id` and the like describe it. Share groups have none: members share partitions.
     """
     held = partitions_of(states(events, tables))
     own: dict[str, Any] = {"group_by": [*GROUP, "topic_partition"], "order_by": "got_ns"}
@@ -41,7 +41,7 @@ def holdings(events: "ir.Table", tables: Tables) -> "ir.Table":
 
 
 def states(events: "ir.Table", tables: Tables) -> "ir.Table":
-    """What members were assigned and when that began and ended."""
+    """Assignments of members with start and end times."""
     import ibis
 
     is_classic = events.kind == "classic"
@@ -50,7 +50,7 @@ def states(events: "ir.Table", tables: Tables) -> "ir.Table":
     )
     is_cooperative = events.protocol.isin(COOPERATIVE) | events.protocol.startswith("cooperative")
     given_up = is_classic & (events.event == "join") & ~is_cooperative
-    # Sent back for a member id it was in no group yet.
+    # A join rejected for lack of a member id: it was in no group yet.
     given_up &= events.error.isnull()
     rows = events.filter(events.kind != "share", assigned | given_up | events.is_left)
     rows = rows.mutate(
@@ -70,7 +70,7 @@ def states(events: "ir.Table", tables: Tables) -> "ir.Table":
 
 
 def partitions_of(rows: "ir.Table") -> "ir.Table":
-    """A row for each partition of what is assigned, `topic_partition` like ``orders:3``."""
+    """A row for each partition of an assignment, `topic_partition` like ``orders:3``."""
     rows = rows.filter(rows.assigned.notnull())
     words = rows.select(
         *REBALANCE, *WHO, "owner", "got_ns", "until_ns", "next_ns", "is_away",

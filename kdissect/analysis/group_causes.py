@@ -1,4 +1,4 @@
-"""What caused rebalances, and who: what members did, else what can only be concluded."""
+"""Causes of rebalances and the members responsible: observed events, else inference."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -7,14 +7,14 @@ from kdissect.analysis.group_members import TRIGGER, WHO
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-# Columns of what causes a rebalance, and of who did it.
+# Columns of the cause of a rebalance, and of the member that caused it.
 BLAME: Final = (*TRIGGER, *[f"by_{name}" for name in WHO])
 
 
 def with_late(turns: "ir.Table") -> "ir.Table":
-    """Rebalances of the new protocols, caused by what a member did while the one before was made.
+    """Rebalances of the new protocols, caused by a member's event during the previous one.
 
-    Coordinators take what comes meanwhile together, and make another epoch of it.
+    Coordinators batch concurrent events and start another epoch for them.
     """
     own: dict[str, Any] = {"group_by": "group_id", "order_by": ["start_ns", "turn"]}
     was_busy = (turns.triggers.lag().over(**own) > 1).fill_null(False)
@@ -25,7 +25,7 @@ def with_late(turns: "ir.Table") -> "ir.Table":
 
 
 def blamed(rows: "ir.Table") -> "ir.Table":
-    """Rebalances with who caused them: who did something, who was silent, who joined unasked."""
+    """Rebalances with the member that caused them: by an event, silence or an unrequested join."""
     is_silence = rows.cause == "session timeout"
     who = {
         name: rows[f"by_{name}"].coalesce(
@@ -39,12 +39,12 @@ def blamed(rows: "ir.Table") -> "ir.Table":
 
 
 def is_first(rows: "ir.Table") -> "ir.BooleanValue":
-    """Is it the first of its group in the capture? Who was told before, nobody knows."""
+    """Whether it is the group's first in the capture; earlier members are unknown."""
     return rows.generation_before.isnull()
 
 
 def cause_of(rows: "ir.Table") -> "ir.StringValue":
-    """What caused it: what somebody did, else what can only be concluded."""
+    """The cause: an observed event, else an inference."""
     import ibis
 
     is_cooperative = rows.protocol.startswith("cooperative") | (rows.protocol == "stream")

@@ -1,8 +1,8 @@
 """Events of groups, each with the rebalance that it is part of.
 
-A rebalance is told by the generation that it leads to: in a classic group what JoinGroup answers,
-in the others the member epoch that its members come to. What has none of its own (a leave, a
-heartbeat that is refused, a join that is sent back for a member id) belongs to the next.
+A rebalance is identified by the generation it leads to: in a classic group that of the JoinGroup
+response, in others the member epoch that its members reach. Events without their own (a leave, a
+refused heartbeat, a join sent back for a member id) belong to the next.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +12,7 @@ from kdissect.analysis.question import Tables
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-# API → the kind of group whose members use it.
+# API → the kind of group that uses it.
 KINDS: Final = {
     "JoinGroup": "classic",
     "SyncGroup": "classic",
@@ -22,22 +22,22 @@ KINDS: Final = {
     "ShareGroupHeartbeat": "share",
     "StreamsGroupHeartbeat": "streams",
 }
-# What a member is in the group for, when it is answered without an error.
+# API calls that show membership when answered without an error.
 SETTLED: Final = ("join", "assign", "sync", "owned", "subscribe", "epoch")
-# Static members of KIP-848 groups that stop for a while: their partitions stay theirs.
+# Static members of KIP-848 groups that stop temporarily: they keep their partitions.
 STATIC_LEAVE: Final = -2
 GROUP: Final = ("group_id", "life")
 REBALANCE: Final = (*GROUP, "generation", "again")
-# A place in time and a number in one number, so that the first of them is a minimum.
+# A place in time and a number combined into one number, so that the first is a minimum.
 PLACES: Final = 1 << 31
 
 
 def group_events(tables: Tables) -> "ir.Table":
-    """What happened to members, in the order of `place`, with `owner` and the columns REBALANCE.
+    """Events of members, in the order of `place`, with `owner` and the columns REBALANCE.
 
-    `owner` is who keeps partitions: the static member's own name, else the member. `life` counts
-    the times that a group's generations began anew, `again` the returns of a static member into
-    a generation that it had been in. `generation` is null when the capture has none that follows.
+    `owner` holds partitions: the static member's instance id, else the member. `life` counts
+    restarts of a group's generations, `again` the returns of a static member into
+    a generation that it was in before. `generation` is null when none follows in the capture.
     """
     events = with_lives(in_order(tables))
     events = events.mutate(own=own_generation(events))
@@ -52,7 +52,7 @@ def group_events(tables: Tables) -> "ir.Table":
 
 
 def in_order(tables: Tables) -> "ir.Table":
-    """The events of groups in the order in which the broker came to know or to say them."""
+    """The events of groups in the order in which the broker received or reported them."""
     import ibis
 
     exchanges = tables["exchanges"].select(
@@ -79,7 +79,7 @@ def in_order(tables: Tables) -> "ir.Table":
     )  # fmt: skip
     named = events.group_instance_id.max().over(group_by=["group_id", "member_id"])
     events = events.mutate(
-        # An administrator names static members alone.
+        # An administrator removes static members only by instance id.
         owner=ibis.coalesce(
             events.group_instance_id,
             events.member_id.notnull().ifelse(named, None),
@@ -93,7 +93,7 @@ def in_order(tables: Tables) -> "ir.Table":
 
 
 def with_lives(events: "ir.Table") -> "ir.Table":
-    """Events with `life`: a join that is answered with a smaller generation begins another."""
+    """Events with `life`: a join answered with a smaller generation starts another."""
     joined = (events.event == "join") & events.is_ok
     packed = joined.ifelse(events.place * PLACES + events.said, None)
     before: dict[str, Any] = {"group_by": "group_id", "order_by": "place", "rows": (None, -1)}
@@ -104,18 +104,18 @@ def with_lives(events: "ir.Table") -> "ir.Table":
 
 
 def own_generation(events: "ir.Table") -> "ir.IntegerValue":
-    """The generation that an event itself says it leads to; null when it says none."""
+    """The generation that an event itself names; null when it names none."""
     import ibis
 
     member: dict[str, Any] = {"group_by": [*GROUP, "member_id"], "order_by": "place"}
     next_event, next_said = events.event.lead().over(**member), events.said.lead().over(**member)
     is_settled = events.is_ok & events.event.isin(SETTLED)
-    # A member that has to give up partitions comes to the next epoch when it has; that it has is
-    # in the request of its next event, which may have the next assignment for an answer.
+    # A member that has to revoke partitions reaches the next epoch once it has; the revocation is
+    # in the request of its next event, whose response may carry the next assignment.
     is_behind = (events.said.lag().over(**member) == events.said) & (events.kind != "share")
     is_next = next_event.isin(["owned", "epoch"]) | ((next_event == "assign") & is_behind)
     is_revoked = (events.event == "assign") & is_next
-    # Without an assignment it waits for the one that its coming leads to.
+    # Without an assignment it waits for the one that its join leads to.
     is_waiting = events.event.isin(["join", "owned", "subscribe"]) & events.assignment.isnull()
     said = ibis.cases(
         (events.kind == "classic", events.said),
@@ -127,7 +127,7 @@ def own_generation(events: "ir.Table") -> "ir.IntegerValue":
 
 
 def with_returns(events: "ir.Table") -> "ir.Table":
-    """Events with `again`: how many times the static member had come back into the generation."""
+    """Events with `again`: how many times the static member has returned into the generation."""
     joined = (events.event == "join") & events.is_ok & events.group_instance_id.notnull()
     events = events.mutate(joins=joined.ifelse(1, 0))
     own: dict[str, Any] = {"group_by": [*GROUP, "generation", "owner", "joins"]}

@@ -1,4 +1,4 @@
-"""What each member did in each rebalance of its group, and whether that caused it."""
+"""Actions of each member in each rebalance of its group, and whether they caused it."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 TURN: Final = (*REBALANCE, "is_emptied")
-# Of the event that causes a rebalance.
+# Columns of the event that causes a rebalance.
 TRIGGER: Final = ("trigger", "reason", "exchange_id", "request_packet")
-# Who did something.
+# Columns of the acting member.
 WHO: Final = ("client_id", "member_id", "group_instance_id", "connection_id")
-# What Java's clients say (KIP-800), part of the reason → the cause.
+# Reasons sent by Java clients (KIP-800), part of the reason → the cause.
 REASONS: Final = {
     "%poll timeout has expired%": "max poll exceeded",
     "%removed by an admin%": "removed",
@@ -25,22 +25,22 @@ REASONS: Final = {
 
 
 def participations(events: "ir.Table") -> "ir.Table":
-    """A row for each member in each rebalance; `is_emptied` marks those after which nobody is left.
+    """A row for each member in each rebalance; `is_emptied`: the group is empty afterwards.
 
-    `is_new`: was not in the group before. `is_unasked`: joined, and was not told to. `left_after`:
-    the next that is known of it is that it left. `trigger` is the cause if it is the member's,
-    `trigger_place` when.
+    `is_new`: was not in the group before. `is_unasked`: joined without being told to rebalance.
+    `left_after`: its next known event is a leave. `trigger` is the cause if it is the member's,
+    `trigger_place` its place in time.
     """
     events = with_triggers(events)
-    # Nobody is assigned anything for them.
+    # A static member's leave causes no new assignment.
     events = events.filter((events.event != "leave") | (events.said.fill_null(0) != STATIC_LEAVE))
     is_settled = events.is_ok & events.event.isin(SETTLED)
     is_end = is_settled & events.event.isin(["sync", "assign", "join", "owned", "epoch"])
     is_end &= (events.kind != "classic") | (events.event == "sync")
     is_join = (events.kind == "classic") & (events.event == "join")
-    # In a classic group it is the leader who assigns.
+    # In a classic group the leader assigns.
     is_own = (events.kind != "classic") | (events.event != "assign")
-    # Who leaves and comes back with the same id does the one and then the other.
+    # A member that leaves and returns with the same id does both, in that order.
     before: dict[str, Any] = {"group_by": [*REBALANCE, "owner"], "order_by": "place"}
     left = events.is_left.cast("int32").sum().over(**before, rows=(None, -1))
     events = events.mutate(left=left.coalesce(0))
@@ -81,7 +81,7 @@ def with_triggers(events: "ir.Table") -> "ir.Table":
 
     own: dict[str, Any] = {"group_by": [*GROUP, "owner"], "order_by": "place"}
     earlier = events.event.lag().over(**own)
-    # Who comes in the first generation that the capture has may have been there before.
+    # Members in the group's first captured generation may have joined earlier.
     is_later = events.generation > events.own.min().over(group_by=GROUP)
     is_known = is_later.fill_null(True) | (events.generation == 1) | (events.kind != "classic")
     is_knocking = events.error == "MEMBER_ID_REQUIRED"
@@ -91,7 +91,7 @@ def with_triggers(events: "ir.Table") -> "ir.Table":
     is_away = (events.said.lag().over(**own) == STATIC_LEAVE).fill_null(False)
     is_return = is_join & (earlier_member != events.member_id) & ~is_fresh
     is_return = (is_return | (is_join & is_away)) & events.group_instance_id.notnull()
-    # The group went on without it: it is a member no more, and comes as any other.
+    # The group continued without it: it is no longer a member, and joins like any other.
     is_expelled = (events.own.max().over(**own, rows=(None, -1)) < events.reached).fill_null(False)
     is_new = is_fresh & is_join & (is_known | is_knocking.fill_null(False)) & ~is_away
     events = events.mutate(
@@ -109,14 +109,14 @@ def with_triggers(events: "ir.Table") -> "ir.Table":
             (events.is_new, "join"),
             ((events.event == "subscribe") | events.is_other, "subscription change"),
             (is_join & (events.kind == "classic"), said),
-            # Fenced, it comes anew with the same id.
+            # When fenced, it rejoins with the same id.
             (is_join & events.is_ok, "join"),
         )
     )
 
 
 def is_other_subscription(events: "ir.Table") -> "ir.BooleanValue":
-    """Does a heartbeat of the new protocols name other topics than the one that last did?"""
+    """Whether a heartbeat of the new protocols names other topics than the last that named some."""
     is_told = events.subscription.notnull()
     own: dict[str, Any] = {"group_by": [*GROUP, "owner", is_told], "order_by": "place"}
     earlier = events.subscription.lag().over(**own)
@@ -127,7 +127,7 @@ def is_other_subscription(events: "ir.Table") -> "ir.BooleanValue":
 
 
 def joined_back(rows: "ir.Table", more: "ir.Table", keys: Sequence[str]) -> "ir.Table":
-    """Rows with the columns that another table has for the same keys, null ones among them."""
+    """Rows joined with another table's columns on the same keys, including null keys."""
     same = [rows[key].identical_to(more[key]) for key in keys]
     joined = rows.left_join(more, same)
     return joined.drop(*[f"{key}_right" for key in keys])

@@ -1,4 +1,4 @@
-"""Rows of groups put beside each other, and many names in one text."""
+"""Null-safe joins of grouped rows, and lists of names as one text."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-# What a line can hold; whoever needs them all asks the tables.
+# What fits on a line; the full list is in the tables.
 MOST_LISTED: Final = 20
 
 
 def beside(left: "ir.Table", right: "ir.Table", by: Sequence[str]) -> "ir.Table":
-    """The rows of `left` with the columns of `right`, where null is a value like others."""
+    """The rows of `left` with the columns of `right`, with null equal to null."""
     if not by:
         return left.cross_join(right)
     joined = left.left_join(right, [left[name].identical_to(right[name]) for name in by])
@@ -19,17 +19,17 @@ def beside(left: "ir.Table", right: "ir.Table", by: Sequence[str]) -> "ir.Table"
 
 
 def is_failed(rows: "ir.Table") -> "ir.BooleanValue":
-    """Whether a response has an error; how many is null where not all of it was captured."""
+    """Whether a response has an error; the count is null where it was not fully captured."""
     return (rows.error_count > 0) | (rows.error_code != 0)
 
 
 def listed(texts: "ir.StringColumn", where: "ir.BooleanValue | None" = None) -> "ir.StringValue":
-    """Different texts in order, as one: ``a, b``; null when there are none."""
+    """Distinct texts in order, joined: ``a, b``; null when empty."""
     return texts.collect(distinct=True, where=where).sort().join(", ")
 
 
 def shortly_listed(texts: "ir.StringColumn") -> "ir.StringValue":
-    """The same of many: ``a, b and 7 more``."""
+    """The same, shortened: ``a, b and 7 more``."""
     import ibis
 
     names = texts.collect(distinct=True).sort()

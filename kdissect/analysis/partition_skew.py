@@ -1,7 +1,7 @@
-"""How unevenly bytes are spread over partitions.
+"""Skew of bytes over partitions.
 
-The Gini coefficient is 0 when all have the same, and goes to 1 when one has all. With sizes x of n
-partitions in order it is 2 (1 x1 + 2 x2 + ...) / (n sum x) - (n + 1) / n.
+The Gini coefficient is 0 when all have the same, and approaches 1 when one has all. With sizes x of
+n partitions in order it is 2 (1 x1 + 2 x2 + ...) / (n sum x) - (n + 1) / n.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def skew(moved: "ir.Table", by: Sequence[str]) -> "ir.Table":
 
 
 def sized_partitions(moved: "ir.Table", by: Sequence[str]) -> "ir.Table":
-    """The partitions in each group with their bytes: produced when anything was, else fetched."""
+    """The partitions in each group with their bytes: produced if any, else fetched."""
     clients = moved.filter(moved.way != "replicated")
     keys = list(dict.fromkeys([*by, "topic", "partition"]))
     sizes = clients.group_by(keys).aggregate(

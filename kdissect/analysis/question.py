@@ -1,8 +1,8 @@
-"""What an analysis is: a question about the tables, its options, and the columns of its answer.
+"""Definition of an analysis: a question about the tables, its options, and its answer's columns.
 
 Each is one module of this package with a `QUESTION`; `questions` lists them. The command line, the
-library and docs/analysis.md are made of what is declared there. An answer is an Ibis expression
-over the tables, so it runs on DuckDB and on Spark; here nobody knows which.
+library and docs/analysis.md are derived from these declarations. An answer is an Ibis expression
+over the tables, so it runs on DuckDB and on Spark, independent of the engine.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from kdissect.tables.schemas import Column
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-# Types of options, beside those of Python: durations like 10s are nanoseconds, names a tuple.
+# Types of options, beside Python's: durations like 10s are nanoseconds, names a tuple.
 DURATION: Final = "duration"
 NAMES: Final = "names"
 FLAG: Final = "flag"
@@ -28,7 +28,7 @@ Answer = Callable[..., "ir.Table"]
 
 
 class Option(NamedTuple):
-    """One option: a keyword of the answer, ``--name`` of the command."""
+    """An option: keyword argument in the library, ``--name`` on the command line."""
 
     name: str
     type: str
@@ -38,7 +38,7 @@ class Option(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """An option with which another question is asked, that takes its value as `becomes`."""
+    """An option that selects another question, which receives its value as `becomes`."""
 
     option: Option
     question: str
@@ -46,10 +46,10 @@ class Turn(NamedTuple):
 
 
 class Question(NamedTuple):
-    """One analysis. `asks` is the question in a sentence, `tables` those that are read.
+    """One analysis. `asks` is the question in a sentence, `tables` its input.
 
-    `columns` are those of the answer, without those that `by` puts in front; `dimensions` those of
-    the latter that are the question's own. `turns` are options that ask something else.
+    `columns` are those of the answer, without the `by` columns in front; `dimensions` are the
+    question's own dimensions. `turns` are options that select another question.
     """
 
     name: str

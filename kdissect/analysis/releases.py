@@ -1,6 +1,6 @@
-"""Which releases of Kafka speak which versions: the protocol's definitions as lookups by column.
+"""Protocol versions of Kafka releases: the protocol's definitions as lookups by column.
 
-A release is its place in `RELEASES`, so that releases compare.
+A release is its index in `RELEASES`, so that releases compare.
 """
 
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -10,25 +10,26 @@ from kdissect.protocol.apis import APIS
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-# Those that changed the protocol, oldest first.
+# Releases that changed the protocol, oldest first.
 RELEASES: Final = (
     "0.8.0", "0.8.1", "0.8.2", "0.9.0", "0.10.0", "0.10.1", "0.10.2", "0.11.0", "1.0", "1.1",
     "2.0", "2.1", "2.2", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8", "3.0", "3.1", "3.2", "3.3",
     "3.4", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0", "4.1", "4.2", "4.3", "4.4",
 )  # fmt: skip
-# At the start of a text: 0.10.2.2 is a 0.10.2, 3.9.1 a 3.9.
+# As prefixes: 0.10.2.2 is a 0.10.2, 3.9.1 a 3.9.
 RELEASE: Final = "^(0\\.[0-9]+(\\.[0-9]+)?|[1-9][0-9]*\\.[0-9]+)"
-# KIP-896 marked versions as deprecated from here on, and 4.0 took them out.
+# KIP-896 deprecated versions in this release, and 4.0 removed them.
 DEPRECATING: Final = "3.7"
-# From here on brokers take only message format 2 from producers (KIP-724), and convert no more.
+# From this release on brokers accept only message format 2 from producers (KIP-724), and do not
+# convert.
 ONE_FORMAT: Final = "4.0"
 
 
 class Spoken(NamedTuple):
-    """The versions of an API that a release speaks; those up to `deprecated` are.
+    """The versions of an API that a release supports; those up to `deprecated` are deprecated.
 
-    The places are of the releases that were first to speak the oldest, and the oldest that is not
-    deprecated.
+    The indexes are of the first releases that supported the oldest version, and the oldest version
+    that is not deprecated.
     """
 
     api: str
@@ -40,7 +41,7 @@ class Spoken(NamedTuple):
 
 
 def numbers(release: str) -> tuple[int, ...]:
-    """What releases are compared by.
+    """The numbers of a release, for comparison.
 
     >>> numbers("0.10.2") < numbers("3.9") < numbers("4.0")
     True
@@ -49,7 +50,7 @@ def numbers(release: str) -> tuple[int, ...]:
 
 
 def spoken_by(release: str) -> list[Spoken]:
-    """What a release speaks; early-access versions, which have to be enabled, do not count."""
+    """Versions supported by a release; early-access ones, which must be enabled, do not count."""
     is_deprecating = numbers(release) >= numbers(DEPRECATING)
     places = first_places()
     found = []
@@ -73,12 +74,12 @@ def spoken_by(release: str) -> list[Spoken]:
 
 
 def place_since(api: "ir.StringColumn", version: "ir.IntegerColumn") -> "ir.IntegerValue":
-    """The place of the first release that speaks a version; null for those unknown."""
+    """The index of the first release that supports a version; null for unknown ones."""
     return looked_up(first_places(), api + " " + version.cast("string"))
 
 
 def first_places() -> dict[str, int]:
-    """``API version`` → the place of the first release that spoke it."""
+    """``API version`` → the index of the first release that supported it."""
     return {
         f"{api.name} {version}": RELEASES.index(span.first)
         for api in APIS.values()
@@ -87,15 +88,15 @@ def first_places() -> dict[str, int]:
 
 
 def release_at(place: "ir.IntegerColumn") -> "ir.StringValue":
-    """The name of the release at a place."""
+    """The name of the release at an index."""
     return looked_up({str(index): name for index, name in enumerate(RELEASES)},
                      place.cast("string"))  # fmt: skip
 
 
 def place_of(release: "ir.StringColumn") -> "ir.IntegerValue":
-    """The place of a release; null for what is none.
+    """The index of a release; null for an invalid one.
 
-    Other numbers (0.10.2.2, 3.9.1) are those of the release that they mend.
+    Patch releases (0.10.2.2, 3.9.1) map to the release that they fix.
     """
     places = {name: place for place, name in enumerate(RELEASES)}
     known = places | {"0.11": places["0.11.0"]}
@@ -103,7 +104,7 @@ def place_of(release: "ir.StringColumn") -> "ir.IntegerValue":
 
 
 def looked_up(known: dict[str, int] | dict[str, str], key: "ir.StringValue") -> "ir.Value":
-    """The value for each key; null for others."""
+    """The value for each key; null for missing keys."""
     import ibis
 
     return ibis.map(list(known), list(known.values())).get(key)

@@ -1,9 +1,9 @@
-"""Which follower's fetch was the last to pass the batches of a produce request.
+"""Follower whose fetch was the last to pass the batches of a produce request.
 
-A follower that asks for an offset has everything before it, so with acks=all the leader answers
-when every follower in sync has asked for more than the last record's offset. The fetch that did so
-last is the one that the producer waited for. When the answer comes although a follower that was
-in sync has not asked, the leader has given it up: until then the producer waited for that one.
+A follower that requests an offset has everything before it, so with acks=all the leader responds
+when every in-sync follower has requested an offset above the last record's. The producer waited
+for the last such fetch. When the response comes although an in-sync follower has not fetched, the
+leader has given it up: until then the producer waited for that follower.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -21,7 +21,7 @@ def last_followers(tables: Tables) -> "ir.Table":
     """Produce exchanges with acks=all: `follower` (broker id) that was waited for last, and
     `passed_ns`: when it passed, or when it was given up (`is_given_up`).
 
-    Those of which no follower was seen are no rows.
+    Exchanges without a captured follower have no row.
     """
     copies = follower_fetches(tables)
     batches = produced_batches(tables)
@@ -43,9 +43,9 @@ def last_followers(tables: Tables) -> "ir.Table":
 def with_given_up(rows: "ir.Table") -> "ir.Table":
     """Batches and followers with `is_given_up`: sent while it was in sync, answered without it.
 
-    A follower is in sync when it was in time for the batch before. The first answer without it says
-    that it is not any more; what was sent before that waited for it, too. Fetches may be missing in
-    the capture: the others must leave the greater part of the wait unexplained.
+    A follower is in sync when it was in time for the previous batch. The first response without it
+    shows that it no longer is; earlier batches waited for it, too. Fetches may be missing in the
+    capture: the other followers must leave the greater part of the wait unexplained.
     """
     import ibis
 
@@ -64,7 +64,7 @@ def with_given_up(rows: "ir.Table") -> "ir.Table":
 
 
 def follower_fetches(tables: Tables) -> "ir.Table":
-    """Topic, partition and offset of each fetch of a broker, and when it was sent."""
+    """Topic, partition and offset of each fetch of a broker, and its request time."""
     exchanges, partitions = tables["all_exchanges"], tables["all_partitions"]
     fetches = exchanges.filter(exchanges.api == "Fetch", exchanges.replica_id.notnull())
     sent = fetches.select(
@@ -76,7 +76,7 @@ def follower_fetches(tables: Tables) -> "ir.Table":
 
 
 def produced_batches(tables: Tables) -> "ir.Table":
-    """Topic, partition and next offset of what was produced with acks=all and kept."""
+    """Topic, partition and next offset of batches produced with acks=all without an error."""
     exchanges, partitions = tables["exchanges"], tables["partitions"]
     produces = exchanges.filter(exchanges.api == "Produce", exchanges.acks == ALL)
     times = produces.select("exchange_id", "request_start_ns", "response_start_ns")
@@ -90,10 +90,10 @@ def produced_batches(tables: Tables) -> "ir.Table":
 
 
 def first_passes(wanted: "ir.Table", copies: "ir.Table") -> "ir.Table":
-    """`wanted` with the time of the first fetch of its follower that asked for its offset or more.
+    """`wanted` with the time of the first fetch of its follower with the same or a higher offset.
 
-    One sort instead of a comparison of all with all: from the highest offset down, the earliest
-    time so far is that of the first fetch at this offset or above.
+    One sort instead of comparing all pairs: from the highest offset down, the running minimum of
+    the time is that of the first fetch at this offset or above.
     """
     import ibis
 

@@ -1,7 +1,7 @@
-"""Durations, moments and ranges of time as people write them, relative to what was captured.
+"""Durations, moments and time ranges as written by users, relative to the capture.
 
 moment  HH:MM[:SS[.fraction]]  time of day (UTC) while the capture ran
-        YYYY-MM-DD[THH:MM:SS]  a date, UTC unless it says another offset
+        YYYY-MM-DD[THH:MM:SS]  a date, UTC unless it has another offset
         +30s                   that long after the first request
 range   moment..moment  moment..  ..moment      from the first on, up to before the second
 """
@@ -30,7 +30,7 @@ MEANT: Final = "write moments like 14:05, 14:05:30, 2026-01-31T14:05 (all UTC) o
 
 
 def is_moment(text: str) -> bool:
-    """Whether a text is written like a moment."""
+    """Whether a text has the form of a moment."""
     return bool(
         TIME_OF_DAY.fullmatch(text)
         or DATE.fullmatch(text)
@@ -39,13 +39,13 @@ def is_moment(text: str) -> bool:
 
 
 def is_range(text: str) -> bool:
-    """Whether a text is written like a range; what is not may be SQL."""
+    """Whether a text has the form of a range; others may be SQL."""
     ends = [end.strip() for end in text.split("..")]
     return len(ends) == 2 and any(ends) and all(not end or is_moment(end) for end in ends)
 
 
 def range_of(text: str, first_ns: int, last_ns: int) -> tuple[int, int]:
-    """The range as ns since 1970, its end left out; an open end is that of what was captured."""
+    """The range as ns since 1970, end exclusive; an open end is that of the capture."""
     start, end = [part.strip() for part in text.split("..")]
     from_ns = moment_of(start, first_ns, last_ns) if start else first_ns
     to_ns = moment_of(end, first_ns, last_ns) if end else last_ns + 1
@@ -55,7 +55,7 @@ def range_of(text: str, first_ns: int, last_ns: int) -> tuple[int, int]:
 
 
 def moment_of(text: str, first_ns: int, last_ns: int) -> int:
-    """A moment as ns since 1970; `first_ns` and `last_ns` are the ends of what was captured.
+    """A moment as ns since 1970; `first_ns` and `last_ns` are the ends of the capture.
 
     >>> moment_of("+1.5s", 1_000_000_000, 9_000_000_000)
     2500000000
@@ -76,7 +76,7 @@ def moment_of(text: str, first_ns: int, last_ns: int) -> int:
 
 
 def on_the_day(text: str, first_ns: int, last_ns: int) -> int:
-    """A time of day on the first day on which something was captured then, else on the first."""
+    """A time of day on the first day that was captured at that time, else on the first day."""
     whole, _, fraction = text.partition(".")
     clock = time.fromisoformat(whole)
     seconds = clock.hour * 3600 + clock.minute * 60 + clock.second
@@ -86,7 +86,7 @@ def on_the_day(text: str, first_ns: int, last_ns: int) -> int:
 
 
 def date_ns(text: str) -> int:
-    """An ISO 8601 date and time; UTC when it says no offset."""
+    """An ISO 8601 date and time; UTC without an offset."""
     moment = datetime.fromisoformat(text)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,1 +1,1 @@
-"""What `import kdissect` offers: read, dissect, analyse, compare, write, findings."""
+"""Contents of `import kdissect`: read, dissect, analyse, compare, write, findings."""

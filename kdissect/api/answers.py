@@ -1,4 +1,4 @@
-"""Questions put to captures, or to the tables that were made of them."""
+"""Analysis of captures, or of the tables made from them."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Answer:
-    """The rows that answer a question; `balance` is of the captures, None of tables made before."""
+    """The rows that answer a question; `balance` is of the captures, None for stored tables."""
 
     def __init__(self, question: Question, table: "pa.Table", balance: "Balance | None") -> None:
         self.question = question
@@ -69,16 +69,16 @@ def analyse(
 ) -> Answer:
     """Answer a question of docs/analysis.md: ``analyse("latency", "a.pcap", by=["client"])``.
 
-    `source` is a capture or several, directories with tables that `write` or a live capture made
+    `source` is one or several captures, directories with tables of `write` or of a live capture
     (all, a run, or a rotation of it), or datasets.
-    `where` is an SQL condition over the columns of `exchanges`, which leaves out others before the
-    question is asked, `having` one over the columns of the answer; `reading` are keywords of
-    `Options`, `options` those of the question. `engine` is duckdb, spark, or auto, which takes
-    DuckDB until the tables are larger than `engines.LIMIT`, and tells `notice` when it takes Spark;
-    `session` is one of Spark, which answers then if nothing else is said; without, Spark gets one
-    of its own at `master`. With `rollups` `latency` is answered from those of datasets, which
-    takes `by`, `of`, `window` and `where` (docs/rollups.md). Raises KdissectError for what the
-    question does not know.
+    `where` is an SQL condition over the columns of `exchanges`, applied before the question,
+    `having` one over the columns of the answer; `reading` are keywords of
+    `Options`, `options` those of the question. `engine` is duckdb, spark, or auto, which uses
+    DuckDB until the tables are larger than `engines.LIMIT`, and calls `notice` when it uses Spark;
+    `session` is a Spark session, which implies spark unless `engine` is given; without it, Spark
+    gets a session of its own at `master`. With `rollups` `latency` is answered from those of
+    datasets, which supports `by`, `of`, `window` and `where` (docs/rollups.md). Raises
+    KdissectError for options that the question does not have.
     """
     engine = engine or (SPARK if session else DUCKDB)
     if having is not None:
@@ -109,7 +109,7 @@ def analyse(
 def answer_of(
     question: Question, found: "pa.Table", having: str | None, balance: "Balance | None"
 ) -> Answer:
-    """The answer, of those rows for which the condition over them holds."""
+    """The answer, filtered by the condition over its columns."""
     return Answer(question, found if having is None else rows_having(found, having), balance)
 
 
@@ -140,7 +140,7 @@ def from_rollups(
 
 
 def turned(name: str, options: dict[str, Any]) -> tuple[Question, dict[str, Any]]:
-    """The question, or that which one of the options turns it into; raises KdissectError."""
+    """The question, or the one that an option turns it into; raises KdissectError."""
     question = QUESTIONS.get(name)
     if question is None:
         raise KdissectError(f"no question {name!r}; there are {', '.join(QUESTIONS)}")
@@ -161,7 +161,7 @@ def turned(name: str, options: dict[str, Any]) -> tuple[Question, dict[str, Any]
 def places_of(
     source: Source | Sequence[Source], tables: Sequence[str], jobs: int, reading: dict[str, Any]
 ) -> Iterator[tuple[list[Place], "Balance | None"]]:
-    """Where the tables are: in what was given, or in a directory for as long as this takes."""
+    """Places of the tables: the given ones, or a directory that exists until this ends."""
     if places := stored_places(source):
         yield places, None
         return
@@ -173,7 +173,7 @@ def places_of(
 
 
 def check_taps(by: Sequence[str], places: Sequence[Place]) -> None:
-    """Raise KdissectError for taps and days of what is no dataset."""
+    """Raise KdissectError for taps and days of a source that is not a dataset."""
     for name in by:
         if name in TAP_COLUMNS and not any(place.is_dataset for place in places):
             raise KdissectError(f"cannot group by {name!r}: only datasets have it")

@@ -1,4 +1,4 @@
-"""Two captures compared, or two parts of one, by `kdissect.analysis.compare`."""
+"""Comparison of two captures, or two parts of one, by `kdissect.analysis.compare`."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -29,7 +29,7 @@ NAMES: Final = ("before", "after")
 
 
 class Side(NamedTuple):
-    """One of the two: its exchanges, and from when to when they are reckoned (ns since 1970)."""
+    """One of the two sides: its exchanges, and its time range (ns since 1970)."""
 
     exchanges: int
     first_ns: int
@@ -37,7 +37,7 @@ class Side(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Which exchanges of a source are a side: those that pass SQL, and from when to when."""
+    """Selection of a source's exchanges as a side: by SQL, and by time range."""
 
     condition: str | None = None
     times: tuple[int, int] | None = None
@@ -45,7 +45,7 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True)
 class Asked:
-    """An engine and the tables that it is to open."""
+    """An engine and the tables that it opens."""
 
     engine: str
     session: "SparkSession | str | None"
@@ -54,12 +54,12 @@ class Asked:
     def at(
         self, places: list[Place], where: str | None, names: tuple[str, ...] = ()
     ) -> "AbstractContextManager[Engine]":
-        """The tables of places, those that are asked for or some."""
+        """The tables of places, all requested ones or some."""
         return opened(self.engine, places, names or self.names, where, self.session)
 
 
 class Comparison(Answer):
-    """What changed, and what was compared. `verdicts` counts all rows, asked for or not."""
+    """The changes, and the input compared. `verdicts` counts all rows, requested or not."""
 
     def __init__(
         self, table: "pa.Table", sides: tuple[Side, Side], verdicts: dict[str, int]
@@ -86,12 +86,12 @@ def compare(
     notice: Notice | None = None,
     **options: Any,
 ) -> Comparison:
-    """What changed from `source` to `other`: ``compare("old.pcap", "new.pcap", by=["client"])``.
+    """Changes from `source` to `other`: ``compare("old.pcap", "new.pcap", by=["client"])``.
 
-    Or within `source`: `at` a moment ("14:05"), or from `before` to `after`, each a range of time
+    Or within `source`: `at` a moment ("14:05"), or from `before` to `after`, each a time range
     ("13:55..14:05") or an SQL condition over the columns of `exchanges`; one alone is compared with
     the rest. Sources, `where`, `reading` and engines are those of `analyse`, `options` those of
-    docs/analysis.md#compare. Raises KdissectError for what cannot be compared.
+    docs/analysis.md#compare. Raises KdissectError for inputs that cannot be compared.
     """
     check_options(options)
     is_within = at is not None or before is not None or after is not None
@@ -131,7 +131,7 @@ def compare(
 
 
 def comparison_of(table: "pa.Table", sides: tuple[Side, Side], is_all: bool) -> Comparison:
-    """The rows that are asked for, with how many there are of each verdict."""
+    """The requested rows, with the number of rows of each verdict."""
     found = table["verdict"].value_counts().to_pylist()
     verdicts = {one["values"]: one["counts"] for one in found}
     changed = sum(verdicts.get(verdict, 0) for verdict in CHANGED)  # these come first
@@ -139,7 +139,7 @@ def comparison_of(table: "pa.Table", sides: tuple[Side, Side], is_all: bool) -> 
 
 
 def check_options(options: dict[str, Any]) -> None:
-    """Raise KdissectError for an option or dimension that there is not."""
+    """Raise KdissectError for an unknown option or dimension."""
     known = [option.name for option in QUESTION.options]
     if unknown := options.keys() - set(known):
         raise KdissectError(f"compare has no option {min(unknown)!r}; it has {', '.join(known)}")
@@ -154,7 +154,7 @@ def chosen(
     places: list[Place],
     whole: Side,
 ) -> tuple[Choice, Choice]:
-    """Both sides of one source. Ranges leave their end out; of one alone the rest is the other."""
+    """Both sides of one source. Ranges exclude their end; one alone is compared with the rest."""
     ends = whole.first_ns, whole.last_ns
     if at is not None:
         if before is not None or after is not None:
@@ -169,7 +169,7 @@ def chosen(
 def choice_of(
     name: str, text: str | None, asked: Asked, places: list[Place], whole: Side
 ) -> Choice | None:
-    """A side by a range of time or a condition."""
+    """A side given by a time range or a condition."""
     if text is None:
         return None
     if is_range(text):
@@ -184,7 +184,7 @@ def choice_of(
 
 
 def rest_of(other: Choice | None, whole: Side, number: int) -> Choice:
-    """The side (0 before, 1 after) that is not said: what is left of the source."""
+    """The side (0 before, 1 after) that is not given: the rest of the source."""
     assert other is not None  # noqa: S101  # somebody said one of them
     if other.times is None:
         return Choice(f"NOT coalesce((\n{other.condition}\n), false)")
@@ -193,7 +193,7 @@ def rest_of(other: Choice | None, whole: Side, number: int) -> Choice:
 
 
 def time_choice(start_ns: int, end_ns: int) -> Choice:
-    """Requests from a time on up to before another."""
+    """Requests from a time up to, excluding, another."""
     sql = f"request_start_ns >= {start_ns} AND request_start_ns < {end_ns}"
     return Choice(sql, (start_ns, end_ns))
 
@@ -206,7 +206,7 @@ def chosen_side(
     whole: Side,
     where: str | None,
 ) -> Side:
-    """The side with its exchanges counted; those that `where` leaves out do not shorten it."""
+    """The side with its exchanges counted; those excluded by `where` do not shorten it."""
     own = side_of(asked, places, choice.condition) if choice.condition else whole
     count = (
         side_of(asked, places, both(choice.condition, where)).exchanges if where else own.exchanges
@@ -223,14 +223,14 @@ def chosen_side(
 
 
 def side_of(asked: Asked, places: list[Place], condition: str | None = None) -> Side:
-    """How many requests there are that pass a condition, and the times of the first and last."""
+    """Number of requests that meet a condition, and the times of the first and last."""
     with asked.at(places, condition, ("exchanges",)) as tables:
         (row,) = tables.rows(span_of(tables.tables)).to_pylist()
     return Side(row["exchanges"], row["first_ns"] or 0, row["last_ns"] or 0)
 
 
 def both(condition: str | None, where: str | None) -> str | None:
-    """Two conditions as one, each on lines of its own."""
+    """Conjunction of two conditions, each on lines of its own."""
     told = [text for text in (condition, where) if text]
     return " AND ".join(f"(\n{text}\n)" for text in told) if told else None
 

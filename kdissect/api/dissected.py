@@ -1,4 +1,4 @@
-"""Exchanges with everything in them: columns as attributes, bodies and records when asked for."""
+"""Exchanges in full: columns as attributes, bodies and records decoded on request."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -31,10 +31,10 @@ TIMES: Final = tuple(column.name for column in EXCHANGES.columns if column.type 
 class DissectedExchange:
     """An exchange: the columns of the `exchanges` table as attributes, and its two bodies.
 
-    Beside the columns there are client_ip, client_port, broker_ip and broker_port, `partitions`
-    (with their `batches`) and `errors`, as the exchanges stage gives them. Times are in ns since
-    1970; what there is none of is None. `dialect` is 0, or which of `messages.old_protocols` the
-    exchange is in.
+    Beside the columns it has client_ip, client_port, broker_ip and broker_port, `partitions`
+    (with their `batches`) and `errors`, as output by the exchanges stage. Times are in ns since
+    1970; missing values are None. `dialect` is 0, or the protocol of `messages.old_protocols` that
+    the exchange uses.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class DissectedExchange:
 
     @cached_property
     def partitions(self) -> list[Partition]:
-        """What it says of each topic-partition, made when it is asked for first."""
+        """Its topic-partitions, computed on first access."""
         return self._packed.rows() if self._packed else []
 
     @property
@@ -84,15 +84,14 @@ class DissectedExchange:
         return self.body("response")
 
     def body(self, side: str) -> dict[str, Any] | None:
-        """The body of `side` (request or response), decoded anew; None when there is none.
+        """The request's or response's body (`side`), decoded anew; None when missing.
 
         None too for a response without request that may be of several versions.
 
         Credentials are redacted; `records` fields are lists of batches with their records. Topics
-        have the names learnt until now. What may be a credential of another API, where an exchange
-        does not hold together, is left out too (docs/privacy.md). Of more than the limit
-        `decoded_bytes` the rest is not there, and counted in ``left_out``. Raises DecodeError
-        without data.
+        have the names learnt so far. Possible credentials of another API, where an exchange is
+        inconsistent, are left out too (docs/privacy.md). Beyond the limit `decoded_bytes` the rest
+        is left out, and counted in ``left_out``. Raises DecodeError without data.
         """
         data = self.raw_frame(side)
         if not data or self.api_key is None:
@@ -120,11 +119,11 @@ class DissectedExchange:
         return found
 
     def shown(self) -> ValueBudget:
-        """What the bytes of a body may take as JSON, see `messages.full_bodies.jsonable`."""
+        """Limits of the bytes of a body as JSON, see `messages.full_bodies.jsonable`."""
         return ValueBudget(self._limit)
 
     def frame_bytes(self, side: str) -> bytes:
-        """The frame of `side` without its size field, header included; b"" when there is none.
+        """The frame of `side` without its size field, header included; b"" when missing.
 
         b"" too when credentials or records may be in it: also where not both sides were decoded to
         their ends, as the header may be wrong then.
@@ -134,7 +133,7 @@ class DissectedExchange:
         return self.raw_frame(side)
 
     def raw_frame(self, side: str) -> bytes:
-        """As `frame_bytes`, whatever is in it: the bytes of the capture, for tools."""
+        """As `frame_bytes`, without restrictions: the bytes of the capture, for tools."""
         frame = self._frames[side]
         return b"" if frame is None else frame.data
 
@@ -142,11 +141,11 @@ class DissectedExchange:
 def dissect(
     source: Source | Sequence[Source], where: str | None = None, **options: Any
 ) -> Iterator[DissectedExchange]:
-    """The exchanges of captures one by one, as they complete.
+    """Iterate over the exchanges of captures, as they complete.
 
-    One that has records of a topic which is named later comes when it is named, those behind it
-    too, unless that is more than 32 MiB away: which records of Kafka's own topics are opened does
-    not depend on the order.
+    An exchange with records of a topic whose name arrives later is held until then, with those
+    after it, unless that is more than 32 MiB away: which records of Kafka's internal topics are
+    decoded does not depend on the order.
 
     `where` is an SQL condition over the columns of the `exchanges` table; other keywords are those
     of `Options`.
@@ -155,7 +154,7 @@ def dissect(
 
 
 class Dissection:
-    """What `dissect` iterates over; knows afterwards what became of the bytes.
+    """Iterator of `dissect`; afterwards accounts for the bytes read.
 
     Without `waits` no exchange waits for the name of a topic. With `keeps_records` partitions have
     the bytes that their batches are in.
@@ -190,12 +189,12 @@ class Dissection:
 
     @property
     def balance(self) -> Balance:
-        """What became of the bytes read so far."""
+        """Account of the bytes read so far."""
         return make_balance(self._dissector)
 
     @property
     def unpacking(self) -> Unpacking:
-        """What records may unpack to."""
+        """Budget for unpacking records."""
         return self._dissector.unpacking
 
     def _chosen(self, exchanges: list[Exchange]) -> Iterator[DissectedExchange]:

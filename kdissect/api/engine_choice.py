@@ -1,6 +1,6 @@
-"""Which engine answers a question: DuckDB in this process, or Spark.
+"""Choice of the engine: DuckDB in this process, or Spark.
 
-The names of engines are part of every command's help, so what they need is imported later.
+The names of engines are part of every command's help, so their dependencies are imported later.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +20,7 @@ DUCKDB: Final = "duckdb"
 SPARK: Final = "spark"
 AUTO: Final = "auto"
 ENGINES: Final = (DUCKDB, SPARK, AUTO)
-LIMIT: Final = 4_000_000_000  # bytes of Parquet that `auto` gives to DuckDB at most
+LIMIT: Final = 4_000_000_000  # bytes of Parquet for which `auto` uses DuckDB at most
 Notice = Callable[[str], None]
 
 
@@ -32,9 +32,9 @@ def opened(
     session: "SparkSession | str | None" = None,
     notice: Notice | None = None,
 ) -> "AbstractContextManager[Engine]":
-    """The engine with these tables; `notice` is told when `auto` takes Spark.
+    """The engine with these tables; `notice` is called when `auto` uses Spark.
 
-    `session` is one of Spark, or the master where one shall be made.
+    `session` is a Spark session, or the master for a new one.
     """
     names = list(names)
     if not takes_spark(engine, places, names, notice):
@@ -47,7 +47,7 @@ def opened(
 
 
 def session_for(session: "SparkSession | str | None") -> "SparkSession":
-    """A session of Spark: that which is given, or one at a master."""
+    """A Spark session: the given one, or a new one at a master."""
     from kdissect.spark.sessions import LOCAL
     from kdissect.spark.sessions import session as session_at
 
@@ -59,7 +59,7 @@ def session_for(session: "SparkSession | str | None") -> "SparkSession":
 def takes_spark(
     engine: str, places: "Sequence[Place]", names: Iterable[str], notice: Notice | None
 ) -> bool:
-    """Whether Spark shall answer."""
+    """Whether Spark is used."""
     if engine not in ENGINES:
         raise KdissectError(f"no engine {engine!r}; there are {', '.join(ENGINES)}")
     if engine != AUTO:

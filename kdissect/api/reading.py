@@ -1,4 +1,4 @@
-"""Captures, datasets and live captures as what gives tables, and `read`: one table of them."""
+"""Captures, datasets and live captures as table sources, and `read`: one table of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ def run_over(
 
 
 def stored_run(source: Source | Sequence[Source], options: Options) -> "StoredRun | None":
-    """A pass over the rows of datasets and live captures; None when some of it is another thing."""
+    """A pass over the rows of datasets and live captures; None when any source is another kind."""
     places = stored_places(source)
     if not places or not all(place.is_dataset or place.is_live for place in places):
         return None
@@ -38,7 +38,7 @@ def stored_run(source: Source | Sequence[Source], options: Options) -> "StoredRu
 
 
 class Reading:
-    """One table of captures, datasets or live captures, not read yet; each reading is one pass."""
+    """One table of captures, datasets or live captures, read lazily; each iteration is one pass."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Reading:
 
     @property
     def balance(self) -> Balance | None:
-        """What became of the bytes read by the last pass; None before it."""
+        """Account of the bytes read by the last pass; None before it."""
         return None if self._run is None else self._run.balance
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -70,7 +70,7 @@ class Reading:
         if self.limit == 0:
             return
         if self.where:
-            # A wrong condition is an error even where there are no rows.
+            # An invalid condition is an error even without rows.
             nothing = pa.RecordBatch.from_pylist([], arrow_schema(TABLES[self.table]))
             filtered(nothing, self.where)
         made = {} if self.columns is None or self.where else {self.table: self.columns}
@@ -115,7 +115,7 @@ def read(
     """One table of captures: ``read("a.pcap", table="errors").to_pandas()``.
 
     `source` may also be directories of live captures or of datasets. `where` is an SQL condition
-    over the table's columns, `limit` a number of rows; reading stops when it is reached. Other
+    over the table's columns, `limit` a number of rows, at which reading stops. Other
     keywords are those of `Options`.
     """
     return Reading(source, table, columns, where, limit, options)

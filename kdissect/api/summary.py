@@ -1,6 +1,6 @@
-"""The first page: one pass over captures makes the counters, and keeps the tables for the rules.
+"""The summary: one pass over captures counts, and keeps the tables for the rules.
 
-Nothing is asked of an engine when the counters say that no rule would find anything.
+No engine is queried when the counters show that no rule would find anything.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from kdissect.rules.indicators import Indicators
 from kdissect.rules.preconditions import wanted
 from kdissect.tables.spilled_tables import KeptTables
 
-# What the rules need beside what is counted.
+# Tables that the rules need beside those counted.
 TABLES_OF_RULES: Final = (*TABLES, "batches", "members")
 
 
@@ -33,7 +33,7 @@ def tables_of(has_findings: bool) -> tuple[str, ...]:
 
 
 class SummaryPage:
-    """Takes the record batches of a pass; a context manager. `has_findings` False only counts."""
+    """Collects the batches of a pass; a context manager. `has_findings` False only counts."""
 
     def __init__(self, has_findings: bool = True) -> None:
         self.summariser = Summariser()
@@ -56,15 +56,15 @@ class SummaryPage:
         if not self.trouble:
             try:
                 self.kept.add(table, batch)
-            except OutputError as error:  # a full disk costs the findings, not the page
+            except OutputError as error:  # a full disk costs the findings, not the summary
                 self.trouble = str(error)
 
     def summary(self, balance: dict[str, Any]) -> Summary:
-        """What was counted until now; `balance` is the run's."""
+        """The counts so far; `balance` is the run's."""
         return self.summariser.finish(balance)
 
     def findings(self, summary: Summary, is_all: bool = False) -> list[Finding]:
-        """What the rules say, the worst first; `is_all` asks whatever the counters say."""
+        """Output of the rules, the worst first; `is_all` queries whatever the counters show."""
         seen = Context(summary, self.signs)
         names = wanted(seen, is_all)
         return self._judged(seen, names) if names else judge(seen)
@@ -98,10 +98,10 @@ def findings(
 ) -> list[Finding]:
     """All findings about captures, the worst first.
 
-    `source` is a capture or several (a path, a glob, "-" or an open file), or datasets. A question
-    is asked when counters show that it is worth it, or `asks_all`; `reading` are keywords of
-    `Options`. Damaged captures give findings about what could be read; raises CaptureError for
-    what is no capture at all.
+    `source` is one or several captures (a path, a glob, "-" or an open file), or datasets. A query
+    is run when counters show that it is useful, or with `asks_all`; `reading` are keywords of
+    `Options`. Damaged captures yield findings about the readable part; raises CaptureError for
+    input that is not a capture at all.
     """
     options = Options(**(reading or {}), tables=TABLES_OF_RULES, jobs=jobs)
     with SummaryPage() as page:

@@ -21,12 +21,12 @@ def write(
     pool: WorkerPool | None = None,
     **options: Any,
 ) -> tuple[dict[str, tuple[Path, int]], Balance]:
-    """Write tables of captures as ``directory/<table>.parquet``; gives their paths and row counts.
+    """Write tables of captures as ``directory/<table>.parquet``; return their paths and row counts.
 
     Large files are dissected in several processes (`Options.jobs`); their rows are the same, their
     order need not be. `pool` are those processes, when they were started before
     (`checkpoint.worker_pool`). Refuses to overwrite without `force`; raises OutputError and leaves
-    nothing half-written.
+    no partial output.
     """
     chosen = DEFAULT_TABLES if tables is None else tuple(tables)
     mode = SECRET if options.get("payload") else PUBLIC

@@ -1,4 +1,4 @@
-"""The command line: one file a command. Importing it imports nothing heavy."""
+"""The command line: one file per command. Importing it imports nothing heavy."""
 
 import atexit
 import gc
@@ -6,21 +6,21 @@ import os
 import sys
 from contextlib import suppress
 
-# Objects made before the cycle collector looks at them: start-up makes 150 000 that all stay.
+# Garbage collection threshold: start-up makes 150 000 objects that all stay.
 COLLECT_EVERY = 1_000_000
 
 
 class Ending:
-    """Ends the process after all other exit handlers, without freeing all it holds one by one.
+    """Ends the process after all other exit handlers, without freeing its objects one by one.
 
-    With `code` None, when something unforeseen was raised, the interpreter ends as usual.
+    With `code` None, after an unexpected exception, the interpreter ends as usual.
     """
 
     def __init__(self) -> None:
         self.code: int | None = None
 
     def leave(self) -> None:
-        """Flush, and end with the code; where that fails, it is the interpreter's to say so."""
+        """Flush, and exit with the code; on failure the interpreter reports the error."""
         if self.code is None:
             return
         with suppress(OSError, ValueError):
@@ -30,20 +30,20 @@ class Ending:
 
 
 def main() -> int:
-    """Run the command line on sys.argv; gives the exit code, for the process to end with."""
+    """Run the command line on sys.argv; return the exit code of the process."""
     ending = Ending()
     if not atexit._ncallbacks():
-        # The first handler is called last; those of a debugger or profiler would not be at all.
+        # The first handler is called last; those of a debugger or profiler would be skipped.
         atexit.register(ending.leave)
     gc.set_threshold(COLLECT_EVERY)
     # numpy's linear algebra is not used; its idle threads would spin on a core of their own.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Arrow's memory is used again for the next row group: new one has to be cleared first.
+    # Arrow's memory is reused for the next row group: new memory has to be cleared first.
     os.environ.setdefault("MIMALLOC_PURGE_DELAY", "-1")
 
     from kdissect.cli.program import run
 
     ending.code = run()
-    # An interpreter that ends as usual searches all that is left for cycles, several times.
+    # An interpreter that ends as usual runs several garbage collections over all that is left.
     gc.freeze()
     return ending.code

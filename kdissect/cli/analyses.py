@@ -1,4 +1,4 @@
-"""A command for each question: its options are those that the question declares."""
+"""A command for each question: its options are those declared by the question."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -39,7 +39,7 @@ ROLLUPS: Final = click.option(
     help="From the rollups of a dataset: percentiles with their bounds, for long ranges. "
     "Docs: rollups.md.",
 )
-ROLLED: Final = "latency"  # the question that rollups answer
+ROLLED: Final = "latency"  # the question that rollups support
 
 
 ENGINE: Final = click.option(
@@ -72,7 +72,7 @@ def duration(_: click.Context, __: click.Parameter, text: str | None) -> int | N
 
 
 def duration_text(nanoseconds: int) -> str:
-    """A duration as `duration` reads it."""
+    """The text of a duration, as `duration` parses it."""
     for unit, size in reversed(UNITS.items()):
         if nanoseconds % size == 0:
             return f"{nanoseconds // size}{unit}"
@@ -80,7 +80,7 @@ def duration_text(nanoseconds: int) -> str:
 
 
 def command_of(name: str) -> click.Command:
-    """The command that asks a question."""
+    """The command for a question."""
     question = QUESTIONS[name]
 
     def ask(
@@ -148,7 +148,7 @@ def command_of(name: str) -> click.Command:
 
 
 def write_rows(table: "pa.Table", format_: str, file: IO[bytes], are_chosen: bool) -> None:
-    """Write the rows of an answer; a terminal shows all columns when they were chosen."""
+    """Write the rows of an answer; a terminal shows all columns when they were selected."""
     names = table.column_names if are_chosen else None
     writer = make_writer(format_, file, names, table.schema)
     for batch in table.to_batches():
@@ -157,7 +157,7 @@ def write_rows(table: "pa.Table", format_: str, file: IO[bytes], are_chosen: boo
 
 
 def chosen(answer: "Answer", columns: list[str] | None) -> "pa.Table":
-    """The columns that are wanted."""
+    """The selected columns."""
     names = answer.table.column_names
     for name in columns or ():
         if name not in names:
@@ -167,7 +167,7 @@ def chosen(answer: "Answer", columns: list[str] | None) -> "pa.Table":
 
 
 def readable(table: "pa.Table") -> "pa.Table":
-    """The table for people: durations with their unit, shares in percent, rates in short."""
+    """The table for display: durations with their unit, shares in percent, rates shortened."""
     import pyarrow as pa
 
     shown = {}
@@ -187,7 +187,7 @@ def readable(table: "pa.Table") -> "pa.Table":
 
 
 def click_option(option: Option) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """What the command line makes of an option."""
+    """The click option for an option of a question."""
     flag = f"--{option.name.replace('_', '-')}"
     if option.type == FLAG:
         return click.option(flag, option.name, is_flag=True, default=None, help=option.meaning)

@@ -1,4 +1,4 @@
-"""``kdissect compare BEFORE AFTER``: what changed between two captures, or two times of one."""
+"""``kdissect compare BEFORE AFTER``: changes between two captures, or two time ranges of one."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -105,7 +105,7 @@ def sources_of(files: tuple[str, ...], is_within: bool) -> list[Any]:
 
 
 def explanation(found: "Comparison") -> str:
-    """What was compared, and what became of it."""
+    """The compared sides and the result, in words."""
     sides = ", ".join(
         f"{name} {side_text(side)}"
         for name, side in (("before", found.before), ("after", found.after))
@@ -129,7 +129,7 @@ def side_text(side: "Side") -> str:
 
 
 def readable(table: "pa.Table", units: list[str], columns: list[str] | None) -> "pa.Table":
-    """The table for people: numbers in the unit of their row, which then has no column."""
+    """The table for display: numbers in the unit of their row, without the unit column."""
     import pyarrow as pa
 
     shown = {}
@@ -150,7 +150,7 @@ def readable(table: "pa.Table", units: list[str], columns: list[str] | None) -> 
 
 
 def number_text(value: float | None, unit: str, is_signed: bool) -> str | None:
-    """A number in its unit; differences have their sign."""
+    """A number in its unit; differences are signed."""
     if value is None:
         return None
     size = abs(value)

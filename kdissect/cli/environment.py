@@ -1,4 +1,4 @@
-"""What this kdissect is and runs on."""
+"""Version and environment of this kdissect."""
 
 import importlib.util
 import os
@@ -11,7 +11,7 @@ HOT_MODULE = "kdissect.framing.frames"  # all are compiled or none
 
 
 def is_compiled() -> bool:
-    """Whether the hot modules are C extensions here."""
+    """Whether the hot modules are compiled as C extensions."""
     spec = importlib.util.find_spec(HOT_MODULE)
     return bool(spec and spec.origin and spec.origin.endswith(tuple(EXTENSION_SUFFIXES)))
 
@@ -29,13 +29,13 @@ def version_text() -> str:
 
 
 def require_extra(feature: str, extra: str, module: str) -> None:
-    """End with one line that says what to install when `module` is missing."""
+    """Exit with one line that names the extra to install when `module` is missing."""
     if importlib.util.find_spec(module) is None:
         raise MissingExtra(feature, extra)
 
 
 def silence_stdout() -> None:
-    """Make the interpreter's last flush go nowhere, after the reader of stdout has gone."""
+    """Redirect the interpreter's final flush to nothing, after the reader of stdout has gone."""
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     os.close(devnull)

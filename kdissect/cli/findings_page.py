@@ -1,4 +1,4 @@
-"""Findings as lines of the first page, and as JSON."""
+"""Findings as lines of the summary page, and as JSON."""
 
 import shlex
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ from kdissect.text.escape import escaped
 from kdissect.text.grid import folded
 from kdissect.text.human import count, time
 
-INDENT: Final = 9  # the width of the severities and a space
-SECONDS: Final = 23  # characters of a time down to milliseconds
+INDENT: Final = 9  # the width of the severities plus a space
+SECONDS: Final = 23  # characters of a time with milliseconds
 
 
 def finding_lines(
     found: Sequence[Finding], left_out: int, files: Sequence[str], width: int
 ) -> list[str]:
-    """Each finding folded to the width; below it when, where, and the command that shows more."""
+    """Each finding wrapped to the width, followed by time, place, and the command for more."""
     file = argument(files[0]) if len(files) == 1 else "FILE..."
     lines = []
     for one in found:
@@ -31,7 +31,7 @@ def finding_lines(
 
 
 def argument(file: str) -> str:
-    """A file as a shell takes it, to be copied into a command.
+    """A file name quoted for a shell, to be copied into a command.
 
     >>> argument("a[1].pcap"), argument("-a")
     ("'a[1].pcap'", './-a')
@@ -52,7 +52,7 @@ def _where(one: Finding, file: str) -> str:
 
 
 def finding_data(one: Finding) -> dict[str, Any]:
-    """A finding as JSON has it; times are ISO 8601."""
+    """A finding as JSON data; times are ISO 8601."""
     return {
         "id": one.id,
         "severity": one.severity,

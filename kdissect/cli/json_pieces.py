@@ -1,8 +1,8 @@
-"""Rows as JSON, in which long values are written in pieces.
+"""Rows as JSON, with long values written in pieces.
 
 A value of a record may have 100 MB, and its JSON is up to six times as long: as one text it would
-be in memory several times (decoded, quoted, escaped, encoded). Of a long value only one piece is
-there in each of these forms; the bytes are the same.
+be in memory several times (decoded, quoted, escaped, encoded). Of a long value only one piece
+exists in each of these forms; the output bytes are the same.
 """
 
 import base64
@@ -16,14 +16,14 @@ from kdissect.text.escape import json_safe
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Bytes of a piece, and of a value that is written in pieces. Quoted it has six times as many
+# Bytes of a piece, and minimum size of a value written in pieces. Quoted it has six times as many
 # characters, of up to 4 bytes each: about 1.5 MB in each form.
 PIECE: Final = 1 << 16
 LONG: Final = PIECE
 
 
 class LongValue:
-    """A long cell of a column: the bytes as Arrow has them."""
+    """A long cell of a column: the bytes as stored by Arrow."""
 
     def __init__(self, data: "pa.Buffer") -> None:
         self.data = memoryview(data)
@@ -33,7 +33,7 @@ class LongValue:
 
 
 def row_pieces(row: Mapping[str, Any]) -> Iterator[bytes]:
-    """A row as one line of JSON, without its end; `LongValue` is text or ``{"base64": "..."}``."""
+    """A row as one line of JSON, without newline; `LongValue` is text or ``{"base64": "..."}``."""
     if not any(isinstance(value, LongValue) for value in row.values()):
         yield quoted(row)
         return
@@ -57,7 +57,7 @@ def value_pieces(data: memoryview) -> Iterator[bytes]:
         yield b'"'
         return
     yield b'{"base64": "'
-    for at in range(0, len(data), 3 * PIECE):  # three bytes are four characters
+    for at in range(0, len(data), 3 * PIECE):  # three bytes become four characters
         yield base64.b64encode(data[at : at + 3 * PIECE])
     yield b'"}'
 
@@ -73,7 +73,7 @@ def is_text(data: memoryview) -> bool:
 
 
 def decoded(data: memoryview) -> Iterator[str]:
-    """The text of UTF-8 in pieces. Raises UnicodeDecodeError where it is none."""
+    """The text of UTF-8 in pieces. Raises UnicodeDecodeError for invalid bytes."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     for at in range(0, len(data), PIECE):
         yield decoder.decode(bytes(data[at : at + PIECE]))
@@ -81,12 +81,12 @@ def decoded(data: memoryview) -> Iterator[str]:
 
 
 def quoted(value: Any) -> bytes:
-    """A value as JSON, with escapes for what is harmful."""
+    """A value as JSON, with harmful characters escaped."""
     return json_safe(json.dumps(value, ensure_ascii=False)).encode()
 
 
 def is_long(column: "pa.Array") -> bool:
-    """Whether a column of texts or bytes has a long value."""
+    """Whether a text or binary column has a long value."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
@@ -100,7 +100,7 @@ def is_long(column: "pa.Array") -> bool:
 
 
 def is_binary(kind: "pa.DataType") -> bool:
-    """Whether cells have bytes: texts do, as UTF-8."""
+    """Whether cells are stored as bytes: texts are, as UTF-8."""
     import pyarrow as pa
 
     types = pa.types
@@ -109,7 +109,7 @@ def is_binary(kind: "pa.DataType") -> bool:
 
 
 def long_cells(column: "pa.Array") -> Iterator["LongValue | bytes | str | None"]:
-    """The cells of a column with long values; short ones are as Python has them."""
+    """The cells of a column with long values; short ones as Python values."""
     import pyarrow as pa
 
     for cell in column:

@@ -1,4 +1,4 @@
-"""``kdissect live``: packets as they come, to files that rotate, lines and metrics."""
+"""``kdissect live``: live capture, to rotating files, lines and metrics."""
 
 from pathlib import Path
 from typing import Any
@@ -157,7 +157,7 @@ def command(
 
 
 def refuse(of_files: dict[str, Any]) -> None:
-    """Options about files are nothing where no files are written."""
+    """Reject file options where no files are written."""
     for name, value in of_files.items():
         if value:
             raise click.UsageError(f"--{name} is about files: say where they go, -o DIR")

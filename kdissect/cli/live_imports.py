@@ -1,7 +1,7 @@
-"""What a live run imports and reads later, imported and read at its start.
+"""Imports and file reads of a live run, done at its start.
 
-Once privileges are given up, this process may have no right to read the files of Python and of
-kdissect: they may be in root's home. What is wrong is told at the start, too, not hours later.
+Once privileges are dropped, this process may have no permission to read the files of Python and of
+kdissect: they may be in root's home. Errors are reported at the start, too, not hours later.
 """
 
 import os
@@ -16,7 +16,7 @@ from kdissect.live.credentials import IS_LINUX, all_credentials
 from kdissect.live.privileges import drop_privileges
 from kdissect.protocol.notation import keep_files
 
-# What the stages and Arrow import when they first meet what it is for.
+# Modules that the stages and Arrow import lazily, on first use.
 LATE: Final = (
     "kdissect.live.counting.lines",
     "kdissect.live.counting.meters",
@@ -29,28 +29,28 @@ LATE: Final = (
     "pyarrow.ipc",
     "pyarrow.parquet",
 )
-# What TLS is decrypted with, where that is installed.
+# Modules for TLS decryption, where installed.
 OPTIONAL: Final = (
     "cryptography.exceptions",
     "cryptography.hazmat.primitives.ciphers.aead",
     "cryptography.hazmat.primitives.ciphers.algorithms",
     "cryptography.hazmat.primitives.ciphers.modes",
 )
-# What keeps libraries from starting threads when they are imported: jemalloc in Arrow, OpenBLAS.
+# Settings that stop libraries from starting threads on import: jemalloc in Arrow, OpenBLAS.
 NO_THREADS: Final = {
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
 }
-# Exit codes of a process that tries it.
+# Exit codes of the test process.
 CAN: Final = 0
 CANNOT: Final = 1
 
 
 def import_all(modules: Collection[str], tables: Collection[str]) -> None:
-    """Import the modules and what they import later, for rows of these tables.
+    """Import the modules and their lazy imports, for rows of these tables.
 
-    Raises KdissectError for what this process cannot read.
+    Raises KdissectError for files that this process cannot read.
     """
     for name in (*modules, *LATE):
         try:
@@ -67,7 +67,7 @@ def import_all(modules: Collection[str], tables: Collection[str]) -> None:
 
 
 def keep_all(modules: Collection[str], tables: Collection[str]) -> None:
-    """Also import what is for TLS, which may not be installed, and read the protocol's files."""
+    """Also import the modules for TLS, which may be missing, and read the protocol's files."""
     import_all(modules, tables)
     for name in OPTIONAL:
         with suppress(ImportError):
@@ -76,9 +76,9 @@ def keep_all(modules: Collection[str], tables: Collection[str]) -> None:
 
 
 def can_import_as(user: struct_passwd, modules: Collection[str], tables: Collection[str]) -> bool:
-    """Whether that user can import and read it all; tried in a process of its own.
+    """Whether that user can import and read all of it; tested in a separate process.
 
-    One that cannot become the user says yes: that error is not about files.
+    A process that cannot become the user returns true: that error is not about files.
     """
     child = os.fork()
     if child == 0:
@@ -96,9 +96,9 @@ def can_import_as(user: struct_passwd, modules: Collection[str], tables: Collect
 def import_without_threads(
     user: struct_passwd, modules: Collection[str], tables: Collection[str]
 ) -> None:
-    """Import and read it all as root, for that user, who cannot.
+    """Import and read all of it as root, for a user without permission.
 
-    Libraries are told to start no threads; raises KdissectError when one does all the same.
+    Libraries are configured to start no threads; raises KdissectError when one does anyway.
     """
     for name, value in NO_THREADS.items():
         before = os.environ.get(name)
@@ -113,7 +113,7 @@ def import_without_threads(
 
 
 def cannot_read(user: struct_passwd) -> str:
-    """The beginning of an error."""
+    """Prefix of the error message."""
     return (
         f"the user {user.pw_name!r} cannot read the files of kdissect or of its Python; install "
         "them where that user can, for example in /opt/kdissect"

@@ -1,4 +1,4 @@
-"""The interfaces of this host as a page, for those who have not named one."""
+"""The interfaces of this host as a page, when none is given."""
 
 import shutil
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ Name one, or a capture:
 
 
 def show_interfaces() -> None:
-    """Print them on stdout, and how to go on."""
+    """Print the interfaces on stdout, and the next command."""
     from kdissect.sources.interfaces import list_interfaces
 
     for line in page(list_interfaces(), shutil.get_terminal_size().columns):

@@ -1,4 +1,4 @@
-"""What ``kdissect live`` says: lines on stdout while it runs, and around them words on stderr."""
+"""Output of ``kdissect live``: lines on stdout while it runs, and messages on stderr."""
 
 import json
 import os
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from kdissect.live.counting.snapshot import Snapshot
 
 SECOND_NS: Final = 1_000_000_000
-MAX_NAMES: Final = 5  # named one by one
+MAX_NAMES: Final = 5  # limit of names listed
 
 
 class Lines(Listener):
-    """A line of what `meters` count, every `every_s` seconds by the packets' clock."""
+    """A line of the counts of `meters`, every `every_s` seconds by the packets' clock."""
 
     def __init__(
         self, meters: Any, every_s: float, text_of: "Callable[[Snapshot], str | dict[str, Any]]"
@@ -32,7 +32,7 @@ class Lines(Listener):
         self._meters = meters
         self._every_ns = round(every_s * SECOND_NS)
         self._text_of = text_of
-        # When the last line was written; of the first tick there is nothing to say.
+        # Time of the last line; the first tick has no line.
         self._last_ns: int | None = None
         self._has_begun = False
         self._output = Output()
@@ -47,7 +47,7 @@ class Lines(Listener):
             self._write(status)
 
     def finish(self, status: Status) -> None:
-        """One more, unless there was one a moment ago, or nothing came at all."""
+        """Write a last line, unless one was just written, or there was no input."""
         is_late = not self._has_begun or status.now_ns >= (self._last_ns or 0) + SECOND_NS
         if status.balance.packets and is_late:
             self._write(status)
@@ -64,7 +64,7 @@ class Lines(Listener):
 
 
 class Deadline(Listener):
-    """Stops the watcher when so many seconds have passed by this machine's clock."""
+    """Stops the watcher after this many seconds by this machine's clock."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
@@ -79,12 +79,12 @@ class Deadline(Listener):
 
 
 def tell(text: str) -> None:
-    """Say something on stderr."""
+    """Print a message on stderr."""
     click.echo(f"kdissect: {escaped(text)}", err=True)
 
 
 def tell_begin(asked: Asked, options: Options) -> None:
-    """On a terminal, say what is captured and how to stop."""
+    """On a terminal, print the packet source and how to stop."""
     if not sys.stderr.isatty():
         return
     if asked.interfaces:
@@ -97,7 +97,7 @@ def tell_begin(asked: Asked, options: Options) -> None:
 
 
 def tell_end(status: Status, names: list[str], files: Any) -> None:
-    """Say what there was, and where it is."""
+    """Print the totals and the location of the output."""
     balance = status.balance
     shown = ", ".join(names[:MAX_NAMES])
     more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""

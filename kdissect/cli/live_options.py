@@ -22,14 +22,14 @@ SOURCE: Final = ("sources", "interfaces", "follow", "expression", "all_ports", "
 
 
 class Address(NamedTuple):
-    """Where to listen."""
+    """Address to listen on."""
 
     host: str
     port: int
 
 
 class Rotation(NamedTuple):
-    """When files rotate; None: not by that."""
+    """Rotation limits; None: no such limit."""
 
     every_s: int | None = None
     size: int | None = None
@@ -60,7 +60,7 @@ def bytes_of(text: str) -> int:
 
 
 def address_of(text: str) -> Address:
-    """An address like :9123, which is that of loopback; raises ValueError.
+    """An address like :9123, which is on loopback; raises ValueError.
 
     >>> address_of(":9123"), address_of("[::1]:9123")
     (Address(host='127.0.0.1', port=9123), Address(host='::1', port=9123))
@@ -96,7 +96,7 @@ def rotation_of(texts: tuple[str, ...]) -> Rotation:
 
 
 def told(parse: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """A click callback that parses; ValueErrors become click's."""
+    """A click callback that parses; a ValueError becomes click's error."""
 
     def callback(_: click.Context, __: click.Parameter, text: Any) -> Any:
         if text is None:
@@ -110,7 +110,7 @@ def told(parse: Callable[[Any], Any]) -> Callable[[click.Context, click.Paramete
 
 
 def capturing(command: F) -> F:
-    """Add what to read and how; the command gets it as `asked`, a `kdissect.live.sources.Asked`."""
+    """Add packet source options; the command gets `asked`, a `kdissect.live.sources.Asked`."""
 
     @wraps(command)
     def with_asked(**values: Any) -> Any:

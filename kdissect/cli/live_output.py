@@ -1,4 +1,4 @@
-"""`Output`: lines to stdout that hold nothing up when nobody reads them."""
+"""`Output`: lines to stdout that never block when the reader is slow."""
 
 import os
 import queue
@@ -6,14 +6,14 @@ import sys
 import threading
 from typing import Final
 
-ROOM: Final = 16  # lines that wait; one has some 40 kB at most
-END_S: Final = 0.3  # for lines that wait at the end
+ROOM: Final = 16  # queued lines; one has about 40 kB at most
+END_S: Final = 0.3  # for queued lines at the end
 
 
 class Output:
-    """Lines are written by a thread; for what there is no room, is left out and counted.
+    """A thread writes the lines; lines that do not fit into the queue are dropped and counted.
 
-    Where the reader has gone, the next call raises BrokenPipeError.
+    When the reader has gone, the next call raises BrokenPipeError.
     """
 
     def __init__(self) -> None:
@@ -23,16 +23,16 @@ class Output:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """To be called when privileges are given up: a thread has its own."""
+        """Call after privileges are dropped: a thread keeps those it started with."""
         sys.stdout.flush()
-        # Not by sys.stdout, whose lock would be held at the end by a write that does not come back.
+        # Not by sys.stdout, whose lock a blocked write would hold at exit.
         self._thread = threading.Thread(
             target=self._write, args=(sys.stdout.fileno(),), daemon=True
         )
         self._thread.start()
 
     def put(self, line: str) -> None:
-        """Write the line when there is room."""
+        """Queue the line if there is room."""
         self._check()
         try:
             self._lines.put_nowait(f"{line}\n".encode(sys.stdout.encoding, "replace"))
@@ -40,7 +40,7 @@ class Output:
             self.left_out += 1
 
     def end(self) -> None:
-        """Write what waits, when somebody reads it now."""
+        """Write the queued lines, if the reader takes them now."""
         try:
             self._lines.put_nowait(None)
         except queue.Full:

@@ -1,4 +1,4 @@
-"""One run of ``kdissect live``, without privileges: watches until it is to end."""
+"""One run of ``kdissect live``, without privileges, until it is to end."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ NEVER: Final = Rotation()
 
 @dataclass(frozen=True)
 class Plan:
-    """All that was asked for; None is what was not."""
+    """The requested run; None for parts not requested."""
 
     asked: Asked
     options: Options
@@ -47,7 +47,7 @@ class Plan:
 
     @property
     def has_lines(self) -> bool:
-        """Whether lines go to stdout: where nothing else shows what goes on."""
+        """Whether lines go to stdout: where no other output shows the progress."""
         return self.directory is None or self.is_json
 
 
@@ -71,12 +71,12 @@ class Parts:
         if plan.duration_s is not None:
             self.listeners.append(Deadline(plan.duration_s))
         if opened.dropped is not None:
-            # The last to begin: all others have started their threads then.
+            # Started last: all others have started their threads by then.
             self.listeners.append(ThreadCheck(opened.dropped))
 
 
 def run(plan: Plan, opened: Opened) -> int:
-    """Watch until the source ends, or somebody says so; gives the exit code."""
+    """Run until the source ends, or the user stops it; return the exit code."""
     plan = replace(plan, options=limited(plan))
     packet_source = opened.packet_source
     parts = Parts(plan, opened)
@@ -95,7 +95,7 @@ def run(plan: Plan, opened: Opened) -> int:
 
 
 def limited(plan: Plan) -> Options:
-    """The options with limits that fit the memory, unless they were said one by one."""
+    """The options with limits that fit the memory, except those set explicitly."""
     if plan.max_memory is None or plan.options.limits != Limits():
         return plan.options
     from kdissect.live.memory import limits_for
@@ -106,7 +106,7 @@ def limited(plan: Plan) -> Options:
 
 
 def files_memory(plan: Plan) -> int | None:
-    """What files may hold on its way to the disk; None for what they hold anyway."""
+    """Memory budget of rows waiting to be written; None for the default."""
     if plan.max_memory is None or plan.directory is None:
         return None
     from kdissect.live.memory import files_bytes_for
@@ -115,7 +115,7 @@ def files_memory(plan: Plan) -> int | None:
 
 
 def shedding(plan: Plan) -> dict[str, Any]:
-    """What lets the watcher make less when it is too much."""
+    """The shedding policy of the watcher under overload."""
     if plan.max_cpu is None and plan.max_memory is None:
         return {}
     from kdissect.live.shedding import Shedder
@@ -125,7 +125,7 @@ def shedding(plan: Plan) -> dict[str, Any]:
 
 @contextmanager
 def served(parts: Parts, bound: Bound | None) -> Iterator[None]:
-    """Answer for metrics in here, where they were asked for."""
+    """Serve metrics inside this context, where requested."""
     server = None if bound is None else start_server(parts.metrics, bound)
     try:
         yield
@@ -135,7 +135,7 @@ def served(parts: Parts, bound: Bound | None) -> Iterator[None]:
 
 
 def make_files(plan: Plan, directory: Path) -> Listener:
-    """Tables as files that rotate."""
+    """Writer of the tables as rotating files."""
     from kdissect.live.files.rotation import RotatedTables
 
     files: Listener = RotatedTables(
@@ -161,14 +161,14 @@ def make_metrics(labels: int) -> "MetricsListener":
 
 
 def start_server(metrics: "MetricsListener", bound: Bound) -> Any:
-    """Answer those who ask for metrics; has `close`."""
+    """Start the metrics server; the result has `close`."""
     from kdissect.live.counting.metrics import serve_at
 
     return serve_at(bound, metrics)
 
 
 def make_lines(plan: Plan) -> list[Listener]:
-    """Lines on stdout, and what they are made of."""
+    """Lines on stdout, and the meters they show."""
     from kdissect.live.counting.lines import json_of, line_of
     from kdissect.live.counting.meters import Meters
 

@@ -1,7 +1,7 @@
-"""What signals mean while packets are captured.
+"""Signal handling during live capture.
 
-SIGINT, SIGTERM   finish; once more: end at once, without the rows since the last flush
-SIGHUP            rotate, and open sources and key logs anew
+SIGINT, SIGTERM   finish; the second: end at once, without the rows since the last flush
+SIGHUP            rotate, and reopen sources and key logs
 """
 
 import os
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from kdissect.live.watcher import Watcher
 
 STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
-KILLED: Final = 128  # the exit code of a shell for a program that a signal ended, plus its number
+KILLED: Final = 128  # base of a shell's exit code for a killed program; the signal is added
 
 
 class Asked:
-    """Whether it was a signal that ended it."""
+    """Whether a signal ended the run."""
 
     def __init__(self) -> None:
         self.to_stop = False
@@ -27,7 +27,7 @@ class Asked:
 
 @contextmanager
 def signals(watcher: "Watcher") -> Iterator[Asked]:
-    """Let signals be heard by `watcher`, which looks ten times a second, in here."""
+    """Deliver signals to `watcher`, which polls ten times a second, inside this context."""
     asked = Asked()
 
     def stop(number: int, _: FrameType | None) -> None:

@@ -1,8 +1,8 @@
-"""The start of ``kdissect live`` and ``top``: open what needs privileges, and give those up.
+"""Start of ``kdissect live`` and ``top``: open what needs privileges, and drop those.
 
-    open sockets, key logs, directory ──▶ give up privileges ──▶ import the rest, start threads
+    open sockets, key logs, directory ──▶ drop privileges ──▶ import the rest, start threads
 
-A thread has the privileges of the one that starts it, for good, and importing pyarrow or numpy
+A thread permanently has the privileges of the one that starts it, and importing pyarrow or numpy
 starts threads. So this module, and all that it imports, imports neither; `drop_privileges` raises
 where a thread runs. docs/decisions/privileges.md
 """
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Needs:
-    """What needs privileges; None is what was not asked for. `modules` are imported afterwards.
+    """Resources that need privileges; None if not requested. `modules` are imported afterwards.
 
-    With `has_screen` more is imported at any time, when it is first shown.
+    With `has_screen` more is imported at any time, on first display.
     """
 
     asked: Asked
@@ -63,7 +63,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class Opened:
-    """What was opened; `dropped` is None where nothing was given up."""
+    """The opened resources; `dropped` is None where no privileges were dropped."""
 
     packet_source: PacketSource
     keylogs: TailedKeyLogs
@@ -74,7 +74,7 @@ class Opened:
 
 @contextmanager
 def opened(needs: Needs) -> Iterator[Opened]:
-    """Open all of it, and give up privileges; raises KdissectError with what to do."""
+    """Open all resources, and drop privileges; raises KdissectError with advice."""
     user = check_user(needs.user) if needs.user else None
     must = must_drop(user)
     if must:

@@ -1,4 +1,4 @@
-"""The options that commands share, and how they become the library's arguments."""
+"""Options shared by commands, and their conversion to the library's arguments."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -30,7 +30,7 @@ def limits(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> Lim
 
 
 def sharing(command: F) -> F:
-    """Add the option about several processes."""
+    """Add the option for the number of processes."""
     return click.option(
         "--jobs",
         type=click.IntRange(min=0),
@@ -42,7 +42,7 @@ def sharing(command: F) -> F:
 
 
 def reading(command: F) -> F:
-    """Add the options about reading captures.
+    """Add the options for reading captures.
 
     The command gets `progress`, and all others as `settings`: keywords of `kdissect.Options`.
     """
@@ -67,7 +67,7 @@ def reading(command: F) -> F:
 
 
 def decoding(command: F) -> F:
-    """Add the options about what is spoken where; the command gets them as `settings`."""
+    """Add the options for ports and protocols; the command gets them as `settings`."""
 
     @wraps(command)
     def with_settings(**values: Any) -> Any:
@@ -128,7 +128,7 @@ def decoding(command: F) -> F:
 
 
 def selecting(command: F) -> F:
-    """Add the options about which rows are wanted."""
+    """Add the options that select rows."""
     for option in (
         click.option("--limit", type=click.IntRange(0), metavar="N", help="At most N rows."),
         click.option(
@@ -164,7 +164,7 @@ def output(formats: tuple[str, ...], default: str) -> Callable[[F], F]:
 
 
 def verifying(command: F) -> F:
-    """Add the option about checksums."""
+    """Add the option for checksums."""
     return click.option(
         "--verify-crc", is_flag=True, help="Verify batches' checksums: column crc_ok of batches."
     )(command)
@@ -176,7 +176,7 @@ def names(_: click.Context, __: click.Parameter, text: str | None) -> list[str] 
 
 
 def making(command: F) -> F:
-    """Add the options about which tables are made; the command gets `tables` and `payload`."""
+    """Add the options that select tables; the command gets `tables` and `payload`."""
 
     @wraps(command)
     def with_tables(
@@ -215,5 +215,5 @@ columns = click.option(
 
 
 def examples(*lines: str) -> str:
-    """The end of a command's help."""
+    """Examples at the end of a command's help."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

@@ -1,10 +1,10 @@
 """Rows on stdout or in a file: table, json, jsonl, csv and parquet, from record batches.
 
-Text from the wire is escaped (`table`, `csv`), so that a terminal or an editor shows what is there;
-in CSV, texts that a spreadsheet would run have an apostrophe in front. JSON has its own escapes for
-the same characters and decodes to the text as it was; Parquet carries it as it is. Bytes are text
-in JSON when they are UTF-8, else ``{"base64": "..."}``. Times are ISO 8601 with nanoseconds, in
-UTC.
+Text from the wire is escaped (`table`, `csv`), so that a terminal or an editor shows it as
+characters; in CSV, texts that a spreadsheet would evaluate are prefixed by an apostrophe. JSON has
+its own escapes for the same characters and decodes to the original text; Parquet carries it
+unchanged. Bytes are text in JSON when they are UTF-8, else ``{"base64": "..."}``. Times are
+ISO 8601 with nanoseconds, in UTC.
 """
 
 import shutil
@@ -31,7 +31,7 @@ PIPE_WIDTH: Final = 120
 
 
 class Writer(Protocol):
-    """Takes the batches of one table, all of the same schema."""
+    """Writes the batches of one table, all of the same schema."""
 
     def write(self, batch: "pa.RecordBatch") -> None: ...
 
@@ -39,7 +39,7 @@ class Writer(Protocol):
 
 
 def chosen_format(asked: str | None, path: Path | None) -> str:
-    """What was asked for or the ending says, else table on a terminal and jsonl in a pipe."""
+    """The requested format, else by extension, else table on a terminal and jsonl in a pipe."""
     if asked:
         return asked
     if path:
@@ -53,7 +53,7 @@ def chosen_format(asked: str | None, path: Path | None) -> str:
 def destination(
     path: Path | None, force: bool = False, *, is_secret: bool = False
 ) -> Iterator[IO[bytes]]:
-    """Stdout, or a file that gets its name only when all is written.
+    """Stdout, or a file that gets its name only when completely written.
 
     With `is_secret` only its owner may read it: it has packets, or keys and values of records.
     """
@@ -78,7 +78,7 @@ def make_writer(
 ) -> Writer:
     """The writer for a format; with `columns` a table shows all of them, fitting or not.
 
-    With `schema`, files that have a head (csv, parquet) have it without any rows too.
+    With `schema`, files that have a header (csv, parquet) have it without any rows too.
     """
     if format_ == "parquet":
         if file.isatty():
@@ -92,7 +92,7 @@ def make_writer(
 
 
 class JsonWriter:
-    """One object a line; as one array with `is_array`."""
+    """One object per line; a single array with `is_array`."""
 
     def __init__(self, file: IO[bytes], is_array: bool) -> None:
         self._file = file
@@ -140,7 +140,7 @@ class CsvWriter:
 
 
 class ParquetWriter:
-    """One Parquet file, zstd-compressed, a row group a batch."""
+    """One Parquet file, zstd-compressed, one row group per batch."""
 
     def __init__(self, file: IO[bytes], schema: "pa.Schema | None" = None) -> None:
         self._file = file
@@ -162,7 +162,7 @@ class ParquetWriter:
 
 
 class TableWriter:
-    """Columns of equal width, measured on the first rows; those that do not fit are left out."""
+    """Columns of fixed width, measured on the first rows; columns that do not fit are left out."""
 
     def __init__(self, file: IO[bytes], columns: list[str] | None) -> None:
         self._file = file
@@ -219,7 +219,7 @@ _LENIENT: Final[dict[str, str]] = {"encoding": "utf-8", "errors": "backslashrepl
 
 
 def json_rows(batch: "pa.RecordBatch") -> Iterator[dict[str, Any]]:
-    """Rows as JSON can carry them; long values are `LongValue`."""
+    """Rows as JSON values; long values are `LongValue`."""
     names = batch.schema.names
     columns = [
         _json_cells(column) if is_long(column) else _json_values(column) for column in batch.columns

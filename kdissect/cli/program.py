@@ -1,4 +1,4 @@
-"""The program: its commands, the default one, and what every ending means as an exit code.
+"""The program: its commands, the default one, and exit codes.
 
 Exit codes: 0 found, 1 nothing found, 2 error, 130 interrupted. A reader of stdout that goes away
 (`| head`) is success.
@@ -21,7 +21,7 @@ FAILED: Final = 2
 INTERRUPTED: Final = 130
 
 DEFAULT: Final = "summary"
-ANALYSES: Final = "analyses"  # the module of all that `kdissect.analysis.catalogue` lists
+ANALYSES: Final = "analyses"  # the module of all commands listed in `kdissect.analysis.catalogue`
 # Command → module in kdissect.cli, in the order of --help.
 COMMANDS: Final = {
     "summary": "summary",
@@ -57,7 +57,7 @@ COMMANDS: Final = {
 
 
 class Program(click.Group):
-    """Imports a command when it is needed; the first argument may be a file instead of one."""
+    """Imports a command on use; the first argument may be a file instead of a command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -82,7 +82,7 @@ class Program(click.Group):
 def _explain_misspelling(word: str) -> None:
     if Path(word).exists():
         return
-    import difflib  # only for those who mistype
+    import difflib  # only for mistyped commands
 
     near = difflib.get_close_matches(word, COMMANDS, n=1)
     if near:
@@ -122,9 +122,9 @@ def program() -> None:
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run `arguments` (default: sys.argv) and give the exit code; errors go to stderr."""
+    """Run `arguments` (default: sys.argv) and return the exit code; errors go to stderr."""
     try:
-        # Not program.main(): it makes a broken pipe a failure.
+        # Not program.main(): it treats a broken pipe as failure.
         words = sys.argv[1:] if arguments is None else arguments
         with program.make_context("kdissect", words) as context:
             code = program.invoke(context)
@@ -151,7 +151,7 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def explain(error: click.ClickException) -> None:
-    """Say on stderr what is wrong with the arguments; they may come from names in a capture."""
+    """Print an argument error on stderr; arguments may come from names in a capture."""
     from kdissect.text.escape import escaped
 
     shown = io.StringIO()
@@ -160,7 +160,7 @@ def explain(error: click.ClickException) -> None:
 
 
 def report(error: KdissectError) -> None:
-    """Say on stderr what went wrong, with the bytes when there are some."""
+    """Print an error on stderr, with the bytes if any."""
     from kdissect.text.escape import escaped
 
     click.echo(f"kdissect: {escaped(str(error), keep_lines=True)}", err=True)

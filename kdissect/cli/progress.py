@@ -17,7 +17,7 @@ CLEAR_LINE: Final = "\r\x1b[K"
 
 
 class Progress:
-    """One line that is rewritten while `report` is called, and gone at the end."""
+    """One line that is rewritten by each `report`, and removed at the end."""
 
     def __init__(self, is_wanted: bool | None = None) -> None:
         self.is_shown = sys.stderr.isatty() if is_wanted is None else is_wanted
@@ -38,7 +38,7 @@ class Progress:
         self.clear()
 
     def report(self, done: int, total: int | None = None) -> None:
-        """`done` bytes of `total` (None: not known) are read."""
+        """Report `done` bytes of `total` (None: unknown) as read."""
         now = self._clock()
         if not self.is_shown or now < self._next:
             return
@@ -48,7 +48,7 @@ class Progress:
         sys.stderr.flush()
 
     def clear(self) -> None:
-        """Take the line away, before something else is printed."""
+        """Remove the line, before other output."""
         if self._is_drawn:
             sys.stderr.write(CLEAR_LINE)
             sys.stderr.flush()
@@ -61,7 +61,7 @@ class Progress:
 
 
 def line(done: int, total: int | None, seconds: float) -> str:
-    """Give the text of the line."""
+    """The text of the line."""
     rate = done / seconds if seconds > 0 else 0.0
     if not total:
         return f"{size(done)}  {size(rate)}/s"

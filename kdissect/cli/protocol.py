@@ -1,4 +1,4 @@
-"""``kdissect protocol``: what is understood of Kafka's protocol."""
+"""``kdissect protocol``: supported parts of Kafka's protocol."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,7 +84,7 @@ def command(
 
 
 def print_coverage(format_: str, file: IO[bytes]) -> None:
-    """Print a row for each API, and for each that a vendor adds."""
+    """Print a row for each API, including those added by vendors."""
     import pyarrow as pa
 
     from kdissect.protocol.apis import APIS
@@ -122,20 +122,20 @@ def vendor_apis() -> Iterator[tuple[str, int, str]]:
 
 
 def vendor_lines(api: str) -> Iterator[str]:
-    """The APIs of vendors with this key, or this name."""
+    """The lines of vendor APIs with this key, or this name."""
     for vendor, key, name in vendor_apis():
         if api == str(key) or api.lower() == name.lower():
             yield f"{name} (API key {key} of {vendor}); no layout is known"
 
 
 def first_release(api: "ApiKey", version: int) -> str | None:
-    """The first release that spoke a version, as Kafka writes it."""
+    """The first release that supported a version, as Kafka writes it."""
     release = api.definition().releases.get(version)
     return release.first if release else None
 
 
 def header_versions(api: "ApiKey") -> str:
-    """The versions of request and response headers over all versions: ``1-2/0-1``."""
+    """The versions of request and response headers over all API versions: ``1-2/0-1``."""
     from kdissect.protocol.apis import request_header_version, response_header_version
 
     versions = range(api.lowest, api.highest + 1)
@@ -183,7 +183,7 @@ def _old_field_lines(fields: "tuple[Field, ...]", depth: int) -> Iterator[str]:
 
 
 def api_lines(api: "ApiKey") -> Iterator[str]:
-    """One API: when each version shipped, and every field with the versions it is in."""
+    """One API: the release of each version, and every field with its versions."""
     from kdissect.protocol.specs import format_versions
 
     definition = api.definition()

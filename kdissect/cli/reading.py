@@ -1,4 +1,4 @@
-"""Why nothing was found, in one line."""
+"""Explanation of an empty result, in one line."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from kdissect.text.human import count
 
 
 def explain_empty(what: str, balance: Mapping[str, Any], where: str | None = None) -> None:
-    """Say on stderr what was read and what became of it, and what to try."""
+    """Print on stderr what was read, what became of it, and what to try."""
     click.echo(f"kdissect: {what}: {explanation(balance, where)}", err=True)
 
 

@@ -1,4 +1,4 @@
-"""``kdissect show``: one exchange after the other, with all fields."""
+"""``kdissect show``: exchanges one by one, with all fields."""
 
 import json
 import sys
@@ -73,7 +73,7 @@ def command(
                 sys.stdout.write(f"{json_safe(line)}\n")
             else:
                 sys.stdout.write("\n" if shown_count else "")
-                # Not all in one text: a large message has many.
+                # Not joined into one text: a large message has many.
                 for line in exchange_lines(exchange, payload, undecoded):
                     sys.stdout.write(f"{line}\n")
             shown_count += 1

@@ -1,4 +1,4 @@
-"""``kdissect slice``: the packets of chosen exchanges as a capture."""
+"""``kdissect slice``: the packets of selected exchanges as a capture."""
 
 import sys
 from collections.abc import Iterator
@@ -123,7 +123,7 @@ def command(
 
 
 def told(rewriter: "Rewriter | None") -> Iterator[str]:
-    """What is in the packets that should not get about, and what was done about it."""
+    """Sensitive data in the packets, and its treatment."""
     if rewriter is None:
         yield "logins and payload are in the packets as captured: treat them so, or --redact"
         return

@@ -1,4 +1,4 @@
-"""``kdissect spark``: captures into a dataset, on Spark; see docs/dataset.md."""
+"""``kdissect spark``: write captures into a dataset, on Spark; see docs/dataset.md."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +20,7 @@ from kdissect.cli.spark_rollup import rollup
 if TYPE_CHECKING:
     from kdissect.spark.pipeline import Outcome
 
-# As in kdissect.spark, which is not imported until it is needed.
+# As in kdissect.spark, which is imported only when needed.
 INTERVAL: Final = "10s"
 QUIET: Final = "1m"
 MAX_BYTES: Final = "1G"
@@ -75,7 +75,7 @@ def dissect(
     from kdissect.spark import pipeline
 
     with place.session() as spark:
-        # Executors have other directories to begin with.
+        # Executors run in other directories.
         found = pipeline.dissect(spark, map(absolute, captures), dataset, **making)
         return show(found, is_json)
 

@@ -1,10 +1,9 @@
-"""``kdissect-job``: ``kdissect spark``, and questions that Spark answers, for spark-submit.
+"""``kdissect-job``: ``kdissect spark``, and questions answered by Spark, for spark-submit.
 
     spark-submit --master spark://host:7077 "$(which kdissect-job.py)" dissect /captures -o DIR
     spark-submit --master spark://host:7077 "$(which kdissect-job.py)" latency DIR --by tap
 
-It takes the session that spark-submit makes; started otherwise, it makes one as ``kdissect spark``
-does.
+It uses the session of spark-submit; started otherwise, it makes one as ``kdissect spark`` does.
 """
 
 import sys
@@ -16,10 +15,10 @@ QUESTIONS = {*(name for name, module in COMMANDS.items() if module == ANALYSES),
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command of ``kdissect spark``, or a question; gives its exit code."""
+    """Run a command of ``kdissect spark``, or a question; return its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in QUESTIONS:
-        # The last one counts, so another engine may be asked for.
+        # The last option counts, so another engine may be requested.
         return run([given[0], "--engine", "spark", *given[1:]])
     return run(["spark", *given])
 

@@ -1,4 +1,4 @@
-"""The options of the commands on Spark: where it is, and what the dataset is made of."""
+"""The options of the commands on Spark: session, and contents of the dataset."""
 
 import logging
 import signal
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 SPLIT_SIZE: Final = "256M"
 BAR: Final = "spark.ui.showConsoleProgress"
-ONE_SIGNAL_SECONDS: Final = 1.0  # two that come sooner are one
+ONE_SIGNAL_SECONDS: Final = 1.0  # two signals within this time count as one
 
 F = Callable[..., Any]
 
 
 class Place:
-    """Where Spark runs and with which settings."""
+    """The Spark master and its settings."""
 
     def __init__(self, master: str, memory: str, settings: dict[str, str], has_bar: bool) -> None:
         self.master = master
@@ -36,7 +36,7 @@ class Place:
 
     @contextmanager
     def session(self) -> "Iterator[SparkSession]":
-        """The session that there is, else a new one, which is ended at the end."""
+        """The active session, else a new one, which is stopped at the end."""
         is_there = imported().getActiveSession() is not None
         with quiet_interrupts() as begin:
             spark = session(self.master, memory=self.memory, settings=self.settings)
@@ -50,16 +50,16 @@ class Place:
 
 @contextmanager
 def quiet_interrupts() -> Iterator[Callable[[], None]]:
-    """SIGINT raises KeyboardInterrupt, and only once `begin`, which this gives, was called.
+    """SIGINT raises KeyboardInterrupt, but only once the returned `begin` was called.
 
-    PySpark's own handler asks the JVM inside whatever call it interrupts, and Py4J logs a stack
+    PySpark's own handler calls the JVM inside whatever call it interrupts, and Py4J logs a stack
     trace for that and for each call after it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return
     before = signal.getsignal(signal.SIGINT)
-    # The JVM, which is started now, unblocks it for itself.
+    # The JVM, which is started now, unblocks the signal for itself.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
     def begin() -> None:
@@ -75,7 +75,7 @@ def quiet_interrupts() -> Iterator[Callable[[], None]]:
 
 
 def interrupt(*_: object) -> NoReturn:
-    """Raise KeyboardInterrupt, of which Py4J says nothing (a signal handler)."""
+    """Raise KeyboardInterrupt without a log entry of Py4J (a signal handler)."""
     logging.disable()
     raise KeyboardInterrupt
 
@@ -101,9 +101,9 @@ def byte_count(_: click.Context, __: click.Parameter, text: str) -> int:
 
 @contextmanager
 def until_signal() -> Iterator[Callable[[], bool]]:
-    """Gives what tells whether SIGINT or SIGTERM has come; the second one interrupts.
+    """Yield a predicate for SIGINT or SIGTERM received; the second one interrupts.
 
-    Who signals a process and its group, as `timeout` does, means one signal.
+    Signals to a process and to its group, as `timeout` sends them, count as one.
     """
     is_over = threading.Event()
     first = 0.0
@@ -125,7 +125,7 @@ def until_signal() -> Iterator[Callable[[], bool]]:
 
 
 def on_spark(command: F) -> F:
-    """Add the options about Spark; the command gets a `Place`."""
+    """Add the options for Spark; the command gets a `Place`."""
 
     @wraps(command)
     def with_place(

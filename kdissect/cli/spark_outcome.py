@@ -1,4 +1,4 @@
-"""What a run on Spark did: in words on stderr, or as a line of JSON."""
+"""Result of a run on Spark: text on stderr, or a line of JSON."""
 
 import json
 from collections import Counter
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from kdissect.dataset.entries import Manifest
     from kdissect.spark.pipeline import Outcome
 
-# Of captures that cannot be read; all are in the manifest.
+# Limit of unreadable captures shown; all are in the manifest.
 SHOWN: Final = 10
 
 
 def show(outcome: "Outcome", is_json: bool) -> int:
-    """Say what was done and what is there now; gives the exit code."""
+    """Show the work done and the dataset's contents; return the exit code."""
     complain(outcome)
     rows = rows_of(outcome.manifest)
     if is_json:
@@ -37,7 +37,7 @@ def show(outcome: "Outcome", is_json: bool) -> int:
 
 
 def show_batch(number: int, outcome: "Outcome", is_json: bool) -> None:
-    """Say what a batch of a stream did."""
+    """Show the work done by a batch of a stream."""
     complain(outcome)
     if is_json:
         click.echo(json_safe(json.dumps({"batch": number, **told(outcome)})))
@@ -46,7 +46,7 @@ def show_batch(number: int, outcome: "Outcome", is_json: bool) -> None:
 
 
 def found(manifest: "Manifest") -> int:
-    """The exit code for what is in the dataset, with a line when there is nothing."""
+    """The exit code for the dataset's contents, with a message when it is empty."""
     balance = balance_of(tap.balance for tap in manifest.taps)
     if not balance["exchanges"]:
         explain_empty("no Kafka exchanges in the dataset", balance)
@@ -55,19 +55,19 @@ def found(manifest: "Manifest") -> int:
 
 
 def complain(outcome: "Outcome") -> None:
-    """Say on stderr what could not be read, and which taps could not be gone on with."""
+    """Print on stderr unreadable captures, and taps that could not be continued."""
     messages = [one.message for one in outcome.broken[:SHOWN]]
     more = len(outcome.broken) - len(messages)
     if more:
         messages.append(f"{human.count(more)} more captures that cannot be read")
     messages += [f"tap {one.tap}: {one.message}" for one in outcome.failed]
     for message in messages:
-        # What follows are the first bytes, which are for one capture, not for a thousand.
+        # The omitted part is the first bytes, useful for one capture, not for a thousand.
         click.echo(f"kdissect: {escaped(message.partition(chr(10))[0])}", err=True)
 
 
 def line(outcome: "Outcome") -> str:
-    """What was done in a line."""
+    """The work done, in one line."""
     if not outcome.captures:
         return "no new captures"
     size = human.size(outcome.capture_bytes)
@@ -78,7 +78,7 @@ def line(outcome: "Outcome") -> str:
 
 
 def told(outcome: "Outcome") -> dict[str, Any]:
-    """What was done, and what is in the dataset now."""
+    """The work done, and the current contents of the dataset."""
     return {
         "captures": outcome.captures,
         "capture_bytes": outcome.capture_bytes,
@@ -91,7 +91,7 @@ def told(outcome: "Outcome") -> dict[str, Any]:
 
 
 def rows_of(manifest: "Manifest") -> dict[str, int]:
-    """How many rows each table has."""
+    """Row count of each table."""
     counts: Counter[str] = Counter()
     for tap in manifest.taps:
         counts.update(tap.rows)

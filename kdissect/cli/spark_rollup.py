@@ -1,4 +1,4 @@
-"""``kdissect spark rollup DATASET``: what long ranges are answered from."""
+"""``kdissect spark rollup DATASET``: make the rollups that answer queries over long ranges."""
 
 import click
 

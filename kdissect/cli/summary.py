@@ -1,4 +1,4 @@
-"""``kdissect FILE...`` = ``kdissect summary FILE...``: the first page about a capture."""
+"""``kdissect FILE...`` = ``kdissect summary FILE...``: the summary of a capture."""
 
 import sys
 from dataclasses import asdict

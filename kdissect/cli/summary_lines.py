@@ -1,4 +1,4 @@
-"""What the network did, what the capture lost, and where its bytes went, in lines."""
+"""Network events, losses of the capture, and the account of its bytes, as lines."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from kdissect.text.human import count, counted, duration, share, size
 
 
 def balance_lines(balance: dict[str, Any]) -> list[str]:
-    """Where the captured bytes went; says so when they do not add up."""
+    """Account of the captured bytes; reports when they do not add up."""
     payload = balance.get("payload_bytes", 0)
     parts = {name: balance.get(f"{name}_bytes", 0) for name in ("framed", "skipped", "duplicate")}
     own, encrypted = balance.get("tls_bytes", 0), balance.get("encrypted_bytes", 0)
@@ -35,7 +35,7 @@ def balance_lines(balance: dict[str, Any]) -> list[str]:
 
 
 def network_lines(network: Network) -> list[str]:
-    """What the network did, and what the capture lost, each in a line when there is any of it."""
+    """Network events and losses of the capture, one line each when present."""
     rtt, again = network.round_trip, network.retransmitted_segments
     told = []
     if rtt.p50_ns is not None:

@@ -1,4 +1,4 @@
-"""A `Summary` as a page for people, and as JSON."""
+"""A `Summary` as a page for a terminal, and as JSON."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from kdissect.text.human import count, cut, cut_all, duration, share, size, time
 
 PIPE_WIDTH: Final = 110
 HEADER_LINES: Final = 2
-EXCHANGES_PER_PACKET: Final = 100_000  # exchange_id = packet number * this + place in the packet
+EXCHANGES_PER_PACKET: Final = 100_000  # exchange_id = packet number * this + index in the packet
 
 
 def print_json(
@@ -83,7 +83,7 @@ def _print_lines(lines: Sequence[str], width: int) -> None:
 
 
 def _print(line: str, bold: bool = False, dim: bool = False) -> None:
-    """Print a line; on a terminal that has styles, in its style."""
+    """Print a line; on a terminal with styles, in its style."""
     is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
     if bold or dim:
         line = click.style(line, bold=bold or None, dim=dim or None)

@@ -1,4 +1,4 @@
-"""``kdissect top``: a screen of what clients do and wait for, here and now."""
+"""``kdissect top``: a live screen of client activity and latency."""
 
 from typing import Any
 
@@ -80,7 +80,7 @@ def command(
 
 
 def at_least(least: float, seconds: float) -> float:
-    """The duration; raises ValueError for a shorter one."""
+    """The duration; raises ValueError if too short."""
     if seconds < least:
         raise ValueError(f"{seconds:g} s is too short; {least:g} s is the least")
     return seconds

@@ -15,12 +15,12 @@ from kdissect.text.grid import Grid
 
 PIPE_WIDTH: Final = 110
 HEADER_LINES: Final = 2
-# Rows of a table: beyond, it is a list to be looked through, which the screen is for.
+# Rows of a table: longer ones are for browsing, which the screen is for.
 ROWS: Final = 20
 
 
 def print_page(snapshot: Snapshot, title: str, window_s: float) -> None:
-    """Print it on stdout, as wide as the terminal."""
+    """Print the page on stdout, as wide as the terminal."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_WIDTH
     history = History()
     marks = Marks(title, 0.0, window_s)
@@ -37,7 +37,7 @@ def print_page(snapshot: Snapshot, title: str, window_s: float) -> None:
 
 
 def sorted_rows(view: View, snapshot: Snapshot) -> Sequence[Any]:
-    """The rows in the order in which the screen begins."""
+    """The rows in the screen's initial order."""
     rows = view.rows(snapshot)
     if view.sort is None:
         return rows

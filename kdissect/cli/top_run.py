@@ -1,4 +1,4 @@
-"""One run of ``kdissect top``: a screen, lines, or one page, beside a capture in a thread."""
+"""One run of ``kdissect top``: a screen, lines, or one page, with a capture in a thread."""
 
 import sys
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from kdissect.live.watcher import Watcher
 
 
 class Plan(NamedTuple):
-    """All that was asked for."""
+    """The requested run."""
 
     asked: Asked
     options: Options
@@ -34,7 +34,7 @@ class Plan(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What is captured, in words."""
+        """Description of the packet source."""
         if self.asked.interfaces:
             filter_ = told_filter(self.asked, self.options)
             return f"{', '.join(self.asked.interfaces)}: {filter_}"
@@ -42,7 +42,7 @@ class Plan(NamedTuple):
 
 
 def run(plan: Plan, opened: Opened) -> int:
-    """Show what there is until somebody ends it; gives the exit code."""
+    """Show the output until the user ends it; return the exit code."""
     shown = once if plan.once else screen if has_screen() else lines
     meters = Meters(plan.window_s)
     listeners: list[Listener] = [meters]
@@ -55,7 +55,7 @@ def run(plan: Plan, opened: Opened) -> int:
 
 
 def screen(plan: Plan, watcher: Watcher, meters: Meters) -> int:
-    """The screen, until somebody ends it."""
+    """Show the screen, until the user ends it."""
     from kdissect.screen.app import Top
     from kdissect.screen.view_state import Capture
 
@@ -65,13 +65,13 @@ def screen(plan: Plan, watcher: Watcher, meters: Meters) -> int:
         with terminal():
             app.run()
     if app.return_code:
-        # Textual has said what went wrong.
+        # Textual has printed the error.
         leave(FAILED)
     return FOUND
 
 
 def lines(plan: Plan, watcher: Watcher, meters: Meters) -> int:
-    """A line each interval, until the capture ends."""
+    """Print a line per interval, until the capture ends."""
 
     def show(made: Capturing) -> None:
         while not made.wait(plan.interval_s):
@@ -83,7 +83,7 @@ def lines(plan: Plan, watcher: Watcher, meters: Meters) -> int:
 
 
 def once(plan: Plan, watcher: Watcher, meters: Meters) -> int:
-    """One page, of the last window."""
+    """Print one page, of the last window."""
     from kdissect.cli.top_page import print_page
 
     def show(made: Capturing) -> None:
@@ -95,13 +95,13 @@ def once(plan: Plan, watcher: Watcher, meters: Meters) -> int:
 
 
 def print_line(meters: Meters) -> None:
-    """The line of how things are."""
+    """Print the status line."""
     click.echo(line_of(meters.snapshot()))
     sys.stdout.flush()
 
 
 def watched(plan: Plan, watcher: Watcher, show: Callable[[Capturing], None]) -> int:
-    """Let the capture run beside `show`; signals end it. Says why where there is nothing."""
+    """Run the capture beside `show`; signals end it. Explains an empty result."""
     with signals(watcher) as signalled:
         tell_begin(plan.asked, plan.options)
         with capturing(watcher) as made:

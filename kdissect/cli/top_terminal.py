@@ -1,4 +1,4 @@
-"""The terminal for the screen, whatever stdin and stderr are."""
+"""The terminal for the screen, independent of stdin and stderr."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ PLAIN: Final = ("", "dumb", "unknown")
 
 
 def has_screen() -> bool:
-    """Whether stdout is a terminal that can do more than lines."""
+    """Whether stdout is a terminal capable of full-screen output."""
     return (
         sys.stdout.isatty()
         and os.environ.get("TERM", "") not in PLAIN
@@ -22,13 +22,13 @@ def has_screen() -> bool:
 
 @contextmanager
 def terminal() -> Iterator[None]:
-    """Let Textual read keys from the terminal, and write to it, in here.
+    """Let Textual use the terminal for keys and output, inside this context.
 
-    It takes stdin and stderr for that; but stdin may be the pipe that packets come by, and stderr
+    It uses stdin and stderr for that; but stdin may be the pipe with the packets, and stderr
     a file.
     """
     before = sys.__stdin__, sys.__stderr__
-    # Said by a shell once; the terminal itself says what its size is now.
+    # A shell sets them once; the terminal itself knows its current size.
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)
     with TERMINAL.open(encoding="utf-8") as keys, TERMINAL.open("w", encoding="utf-8") as screen:

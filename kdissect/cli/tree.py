@@ -20,13 +20,13 @@ SIDES: Final = ("request", "response")
 INLINE_WIDTH: Final = 100
 PREVIEW_BYTES: Final = 64
 HEXDUMP_ROWS: Final = 16
-SHOWN_LENGTH: Final = 1_000  # characters of one text; --format json has all
+SHOWN_LENGTH: Final = 1_000  # characters of one text; --format json has the full text
 ROW: Final = 16
 WITHHELD: Final = "its bytes are not shown: credentials or records may be among them; --undecoded"
 
 
 class _Plain(str):
-    """A number with its name, which is no text from the wire and has no quotes."""
+    """A number with its name, which is no text from the wire and is not quoted."""
 
     __slots__ = ()
 
@@ -36,7 +36,7 @@ def exchange_lines(
 ) -> Iterator[str]:
     """The exchange as lines for a terminal; text from the wire is escaped.
 
-    With `has_undecoded` the bytes of a body that cannot be decoded are shown whatever they are.
+    With `has_undecoded` the bytes of an undecodable body are shown whatever they contain.
     """
     yield from _heading(exchange)
     names = old_error_name if exchange.dialect else error_name
@@ -62,7 +62,7 @@ def exchange_lines(
 def exchange_json(exchange: "DissectedExchange", has_payload: bool) -> dict[str, Any]:
     """The exchange as one JSON object: its columns, `request` and `response`.
 
-    A body that cannot be decoded is null, with the reason in `request_error` or `response_error`.
+    An undecodable body is null, with the reason in `request_error` or `response_error`.
     """
     content = dict(exchange.columns)
     for name in TIMES:
@@ -77,7 +77,7 @@ def exchange_json(exchange: "DissectedExchange", has_payload: bool) -> dict[str,
 
 
 def tree_lines(value: object, indent: str, names: ErrorNames = error_name) -> Iterator[str]:
-    """Nested dicts and lists as indented lines, like YAML; `names` gives those of error codes."""
+    """Nested dicts and lists as indented lines, like YAML; `names` has the names of error codes."""
     if isinstance(value, dict):
         for name, field in _with_labels(value).items():
             yield from _field_lines(escaped(str(name)), field, indent, names)
@@ -108,7 +108,7 @@ def preview(value: bytes) -> str:
     start = value[:PREVIEW_BYTES]
     more = "…" if len(value) > PREVIEW_BYTES else ""
     try:
-        # A character may be cut at the end of the preview.
+        # A character may be split at the end of the preview.
         text = start.decode("utf-8") if not more else start[: _whole(start)].decode("utf-8")
         return f'{len(value)} bytes "{escaped(text)}"{more}'
     except UnicodeDecodeError:
@@ -116,7 +116,7 @@ def preview(value: bytes) -> str:
 
 
 def hexdump(data: bytes, rows: int = HEXDUMP_ROWS) -> Iterator[str]:
-    """Offset, 16 bytes in hex and as ASCII a line; at most `rows` lines."""
+    """Hex dump: offset, 16 bytes in hex and as ASCII per line; at most `rows` lines."""
     for start in range(0, min(len(data), rows * ROW), ROW):
         row = data[start : start + ROW]
         text = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)
@@ -199,7 +199,7 @@ def _flat(value: dict[str, Any], names: ErrorNames) -> str:
 
 
 def _with_labels(value: dict[str, Any]) -> dict[str, Any]:
-    """A struct with ``operation: 3 READ`` in place of ``operation`` and ``operation_name``."""
+    """A struct with ``operation: 3 READ`` instead of ``operation`` and ``operation_name``."""
     labels = [name for name in value if _is_label(f"{name}_name", value[name], value)]
     if not labels:
         return value
@@ -230,7 +230,7 @@ def _undecodable(data: bytes, error: DecodeError) -> Iterator[str]:
 
 
 def _whole(start: bytes) -> int:
-    """Length of `start` without a UTF-8 character that is cut at its end (at most 3 bytes)."""
+    """Length of `start` without an incomplete UTF-8 character at its end (at most 3 bytes)."""
     for back in range(1, min(4, len(start)) + 1):
         byte = start[-back]
         if byte & 0xC0 != 0x80:

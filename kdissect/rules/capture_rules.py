@@ -1,4 +1,4 @@
-"""Findings about the capture itself: what it does not hold or cannot show."""
+"""Findings about the capture itself: missing data and its consequences."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -7,14 +7,14 @@ from kdissect.rules.context import Context
 from kdissect.rules.finding import NOTICE, PROBLEM, WARNING, Finding
 from kdissect.text.human import count, counted, share, size
 
-LOST: Final = 0.001  # share of the payload from which on it is worth a line
+LOST: Final = 0.001  # minimum share of the payload that is reported
 MUCH: Final = 0.01
-SILENT: Final = "none"  # protocol of connections on which nothing was said
+SILENT: Final = "none"  # protocol of connections without payload
 ENCRYPTED: Final = 0.1
 
 
 def losses(seen: Context) -> Iterator[Finding]:
-    """Packets that the tap dropped, or cut off."""
+    """Packets dropped by the capture, or truncated."""
     network = seen.summary.network
     missing, whole = network.missing_bytes, network.missing_bytes + network.payload_bytes
     if not whole or missing < LOST * whole:
@@ -40,7 +40,7 @@ def losses(seen: Context) -> Iterator[Finding]:
 
 
 def encryption(seen: Context) -> Iterator[Finding]:
-    """Connections of TLS without their secrets."""
+    """TLS connections without their secrets."""
     balance = seen.summary.balance
     hidden, payload = balance.get("encrypted_bytes", 0), balance.get("payload_bytes", 0)
     number = balance.get("encrypted_connections", 0)
@@ -56,14 +56,14 @@ def encryption(seen: Context) -> Iterator[Finding]:
 
 
 def undecoded(seen: Context) -> Iterator[Finding]:
-    """Bytes of Kafka's connections that nobody could read."""
+    """Bytes of Kafka connections that could not be decoded."""
     network = seen.summary.network
     others = sum(row.payload_bytes for row in seen.summary.others)
     skipped = max(0, seen.summary.balance.get("skipped_bytes", 0) - others)
     kinds = [row for row in seen.summary.problems if row.bytes]
     if not seen.summary.totals.exchanges or skipped < LOST * max(1, network.payload_bytes):
         return
-    # What is known at a connection's end alone is of no packet.
+    # A problem found only at a connection's end has no packet.
     packet = kinds[0].packet_number if kinds else None
     place = "" if packet is None else f" at packet {packet}"
     first = f", first{place}: {kinds[0].message}" if kinds else ""
@@ -79,7 +79,7 @@ def undecoded(seen: Context) -> Iterator[Finding]:
 
 
 def failures(seen: Context) -> Iterator[Finding]:
-    """Questions that were not answered, once for each reason."""
+    """Queries that failed, once for each reason."""
     reasons: dict[str, list[str]] = {}
     for name, why in seen.failures.items():
         reasons.setdefault(why, []).append(name)

@@ -1,22 +1,22 @@
-"""The ids of findings: when each is said, what to do then, and which command shows more.
+"""The ids of findings: condition, advice, and the command for more.
 
-print_docs makes the table of docs/summary.md of it.
+print_docs generates the table of docs/summary.md from it.
 """
 
 from typing import Final, NamedTuple
 
-ERROR: Final = "error-"  # how the ids of single error codes begin; the code's name follows
+ERROR: Final = "error-"  # prefix of ids of single error codes; the code's name follows
 
 
 class Kind(NamedTuple):
-    """One id: `says` is when it is said, `next` what to do; `command` shows more."""
+    """One id: `says` is its condition, `next` the advice; `command` shows more."""
 
     says: str
     next: str
     command: str
 
 
-# In the order in which they hurt: of two findings of one severity the first here comes first.
+# In order of impact: of two findings of one severity the first here comes first.
 KINDS: Final = {
     "capture-loses-packets": Kind(
         "0.1 % or more of the payload that was on the wire is not in the capture; a problem from "

@@ -1,4 +1,4 @@
-"""Findings about clients: how they connect, what they ask for, whether they are too old."""
+"""Findings about clients: their connections, requests and versions."""
 
 from collections.abc import Collection, Iterator
 from typing import Final
@@ -27,7 +27,7 @@ from kdissect.rules.formatting import (
 from kdissect.text.human import count, counted, duration, share
 
 FEW: Final = 3
-NAMED: Final = 2  # old clients that are told one by one
+NAMED: Final = 2  # old clients that are reported one by one
 CHURN: Final = 20
 SHORT_NS: Final = 10 * SECOND_NS
 OFTEN: Final = 100
@@ -42,7 +42,7 @@ VERDICTS: Final = {"breaks": "client-breaks-on-4.0", "may break": "client-may-br
 
 
 def refusals(seen: Context) -> Iterator[Finding]:
-    """Brokers that are not there, for a while or for good."""
+    """Brokers that are unreachable, temporarily or permanently."""
     by_broker = seen.grouped("health", lambda row: str(row["broker"]))
     failing = {
         broker: rows
@@ -82,7 +82,7 @@ def _refused(brokers: list[str], rows: Chosen, is_there: bool) -> Finding:
 
 
 def churn(seen: Context) -> Iterator[Finding]:
-    """Clients that connect again and again, to somebody who listens."""
+    """Clients that reconnect repeatedly, to a broker that accepts connections."""
     rows = seen.chosen_named(
         "health",
         lambda row: (
@@ -106,7 +106,7 @@ def churn(seen: Context) -> Iterator[Finding]:
 
 
 def resets(seen: Context) -> Iterator[Finding]:
-    """Connections that brokers cut."""
+    """Connections reset by brokers."""
     rows = seen.chosen("health", lambda row: row["reset_by_broker"])
     cut = total(rows, "reset_by_broker")
     if cut >= FEW:
@@ -122,7 +122,7 @@ def resets(seen: Context) -> Iterator[Finding]:
 
 
 def metadata(seen: Context) -> Iterator[Finding]:
-    """Clients that ask who leads over and over."""
+    """Clients that request metadata too often."""
     rows = seen.chosen_named("traffic", lambda row: _is_storm(seen, row))
     if rows:
         times = total(rows, "metadata")
@@ -144,7 +144,7 @@ def _is_storm(seen: Context, row: Row) -> bool:
 
 
 def empty_polls(seen: Context) -> Iterator[Finding]:
-    """Consumers that spin."""
+    """Consumers in a busy loop of empty fetches."""
     rows = seen.chosen_named(
         "traffic",
         lambda row: (
@@ -203,7 +203,7 @@ def skew(seen: Context) -> Iterator[Finding]:
 
 
 def upgrades(seen: Context) -> Iterator[Finding]:
-    """Clients that Kafka 4.0 does not serve."""
+    """Clients that Kafka 4.0 does not support."""
     for verdict, id_ in VERDICTS.items():
         if rows := seen.grouped("upgrade", lambda row: row["verdict"]).get(verdict):
             yield _upgrade(seen, id_, rows, verdict == "breaks")
@@ -222,7 +222,7 @@ def _upgrade(seen: Context, id_: str, rows: Chosen, is_certain: bool) -> Finding
         rest = f"; and {count(clients - NAMED)} more" if clients > NAMED else ""
         text = f"{count(clients)} clients {word} on Kafka 4.0: {'; '.join(told)}{rest}"
     apis = list(dict.fromkeys(str(row["api"]) for row in rows))
-    # Brokers that have not the version hang up: they are of that release already.
+    # Brokers without the version close the connection: they run that release already.
     refused = sum(seen.apis[api].unanswered for api in apis if api in seen.apis)
     is_refused = is_certain and refused >= FEW and apis != ["Fetch"]
     if is_refused:

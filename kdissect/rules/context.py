@@ -1,4 +1,4 @@
-"""What rules look at: the counters of a pass, and the evidence that was asked for."""
+"""Input of the rules: the counters of a pass, and the evidence queried."""
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from kdissect.rules.indicators import Indicators
 Rows = list[Row]
 Wanted = Callable[[Row], object]
 US: Final = 1_000  # evidence has times in microseconds
-# Rows that the groups of one evidence keep together, beside the first of each.
+# Rows kept by all groups of one evidence together, beside the first of each.
 GROUPED_ROWS: Final = 10 * ROWS
 SECOND_NS: Final = 1_000_000_000
 MS: Final = 1_000_000
@@ -20,11 +20,11 @@ MS: Final = 1_000_000
 
 @dataclass(frozen=True)
 class Context:
-    """`evidence` has the rows by name, `failures` why there are none.
+    """`evidence` has the rows by name, `failures` the reasons where they are missing.
 
-    `more` gives all rows of an evidence of which only the first are in `evidence`, and `unread` are
-    those of which nothing can give them. `cut` are the evidences that rules have asked for and of
-    which rows were not looked at.
+    `more` returns all rows of an evidence of which only the first are in `evidence`, `unread` are
+    those whose further rows are unavailable. `cut` are the evidences that rules have used without
+    reading all their rows.
     """
 
     summary: Summary
@@ -36,7 +36,7 @@ class Context:
     cut: set[str] = field(default_factory=set)
 
     def rows(self, name: str) -> list[Row]:
-        """The rows of an evidence, at most ROWS; none when it was not asked for."""
+        """The rows of an evidence, at most ROWS; none when it was not queried."""
         found = self.evidence.get(name, [])
         if len(found) > ROWS:
             self.cut.add(name)
@@ -47,7 +47,7 @@ class Context:
         return self.more[name]() if name in self.more else iter(self._gathered(name))
 
     def chosen(self, name: str, wanted: Wanted = bool) -> Chosen:
-        """The rows of an evidence that a rule looks for."""
+        """The rows of an evidence that match a rule's predicate."""
         found = Chosen()
         for row in self.every(name):
             if wanted(row):
@@ -56,9 +56,9 @@ class Context:
         return found
 
     def chosen_named(self, name: str, wanted: Wanted) -> Chosen:
-        """The same, of rows that are of one client each.
+        """The same, for rows of one client each.
 
-        Where bytes are missing, those without a name are of many clients: it was not captured.
+        Where bytes are missing, rows without a name are of many clients: it was not captured.
         """
         is_whole = not self.summary.network.missing_bytes
         return self.chosen(name, lambda row: (is_whole or row["client"]) and wanted(row))
@@ -66,7 +66,7 @@ class Context:
     def grouped(
         self, name: str, key: Callable[[Row], Hashable], wanted: Wanted = bool
     ) -> dict[Any, Chosen]:
-        """The rows that a rule looks for by what `key` says of them: ROWS groups at the most."""
+        """The rows that match a rule's predicate, grouped by `key`: at most ROWS groups."""
         found: dict[Any, Chosen] = {}
         kept = 0
         for row in self.every(name):
@@ -85,7 +85,7 @@ class Context:
         return found
 
     def _gathered(self, name: str) -> list[Row]:
-        """The kept rows of an evidence; notes when the engine had no room to read all of them."""
+        """The kept rows of an evidence; records when the engine had no room to read all of them."""
         found = self.evidence.get(name, [])
         if name in self.unread:
             self.cut.add(name)
@@ -97,7 +97,7 @@ class Context:
 
     @property
     def span_ns(self) -> int:
-        """From the first packet to the last."""
+        """Duration from the first packet to the last."""
         totals = self.summary.totals
         return max(0, (totals.last_time_ns or 0) - (totals.first_time_ns or 0))
 
@@ -108,7 +108,7 @@ class Context:
 
 
 def number(row: Row, name: str) -> int:
-    """A whole number of a row; 0 when it is null."""
+    """An integer of a row; 0 when null."""
     return int(row.get(name) or 0)
 
 
@@ -123,14 +123,14 @@ def in_ns(microseconds: int | None) -> int | None:
 
 
 def total(rows: Sequence[Row], name: str) -> int:
-    """The sum of a column, in which nulls are nothing."""
+    """The sum of a column; nulls count as 0."""
     if isinstance(rows, Chosen):
         return rows.total(name)
     return sum(number(row, name) for row in rows)
 
 
 def largest(rows: Sequence[Row], name: str) -> int:
-    """The largest value of a column; 0 without any."""
+    """The largest value of a column; 0 when empty."""
     if isinstance(rows, Chosen):
         return rows.largest(name) or 0
     return max((int(row[name]) for row in rows if row[name] is not None), default=0)

@@ -1,8 +1,8 @@
 """All rules together: causes before symptoms, the worst first.
 
-Of a capture that lacks bytes only those findings are told as problems and warnings that rest on
-what was captured alone. What explains the others may be among what is missing: a follower's fetches
-behind a slow Produce, the end of a transaction, the rebalance behind an error. They become notices.
+Where bytes are missing in a capture, only findings based on captured data alone are problems or
+warnings. The cause of the others may be in the missing part: a follower's fetches behind a slow
+Produce, the end of a transaction, the rebalance behind an error. They become notices.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,7 +33,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *group_rules.RULES,
     *client_rules.RULES,
 )
-# Error codes that are told by a finding about what they come from.
+# Error codes that are covered by the finding about their cause.
 EXPLAINED: Final = {
     "failover-blackout": OF_LEADERSHIP,
     "hanging-transaction": ("CONCURRENT_TRANSACTIONS", "UNSTABLE_OFFSET_COMMIT"),
@@ -48,7 +48,7 @@ REBALANCES: Final = (
     "session-timeout", "max-poll-exceeded", "rebalance-storm", "rebalance-stops-group",
     "static-member-restart",
 )  # fmt: skip
-# Symptom → causes: the first is not told when one of the others is.
+# Symptom → causes: the first is suppressed when one of the others is found.
 SYMPTOMS: Final = {
     "broker-slow": ("broker-stalls", "produce-latency-slow-follower", "network-makes-p99"),
     "requests-unanswered": (
@@ -61,15 +61,15 @@ SYMPTOMS: Final = {
     "fetch-mostly-long-poll": ("healthy",),
     "latencies": ("healthy",),
 }  # fmt: skip
-# What old clients do when brokers hang up on them.
+# Symptoms of old clients when brokers close their connections.
 OF_REFUSED: Final = ("connection-churn", "requests-unanswered", "produce-sent-again")
-# What leaders hold for others: followers that are late, or not there.
+# Findings about late or missing replicas, for which leaders hold requests.
 OF_REPLICAS: Final = frozenset((
     "produce-latency-slow-follower", "replicas-missing", "failover-blackout",
 ))  # fmt: skip
 LOSSES: Final = "capture-loses-packets"
-# What stands whatever is missing: error codes, times and versions that were captured, and what is
-# said of the capture itself.
+# Findings that hold whatever is missing: error codes, times and versions that were captured, and
+# findings about the capture itself.
 CERTAIN: Final = frozenset((
     LOSSES, "connections-encrypted", "messages-undecoded", "not-asked", "no-kafka",
     "authentication-fails", "authorization-fails", "replicas-missing", "throttled-by-quota",
@@ -80,10 +80,10 @@ SLOW_FOLLOWER: Final = "produce-latency-slow-follower"
 ONLY_IN_ALL: Final = ("may-lose-records", "partition-skew")
 SHOWN: Final = 8
 NOTICES: Final = 2
-# Of a sentence: it names three things at a time, of up to 150 characters each, in two or three
-# places.
+# Length of a sentence: it names three items at a time, of up to 150 characters each, in two or
+# three places.
 SENTENCE_LENGTH: Final = 1_500
-LISTED: Final = ROWS  # things that a finding concerns; how many there are is told beside them
+LISTED: Final = ROWS  # items that a finding concerns; their number is reported beside them
 
 
 def judge(seen: Context) -> list[Finding]:
@@ -104,7 +104,7 @@ def is_partial(found: Iterable[Finding]) -> bool:
 
 
 def softened(finding: Finding) -> Finding:
-    """A finding of a capture that lacks bytes: a notice, unless it stands whatever they were."""
+    """A finding of a capture with missing bytes: a notice, unless it holds regardless."""
     if finding.severity == NOTICE or is_certain(finding):
         return finding
     text = f"{finding.text}; what is missing in the capture may explain it"
@@ -112,7 +112,7 @@ def softened(finding: Finding) -> Finding:
 
 
 def is_certain(finding: Finding) -> bool:
-    """Whether what was captured is enough to say it."""
+    """Whether the captured data suffice for the finding."""
     if not finding.id.startswith(ERROR):
         return finding.id in CERTAIN
     name = finding.id.removeprefix(ERROR)
@@ -121,7 +121,7 @@ def is_certain(finding: Finding) -> bool:
 
 
 def judged(seen: Context, rule: Callable[[Context], Iterable[Finding]]) -> Iterator[Finding]:
-    """The findings of a rule; where its evidence was cut they say that there is more."""
+    """The findings of a rule; where its evidence was cut, they state that more exists."""
     seen.cut.clear()
     for one in rule(seen):
         if seen.cut:
@@ -131,7 +131,7 @@ def judged(seen: Context, rule: Callable[[Context], Iterable[Finding]]) -> Itera
 
 
 def bounded(finding: Finding) -> Finding:
-    """The finding with texts and lists that are no longer than a page can show."""
+    """The finding with texts and lists limited to what a page can show."""
     concerns: dict[str, Any] = {}
     for name, value in finding.concerns.items():
         if isinstance(value, str):
@@ -148,7 +148,7 @@ def bounded(finding: Finding) -> Finding:
 
 
 def is_explained(finding: Finding, found: Iterable[Finding]) -> bool:
-    """Whether an error code is what another finding comes with."""
+    """Whether an error code is a consequence of another finding."""
     if not finding.id.startswith(ERROR):
         return False
     name = finding.id.removeprefix(ERROR)
@@ -161,7 +161,7 @@ def is_explained(finding: Finding, found: Iterable[Finding]) -> bool:
 
 
 def is_symptom(finding: Finding, found: Sequence[Finding]) -> bool:
-    """Whether what it says is the consequence of what another one says."""
+    """Whether a finding is the consequence of another one."""
     ids = {one.id for one in found}
     causes = SYMPTOMS.get(finding.id, ())
     if finding.id == "rebalance-stops-group":
@@ -175,7 +175,7 @@ def is_symptom(finding: Finding, found: Sequence[Finding]) -> bool:
     if finding.id == "requests-unanswered" and any(
         one.id == LOSSES and one.severity == PROBLEM for one in found
     ):
-        # What is missing are answers.
+        # The missing part is responses.
         return True
     if finding.id == STALLS:
         # A leader of acks=all waits for followers; one that stalls holds all requests.
@@ -200,7 +200,7 @@ def is_during(stall: Finding, found: Sequence[Finding]) -> bool:
 
 
 def is_throttle(stall: Finding, found: Sequence[Finding]) -> bool:
-    """Whether it held only whom a quota holds back: before Kafka 2.0 the answer itself waits."""
+    """Whether only throttled clients were held: before Kafka 2.0 the response itself is delayed."""
     return any(
         set(stall.concerns["clients"]) <= set(one.concerns["clients"])
         for one in found
@@ -209,12 +209,12 @@ def is_throttle(stall: Finding, found: Sequence[Finding]) -> bool:
 
 
 def refused(found: Sequence[Finding]) -> bool:
-    """Whether brokers hang up on old clients in this capture already."""
+    """Whether brokers in this capture already close connections of old clients."""
     return any(one.numbers.get("unanswered") for one in found if one.id == "client-breaks-on-4.0")
 
 
 def healthy(seen: Context) -> Iterator[Finding]:
-    """That nothing is wrong, and what is usual here."""
+    """A finding that nothing is wrong, with typical values."""
     totals, rows = seen.summary.totals, latency_rules.usual_apis(seen)
     if not rows:
         return
@@ -233,10 +233,10 @@ def healthy(seen: Context) -> Iterator[Finding]:
 
 
 def few(found: list[Finding]) -> list[Finding]:
-    """Those for a page: the worst, and of what is only worth to know a little."""
+    """The findings for a page: the worst, and a few of the notices."""
     worse = [one for one in found if one.severity != NOTICE][:SHOWN]
     usual = [one for one in found if one.id in ("healthy", "latencies")]
     notices = [one for one in found if one.severity == NOTICE and one not in usual]
-    # The errors of tools are for those who used them, and in the table of errors.
+    # Errors of tools concern their users, and are in the table of errors.
     notices = [one for one in notices if one.id not in ONLY_IN_ALL and ERROR not in one.id]
     return [*worse, *notices[:NOTICES], *usual]

@@ -1,4 +1,4 @@
-"""Findings about what fails: error codes, logins, rights, failovers, requests without an answer."""
+"""Findings about failures: error codes, logins, ACLs, failovers, unanswered requests."""
 
 import re
 from collections.abc import Iterator
@@ -28,23 +28,23 @@ LOGIN: Final = frozenset((
 ))  # fmt: skip
 RIGHTS: Final = "AUTHORIZATION_FAILED"
 REPLICAS: Final = frozenset(("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"))
-# What clients do with partitions; that followers change their leader is no failure of its own.
+# Client operations on partitions; leader changes of followers are not failures of their own.
 ACCESS: Final = {"produce": "written", "fetch": "read"}
 TOPICS: Final = frozenset((
     "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "INCONSISTENT_TOPIC_ID",
 ))  # fmt: skip
-# Clients that write, read or are in a group; others are operators' tools, who see what they did.
+# Clients that write, read or are in a group; others are operators' tools, whose users see errors.
 DATA_APIS: Final = frozenset((
     "Produce", "Fetch", "ShareFetch", "ShareAcknowledge", "OffsetCommit", "TxnOffsetCommit",
     "JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat",
     "StreamsGroupHeartbeat", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn",
 ))  # fmt: skip
-# What these do is asked for by programs, not people.
+# APIs called by programs, not people.
 BACKGROUND_APIS: Final = DATA_APIS | {
     "Metadata", "FindCoordinator", "ApiVersions", "OffsetFetch", "ListOffsets", "SaslHandshake",
     "OffsetForLeaderEpoch", "AddOffsetsToTxn", "LeaveGroup",
 }  # fmt: skip
-# Kafka's own clients meet these with new topics and coordinators; so long they may last.
+# Kafka's own clients receive these with new topics and coordinators; for at most this long.
 AT_FIRST: Final = frozenset((
     *TOPICS, "LEADER_NOT_AVAILABLE", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS",
     "NOT_COORDINATOR", "NOT_CONTROLLER",
@@ -52,8 +52,8 @@ AT_FIRST: Final = frozenset((
 PEERS: Final = re.compile(PEER)
 SETTLED_NS: Final = 5 * SECOND_NS
 EXAMPLE: Final = 60
-MESSAGE: Final = 80  # characters of a broker's own words
-# Of these some are under way whenever a client closes or the capture ends.
+MESSAGE: Final = 80  # characters of a broker's own message
+# Some of these are in flight whenever a client closes or the capture ends.
 WAITING_APIS: Final = frozenset((
     "Fetch", "ShareFetch", "JoinGroup", "SyncGroup", "FetchSnapshot", "BrokerHeartbeat",
 ))  # fmt: skip
@@ -62,7 +62,7 @@ UNANSWERED_SHARE: Final = 0.01
 
 
 def failovers(seen: Context) -> Iterator[Finding]:
-    """Partitions that had a leader, lost it and got one."""
+    """Partitions that had a leader, lost it and got a new one."""
     by_broker = seen.grouped("failovers", lambda row: row["old_broker"], is_failover)
     if not by_broker:
         return
@@ -76,7 +76,7 @@ def failovers(seen: Context) -> Iterator[Finding]:
 
 
 def is_failover(row: Row) -> bool:
-    """Whether partitions went from a broker, rather than came with a new topic or went with it."""
+    """Whether partitions moved from a broker, rather than being created or deleted with a topic."""
     is_gone = row["cause"] in TOPICS and not row["new_broker"]
     is_access = row["access"] in ACCESS and row["cause"] not in REPLICAS
     return bool(row["old_broker"]) and is_access and not is_gone
@@ -120,7 +120,7 @@ def _blackout(broker: str, rows: Chosen, by_access: dict[str, Chosen], gone: Cho
 
 
 def replicas(seen: Context) -> Iterator[Finding]:
-    """Fewer replicas in sync than the topic wants."""
+    """Fewer in-sync replicas than the topic requires."""
     rows = seen.chosen("errors", lambda row: row["error"] in REPLICAS)
     if not rows:
         return
@@ -143,7 +143,7 @@ def replicas(seen: Context) -> Iterator[Finding]:
 
 
 def logins(seen: Context) -> Iterator[Finding]:
-    """SASL logins that were refused."""
+    """SASL logins that were rejected."""
     refused = seen.chosen("errors", lambda row: row["error"] in LOGIN)
     silent = seen.chosen("logins")
     if not refused and not silent:
@@ -167,7 +167,7 @@ def logins(seen: Context) -> Iterator[Finding]:
 
 
 def rights(seen: Context) -> Iterator[Finding]:
-    """What clients may not do."""
+    """Authorization failures of clients."""
     rows = seen.chosen("errors", lambda row: row["error"] and RIGHTS in row["error"])
     if rows:
         causes = ", ".join(several(rows, "error"))
@@ -186,7 +186,7 @@ def rights(seen: Context) -> Iterator[Finding]:
 
 
 def codes(seen: Context) -> Iterator[Finding]:
-    """Every other code that healthy clients do not meet."""
+    """All other codes that healthy clients do not receive."""
 
     def is_other(row: Row) -> bool:
         name = row["error"] or "UNKNOWN"
@@ -198,13 +198,13 @@ def codes(seen: Context) -> Iterator[Finding]:
 
 
 def is_usual(name: str, row: Row) -> bool:
-    """Whether healthy clients meet the code, too."""
+    """Whether healthy clients receive the code, too."""
     if name in OF_LEADERSHIP and PEERS.match(row["client"] or ""):
         return True
     if name in AT_FIRST:
         first, last = earliest([row], "first_seen"), latest([row], "last_seen")
         return (last or 0) - (first or 0) < SETTLED_NS
-    # Tools describe a group in the new way first, then in the old one.
+    # Tools describe a group with the new API first, then with the old one.
     if name == "GROUP_ID_NOT_FOUND" and named(row["api"]).endswith("GroupDescribe"):
         return True
     return ADVICE.get(name, "").startswith(PART_OF_PROTOCOL)
@@ -233,7 +233,7 @@ def _code(seen: Context, name: str, rows: list[Row]) -> Finding:
 
 
 def unanswered(seen: Context) -> Iterator[Finding]:
-    """Requests that got nothing, of those that do not wait for somebody."""
+    """Requests without a response, other than those that wait for another client."""
     rows = [row for row in seen.summary.apis if row.api not in WAITING_APIS and row.api_key >= 0]
     number, asked = sum(row.unanswered for row in rows), sum(row.exchanges for row in rows)
     if number < FEW or number < UNANSWERED_SHARE * asked:

@@ -1,8 +1,8 @@
-"""What the rules of findings rest on: answers of `kdissect.analysis`, cut down to a few rows.
+"""Evidence of findings: answers of `kdissect.analysis`, reduced to a few rows.
 
-Each is an expression over the answer of one question. Making these takes Ibis longer than the whole
-page may take, so `tools.print_evidence` prints them as SQL into the package, and `compiled_sql`
-reads that; a test compares the two. Times become numbers of microseconds there.
+Each is an expression over the answer of one question. Building these with Ibis takes longer than
+the page may take, so `tools.print_evidence` generates them as SQL into the package, read by
+`compiled_sql`; a test compares the two. Times become numbers of microseconds there.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ Cut = Callable[["ir.Table"], "ir.Table"]
 
 
 class Evidence(NamedTuple):
-    """An answer and what is taken of it."""
+    """An answer and the part of it that is used."""
 
     question: str
     options: Mapping[str, Any]
@@ -32,14 +32,14 @@ class Evidence(NamedTuple):
 
 
 def expression(evidence: Evidence, tables: Mapping[str, "ir.Table"]) -> "ir.Table":
-    """The evidence about tables."""
+    """The expression of an evidence over the tables."""
     answer = QUESTIONS[evidence.question].answer(tables, **evidence.options)
-    # One more shows that there are more.
+    # One more row shows that the result was cut.
     return evidence.cut(answer).limit(ROWS + 1)
 
 
 def errors(rows: "ir.Table") -> "ir.Table":
-    """Who met which error, the most frequent first."""
+    """Clients and their errors, the most frequent first."""
     chosen = rows.select(
         "error", "api", "client", "client_ip", "errors", "partitions", "is_retriable",
         "first_seen", "last_seen", "first_packet", "message",
@@ -48,7 +48,7 @@ def errors(rows: "ir.Table") -> "ir.Table":
 
 
 def failovers(rows: "ir.Table") -> "ir.Table":
-    """Blackouts of all partitions that went from one broker to another for the same reason."""
+    """Blackouts of all partitions that moved from one broker to another for the same reason."""
     by = ("access", "cause", "old_broker", "refused_by", "new_broker")
     longest = rows.blackout_ns.fill_null(2**62)
     found = rows.group_by(*by).aggregate(
@@ -71,7 +71,7 @@ def failovers(rows: "ir.Table") -> "ir.Table":
 
 
 def rebalances(rows: "ir.Table") -> "ir.Table":
-    """Rebalances of a group by cause and who caused them, those that stopped it longest first."""
+    """Rebalances of a group by cause and culprit, those with the longest stop first."""
     by = ("group_id", "kind", "cause", "client_id", "client_ip", "outcome")
     stopped = rows.stopped_ns.fill_null(-1)
     found = rows.group_by(*by).aggregate(
@@ -92,7 +92,7 @@ def rebalances(rows: "ir.Table") -> "ir.Table":
 
 
 def transactions(rows: "ir.Table") -> "ir.Table":
-    """Those that did not simply end well, as `transactions` orders them."""
+    """Transactions other than those that ended normally, in the order of `transactions`."""
     return rows.filter(~rows.outcome.isin(("committed", "ended"))).select(
         "transactional_id", "client_id", "client_ip", "outcome", "started", "duration_ns",
         "idle_ns", "timeout_ns", "ended_by", "partitions", "records", "errors", "last_error",
@@ -101,7 +101,7 @@ def transactions(rows: "ir.Table") -> "ir.Table":
 
 
 def acks(rows: "ir.Table") -> "ir.Table":
-    """Which follower was last, of acks=all."""
+    """Last follower of acks=all requests."""
     asked_all = rows.filter(rows.acks == -1)
     chosen = asked_all.select(
         "follower", "exchanges", "slow", "p99_ns", "all_p99_ns", "replication_p99_ns", "replication"
@@ -110,7 +110,7 @@ def acks(rows: "ir.Table") -> "ir.Table":
 
 
 def work(rows: "ir.Table") -> "ir.Table":
-    """What brokers themselves took, by API; the latencies beside it."""
+    """Broker time by API, with the latencies beside it."""
     chosen = rows.select(
         "api", "broker", "exchanges", "p50_ns", "p99_ns", "max_ns", "queue_p99_ns", "rtt_p50_ns"
     )
@@ -118,7 +118,7 @@ def work(rows: "ir.Table") -> "ir.Table":
 
 
 def slowest(rows: "ir.Table") -> "ir.Table":
-    """The exchanges that their brokers worked on longest."""
+    """The exchanges with the longest broker time."""
     return rows.select(
         "api", "broker", "client_id", "client_ip", "request_start", "work_ns", "latency_ns",
         "queue_ns", "request_packet", "response_packet",
@@ -126,7 +126,7 @@ def slowest(rows: "ir.Table") -> "ir.Table":
 
 
 def delivery(rows: "ir.Table") -> "ir.Table":
-    """Producers with a risk."""
+    """Producers at risk."""
     risky = rows.filter(rows.risk != "none").select(
         "client_id", "client_ip", "topic", "acks", "risk", "batches", "records", "sent_again",
         "written_twice", "records_twice", "given_up", "unanswered", "last_error", "first_sent",
@@ -173,7 +173,7 @@ def commits(rows: "ir.Table") -> "ir.Table":
 
 
 def lag(rows: "ir.Table") -> "ir.Table":
-    """How far groups were behind on topics when they were first and last heard of."""
+    """Lag of groups on topics when first and last observed."""
     place = ("group_id", "topic", "partition")
     one = rows.group_by(*place).aggregate(
         first_window=rows.window.min(),
@@ -199,7 +199,7 @@ def lag(rows: "ir.Table") -> "ir.Table":
 
 
 def upgrade(rows: "ir.Table") -> "ir.Table":
-    """Clients whose versions a newer release has not any more."""
+    """Clients with versions that a newer release has removed."""
     is_old = rows.api_version < rows.oldest
     worst = rows.filter(is_old & rows.verdict.isin(("breaks", "may break")))
     return worst.select(
@@ -209,7 +209,7 @@ def upgrade(rows: "ir.Table") -> "ir.Table":
 
 
 def traffic(rows: "ir.Table") -> "ir.Table":
-    """What clients sent and asked for, the busiest first."""
+    """Requests and amounts of clients, the busiest first."""
     chosen = rows.select(
         "client", "client_ip", "produces", "batches", "batch_records", "batch_bytes", "single",
         "fetches", "empty", "metadata", "throttled", "throttle_max_ms",
@@ -219,7 +219,7 @@ def traffic(rows: "ir.Table") -> "ir.Table":
 
 
 def skew(rows: "ir.Table") -> "ir.Table":
-    """How evenly topics are produced to."""
+    """Skew of produced data over the partitions of topics."""
     chosen = rows.select("topic", "partitions", "top_partition", "top_share", "produced_bytes")
     return chosen.order_by(chosen.produced_bytes.fill_null(0).desc(), "topic")
 

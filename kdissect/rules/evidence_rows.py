@@ -1,8 +1,8 @@
-"""Rows of evidence that a rule looks for: the first of them, and the totals of all.
+"""Rows of evidence that match a rule: the first of them, and the totals of all.
 
-An evidence has a row for each client, topic or the like, of which a capture may have any number.
-Sentences name a few and say how many there are: so the first rows are kept, in the order of the
-evidence (the worst first), and of every row the numbers are added up.
+An evidence has a row for each client, topic or the like, whose number is unbounded. Sentences
+name a few and state how many exist: so the first rows are kept, in the order of the evidence
+(the worst first), and the numbers of all rows are summed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,11 +11,11 @@ from typing import Any, Final
 from kdissect.text.human import TEXT_LENGTH, cut
 
 Row = Mapping[str, Any]
-# Rows of one evidence that are kept: what is left out is smaller than what is there.
+# Rows of one evidence that are kept: omitted ones are smaller than those kept.
 ROWS: Final = 300
-# Names that are told apart, of each column: 75 bytes each as a hash in a set, 75 MB at the most.
+# Distinct names per column: 75 bytes each as a hash in a set, 75 MB at most.
 DISTINCT: Final = 1_000_000
-# Columns whose different values are counted, and a client at its address.
+# Columns whose distinct values are counted, and a client at its address.
 COUNTED: Final = frozenset(
     ("client", "client_id", "client_ip", "topic", "broker", "group_instance_id")
 )
@@ -24,7 +24,7 @@ NAMED_CLIENT: Final = "client with a name at address"
 
 
 class Chosen(list[Row]):
-    """The first rows that were taken; `total` and the like are of all of them."""
+    """The first matching rows; `total` and the like cover all of them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Chosen(list[Row]):
         self._names: dict[str, set[int]] = {}
 
     def take(self, row: Row, *, is_kept: bool = True) -> None:
-        """Count a row; it is kept when it is among the first."""
+        """Count a row; keep it when it is among the first."""
         self.taken += 1
         if is_kept and len(self) < ROWS:
             self.append(_cut(row))
@@ -51,19 +51,19 @@ class Chosen(list[Row]):
             self._name(NAMED_CLIENT, (client, row.get("client_ip")))
 
     def total(self, name: str) -> int:
-        """The sum of a column, in which nulls are nothing."""
+        """The sum of a column; nulls count as 0."""
         return self._sums.get(name, 0)
 
     def largest(self, name: str) -> int | None:
-        """The largest number of a column; None without any."""
+        """The largest number of a column; None when empty."""
         return self._largest.get(name)
 
     def smallest(self, name: str) -> int | None:
-        """The smallest number of a column; None without any."""
+        """The smallest number of a column; None when empty."""
         return self._smallest.get(name)
 
     def distinct(self, name: str) -> int:
-        """How many different values a column of `COUNTED` has, or CLIENT; null is one of them."""
+        """Number of distinct values of a column of `COUNTED`, or CLIENT; null is one of them."""
         return len(self._names.get(name, ()))
 
     def _count(self, name: str, value: int) -> None:
@@ -82,7 +82,7 @@ class Chosen(list[Row]):
 
 
 def _cut(row: Row) -> Row:
-    """The row, in which no text from the wire is longer than a page can show."""
+    """The row, with texts from the wire cut to what a page can show."""
     return {
         name: cut(value, TEXT_LENGTH) if isinstance(value, str) else value
         for name, value in row.items()
@@ -90,5 +90,5 @@ def _cut(row: Row) -> Row:
 
 
 def distinct(rows: Sequence[Row], name: str, found: int) -> int:
-    """How many values all rows have of which `found` are among those kept."""
+    """Number of distinct values in all rows, of which `found` are among those kept."""
     return max(found, rows.distinct(name)) if isinstance(rows, Chosen) else found

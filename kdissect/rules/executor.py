@@ -1,4 +1,4 @@
-"""The printed queries put to Parquet files, by DuckDB."""
+"""The generated queries run on Parquet files, by DuckDB."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,10 +23,10 @@ FETCHED_ROWS: Final = 1_000  # at once: 1 MB, as most rows are
 
 
 class Answers(NamedTuple):
-    """Evidence name → its first rows, or why there are none when the engine gave up.
+    """Evidence name → its first rows, or the reason where the engine gave up.
 
-    `more` gives all rows of those that have more, while the connection is open; `unread` are those
-    of which the engine had no room for all.
+    `more` returns all rows of those that have more, while the connection is open; `unread` are
+    those too large for the engine to keep in full.
     """
 
     rows: dict[str, Rows]
@@ -39,7 +39,7 @@ class Answers(NamedTuple):
 def answers(
     directory: Path, columns: Mapping[str, Sequence[str]], names: Iterable[str]
 ) -> Iterator[Answers]:
-    """What the printed queries say about `directory`, which has a file for each table."""
+    """Results of the generated queries over `directory`, which has a file for each table."""
     import duckdb
 
     found = Answers({}, {}, {}, set())
@@ -64,13 +64,13 @@ def answers(
 def gather(
     directory: Path, columns: Mapping[str, Sequence[str]], names: Iterable[str]
 ) -> tuple[dict[str, Rows], dict[str, str]]:
-    """The first rows of evidence, and why there are none when the engine gave up."""
+    """The first rows of evidence, and the reasons where the engine gave up."""
     with answers(directory, columns, names) as found:
         return found.rows, found.failures
 
 
 def _keep_all(connection: "DuckDBPyConnection", name: str, found: Answers) -> None:
-    """Keep all rows of an evidence in the engine, which spills what does not fit into memory."""
+    """Keep all rows of an evidence in the engine, which spills rows that do not fit into memory."""
     import duckdb
 
     try:
@@ -95,7 +95,7 @@ def _rows(
 
 
 def _row(titles: Sequence[str], values: Sequence[Any], most: int) -> dict[str, Any]:
-    """A row of evidence, in which no text from the wire is longer than a page can show."""
+    """A row of evidence, with texts from the wire cut to what a page can show."""
     told = (cut(value, most) if isinstance(value, str) else value for value in values)
     return dict(zip(titles, told, strict=True))
 

@@ -1,4 +1,4 @@
-"""What a rule gives: one sentence, the numbers that it rests on, and where to look next."""
+"""Output of a rule: one sentence, the numbers that it rests on, and the next step."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,19 +6,19 @@ from typing import Any, Final
 
 from kdissect.rules.catalogue import ERROR, KINDS, ORDER, Kind
 
-PROBLEM: Final = "problem"  # somebody waits, fails or loses records
-WARNING: Final = "warning"  # it will hurt, or it costs
-NOTICE: Final = "notice"  # worth to know
+PROBLEM: Final = "problem"  # a client or user waits, fails or loses records
+WARNING: Final = "warning"  # it will cause trouble, or has a cost
+NOTICE: Final = "notice"  # worth knowing
 SEVERITIES: Final = (PROBLEM, WARNING, NOTICE)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was found.
+    """One finding.
 
     `numbers` have their unit at the end of the name (_ns, _ms, _bytes; shares are 0 to 1),
-    `concerns` says of whom: client, client_ip, broker, topic, partition, group, transaction, api,
-    error. Times are ns since 1970, packets Wireshark's frame numbers.
+    `concerns` names the objects: client, client_ip, broker, topic, partition, group, transaction,
+    api, error. Times are ns since 1970, packets Wireshark's frame numbers.
     """
 
     id: str
@@ -32,7 +32,7 @@ class Finding:
 
     @property
     def kind(self) -> Kind:
-        """What is documented of its id."""
+        """The documented kind of its id."""
         return KINDS[ERROR + "CODE" if self.id.startswith(ERROR) else self.id]
 
     @property
@@ -42,6 +42,6 @@ class Finding:
 
 
 def weight(finding: Finding) -> tuple[int, int]:
-    """Sorts the worst first."""
+    """Sort key: the worst first."""
     id_ = ERROR + "CODE" if finding.id.startswith(ERROR) else finding.id
     return SEVERITIES.index(finding.severity), ORDER[id_]

@@ -1,4 +1,4 @@
-"""Words that sentences of findings share: who it was."""
+"""Shared phrases of findings: names and lists of names."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -6,16 +6,16 @@ from typing import Any, Final
 from kdissect.rules.evidence_rows import CLIENT, Row, distinct
 from kdissect.text.human import count, cut
 
-NAMED: Final = 3  # so many are named, the rest is counted
+NAMED: Final = 3  # this many are named, the rest is counted
 
 
 def named(text: str | None) -> str:
-    """A name from the wire, or what stands for none."""
+    """A name from the wire, or a placeholder for a missing one."""
     return cut(text) if text else "(no name)"
 
 
 def several(rows: Sequence[Row], name: str) -> list[str]:
-    """The different texts of a column, in the order of the rows."""
+    """The distinct texts of a column, in the order of the rows."""
     return list(dict.fromkeys(named(row[name]) for row in rows))
 
 
@@ -33,7 +33,7 @@ def clients_of(rows: Sequence[Row]) -> str:
 
 
 def listed(names: Sequence[str], noun: str, number: int = 0) -> str:
-    """Some names, the first of them and how many more; of `number` when those are not all."""
+    """Some names, the first of them and how many more; `number` is the total when larger."""
     number = max(number, len(names))
     if number <= NAMED:
         return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
@@ -42,7 +42,7 @@ def listed(names: Sequence[str], noun: str, number: int = 0) -> str:
 
 
 def their(rows: Sequence[Row]) -> dict[str, Any]:
-    """The same as data: client ids and addresses, and how many there are when those are not all."""
+    """The same as data: client ids and addresses, and the total when the list is cut."""
     ids = list(dict.fromkeys(row.get("client") or row.get("client_id") for row in rows))
     addresses = list(dict.fromkeys(row.get("client_ip") for row in rows))
     name = "client" if any("client" in row for row in rows) else "client_id"
@@ -52,11 +52,11 @@ def their(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def counted_list(name: str, values: list[Any], number: int) -> dict[str, Any]:
-    """Values of which a finding is, with their number when there are more."""
+    """Values that a finding concerns, with their number when the list is cut."""
     return {name: values} | ({f"{name}_count": number} if number > len(values) else {})
 
 
 def column_of(name: str, column: str, rows: Sequence[Row]) -> dict[str, Any]:
-    """The different values of a column as data, in the same way."""
+    """The distinct values of a column as data, in the same way."""
     values = list(dict.fromkeys(row[column] for row in rows))
     return counted_list(name, values, distinct(rows, column, len(values)))

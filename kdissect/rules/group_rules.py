@@ -33,7 +33,7 @@ GROWTH: Final = 1.5
 
 
 def by_group(seen: Context, wanted: Wanted) -> dict[str, Chosen]:
-    """The rebalances of each group that a rule looks for."""
+    """The rebalances of each group that match a rule."""
     return seen.grouped("rebalances", lambda row: named(row["group_id"]), wanted)
 
 
@@ -50,7 +50,7 @@ def by_cause(seen: Context, wanted: Wanted) -> dict[str, dict[str, Chosen]]:
 
 def timeouts(seen: Context) -> Iterator[Finding]:
     """Members that vanished."""
-    # In a rebalance with another cause the client is who caused it, not who vanished.
+    # In a rebalance with another cause the client is the one that caused it, not the one lost.
     known = by_group(seen, lambda row: row["client_id"] and row["cause"] == TIMEOUT)
     for group, lost in by_group(seen, is_lost).items():
         who = clients_of(known[group]) if group in known else "a member"
@@ -60,13 +60,13 @@ def timeouts(seen: Context) -> Iterator[Finding]:
 
 
 def is_lost(row: Row) -> bool:
-    """Whether a member was not heard of any more."""
+    """Whether a member stopped responding."""
     is_other = row["cause"] in (MAX_POLL, STATIC)
     return row["cause"] == TIMEOUT or (number(row, "lost") > 0 and not is_other)
 
 
 def slow_polls(seen: Context) -> Iterator[Finding]:
-    """Members that worked on their records for too long."""
+    """Members that exceeded their poll interval."""
     for group, slow in by_group(seen, lambda row: row["cause"] == MAX_POLL).items():
         text = f"{clients_of(slow)} left group {group} because the poll interval was over "
         text += f"(max.poll.interval.ms){_stalled(slow)}{_after(slow)}"
@@ -74,7 +74,7 @@ def slow_polls(seen: Context) -> Iterator[Finding]:
 
 
 def storms(seen: Context) -> Iterator[Finding]:
-    """Groups that rebalance all the time."""
+    """Groups that rebalance constantly."""
     causes = by_cause(seen, is_real)
     stalled = by_group(seen, lambda row: is_real(row) and _stopped(row))
     for group, real in by_group(seen, is_real).items():
@@ -89,12 +89,12 @@ def storms(seen: Context) -> Iterator[Finding]:
 
 
 def is_real(row: Row) -> bool:
-    """Whether a group went on with other members."""
+    """Whether a group continued with other members."""
     return bool(row["outcome"] != EMPTIED and row["cause"] != STATIC)
 
 
 def stops(seen: Context) -> Iterator[Finding]:
-    """Rebalances for which nobody is to blame by the above, and that took long."""
+    """Long rebalances without one of the above causes."""
     causes = by_cause(seen, is_long)
     for group, long in by_group(seen, is_long).items():
         text = f"Partitions of group {group} stalled for up to "
@@ -110,7 +110,7 @@ def is_long(row: Row) -> bool:
 
 
 def static_restarts(seen: Context) -> Iterator[Finding]:
-    """Static members that came back."""
+    """Static members that returned."""
     for group, back in by_group(seen, lambda row: row["cause"] == STATIC).items():
         names = list(dict.fromkeys(named(row["group_instance_id"]) for row in back))
         members = distinct(back, "group_instance_id", len(names))
@@ -138,7 +138,7 @@ def _about(id_: str, severity: str, group: str, rows: list[Row], text: str) -> F
 
 
 def _stopped(row: Row) -> int:
-    """How long the group stalled, if somebody was in it."""
+    """Duration of the group's stall, if it had members."""
     return number(row, "stopped_ns") if number(row, "members_before") else 0
 
 
@@ -169,7 +169,7 @@ def _cause(cause: str, rows: Chosen, of: int) -> str:
 
 
 def lags(seen: Context) -> Iterator[Finding]:
-    """Groups that are behind, and fall behind further."""
+    """Groups that lag, increasingly."""
     for row in seen.rows("lag"):
         first, last = number(row, "first_lag"), number(row, "last_lag")
         is_growing = last >= BEHIND and last >= GROWTH * first
@@ -202,7 +202,7 @@ def _lag(row: Row, first: int, last: int, is_growing: bool) -> Finding:
 
 
 def commits(seen: Context) -> Iterator[Finding]:
-    """Groups whose commits skip or repeat."""
+    """Groups whose commits skip or repeat records."""
     for row in seen.rows("commits"):
         skipped, again = number(row, "ahead"), number(row, "redelivered")
         if str(row["risk"]).startswith("skips"):

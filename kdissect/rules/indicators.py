@@ -1,4 +1,4 @@
-"""Counters beside those of the summary that say which questions are worth asking."""
+"""Counters beside those of the summary that show which queries are useful."""
 
 from typing import Final
 
@@ -12,18 +12,18 @@ FAILED: Final = "failed"  # sasl_outcome
 
 
 class Indicators:
-    """Counts the batches of a pass; flat, whatever the capture holds."""
+    """Counts the batches of a pass; constant memory, whatever the capture holds."""
 
     def __init__(self) -> None:
         self.members = 0  # rows of the table
         self.acks_all = 0  # requests
         self.throttled = 0  # exchanges
         self.transactional = 0  # exchanges
-        self.furthest_behind = 0  # records between what a fetch brought and the partition's end
+        self.furthest_behind = 0  # records between the end of a fetch and the partition's end
         self.produced_batches = 0
         self.produced_records = 0
         self.resets = 0  # connections
-        self.silent = 0  # connections without one exchange
+        self.silent = 0  # connections without an exchange
         self.failed_logins = 0  # connections
         self.brokers: set[tuple[str | None, int]] = set()
 
@@ -62,5 +62,5 @@ class Indicators:
                 self.failed_logins += len(rows)
         ports = integers(batch, "broker_port", 0)
         for address, rows in text_groups(batch, "broker_ip"):
-            if len(self.brokers) < 2:  # it is only asked whether there are several
+            if len(self.brokers) < 2:  # only used to tell one from several
                 self.brokers.update((address, port) for port in set(ports[rows].tolist()))

@@ -1,4 +1,4 @@
-"""Findings about what takes long: brokers, followers, the network, quotas; and what is usual."""
+"""Findings about latency: brokers, followers, the network, quotas; and typical values."""
 
 import re
 from collections.abc import Iterator
@@ -22,10 +22,10 @@ from kdissect.rules.formatting import clients_of, column_of, listed, several, th
 from kdissect.text.human import count, counted, duration, share
 
 STALL_NS: Final = 500 * MS
-STALL_MANY: Final = 2  # connections or requests that make a stall of one long exchange
+STALL_MANY: Final = 2  # connections or requests that make one long exchange a stall
 SLOW_NS: Final = 50 * MS
 VERY_SLOW_NS: Final = 100 * MS
-SLOWER: Final = 5.0  # times the others
+SLOWER: Final = 5.0  # times the median, of other brokers or of the API
 HALF: Final = 0.5
 POLLED_NS: Final = 100 * MS
 POLLED: Final = 0.8
@@ -35,19 +35,19 @@ NETWORK: Final = 0.6  # share of p99
 MANY: Final = 3  # requests
 SLOWER_FOLLOWER: Final = 2  # times the others
 TOLD: Final = ("Produce", "Fetch", "ShareFetch")
-# What a broker works on alone: not for others, not with the controller, not for a failed login.
+# APIs that a broker handles alone: no waiting for others, the controller or a failed login.
 OWN: Final = frozenset((
     "Produce", "Fetch", "Metadata", "ListOffsets", "OffsetCommit", "OffsetFetch", "Heartbeat",
     "FindCoordinator", "ApiVersions", "DescribeGroups", "ListGroups", "TxnOffsetCommit",
     "OffsetForLeaderEpoch", "DescribeConfigs",
 ))  # fmt: skip
-ENOUGH: Final = 100  # exchanges that have a p99
-SOME: Final = 10  # exchanges that have a p50
+ENOUGH: Final = 100  # exchanges sufficient for a p99
+SOME: Final = 10  # exchanges sufficient for a p50
 PEERS: Final = re.compile(PEER)
 
 
 def stalls(seen: Context) -> Iterator[Finding]:
-    """Times at which a broker held all that was asked of it."""
+    """Times at which a broker delayed all its requests."""
     long = [
         row for row in seen.rows("slowest")
         if number(row, "work_ns") >= STALL_NS and row["api"] in OWN
@@ -63,7 +63,7 @@ def stalls(seen: Context) -> Iterator[Finding]:
 
 
 def overlapping(rows: list[Row]) -> list[list[Row]]:
-    """Rows in the order of their requests, apart where all before were answered."""
+    """Rows in order of their requests, split where all earlier ones were answered."""
     episodes: list[list[Row]] = []
     until = 0
     for row in rows:
@@ -76,7 +76,7 @@ def overlapping(rows: list[Row]) -> list[list[Row]]:
 
 
 def is_stall(seen: Context, rows: list[Row]) -> bool:
-    """Whether it was the broker: several waited, or the slowest is far from what is usual."""
+    """Whether the broker is the cause: several waited, or the slowest is far from the usual."""
     usual = seen.apis[rows[0]["api"]].work.p50_ns if rows[0]["api"] in seen.apis else None
     return len(rows) >= STALL_MANY or usual is None or number(rows[0], "work_ns") >= SLOWER * usual
 
@@ -140,7 +140,7 @@ def followers(seen: Context) -> Iterator[Finding]:
 
 
 def slow_brokers(seen: Context) -> Iterator[Finding]:
-    """Brokers that work long on what others do fast, or on everything."""
+    """Brokers that are slow where others are fast, or slow at everything."""
     # Fetches of followers wait for the others, and are among those of their leaders.
     is_cluster = any(PEERS.match(row.client_id) for row in seen.summary.clients)
     judged = [
@@ -187,7 +187,7 @@ def _slow_broker(broker: str, found: list[tuple[Row, int | None]]) -> Finding:
 
 
 def network(seen: Context) -> Iterator[Finding]:
-    """Clients whose p99 is the network's."""
+    """Clients whose p99 is dominated by the network."""
     rows = seen.chosen_named("health", is_troubled)
     totals = seen.summary.network
     if not rows or not (totals.network_lost_bytes or totals.zero_windows):
@@ -212,7 +212,7 @@ def network(seen: Context) -> Iterator[Finding]:
 
 
 def is_troubled(row: Row) -> bool:
-    """Whether retransmissions or full windows make a client's p99."""
+    """Whether retransmissions or full windows dominate a client's p99."""
     return (
         (row["network"] or 0) >= NETWORK
         and number(row, "time_p99_ns") >= NETWORK_NS
@@ -222,7 +222,7 @@ def is_troubled(row: Row) -> bool:
 
 
 def quotas(seen: Context) -> Iterator[Finding]:
-    """Clients that brokers hold back."""
+    """Clients throttled by brokers."""
     rows = seen.chosen("traffic", lambda row: row["throttled"])
     if rows:
         longest = largest(rows, "throttle_max_ms")
@@ -237,7 +237,7 @@ def quotas(seen: Context) -> Iterator[Finding]:
 
 
 def polls(seen: Context) -> Iterator[Finding]:
-    """Fetches that are slow because they were asked to wait."""
+    """Fetches that are slow because they asked to wait (long polls)."""
     row = seen.apis.get("Fetch")
     if row is None or not is_polled(row):
         return
@@ -255,7 +255,7 @@ def polls(seen: Context) -> Iterator[Finding]:
 
 
 def latencies(seen: Context) -> Iterator[Finding]:
-    """What is usual, of what was written and read."""
+    """Typical latencies, of writes and reads."""
     chosen = usual_apis(seen)
     # Long polls have a sentence of their own.
     if told := [row for row in chosen if not (row.api == "Fetch" and is_polled(row))]:
@@ -271,13 +271,13 @@ def latencies(seen: Context) -> Iterator[Finding]:
 
 
 def usual_apis(seen: Context) -> list[ApiRow]:
-    """Those that write and read, else the one with most exchanges."""
+    """The write and read APIs, else the one with most exchanges."""
     rows = [row for row in seen.summary.apis if row.latency.p99_ns is not None]
     return [row for row in rows if row.api in TOLD] or rows[:1]
 
 
 def usual_text(rows: list[ApiRow]) -> str:
-    """Their p99, and what of it was asked for."""
+    """Their p99, and the part of it that was a requested wait."""
     told = [
         f"{row.api} {duration(row.latency.p99_ns)}"
         + (f" ({share(row.waited, 1)} waited, work {duration(row.work.p99_ns)})"
@@ -288,7 +288,7 @@ def usual_text(rows: list[ApiRow]) -> str:
 
 
 def is_polled(row: ApiRow) -> bool:
-    """Whether its latency is what consumers asked for."""
+    """Whether its latency is the wait that consumers requested."""
     return (row.latency.p99_ns or 0) >= POLLED_NS and row.waited >= POLLED
 
 

@@ -1,8 +1,8 @@
-"""Which evidence is asked for: none that can only say what the counters know already.
+"""Evidence to query: none that would only repeat what the counters show.
 
-A gate is open when the rules on that evidence could say something, judged by counters of the whole
-capture: it may open for nothing, but what stays behind a closed one no rule would have told. The
-two exceptions are `commits` and `lag`, see there and docs/decisions/findings.md.
+A gate is open when the rules on that evidence could find something, judged by counters of the whole
+capture: it may open in vain, but behind a closed one no rule would have found anything. The two
+exceptions are `commits` and `lag`, see there and docs/decisions/findings.md.
 """
 
 import json
@@ -18,19 +18,19 @@ from kdissect.rules.compiled_sql import DIRECTORY
 from kdissect.rules.context import MS, SECOND_NS, Context
 from kdissect.rules.latency_rules import OWN, SOME
 
-SLOW_NS: Final = 50 * MS  # p99 of what a broker works on, from where rules begin
-LONG_NS: Final = 500 * MS  # one exchange that took so long is looked at
-GIVEN_UP_NS: Final = SECOND_NS  # nobody's request time-out is shorter
-BEHIND: Final = 1_000  # records: less is no lag worth a line
+SLOW_NS: Final = 50 * MS  # p99 of broker time, lowest threshold of the rules
+LONG_NS: Final = 500 * MS  # a single exchange this long is examined
+GIVEN_UP_NS: Final = SECOND_NS  # no client's request timeout is shorter
+BEHIND: Final = 1_000  # records: less is no lag worth reporting
 OFTEN: Final = 100  # metadata requests, batches; fetches in a second
 LONELY: Final = 1.5  # records in a batch
 FEW: Final = 3  # connections that were refused or reset
-CHURN: Final = 20  # connections that came again
+CHURN: Final = 20  # reconnects
 SPOKEN: Final = "spoken.json"
 
 
 def wanted(seen: Context, is_all: bool = False) -> list[str]:
-    """The names of the evidence to ask for, in the order in which rules use it."""
+    """The names of the evidence to query, in the order in which rules use it."""
     if not seen.summary.totals.exchanges:
         return []
     return [name for name, is_open in GATES.items() if is_all or is_open(seen)]
@@ -43,7 +43,7 @@ def has_errors(seen: Context) -> bool:
 def has_blackouts(seen: Context) -> bool:
     if any(row.name in OF_LEADERSHIP for row in seen.summary.errors):
         return True
-    # Who leaves a request unanswered and goes on at another broker.
+    # Clients that leave a request unanswered and continue at another broker.
     left = sum(row.unanswered for row in _of(seen, "Produce", "Fetch", "Metadata"))
     return left > 0 and len(seen.signs.brokers) > 1
 
@@ -77,12 +77,12 @@ def may_repeat(seen: Context) -> bool:
 
 
 def has_commits(seen: Context) -> bool:
-    """Commits of groups in which something happened; steady ones are left out, for the time."""
+    """Commits of groups with membership events; steady groups are skipped, to save time."""
     return bool(_of(seen, "OffsetCommit", "TxnOffsetCommit")) and seen.signs.members > 0
 
 
 def is_behind(seen: Context) -> bool:
-    """Groups of which some fetch left records behind; who does not fetch at all is not seen."""
+    """Groups with records left behind by a fetch; consumers that do not fetch at all go unseen."""
     return bool(_of(seen, "OffsetCommit", "OffsetFetch")) and seen.signs.furthest_behind >= BEHIND
 
 
@@ -119,7 +119,7 @@ def has_failed_logins(seen: Context) -> bool:
 
 @cache
 def spoken() -> dict[str, tuple[int, int]]:
-    """API → oldest and newest version of the release that `upgrade` asks about."""
+    """API → oldest and newest version of the release that `upgrade` checks."""
     text = (DIRECTORY / SPOKEN).read_text(encoding="utf-8")
     return {name: (low, high) for name, (low, high) in json.loads(text).items()}
 
@@ -148,5 +148,5 @@ GATES: Final[dict[str, Callable[[Context], bool]]] = {
     "traffic": has_odd_traffic,
     "health": is_unhealthy,
     "upgrade": has_old_versions,
-    "skew": lambda _: False,  # notices for those who ask for all
+    "skew": lambda _: False,  # notices, shown only on request of all findings
 }

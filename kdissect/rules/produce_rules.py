@@ -1,4 +1,4 @@
-"""Findings about what producers write: lost, repeated, late; and about transactions."""
+"""Findings about producers' writes: lost, repeated, late; and about transactions."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -22,7 +22,7 @@ from kdissect.text.human import count, counted, duration
 NO_ANSWER: Final = ("unanswered", "sent again")
 LONG_NS: Final = 60 * SECOND_NS
 ABORTS: Final = 5
-DECIDED: Final = ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")  # told by transactions
+DECIDED: Final = ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")  # reported by transactions
 
 
 def duplicates(seen: Context) -> Iterator[Finding]:
@@ -47,7 +47,7 @@ def duplicates(seen: Context) -> Iterator[Finding]:
 
 
 def given_up(seen: Context) -> Iterator[Finding]:
-    """Batches whose producer gave up."""
+    """Batches that producers gave up."""
     by_error = seen.grouped("delivery", lambda row: row["last_error"], lambda row: row["given_up"])
     for error, those in by_error.items():
         if error in OF_LEADERSHIP and _is_failover(seen):
@@ -67,7 +67,7 @@ def given_up(seen: Context) -> Iterator[Finding]:
 
 
 def sent_again(seen: Context) -> Iterator[Finding]:
-    """Batches that were sent again for want of an answer."""
+    """Batches that were sent again because a response was missing."""
     rows = seen.chosen("retries", lambda row: row["cause"] in NO_ANSWER)
     if not rows:
         return
@@ -113,7 +113,7 @@ def unsafe(seen: Context) -> Iterator[Finding]:
 
 
 def transactions(seen: Context) -> Iterator[Finding]:
-    """Transactions that hang, take long, or were ended by somebody else."""
+    """Transactions that hang, time out, take long or are taken over."""
     rows = seen.rows("transactions")
     for row in rows:
         if row["outcome"] == "hanging":
@@ -145,7 +145,7 @@ def transactions(seen: Context) -> Iterator[Finding]:
 
 
 def aborts(seen: Context) -> Iterator[Finding]:
-    """Transactional ids whose transactions are aborted again and again."""
+    """Transactional ids whose transactions are aborted repeatedly."""
     by_id = seen.grouped(
         "transactions", lambda row: row["transactional_id"],
         lambda row: row["outcome"] == "aborted",
@@ -170,7 +170,7 @@ def _transaction(id_: str, severity: str, row: Row, text: str) -> Finding:
 
 
 def _extent(row: Row) -> str:
-    """How much a transaction wrote: ``3 records in 1 partition``."""
+    """Amount written by a transaction: ``3 records in 1 partition``."""
     records, partitions = row["records"] or 0, row["partitions"] or 0
     return f"{counted(records, 'record')} in {counted(partitions, 'partition')}"
 
@@ -207,7 +207,7 @@ def _topic_names(rows: list[Row]) -> list[str]:
 
 def _brokers(rows: Chosen) -> str:
     names = list(dict.fromkeys(row["broker"] for row in rows if row["broker"]))
-    # Where rows are left out, those without a broker are one more at the most.
+    # Where rows are left out, those without a broker count as one more at most.
     number = rows.distinct("broker") if rows.taken > len(rows) else 0
     return listed(names, "broker", number)
 

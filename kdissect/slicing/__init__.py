@@ -1,1 +1,1 @@
-"""Captures → a smaller capture: the packets of chosen exchanges, as they were."""
+"""Captures → a smaller capture: the packets of selected exchanges, unchanged."""

@@ -1,9 +1,9 @@
-"""Finds the packets of ranges: which ones, as a bit for each packet of the captures.
+"""Selection of the packets of ranges, as a bit for each packet of the captures.
 
-In: packets in order. Beside those of a connection within its ranges, these belong to one: all IP
-fragments of such a packet; segments before a range that carry bytes of behind its first segment,
-and segments behind it that carry bytes of before its last one. Those that came too early are looked
-for behind a hole only, so few wait, and not more than LOOK_BACK of a direction.
+Input: packets in order. Beside the packets of a connection within its ranges, these belong to a
+range: all IP fragments of such a packet; earlier segments with bytes beyond the range's first
+segment, and later segments with bytes before its last one. Early segments are searched only
+behind a gap, so few are held, and at most LOOK_BACK of a direction.
 """
 
 from bisect import bisect_right
@@ -17,11 +17,11 @@ from kdissect.packets.decoder import PacketDecoder
 from kdissect.packets.segment import Segment, flow_of
 from kdissect.slicing.ranges import Endpoints, Ranges
 
-# Segments of one direction that may be behind one that is late: 1 MiB at an MSS of 1448 is 724.
+# Segments of one direction that may follow a late one: 1 MiB at an MSS of 1448 is 724.
 LOOK_BACK: Final = 1024
 HALF: Final = 1 << 31
 MASK: Final = (1 << 32) - 1
-# Packets put together of fragments that are remembered; the oldest are forgotten.
+# Reassembled fragmented packets that are remembered; the oldest are evicted.
 MAXIMUM_NOTES: Final = 4096
 
 
@@ -37,7 +37,7 @@ class Marks:
         return at < len(self._bits) and bool(self._bits[at] >> (ordinal & 7) & 1)
 
     def add(self, ordinal: int) -> None:
-        """Put a packet into the set, if it is not there."""
+        """Add a packet to the set, if not in it."""
         if ordinal in self:
             return
         at = ordinal >> 3
@@ -48,21 +48,21 @@ class Marks:
 
 
 class _Direction:
-    """Sequence numbers of one direction, to find what came too early or too late for a range."""
+    """Sequence numbers of one direction, to find segments too early or too late for a range."""
 
     __slots__ = ("_next", "_early", "_low", "_high", "_is_inside")
 
     def __init__(self) -> None:
-        # The sequence number behind all that came in order, -1 while none did; and what came
-        # behind a hole there, in no range: start, end, ordinal.
+        # The sequence number after all in-order bytes, -1 while there are none; and the segments
+        # behind a gap there, outside ranges: start, end, ordinal.
         self._next = -1
         self._early: list[tuple[int, int, int]] = []
-        # From where to where the segments of the last range go, -1 while there was none.
+        # Start and end of the segments of the last range, -1 while there was none.
         self._low = self._high = -1
         self._is_inside = False
 
     def inside(self, segment: Segment) -> list[int]:
-        """A segment of a range; gives the ordinals of those before it that bring later bytes."""
+        """Add a segment of a range; return the ordinals of earlier ones with later bytes."""
         start, end = ends_of(segment)
         is_lowest = not self._is_inside or is_before(start, self._low)
         if not self._is_inside:
@@ -80,7 +80,7 @@ class _Direction:
         return found
 
     def outside(self, segment: Segment) -> bool:
-        """Whether a segment behind a range brings bytes of it."""
+        """Whether a segment after a range carries bytes of it."""
         start, end = ends_of(segment)
         self._is_inside = False
         if self._low >= 0 and is_before(start, self._high) and is_before(self._low, end):
@@ -88,14 +88,14 @@ class _Direction:
         if self._next >= 0 and is_before(self._next, start):
             self._early.append((start, end, segment.ordinal))
             if len(self._early) == LOOK_BACK:
-                # Nothing fills that hole any more.
+                # No segment fills that gap any more.
                 self._next, self._early = end, []
         elif self._next < 0 or is_before(self._next, end):
             self._advance(end)
         return False
 
     def _advance(self, end: int) -> None:
-        """All is there up to `end`, and perhaps what came behind the hole that it fills."""
+        """All bytes up to `end` are present, and possibly those behind the gap it fills."""
         self._next = end
         waiting, self._early = self._early, []
         for early in waiting:
@@ -120,7 +120,7 @@ class _Times:
 
 
 class Marking:
-    """Marks packets; feed it all packets of the captures once, then `finish`."""
+    """Marks packets; call `feed` with all packets of the captures once, then `finish`."""
 
     def __init__(self, ranges: Ranges) -> None:
         self.marks = Marks()
@@ -134,7 +134,7 @@ class Marking:
                 self._connections.setdefault(flow, []).append(endpoints.connection_id)
 
     def feed(self, packets: Iterable[Packet]) -> None:
-        """Take packets in the order of the capture."""
+        """Process packets in the order of the capture."""
         decoder = self._decoder
         for packet in packets:
             segment = decoder.decode_next(packet)
@@ -148,7 +148,7 @@ class Marking:
             del notes[ordinal]
 
     def finish(self) -> None:
-        """The captures are over: fragments that wait for others do so in vain."""
+        """End of the captures: fragments still incomplete are never reassembled."""
         self._decoder.finish()
         self._late()
 
@@ -183,18 +183,18 @@ class Marking:
 
 
 def ends_of(segment: Segment) -> tuple[int, int]:
-    """The sequence numbers of the first byte, and of the one behind the last."""
+    """The sequence numbers of the first byte, and of the one after the last."""
     start = int(segment.sequence)
     return start, start + int(segment.payload_length) & MASK
 
 
 def is_before(one: int, other: int) -> bool:
-    """Whether a sequence number is before another, which is at most 2 GiB away."""
+    """Whether a sequence number is before another, at most 2 GiB away."""
     return 0 < (other - one & MASK) < HALF
 
 
 def flows_of(endpoints: Endpoints) -> tuple[bytes, bytes]:
-    """Both directions of a connection, as segments have them."""
+    """Both directions of a connection, as keys of segments."""
     client = ip_address(endpoints.client_ip).packed
     broker = ip_address(endpoints.broker_ip).packed
     from_client = endpoints.client_port.to_bytes(2, "big")

@@ -1,15 +1,15 @@
-"""Which times of which connections hold the chosen exchanges, and what is needed to decode them.
+"""Time ranges of connections that hold the selected exchanges and the data to decode them.
 
-Of each chosen exchange: from its first packet to its last one; of one without an answer, until the
-next request of the connection, or its end. With it, on the same connection:
+For each selected exchange: from its first packet to its last one; without a response, until the
+next request of the connection, or its end. In addition, on the same connection:
 
-- exchanges in flight at the same time, in front of it and behind, as far as clients go
-  (IN_FLIGHT): whose answer is between would else have no request;
+- exchanges in flight at the same time, before it and after, up to the clients' usual limit
+  (IN_FLIGHT): a response in between would otherwise have no request;
 - the start: handshake, PROXY header, ApiVersions and SASL, up to the first other request;
-- of TLS, everything: its records are numbered; and where bytes of it are missing in the capture,
-  or its request, everything too: which bytes are a request was told by all that is around them.
+- for TLS, everything: its records are numbered; likewise where bytes of the connection or the
+  exchange's request are missing: its frames were found from all bytes around them.
 
-And for topics that are known by their ids only, an exchange that says a name.
+And for topics that are known by their ids only, an exchange with the name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 NEEDED: Final = ("connections", "exchanges", "partitions")
 ASKED: Final = (*NEEDED, "all_exchanges", "all_partitions")
 START_APIS: Final = ("ApiVersions", "SaslHandshake", "SaslAuthenticate")
-# Answers that have names and ids of topics side by side.
+# Responses that have both names and ids of topics.
 NAMING_APIS: Final = ("Metadata", "CreateTopics", "DescribeTopicPartitions")
 IN_FLIGHT: Final = 5  # max.in.flight.requests.per.connection, and the most with idempotence
 
 
 class Around(NamedTuple):
-    """How much more than the exchanges: ns before and after, or their whole connections."""
+    """Context added to the exchanges: ns before and after, or their whole connections."""
 
     before_ns: int = 0
     after_ns: int = 0
@@ -39,7 +39,7 @@ class Around(NamedTuple):
 
 
 class Endpoints(NamedTuple):
-    """A connection, and its two ends."""
+    """A connection, and its two endpoints."""
 
     connection_id: int
     client_ip: str
@@ -49,9 +49,9 @@ class Endpoints(NamedTuple):
 
 
 class Ranges(NamedTuple):
-    """Times of connections, in ns since 1970, both ends included, in order and apart.
+    """Time ranges of connections, in ns since 1970, both ends included, ordered and disjoint.
 
-    `endpoints` are the connections that have some, and all others between the same ends.
+    `endpoints` are the connections with ranges, and all others between the same endpoints.
     """
 
     times: Mapping[int, Sequence[tuple[int, int]]]
@@ -61,9 +61,9 @@ class Ranges(NamedTuple):
 
 
 def find_ranges(places: Sequence[Place], where: str, around: Around) -> Ranges:
-    """The ranges of the exchanges for which the condition is true, of tables.
+    """The ranges of the exchanges in the tables that meet the condition.
 
-    Raises KdissectError for a wrong condition.
+    Raises KdissectError for an invalid condition.
     """
     import duckdb
 
@@ -91,7 +91,7 @@ def _read(connection: "duckdb.DuckDBPyConnection") -> Ranges:
 
 
 def steps(around: Around) -> dict[str, str]:
-    """Tables that are made one after the other: name → query."""
+    """Tables created in sequence: name → query."""
     whole = "SELECT connection_id FROM chosen" if around.connections else DAMAGED
     return {
         "chosen": CHOSEN,
@@ -132,9 +132,9 @@ DAMAGED: Final = """
     """
 _LIST: Final = "request_start_ns, request_end_ns, response_start_ns, response_end_ns"
 CHOSEN: Final = "SELECT exchange_id, connection_id FROM exchanges"
-# Topics of the chosen exchanges, by id.
+# Topics of the selected exchanges, by id.
 UNNAMED: Final = "SELECT DISTINCT topic_id FROM partitions WHERE topic_id IS NOT NULL"
-# For each of those that no chosen exchange names, the first exchange that does.
+# For each topic not named by a selected exchange, the first exchange that names it.
 NAMING: Final = f"""
     WITH named AS (
         SELECT exchange_id, topic_id FROM all_partitions
@@ -151,7 +151,7 @@ NAMING: Final = f"""
     SELECT DISTINCT exchange_id, connection_id
     FROM all_exchanges SEMI JOIN (FROM first WHERE NOT is_known) USING (exchange_id)
     """  # noqa: S608  # constants
-# All exchanges of their connections; least and greatest pass over null.
+# All exchanges of their connections; least and greatest ignore null.
 SPANS: Final = f"""
     WITH own AS (
         SELECT exchange_id, connection_id, api, outcome,
@@ -169,7 +169,7 @@ SPANS: Final = f"""
         ELSE end_ns END AS end_ns)
     FROM following JOIN connections USING (connection_id)
     """  # noqa: S608  # constants
-# Spans up to the starts and ends of their neighbours that overlap them.
+# Spans extended to the starts and ends of overlapping neighbours.
 WIDENED: Final = f"""
     SELECT exchange_id, connection_id,
         list_min([x.start_ns FOR x IN earlier IF x.end_ns >= start_ns]) AS start_ns,

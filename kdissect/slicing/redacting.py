@@ -1,13 +1,13 @@
-"""Which bytes of streams a redacted slice may have: a `Plan`, made by all stages over the captures.
+"""Stream bytes kept in a redacted slice: a `Plan`, made by all stages over the captures.
 
-What is not known to hold no credential is not kept:
+Only bytes known to hold no credential are kept:
 
     frame of a sound exchange    all of it; of an API with credentials without those (`Patch`)
     frame of another exchange    its size and header; the rest is zeros
     frame of no exchange         its size; a SASL token is masked (`sasl_masking`)
     PROXY header                 all of it
     any other byte               a zero
-    TLS                          all of it: what it carries cannot be read without keys
+    TLS                          all of it: its content cannot be read without keys
 
 A position of a stream and the sequence number of its TCP segments differ by a constant (`base`).
 """
@@ -34,27 +34,27 @@ from kdissect.streams.sequence import MASK as SEQUENCE_MASK
 from kdissect.tls.keylog import KeyLog
 
 SIZE_FIELD: Final = 4
-# What is masked of a frame of no exchange is kept in memory; of larger ones nothing is a token.
+# The masked part of a frame of no exchange is kept in memory; larger frames hold no token.
 LARGEST_TOKEN: Final = 1 << 20
 PROXY_V1: Final = b"PROXY "
 PROXY_V2: Final = b"\r\n\r\n\0\r\nQUIT\n"
 LONGEST_PROXY_V1: Final = 107
 SASL_FIELD: Final = "auth_bytes"
-# What a `Kept` is: sound; with patches in it; a header, or a size, with zeros behind it.
+# Kinds of `Kept`: sound; with patches; a header, or a size, followed by zeros.
 WHOLE: Final = 0
 MASKED: Final = 1
 ZEROED: Final = 2
 
 
 class Patch(NamedTuple):
-    """Bytes that stand from stream position `start` on."""
+    """Replacement bytes from stream position `start` on."""
 
     start: int
     data: bytes
 
 
 class Kept(NamedTuple):
-    """Positions from `start` to `end` are kept, but for the patches."""
+    """Positions from `start` to `end` are kept, except for the patches."""
 
     start: int
     end: int
@@ -63,7 +63,7 @@ class Kept(NamedTuple):
 
 
 class Stream:
-    """One direction of a connection: what is kept of it, in order once the plan is made."""
+    """One direction of a connection: its kept ranges, in order once the plan is made."""
 
     def __init__(self, connection_id: int, base: int) -> None:
         self.connection_id = connection_id
@@ -73,7 +73,7 @@ class Stream:
         self.kept: list[Kept] = []
 
     def settle(self) -> None:
-        """Put what is kept in order; neighbours without patches become one."""
+        """Sort the kept ranges; merge neighbours without patches."""
         self.kept = list(joined(sorted(self.by_position.values())))
         self.by_position = {}
 
@@ -86,7 +86,7 @@ class Plan:
 
 
 def make_plan(sources: Sequence[Source], reading: dict[str, Any]) -> Plan:
-    """Dissect the captures once more, without the keys of TLS."""
+    """Dissect the captures once more, without TLS keys."""
     options = Options(**{**reading, "keylog": (), "tables": (), "progress": None})
     planner = _Planner(make_dissector(options, collects=True, keeps_frames=True, keys=KeyLog()))
     with open_captures(sources) as capture:
@@ -96,7 +96,7 @@ def make_plan(sources: Sequence[Source], reading: dict[str, Any]) -> Plan:
 
 
 class _Planner:
-    """Drives the stages of a dissector itself, as it wants every frame."""
+    """Drives the stages of a dissector itself, as it needs every frame."""
 
     def __init__(self, dissector: Dissector) -> None:
         self.plan = Plan()
@@ -108,7 +108,7 @@ class _Planner:
         self.streams: dict[tuple[int, int], Stream] = {}
 
     def feed(self, packets: Iterable[Packet]) -> None:
-        """Take packets in the order of the capture."""
+        """Process packets in the order of the capture."""
         for packet in packets:
             segment = self.decoder.decode_next(packet)
             self.late()
@@ -120,7 +120,7 @@ class _Planner:
         self.exchanges.take_problems()
 
     def finish(self) -> Plan:
-        """The captures are over."""
+        """End of the captures."""
         self.decoder.finish()
         self.late()
         self.events(self.tcp.finish())
@@ -160,7 +160,7 @@ class _Planner:
                 self.clear(inner)
 
     def clear(self, event: Event) -> None:
-        """An event of a connection that is not encrypted, or the end of any."""
+        """An event of an unencrypted connection, or the end of any."""
         if isinstance(event, End):
             for frame in self.frames.settle(event):
                 self.frame(frame)
@@ -182,7 +182,7 @@ class _Planner:
                 stream.settle()
 
     def frame(self, frame: Frame) -> None:
-        """A frame is taken for one of no exchange, until there is one."""
+        """A frame counts as one of no exchange, until it gets one."""
         data = masked(frame)
         patch = Patch(int(frame.position) + SIZE_FIELD, data)
         kind = MASKED if data else ZEROED if frame.size else WHOLE
@@ -191,7 +191,7 @@ class _Planner:
             self.exchange(exchange)
 
     def keep(self, frame: Frame, size: int, kind: int, patches: tuple[Patch, ...]) -> None:
-        """Keep the size field of a frame and `size` bytes behind it, but for patches."""
+        """Keep the size field of a frame and the following `size` bytes, except for patches."""
         stream = self.streams.get((int(frame.connection.id), int(frame.direction)))
         if stream is not None:
             start = int(frame.position)
@@ -206,7 +206,7 @@ class _Planner:
                 self.side(exchange, frame, is_response)
 
     def side(self, exchange: Exchange, frame: Frame, is_response: bool) -> None:
-        """Keep what may be kept of a frame of an exchange."""
+        """Keep the permitted part of a frame of an exchange."""
         try:
             patches = tuple(patches_of(exchange, frame, is_response))
         except DecodeError:
@@ -223,7 +223,7 @@ class _Planner:
 
 
 def patches_of(exchange: Exchange, frame: Frame, is_response: bool) -> Iterator[Patch]:
-    """What stands in place of credentials; DecodeError where they may be anywhere."""
+    """Replacements for credentials; DecodeError where they may be anywhere."""
     if exchange.dialect:
         return
     if exchange.status & SUSPECT or frame.missing or exchange.api_key == NULL:
@@ -244,13 +244,13 @@ def patches_of(exchange: Exchange, frame: Frame, is_response: bool) -> Iterator[
 
 
 def masked(frame: Frame) -> bytes:
-    """What is kept of a frame of no exchange."""
+    """The kept part of a frame of no exchange."""
     data = bytes(frame.data)
     return masked_token(data) if 0 < len(data) <= LARGEST_TOKEN and not frame.missing else b""
 
 
 def proxy_size(data: bytes) -> int:
-    """The size of a PROXY protocol header that data begins with, 0 without one."""
+    """The size of a PROXY protocol header at the start of data, 0 without one."""
     if data.startswith(PROXY_V1):
         return data.find(b"\r\n", 0, LONGEST_PROXY_V1) + 2 if b"\r\n" in data[:107] else 0
     if data.startswith(PROXY_V2) and len(data) >= 16:
@@ -259,7 +259,7 @@ def proxy_size(data: bytes) -> int:
 
 
 def joined(kept: Iterable[Kept]) -> Iterator[Kept]:
-    """Neighbours as one, where they are whole."""
+    """Merge neighbours that are kept whole."""
     before: Kept | None = None
     for one in kept:
         if before is not None and before.end == one.start and before.kind == one.kind == WHOLE:

@@ -1,8 +1,8 @@
-"""Packets → the same packets with what a `Plan` keeps of their payload.
+"""Packets → the same packets with only the payload that a `Plan` keeps.
 
-Only TCP payload changes, and the checksum over it where that was right before: one that was wrong,
-as those are that a network card is to compute, stays as it is. A packet is changed in place; what
-cannot be (fragments of IP packets, which are put together to be read) is left out.
+Only TCP payload changes, and the checksum over it where it was valid before: an invalid one,
+as with checksum offload, stays as it is. A packet is changed in place; packets that
+cannot be (fragments of IP packets, which are reassembled for reading) are left out.
 """
 
 from bisect import bisect_right
@@ -23,10 +23,10 @@ PORTS: Final = 4
 
 
 class Rewriter:
-    """Feed it all packets of the captures in order; counts what is special about those chosen.
+    """Call `rewritten` for all packets of the captures in order; counts special selected packets.
 
-    `masked` frames had credentials, `zeroed` ones have zeros behind their header, as it is not
-    known where any is; `tls_packets` are as they were, `left_out` are not written.
+    `masked` frames had credentials, `zeroed` ones have zeros after their header, as the place of
+    credentials is unknown; `tls_packets` are unchanged, `left_out` are not written.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -35,7 +35,7 @@ class Rewriter:
         self._ids = {
             flow: [one.connection_id for one in all_] for flow, all_ in plan.streams.items()
         }
-        # By stream: up to which position there were segments, to tell positions 4 GiB apart.
+        # By stream: highest position of its segments so far, to tell positions 4 GiB apart.
         self._latest: dict[Stream, int] = {}
         self._seen: dict[int, set[tuple[int, int, int]]] = {MASKED: set(), ZEROED: set()}
         self.tls_packets = 0
@@ -50,7 +50,7 @@ class Rewriter:
         return len(self._seen[ZEROED])
 
     def rewritten(self, packet: Packet, is_chosen: bool) -> bytes | None:
-        """The packet's bytes as they are to be written; None when it is not to be."""
+        """The packet's bytes to be written; None when it is left out."""
         segment = self._decoder.decode_next(packet)
         self._decoder.late.clear()
         self._decoder.problems.clear()
@@ -88,7 +88,7 @@ class Rewriter:
 
 
 def overlapping(kept: list[Kept], start: int, end: int) -> Iterator[Kept]:
-    """Those that have positions from `start` to `end`, of a list in order."""
+    """Ranges that have positions from `start` to `end`, of an ordered list."""
     first = max(0, bisect_right(kept, start, key=lambda one: one.start) - 1)
     for one in islice(kept, first, None):
         if one.start >= end:
@@ -98,7 +98,7 @@ def overlapping(kept: list[Kept], start: int, end: int) -> Iterator[Kept]:
 
 
 def filled(kept: list[Kept], start: int, payload: bytes) -> bytes:
-    """A payload at stream position `start`: what is kept of it, the patches, and zeros."""
+    """A payload at stream position `start`: the kept ranges, the patches, and zeros."""
     made = bytearray(len(payload))
     for one in overlapping(kept, start, start + len(payload)):
         low, high = max(0, one.start - start), min(len(made), one.end - start)
@@ -112,7 +112,7 @@ def filled(kept: list[Kept], start: int, payload: bytes) -> bytes:
 
 
 def changed(packet: Packet, segment: Segment, payload: bytes) -> bytes:
-    """The packet with another payload, and a right checksum where it was right."""
+    """The packet with another payload, and a valid checksum where it was valid."""
     frame = bytearray(packet.data[packet.start : packet.end])
     header = int(segment.header - packet.start)
     at = int(segment.start - packet.start)
@@ -128,7 +128,7 @@ def changed(packet: Packet, segment: Segment, payload: bytes) -> bytes:
 
 
 def checksum(segment: Segment, tcp: bytes | bytearray) -> int:
-    """The checksum of a TCP segment (RFC 9293, 3.1); 0 when the one in it is right."""
+    """The checksum of a TCP segment (RFC 9293, 3.1); 0 when the present one is valid."""
     addresses = bytes(flow_of(segment))[:-PORTS]
     is_ipv4 = len(addresses) + PORTS == IPV4_FLOW
     size = len(tcp).to_bytes(2 if is_ipv4 else 4, "big")
@@ -143,7 +143,7 @@ def words(data: bytes | bytearray) -> int:
 
 
 def folded(total: int) -> int:
-    """A sum in ones' complement."""
+    """Ones' complement sum, folded to 16 bits."""
     while total > 0xFFFF:
         total = (total & 0xFFFF) + (total >> 16)
     return total

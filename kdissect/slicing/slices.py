@@ -1,6 +1,6 @@
-"""A slice of captures: choose exchanges, mark their packets, copy those.
+"""A slice of captures: select exchanges, mark their packets, copy those.
 
-The captures are read three times, in memory that does not grow with them but for a bit a packet,
+The captures are read three times, in memory that grows with them only by one bit per packet,
 so they must be files.
 """
 
@@ -33,7 +33,7 @@ ALL: Final = "true"
 
 
 class Selection(NamedTuple):
-    """The packets to be copied; `exchanges` were chosen, of all in `balance`."""
+    """The packets to copy; `exchanges` were selected, of all in `balance`."""
 
     sources: list[Source]
     where: str
@@ -67,11 +67,11 @@ def write_slice(
     """Write the packets of the exchanges for which `where` is true as a pcapng or pcap file.
 
     `where` is an SQL condition over the columns of `exchanges`. With `connections` their whole
-    connections are written, else what is needed to decode them (see `ranges`), and what is on the
-    same connections so long before and after. `reading` are keywords of `Options`. Nothing is
-    written when there is no such exchange: look at `packets`. Only the owner may read the file:
-    packets have logins and payload; with `redacts` credentials are masked (see `redacting`).
-    Raises OutputError for a file that is there already, unless `force`.
+    connections are written, else the packets needed to decode them (see `ranges`), and those of the
+    same connections within the given times before and after. `reading` are keywords of `Options`.
+    Without a matching exchange no file is written: check `packets`. Only the owner may read the
+    file: packets have logins and payload; with `redacts` credentials are masked (see `redacting`).
+    Raises OutputError for an existing file, unless `force`.
     """
     path = Path(path)
     if path.exists() and not force:
@@ -91,7 +91,7 @@ def select(
     jobs: int = 0,
     reading: dict[str, Any] | None = None,
 ) -> Selection:
-    """Which packets of captures are those of the chosen exchanges; reads them twice."""
+    """Select the packets of the matching exchanges; reads the captures twice."""
     sources = files_of(source)
     if where:
         check_condition(where, "--where", askable(ASKED))
@@ -111,10 +111,10 @@ def select(
 def copy(
     selection: Selection, file: IO[bytes], format_: str = PCAPNG, *, redacts: bool = False
 ) -> Rewriter | None:
-    """Write the packets; each has a comment that says where it was, in pcapng.
+    """Write the packets; in pcapng each has a comment with its origin.
 
     With `redacts` credentials in them are masked, see `redacting`, and the captures are read once
-    more; what became of the packets is counted in what is given.
+    more; the returned counts account for the packets.
     """
     rewriter = None
     if redacts:
@@ -148,7 +148,7 @@ def copy(
 
 
 def files_of(source: Source | Sequence[Source]) -> list[Source]:
-    """The sources one by one; raises KdissectError for one that can be read once only."""
+    """The sources one by one; raises KdissectError for one that can be read only once."""
     sources = listed(source)
     for one in sources:
         name = os.fspath(one) if isinstance(one, str | os.PathLike) else ""
@@ -161,6 +161,6 @@ def files_of(source: Source | Sequence[Source]) -> list[Source]:
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Names of files without their directories, where that is enough to tell them apart."""
+    """Names of files without their directories, where these are unique."""
     shorts = Counter(Path(name).name for name in names)
     return [Path(name).name if shorts[Path(name).name] == 1 else name for name in names]

@@ -1,8 +1,8 @@
-"""Trace contexts in the headers of records: ``traceparent`` as W3C Trace Context has it.
+"""Trace contexts in record headers: ``traceparent`` as defined by W3C Trace Context.
 
     traceparent = version "-" trace id "-" parent id "-" flags, of 2, 32, 16 and 2 hex digits
 
-Of a record's headers nothing else is looked at, and nothing of keys and values.
+Other headers, keys and values of a record are not read.
 """
 
 import re
@@ -14,17 +14,17 @@ from kdissect.messages.partitions import Partition
 from kdissect.messages.record_slices import read_slices
 
 HEADER: Final = b"traceparent"
-# A later version may have more behind a further dash; ff is no version.
+# A later version may have more after a further dash; ff is invalid as a version.
 TRACEPARENT: Final = re.compile(
     rb"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?", re.DOTALL
 )
-# The SDK's limit on links of a span; records behind it are not unpacked.
+# The SDK's limit on links of a span; further records are not unpacked.
 MAXIMUM_CONTEXTS: Final = 128
 WITH_HEADERS: Final = 2  # magic
 
 
 class TraceContext(NamedTuple):
-    """The span that a record was sent in."""
+    """The span context in which a record was sent."""
 
     trace_id: int
     span_id: int
@@ -32,7 +32,7 @@ class TraceContext(NamedTuple):
 
 
 def read_traceparent(value: bytes) -> TraceContext | None:
-    """The context that a header's value says; None when it is none.
+    """The context in a header's value; None when invalid.
 
     >>> read_traceparent(b"00-0000000000000000000000000000000a-00000000000000b7-01")
     TraceContext(trace_id=10, span_id=183, flags=1)
@@ -47,9 +47,9 @@ def read_traceparent(value: bytes) -> TraceContext | None:
 def contexts_of(
     partitions: Iterable[Partition], budget: Budget, limit: int
 ) -> tuple[TraceContext, ...]:
-    """The contexts of the records of an exchange, each once, in order, the first ones.
+    """The distinct contexts of an exchange's records, in order, up to the limit.
 
-    `budget` and `limit` bound what is unpacked, see `messages.records`.
+    `budget` and `limit` bound the unpacked data, see `messages.records`.
     """
     found: dict[TraceContext, None] = {}
     for partition in partitions:
@@ -67,11 +67,11 @@ def contexts_of(
 
 
 def context_in(record: Record) -> TraceContext | None:
-    """The context that a record says."""
+    """The context in a record."""
     return context_of(record.headers()) if record.header_count else None
 
 
 def context_of(headers: Iterable[tuple[bytes, bytes | None]]) -> TraceContext | None:
-    """The context that the last header of the name says, which is the one that clients take."""
+    """The context in the last header of that name, which is the one that clients use."""
     values = [value for name, value in headers if name == HEADER]
     return read_traceparent(values[-1]) if values and values[-1] is not None else None

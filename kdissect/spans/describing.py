@@ -1,7 +1,7 @@
 """An exchange as a span: its identity, name, times and attributes, as plain values.
 
-Names are those of OpenTelemetry's conventions for messaging and Kafka where there are some, else
-``kdissect.`` and the column's. Nothing here knows the SDK.
+Names are those of OpenTelemetry's conventions for messaging and Kafka where defined, else
+``kdissect.`` and the column's. This module does not use the SDK.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from kdissect.tables.rows import topic_id_text
 
 Value = str | int | bool | list[str]
 
-# messaging.operation.type of the APIs that are about messages.
+# messaging.operation.type of the APIs that transfer messages.
 OPERATIONS: Final = {
     "Produce": "send",
     "MultiProduce": "send",
@@ -31,12 +31,12 @@ COLUMNS: Final = (
     "response_size", "record_bytes", "acks", "transactional_id", "fetch_class", "request_packet",
     "response_packet", "decode_status",
 )  # fmt: skip
-# Of these only what is not 0.
+# Of these only nonzero values.
 COUNTS: Final = (
     "error_code", "error_count", "throttle_ms", "retransmits", "zero_windows", "missing_bytes",
     "topic_count", "partition_count",
 )  # fmt: skip
-# Parts of an exchange in their order; the first begins with the request.
+# Parts of an exchange in order; the first begins with the request.
 PARTS: Final = ("upload", "queue", "wait", "work", "download")
 LONGEST_TEXT: Final = 1024
 MOST_TOPICS: Final = 16
@@ -46,7 +46,7 @@ SPAN_ID_SIZE: Final = 8
 
 
 class Part(NamedTuple):
-    """A part of an exchange that took time."""
+    """A timed part of an exchange."""
 
     name: str
     span_id: int
@@ -55,9 +55,9 @@ class Part(NamedTuple):
 
 
 class Description(NamedTuple):
-    """A span. `parent` is the one it belongs under, `links` those it has to do with.
+    """A span. `parent` is its parent context, `links` its related ones.
 
-    `failure` is "" when all is well. `events` are times with what was then.
+    `failure` is "" on success. `events` are times with names.
     """
 
     trace_id: int
@@ -77,7 +77,7 @@ class Description(NamedTuple):
 def describe(exchange: DissectedExchange, contexts: Sequence[TraceContext]) -> Description:
     """The span of an exchange whose records have these contexts.
 
-    A Produce that has one is a child of it, as its client's own span would be; all others link.
+    A Produce with exactly one is a child of it, like its client's own span; all others link.
     """
     columns = exchange.columns
     digest = identity_of(columns)
@@ -103,10 +103,10 @@ def describe(exchange: DissectedExchange, contexts: Sequence[TraceContext]) -> D
 
 
 def identity_of(columns: Mapping[str, Any]) -> bytes:
-    """What tells the exchange from all others, the same whenever it is read.
+    """Identity of the exchange among all others, the same in every reading.
 
-    Not the file's name, nor the packets' numbers: a slice of it and a renamed file have the same
-    exchanges. The place in the packet is not lost by either.
+    Not the file's name, nor the packets' numbers: a slice and a renamed file have the same
+    exchanges. The place in the packet is the same in both.
     """
     ends = [columns[f"{side}_{what}"] for side in ("client", "broker") for what in ("ip", "port")]
     start, end = times_of(columns)
@@ -120,14 +120,14 @@ def span_id_of(digest: bytes, part: str = "") -> int:
 
 
 def times_of(columns: Mapping[str, Any]) -> tuple[int, int]:
-    """From the first byte of the request to the last of the response, as far as there are."""
+    """From the first byte of the request to the last of the response, as far as known."""
     names = ("request_start", "request_end", "response_start", "response_end")
     times = [columns[name] for name in names if columns[name] is not None]
     return min(times), max(times)
 
 
 def failure_of(columns: Mapping[str, Any]) -> str:
-    """The name of the error, or that there is no answer."""
+    """The name of the error, or that the response is missing."""
     if columns["outcome"] == UNANSWERED:
         return UNANSWERED
     return str(columns["error"] or columns["error_code"]) if columns["error_code"] else ""
@@ -149,7 +149,7 @@ def topics_of(exchange: DissectedExchange) -> list[tuple[str, list[int]]]:
 def attributes_of(
     columns: Mapping[str, Any], topics: Sequence[tuple[str, list[int]]], failure: str
 ) -> dict[str, Value]:
-    """The attributes; what there is none of is left out."""
+    """The attributes; missing values are left out."""
     api = api_of(columns)
     is_ipv6 = ":" in columns["broker_ip"]
     found: dict[str, Any] = {
@@ -185,7 +185,7 @@ def attributes_of(
 
 
 def events_of(columns: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """When the request was sent whole and when the response began, where both are known."""
+    """End of the request and start of the response, where both are known."""
     if columns["latency_ns"] is None:
         return []
     return [
@@ -195,7 +195,7 @@ def events_of(columns: Mapping[str, Any]) -> list[tuple[str, int]]:
 
 
 def parts_of(columns: Mapping[str, Any], digest: bytes) -> list[Part]:
-    """The parts that took time, one behind the other; none without the times of an answer."""
+    """The consecutive timed parts; none without the times of a response."""
     if columns["latency_ns"] is None:
         return []
     at = columns["request_start"]
@@ -209,5 +209,5 @@ def parts_of(columns: Mapping[str, Any], digest: bytes) -> list[Part]:
 
 
 def clean(text: str) -> str:
-    """A text of the wire as protobuf takes it, and not too long."""
+    """A text from the wire as protobuf accepts it, with bounded length."""
     return text[:LONGEST_TEXT].encode("utf-8", "backslashreplace").decode()

@@ -11,14 +11,14 @@ from kdissect.spans.contexts import TraceContext, contexts_of
 from kdissect.spans.describing import describe
 from kdissect.spans.sending import SpanMaker, Target
 
-# What the SDK's own batches have at most; with 128 links each 7 MB.
+# Maximum of the SDK's own batches; with 128 links each 7 MB.
 BATCH: Final = 512
 
 
 class Spans:
-    """The exchanges of captures as spans of the SDK; iterate over it once.
+    """The exchanges of captures as spans of the SDK; a single-use iterable.
 
-    `count` are the exchanges so far; `balance` says what became of the bytes.
+    `count` is the number of exchanges so far; `balance` accounts for the bytes.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Spans:
 
 
 def send_spans(spans: Spans, target: Target) -> None:
-    """Send them all, batch after batch; raises OutputError for the first that is not taken."""
+    """Send all spans in batches; raises OutputError for the first that is rejected."""
     rest = iter(spans)
     while batch := list(islice(rest, BATCH)):
         target.send(batch)
@@ -64,10 +64,10 @@ def send_spans(spans: Spans, target: Target) -> None:
 def write_spans(
     source: Source | Sequence[Source], target: Target, where: str | None = None, **options: Any
 ) -> int:
-    """Send the exchanges of captures as spans; gives the number of exchanges.
+    """Send the exchanges of captures as spans; return the number of exchanges.
 
     `target` is a `FileTarget` or an `EndpointTarget`, `where` an SQL condition over the columns of
-    `exchanges`; `has_links=False` leaves records alone, `has_parts=True` makes spans of the parts;
+    `exchanges`; `has_links=False` skips records, `has_parts=True` adds spans of the parts;
     other keywords are those of `Options`.
     """
     spans = Spans(source, where, **options)

@@ -1,7 +1,7 @@
 """Spans of the SDK as a line of OTLP's JSON (opentelemetry-proto, "JSON Protobuf Encoding").
 
-An ExportTraceServiceRequest: ids in hex, numbers of 64 bits as texts, enums as numbers, what has
-its default left out. The way through protobuf's own JSON says the same and takes four times as
+An ExportTraceServiceRequest: ids in hex, 64-bit numbers as strings, enums as numbers, default
+values omitted. Protobuf's own JSON encoder has the same result and takes four times as
 long; a test compares them.
 """
 
@@ -11,17 +11,17 @@ from typing import Any, Final
 
 from kdissect.text.escape import json_safe
 
-# Of `flags`: it is known whether the context is remote, and it is (opentelemetry-proto, SpanFlags).
+# Of `flags`: remoteness of the context is known, and it is remote (opentelemetry-proto, SpanFlags).
 HAS_IS_REMOTE: Final = 0x100
 IS_REMOTE: Final = 0x200
-# SpanKind of the protocol, which counts from another one than the SDK.
+# SpanKind of the protocol, whose numbering starts differently from the SDK's.
 KIND_OFFSET: Final = 1
 
 Json = dict[str, Any]
 
 
 def json_line(spans: Iterable[Any]) -> bytes:
-    """The spans, put together by resource and scope."""
+    """The spans, grouped by resource and scope."""
     groups: dict[tuple[int, int], list[Any]] = {}
     for span in spans:
         groups.setdefault((id(span.resource), id(span.instrumentation_scope)), []).append(span)

@@ -1,9 +1,9 @@
-"""Spans by the SDK of OpenTelemetry: as OTLP, into a file or over HTTP to a collector.
+"""Spans of the OpenTelemetry SDK: as OTLP, to a file or over HTTP to a collector.
 
     json    a line for each batch: an ExportTraceServiceRequest as OTLP's JSON
     proto   4 bytes length, big-endian, then the same as protobuf
 
-Both are what the collector's file exporter writes and its receiver for files of OTLP reads.
+Both are the formats of the collector's file exporter and its OTLP file receiver.
 """
 
 import struct
@@ -25,13 +25,13 @@ SAMPLED: Final = 1
 
 
 class Target(Protocol):
-    """Takes spans of the SDK, batch after batch; raises OutputError."""
+    """Accepts spans of the SDK in batches; raises OutputError."""
 
     def send(self, spans: Sequence[Any]) -> None: ...
 
 
 class FileTarget:
-    """A file of OTLP."""
+    """An OTLP file."""
 
     def __init__(self, file: IO[bytes], format_: str = JSON) -> None:
         require()
@@ -50,9 +50,9 @@ class FileTarget:
 
 
 class EndpointTarget:
-    """An OTLP receiver over HTTP; what it does not take at once is sent again for 10 seconds.
+    """An OTLP receiver over HTTP; failed requests are retried for 10 seconds.
 
-    Headers, certificates and compression are those of OpenTelemetry's environment variables.
+    Headers, certificates and compression are set by OpenTelemetry's environment variables.
     """
 
     def __init__(self, url: str, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
@@ -68,7 +68,7 @@ class EndpointTarget:
         self._exporter = OTLPSpanExporter(endpoint=url, timeout=timeout_seconds)
 
     def send(self, spans: Sequence[Any]) -> None:
-        """Send one request, and wait for its answer."""
+        """Send one request, and wait for its response."""
         from opentelemetry.sdk.trace.export import SpanExportResult
 
         if self._exporter.export(spans) is not SpanExportResult.SUCCESS:
@@ -76,7 +76,7 @@ class EndpointTarget:
 
 
 def require() -> None:
-    """Raise KdissectError when the SDK is not there."""
+    """Raise KdissectError when the SDK is missing."""
     try:
         import opentelemetry.exporter.otlp.proto.http.trace_exporter
         import opentelemetry.sdk.trace  # noqa: F401
@@ -85,7 +85,7 @@ def require() -> None:
 
 
 class SpanMaker:
-    """Makes spans of the SDK; with `has_parts` a span below it for each part of an exchange."""
+    """Makes spans of the SDK; with `has_parts` a child span for each part of an exchange."""
 
     def __init__(self, has_parts: bool = False) -> None:
         require()
@@ -143,7 +143,7 @@ class SpanMaker:
 
 
 def context(of: TraceContext, is_remote: bool) -> Any:
-    """A context as the SDK has it."""
+    """A context as an SDK object."""
     from opentelemetry.trace import SpanContext, TraceFlags
 
     return SpanContext(of.trace_id, of.span_id, is_remote, TraceFlags(of.flags))

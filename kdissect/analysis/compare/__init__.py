@@ -1,1 +1,1 @@
-"""What changed between two captures or two times of one."""
+"""Changes between two captures, or between two time ranges of one."""

@@ -1,7 +1,7 @@
-"""Compare: what changed between two captures or two times, beyond what chance does.
+"""Compare: changes between two captures or two time ranges, beyond random variation.
 
-Both sides are cut into windows of time. Shares, rates and quantiles of each group are compared by
-how they differ from window to window (`significance`), so one slow second that hits hundreds of
+Both sides are cut into time windows. Shares, rates and quantiles of each group are compared by
+their variation between windows (`significance`), so one slow second that hits hundreds of
 exchanges counts as one.
 """
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from kdissect.analysis.execution import Engine
 
 WINDOWS: Final = 20  # of the shorter side
-LONGEST: Final = 50  # times the shorter side: windows are of one width, and that makes 1 000
-SAME_TIME: Final = 0.8  # sides that have so much of their time in common are of the same
+LONGEST: Final = 50  # times the shorter side: windows have one width, which makes 1 000
+SAME_TIME: Final = 0.8  # sides that share this much of their time are concurrent
 DEFAULT_OF: Final = ("latency", "work")
 
 CHANGED: Final = ("slower", "faster", "new", "gone", "more", "less")
@@ -51,7 +51,7 @@ COLUMNS: Final = (
     Column("windows_after", INT64, "", "windows with something in them after"),
     Column("unit", TEXT, "", "of before, after, difference, low, high: ns, share, 1/s, bytes/s"),
 )  # fmt: skip
-# Two sides have no windows, connections and files in common.
+# The two sides share no windows, connections or files.
 CHOICES: Final = tuple(
     name for name in DIMENSIONS if name not in ("window", "connection", "capture")
 )
@@ -73,7 +73,7 @@ OPTIONS: Final = (
 
 
 class Settings(NamedTuple):
-    """The options about verdicts, as numbers."""
+    """The options for verdicts, as numbers."""
 
     least: float = 0.1
     least_time_ns: int = 100_000
@@ -90,9 +90,9 @@ def changes(
     least_time: int = 100_000,
     chance: int = 5,
 ) -> "pa.Table":
-    """What differs between the tables of two engines; `times` are their first and last ns.
+    """Differences between the tables of two engines; `times` are their first and last ns.
 
-    All rows, those that changed first; times before errors, versions and traffic, the largest
+    All rows, changed ones first; latencies before errors, versions and traffic, the largest
     ratio first.
     """
     check_names(by, CHOICES)
@@ -109,7 +109,7 @@ def changes(
 
 
 def spans_of(times: Sequence[tuple[int, int]], window: int | None) -> tuple[Span, Span]:
-    """Both sides in windows of one width; those of the same time are of one span."""
+    """Both sides in windows of one width; concurrent sides share one span."""
     first, last = min(times[0][0], times[1][0]), max(times[0][1], times[1][1])
     in_common = min(times[0][1], times[1][1]) - max(times[0][0], times[1][0])
     if in_common >= SAME_TIME * (last - first):
@@ -129,7 +129,7 @@ def spans_of(times: Sequence[tuple[int, int]], window: int | None) -> tuple[Span
 
 
 def parts_of(sides: Any, of: Sequence[str]) -> "Iterator[Part]":
-    """Everything that is compared."""
+    """All parts that are compared."""
     from kdissect.analysis.compare import paired_counts, quantiles
 
     yield from quantiles.times(sides, of)
@@ -138,7 +138,7 @@ def parts_of(sides: Any, of: Sequence[str]) -> "Iterator[Part]":
 
 
 def told(parts: "list[Part]", settings: Settings) -> list[dict[str, Any]]:
-    """The rows of all parts with their verdicts; what is corrected for is all that was tested."""
+    """The rows of all parts with their verdicts; the correction covers every test made."""
     import numpy as np
 
     from kdissect.analysis.compare.significance import false_discovery, p_values
@@ -191,12 +191,12 @@ def rows_of(
 
 
 def number(value: float) -> float | None:
-    """None for what is not known."""
+    """A number, None when unknown."""
     return None if value != value else value
 
 
 def verdict(row: dict[str, Any], is_fact: bool, settings: Settings) -> str:
-    """One word for a row; docs/analysis.md says what each means."""
+    """The verdict of a row, in one word; docs/analysis.md defines them."""
     before, after, difference = row["before"], row["after"], row["difference"]
     if is_fact and (before == 0 or after == 0 or before == after):
         return "same" if before == after else "gone" if before else "new"
@@ -222,7 +222,7 @@ def word(row: dict[str, Any]) -> str:
 
 
 def place_of(row: dict[str, Any]) -> tuple[Any, ...]:
-    """Changes first, then by measure, then what changed most, then by name."""
+    """Sort key: changes first, then by measure, then the largest change, then by name."""
     rank = 0 if row["verdict"] in CHANGED else VERDICTS.index(row["verdict"])
     ratio = row["ratio"] or 0.0
     factor = max(ratio, 1 / ratio) if ratio else float("inf")

@@ -1,7 +1,7 @@
-"""What `compare` sets side by side: rows of counts over time windows, with values and bounds.
+"""Input of the comparison: rows of counts over time windows, with values and bounds.
 
-The counts of both engines become arrays of rows × windows here, those of before first. A share is
-of exchanges, a rate is per second, a quantile is known by the share of exchanges that are slower.
+The counts of both engines become arrays of rows × windows here, the before side first. A share is
+of exchanges, a rate is per second, a quantile is represented by the share of slower exchanges.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
     from kdissect.analysis.execution import Engine
 
-SURENESS: Final = 0.95  # of the bounds
-FEWEST_WINDOWS: Final = 5  # 5 against 5 can be shuffled in 252 ways: p is 0.008 at least
-FEWEST_BEYOND: Final = 5  # exchanges on the far side of a quantile
+SURENESS: Final = 0.95  # confidence level of the bounds
+FEWEST_WINDOWS: Final = 5  # 5 against 5 have 252 permutations: p is 0.008 at least
+FEWEST_BEYOND: Final = 5  # exchanges beyond a quantile
 TOPICS: Final = ("topic", "partition")  # an exchange has several
-OF_APIS: Final = ("api", "api_version")  # what software is not told by
+OF_APIS: Final = ("api", "api_version")  # software is not grouped by these
 RATES: Final = {
     "requests": "1/s", "records": "1/s", "request_bytes": "bytes/s", "response_bytes": "bytes/s",
 }  # fmt: skip
@@ -44,9 +44,9 @@ Bounds = tuple[Array, Array]
 
 
 class Part(NamedTuple):
-    """Rows of one measure: their groups, what is measured, counts, and values with bounds.
+    """Rows of one measure: their groups, the measure, counts, and values with bounds.
 
-    `is_fact` rows are not samples of anything: what a client spoke it spoke.
+    `is_fact` rows are not samples: a version that a client used is a fact.
     """
 
     measure: str
@@ -61,7 +61,7 @@ class Part(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """Two engines with their times."""
+    """Two engines with their time ranges."""
 
     engines: "tuple[Engine, Engine]"
     spans: tuple[window_counts.Span, window_counts.Span]
@@ -69,20 +69,20 @@ class Sides(NamedTuple):
 
     @property
     def windows(self) -> int:
-        """Of both sides."""
+        """Number of windows of both sides."""
         return self.spans[0].windows + self.spans[1].windows
 
     @property
     def are_paired(self) -> bool:
-        """Both sides are of the same time."""
+        """Whether both sides cover the same time."""
         return self.spans[0] == self.spans[1]
 
     def counts(self, x: Array, n: Array) -> Windows:
-        """Rows over the windows of both."""
+        """Rows over the windows of both sides."""
         return Windows(x, n, self.spans[0].windows, self.are_paired)
 
     def ask(self, question: "Callable[[Any, ir.Table], ir.Table]") -> "list[pa.Table]":
-        """The rows of both, of an expression over the exchanges with their windows."""
+        """Rows from both sides of an expression over the exchanges with their windows."""
         tables = []
         for engine in self.engines:
             rows = window_counts.sent_in_windows(engine.tables, self.by, self.spans[0].width_ns)
@@ -90,13 +90,13 @@ class Sides(NamedTuple):
         return tables
 
     def places(self, table: "pa.Table", side: int) -> Numbers:
-        """The window of each row, counted from the first of before on."""
+        """The window of each row, numbered from the first of the before side."""
         span = self.spans[side]
         own: Numbers = np.clip(table["at"].to_numpy() - span.first, 0, span.windows - 1)
         return own + side * self.spans[0].windows
 
     def numbered(self, tables: "list[pa.Table]", keys: dict[Key, int], *more: str) -> list[Numbers]:
-        """Each row's place in `keys`, which is added to; a key is the group and `more`."""
+        """Each row's index in `keys`, which is extended; a key is the group and `more`."""
         return [numbers_of(table, (*self.by, *more), keys) for table in tables]
 
     def grid(
@@ -116,7 +116,7 @@ class Sides(NamedTuple):
 
 
 def numbers_of(table: "pa.Table", columns: Sequence[str], keys: dict[Key, int]) -> Numbers:
-    """The place of each row's values in `keys`; null is a value like others."""
+    """The index of each row's values in `keys`; null is an ordinary value."""
     codes, words = np.zeros(table.num_rows, np.int64), []
     for name in columns:
         encoded = table[name].combine_chunks().dictionary_encode(null_encoding="encode")
@@ -146,7 +146,7 @@ def amounts(sides: Sides) -> Iterator[Part]:
 def errors(
     sides: Sides, tables: "list[pa.Table]", groups: dict[Key, int], due: Array
 ) -> Iterator[Part]:
-    """Shares of exchanges with an error, by its name, and with any where there are several."""
+    """Shares of exchanges with an error, by error name, and with any where several occur."""
     failed = [table.filter(table["problem"].is_valid()) for table in tables]
     keys: dict[Key, int] = {}
     numbers = sides.numbered(failed, keys, "problem")
@@ -162,7 +162,7 @@ def errors(
 
 
 def spoken(sides: Sides, tables: "list[pa.Table]") -> Part:
-    """Versions of each API: shares of its exchanges."""
+    """Versions of each API: shares of the API's exchanges."""
     keys: dict[Key, int] = {}
     apis: dict[Key, int] = {}
     counts = sides.grid(tables, sides.numbered(tables, keys, "of_api", "spoken"), len(keys))
@@ -173,7 +173,7 @@ def spoken(sides: Sides, tables: "list[pa.Table]") -> Part:
 
 
 def libraries(sides: Sides) -> Iterator[Part]:
-    """Client software: shares of the clients' exchanges, whatever the API."""
+    """Client software: shares of the clients' exchanges, over all APIs."""
     of_all = sides._replace(by=tuple(name for name in sides.by if name not in OF_APIS))
     tables = of_all.ask(lambda named, rows: window_counts.software(named, rows, of_all.by))
     keys: dict[Key, int] = {}
@@ -193,7 +193,7 @@ def libraries(sides: Sides) -> Iterator[Part]:
 def shares(
     sides: Sides, measure: str, keys: list[Key], x: Array, n: Array, is_fact: bool = False
 ) -> Part:
-    """Rows of shares; only those of groups that both sides have."""
+    """Rows of shares; only of groups present on both sides."""
     windows = sides.spans[0].windows
     are_both = (n[:, :windows].sum(1) > 0) & (n[:, windows:].sum(1) > 0)
     counts = sides.counts(x[are_both], n[are_both])
@@ -206,7 +206,7 @@ def shares(
 
 
 def are_enough(counts: Windows) -> npt.NDArray[np.bool_]:
-    """Whether both sides have enough windows with something in them."""
+    """Whether both sides have enough non-empty windows."""
     found: npt.NDArray[np.bool_] = (effective(counts.side(0)[1]) >= FEWEST_WINDOWS) & (
         effective(counts.side(1)[1]) >= FEWEST_WINDOWS
     )
@@ -214,14 +214,14 @@ def are_enough(counts: Windows) -> npt.NDArray[np.bool_]:
 
 
 def share_bounds(counts: Windows) -> tuple[Bounds, Bounds]:
-    """Bounds of both sides' shares: Wilson's, of as many exchanges as theirs are worth."""
+    """Bounds of both sides' shares: Wilson's, with their effective number of exchanges."""
     values = [ratio_of(*counts.side(side)) for side in (0, 1)]
     effects = [design_effect(*counts.side(side), values[side]) for side in (0, 1)]
     rare = [effective(np.minimum(x, n - x)) for x, n in (counts.side(0), counts.side(1))]
     wider, times = inflation(counts), times_wide(counts)
     found = []
     for side in (0, 1):
-        # A share of 0 or 1 has no spread of its own; that of the other side is taken.
+        # A share of 0 or 1 has no variance of its own; that of the other side is used.
         of = [(values[one] > 0) & (values[one] < 1) for one in (side, 1 - side)]
         effect = np.where(of[0], effects[side], effects[1 - side]) * wider
         n = counts.side(side)[1]
@@ -231,18 +231,18 @@ def share_bounds(counts: Windows) -> tuple[Bounds, Bounds]:
 
 
 def known(bounds: Bounds, windows: Array) -> Bounds:
-    """Bounds, or NaN where they rest on too few windows to say how far windows differ."""
+    """Bounds, or NaN where too few windows exist to estimate the variation."""
     is_known = windows >= FEWEST_WINDOWS
     return np.where(is_known, bounds[0], np.nan), np.where(is_known, bounds[1], np.nan)
 
 
 def times_wide(counts: Windows) -> float:
-    """Standard errors on either side of a value."""
+    """Half-width of the interval in standard errors."""
     return t_quantile((1 + SURENESS) / 2, counts.x.shape[1] - 2)
 
 
 def rates(sides: Sides, what: str, unit: str, groups: list[Key], x: Array) -> Part:
-    """Rows of amounts per second."""
+    """Rows of rates per second."""
     seconds = [*sides.spans[0].seconds(), *sides.spans[1].seconds()]
     is_some = x.sum(1) > 0
     x = x[is_some]

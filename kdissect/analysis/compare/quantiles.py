@@ -1,7 +1,7 @@
-"""Quantiles of two sides: by the share of exchanges that are slower than both together.
+"""Quantiles of two sides, by the share of exchanges slower than the pooled quantile.
 
-Of a quantile q of both sides together, 1 - q of all exchanges are slower; a side with more of them
-has the larger quantile. So quantiles are compared as shares are, and no row has to be sorted again.
+Beyond a quantile q of both sides together lie 1 - q of all exchanges; a side with more of them
+has the larger quantile. So quantiles are compared as shares are, without sorting the rows again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Bins(NamedTuple):
-    """A histogram's bins as rows: whose, in which window, with how many."""
+    """A histogram's bins as rows: group, window and count."""
 
     group: Numbers
     at: Numbers
@@ -45,19 +45,19 @@ class Bins(NamedTuple):
     bin: Numbers
 
     def chosen(self, flags: npt.NDArray[np.bool_]) -> "Bins":
-        """Some of the rows."""
+        """A subset of the rows."""
         return Bins(self.group[flags], self.at[flags], self.x[flags], self.bin[flags])
 
     def grid(self, rows: int, windows: int) -> Array:
-        """Exchanges: groups × windows."""
+        """Exchange counts: groups × windows."""
         places = self.group * windows + self.at
         sums = np.bincount(places, self.x, minlength=rows * windows).astype(np.float64)
         return sums.reshape(rows, windows)
 
     def places(self, share: Array) -> Numbers:
-        """Of each group, the row in which that share of its exchanges is reached.
+        """For each group, the row in which that share of its exchanges is reached.
 
-        Rows are in the order of group and bin.
+        Rows are ordered by group and bin.
         """
         ends = np.cumsum(self.x)
         totals = np.bincount(self.group, self.x, minlength=len(share))
@@ -68,22 +68,22 @@ class Bins(NamedTuple):
 
 
 def times(sides: Sides, of: Sequence[str]) -> Iterator[Part]:
-    """p50, p90 and p99 of measures, of groups that both sides have."""
+    """p50, p90 and p99 of the measures, for groups present on both sides."""
     exact = sides.ask(lambda _, rows: window_counts.quantiles(rows, sides.by, of))
     for measure in of:
         yield from times_of(sides, measure, exact)
 
 
 def times_of(sides: Sides, measure: str, exact: "list[pa.Table]") -> Iterator[Part]:
-    """Those of one measure; `exact` has its percentiles."""
+    """The quantiles of one measure; `exact` has its percentiles."""
     groups: dict[Key, int] = {}
     bins = bins_of(
         sides, sides.ask(lambda _, rows: window_counts.bins(rows, sides.by, measure)), groups
     )
     if not len(bins.x):
         return
-    # Groups of other measures have percentiles too, and none of this one: they are numbered first,
-    # so that all that is by group has one length.
+    # Groups of other measures have percentiles too, but none of this one: they are numbered first,
+    # so that all arrays by group have one length.
     numbers = sides.numbered(exact, groups)
     split = sides.spans[0].windows
     n = bins.grid(len(groups), sides.windows)
@@ -100,7 +100,7 @@ def times_of(sides: Sides, measure: str, exact: "list[pa.Table]") -> Iterator[Pa
         bounds = []
         for side in (0, 1):
             low, high = side_bounds(bins, side, share, n, counts, are_both)
-            # Bins are wider than what lies between two exchanges may be.
+            # Bins may be wider than the distance between two exchanges.
             bounds.append((np.minimum(low, values[side]), np.maximum(high, values[side])))
         beyond = (totals * min(share, 1 - share))[:, are_both].min(0)
         yield Part(
@@ -110,7 +110,7 @@ def times_of(sides: Sides, measure: str, exact: "list[pa.Table]") -> Iterator[Pa
 
 
 def bins_of(sides: Sides, tables: "list[pa.Table]", groups: dict[Key, int]) -> Bins:
-    """Both sides' bins in the order of group and bin."""
+    """Both sides' bins ordered by group and bin."""
     numbers = np.concatenate(sides.numbered(tables, groups))
     ats = [sides.places(table, side) for side, table in enumerate(tables)]
     columns = {
@@ -124,16 +124,16 @@ def bins_of(sides: Sides, tables: "list[pa.Table]", groups: dict[Key, int]) -> B
 
 
 def values_of(table: "pa.Table", column: str, numbers: Numbers, rows: int) -> Array:
-    """A column by group; NaN for those that are not there."""
+    """A column by group; NaN for missing groups."""
     found = np.full(rows, np.nan)
     found[numbers] = table[column].to_numpy()
     return found
 
 
 def slower(bins: Bins, limits: Numbers, shape: tuple[int, ...]) -> Array:
-    """Exchanges in bins above each group's limit, and half of those in it: groups × windows.
+    """Exchanges in bins above each group's limit, plus half of those in its bin: groups × windows.
 
-    Half, because all of a side may be in one bin, that of the limit: a broker's 500 ms of a poll.
+    Half, because a whole side may fall into the bin of the limit: a broker's 500 ms of a poll.
     """
     own = limits[bins.group]
     above = bins.chosen(bins.bin > own).grid(shape[0], shape[1])
@@ -149,7 +149,7 @@ def side_bounds(
     counts: Windows,
     are_both: npt.NDArray[np.bool_],
 ) -> Bounds:
-    """Bounds of a side's quantile: quantiles at the bounds of its share (Woodruff's)."""
+    """Bounds of a side's quantile: quantiles at the bounds of its share (Woodruff's method)."""
     is_own = bins.at >= counts.before if side else bins.at < counts.before
     own = bins.chosen(is_own)
     rows = len(n)
@@ -159,7 +159,7 @@ def side_bounds(
     worth = np.zeros(rows)
     worth[are_both] = mine[1].sum(1) / effect
     low, high = wilson(np.full(rows, share), worth, times_wide(counts))
-    # Above the last exchange nothing is known.
+    # Above the last exchange the bound is unknown.
     is_open = (1 - high) * n[:, side * counts.before :][:, : mine[0].shape[1]].sum(1) < 1
     lowest = own.bin[own.places(low)].astype(np.float64)
     highest = np.where(is_open, np.nan, ends_of(own.bin[own.places(high)]))
@@ -167,7 +167,7 @@ def side_bounds(
 
 
 def ends_of(bins: Numbers) -> Array:
-    """The largest whole numbers that `windowed.rounded` puts into these bins."""
+    """The largest integers that `windowed.rounded` maps to these bins."""
     digits = np.floor(np.log10(np.maximum(bins, 1)) + 1e-12)
     steps = 10 ** np.maximum(digits + 1 - window_counts.KEPT_DIGITS, 0)
     found: Array = bins + steps - 1

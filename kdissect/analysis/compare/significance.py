@@ -1,8 +1,8 @@
-"""Whether a difference between two times is more than noise, when exchanges come in bursts.
+"""Significance of a difference between two time ranges, when exchanges come in bursts.
 
-Everything here is a ratio of two sums over time windows: exchanges slower than a threshold to all
-exchanges, errors to requests, bytes to seconds. Arrays are rows × windows, the windows of before
-first. docs/decisions/compare.md says why it is done so, and what was measured.
+Every measure here is a ratio of two sums over time windows: exchanges slower than a threshold to
+all exchanges, errors to requests, bytes to seconds. Arrays are rows × windows, the windows of the
+before side first. docs/decisions/compare.md gives the reasons and the measurements.
 """
 
 from statistics import NormalDist
@@ -14,19 +14,19 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
-SEED: Final = 20_110_111  # the same captures give the same answer
-ROUND: Final = 1_000  # permutations at a time
-MOST_ROUNDS: Final = 50  # so p is 1 / 50 001 at least
+SEED: Final = 20_110_111  # the same captures give the same result
+ROUND: Final = 1_000  # permutations per round
+MOST_ROUNDS: Final = 50  # so p is at least 1 / 50 001
 AT_ONCE: Final = 256  # rows: 256 * 1 000 * 5 sums are 10 MB
-ENOUGH: Final = 50  # as extreme as what was seen: p is known well enough
-STRONGEST: Final = 0.9  # correlation of neighbours that is reckoned with
+ENOUGH: Final = 50  # draws as extreme as the observation: p is precise enough
+STRONGEST: Final = 0.9  # upper bound of the lag-1 autocorrelation
 TIE: Final = 1 - 1e-9  # sums in another order differ in their last bits
 
 
 class Windows(NamedTuple):
     """Rows of numerators `x` and denominators `n`, the first `before` windows of one side.
 
-    `is_paired`: both sides have as many, and the same place is the same time.
+    `is_paired`: both sides have equally many, and the same index is the same time.
     """
 
     x: Array
@@ -35,7 +35,7 @@ class Windows(NamedTuple):
     is_paired: bool = False
 
     def chosen(self, rows: slice | Flags) -> "Windows":
-        """Some of the rows."""
+        """A subset of the rows."""
         return self._replace(x=self.x[rows], n=self.n[rows])
 
     def side(self, number: int) -> tuple[Array, Array]:
@@ -45,12 +45,12 @@ class Windows(NamedTuple):
 
 
 def p_values(windows: Windows) -> Array:
-    """How often chance alone makes as large a difference, a number for each row.
+    """The probability that chance alone makes as large a difference, one number per row.
 
-    Windows change sides at random, those of the same time with each other; the difference of the
-    two ratios is divided by its standard error, which their spread over the windows gives, widened
-    where neighbours are alike. Drawing ends for a row when `ENOUGH` draws were as extreme as what
-    was seen.
+    Windows are permuted between the sides, paired ones with each other; the difference of the
+    two ratios is divided by its standard error, estimated from their spread over the windows and
+    widened by the autocorrelation. Drawing ends for a row when `ENOUGH` draws were as extreme as
+    the observation.
     """
     starts = range(0, len(windows.x), AT_ONCE)
     parts = [drawn_p(windows.chosen(slice(start, start + AT_ONCE))) for start in starts]
@@ -58,7 +58,7 @@ def p_values(windows: Windows) -> Array:
 
 
 def drawn_p(windows: Windows) -> Array:
-    """The same for rows that fit into memory; all of them see the same draws."""
+    """The same for rows that fit into memory; all of them use the same draws."""
     generator = np.random.default_rng(SEED)
     count = windows.x.shape[1]
     is_after = (np.arange(count) >= windows.before).astype(np.float64)
@@ -79,7 +79,7 @@ def drawn_p(windows: Windows) -> Array:
 
 
 def draws(generator: np.random.Generator, is_after: Array, is_paired: bool) -> Array:
-    """Which windows are after, in so many draws as make a round."""
+    """The windows assigned to the after side, for one round of draws."""
     if not is_paired:
         return generator.permuted(np.tile(is_after, (ROUND, 1)), axis=1)
     are_swapped = generator.integers(0, 2, (ROUND, len(is_after) // 2)).astype(np.float64)
@@ -87,9 +87,9 @@ def draws(generator: np.random.Generator, is_after: Array, is_paired: bool) -> A
 
 
 def power_sums(windows: Windows) -> Array:
-    """What the statistic needs of each window: five values, so sides are sums of them.
+    """Per-window terms of the statistic: five values, so sides are sums of them.
 
-    With pairs three more: products with the other of the pair.
+    With pairs three more: products with the other window of the pair.
     """
     x, n = windows.x, windows.n
     own = [x, n, x * x, x * n, n * n]
@@ -116,7 +116,7 @@ def statistics(is_after: Array, powers: Array) -> Array:
         product = np.maximum(after[1] * before[1], 1e-300)
         left = variance - 2 * shared * scale / product
         variance = np.where(left > 1e-9 * variance, left, 0.0)
-    # Both sides without any spread: no error at all, so either alike or as far apart as can be.
+    # Both sides without any spread: zero error, so either equal or infinitely far apart.
     found: Array = np.divide(
         difference,
         np.sqrt(variance),
@@ -127,35 +127,35 @@ def statistics(is_after: Array, powers: Array) -> Array:
 
 
 def ratio_and_variance(sums: Array, count: float) -> tuple[Array, Array]:
-    """Σx / Σn and its variance by how windows differ (the linearised ratio estimator)."""
+    """Σx / Σn and its variance between windows (the linearised ratio estimator)."""
     x, n, xx, xn, nn = sums
     ratio = np.divide(x, n, out=np.zeros_like(x), where=n > 0)
     spread = xx - 2 * ratio * xn + ratio * ratio * nn
-    spread = np.where(spread > 1e-12 * xx, spread, 0.0)  # what is left of rounding is nothing
+    spread = np.where(spread > 1e-12 * xx, spread, 0.0)  # rounding residue counts as 0
     scale = count / max(1.0, count - 1)
     variance = np.divide(spread * scale, n * n, out=np.zeros_like(x), where=n > 0)
     return ratio, variance
 
 
 def residuals(x: Array, n: Array) -> Array:
-    """By how much each window differs from the ratio of its side."""
+    """Deviation of each window from the ratio of its side."""
     ratio = ratio_of(x, n)
     found: Array = x - ratio[:, None] * n
     return found
 
 
 def ratio_of(x: Array, n: Array) -> Array:
-    """Σx / Σn of each row; 0 where there is nothing."""
+    """Σx / Σn of each row; 0 where n is 0."""
     total = n.sum(1)
     found: Array = np.divide(x.sum(1), total, out=np.zeros(len(x)), where=total > 0)
     return found
 
 
 def inflation(windows: Windows) -> Array:
-    """What likeness of neighbouring windows does to the variance: (1 + r) / (1 - r).
+    """Variance inflation by autocorrelation of windows: (1 + r) / (1 - r).
 
-    r is the correlation of windows next to each other, without the 1 / count that it is too low by
-    in short series; what looks like repulsion is left out, so the factor is 1 at least.
+    r is the correlation of adjacent windows, corrected for its bias of 1 / count in short series;
+    negative correlation is ignored, so the factor is at least 1.
     """
     rests = [residuals(*windows.side(side)) for side in (0, 1)]
     if windows.is_paired:
@@ -173,7 +173,7 @@ def inflation(windows: Windows) -> Array:
 
 
 def false_discovery(p: Array) -> Array:
-    """Benjamini and Hochberg: of the rows with q ≤ 0.05, 5 % are expected to be chance."""
+    """Benjamini-Hochberg correction: of the rows with q ≤ 0.05, 5 % are expected to be chance."""
     order = np.argsort(p, kind="stable")
     ranked = p[order] * len(p) / np.arange(1, len(p) + 1)
     found = np.empty(len(p))
@@ -182,14 +182,14 @@ def false_discovery(p: Array) -> Array:
 
 
 def effective(n: Array) -> Array:
-    """How many windows of equal weight are as good as these: (Σn)² / Σn²."""
+    """Effective number of windows of equal weight: (Σn)² / Σn²."""
     squares = (n * n).sum(1)
     found: Array = np.divide(n.sum(1) ** 2, squares, out=np.zeros(len(n)), where=squares > 0)
     return found
 
 
 def design_effect(x: Array, n: Array, share: Array) -> Array:
-    """By how much the spread over windows is wider than that of independent exchanges."""
+    """Ratio of the variance over windows to that of independent exchanges."""
     rest = x - share[:, None] * n
     count = x.shape[1]
     expected = share * (1 - share) * n.sum(1)
@@ -200,7 +200,7 @@ def design_effect(x: Array, n: Array, share: Array) -> Array:
 
 
 def wilson(share: Array, count: Array, times: float) -> tuple[Array, Array]:
-    """An interval of a share of `count` independent things, `times` standard errors wide."""
+    """Wilson interval of a share of `count` independent items, `times` standard errors wide."""
     with np.errstate(divide="ignore", invalid="ignore"):
         weight = times * times / count
         centre = (share + weight / 2) / (1 + weight)
@@ -211,7 +211,7 @@ def wilson(share: Array, count: Array, times: float) -> tuple[Array, Array]:
 
 
 def t_quantile(share: float, freedom: int) -> float:
-    """Quantile of Student's t, by the first terms of its expansion around the normal's.
+    """Quantile of Student's t, by the first terms of its expansion around the normal quantile.
 
     >>> round(t_quantile(0.975, 38), 3), round(t_quantile(0.975, 8), 2)
     (2.024, 2.31)

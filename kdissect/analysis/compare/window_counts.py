@@ -1,6 +1,6 @@
-"""What `compare` counts: exchanges of one side by group and time window, in the engine.
+"""Counts for the comparison: exchanges of one side by group and time window, in the engine.
 
-A side is cut into windows of the same width. What leaves the engine are counts:
+A side is cut into windows of the same width. Only counts leave the engine:
 for each group and window its amounts, its errors, versions and software by name, and a histogram of
 its latency whose bins have three significant digits.
 """
@@ -24,9 +24,9 @@ NO_VERSION: Final = "-"  # Kafka 0.7 has none
 
 
 class Span(NamedTuple):
-    """A side in time, ns since 1970, and the width of its windows; they begin at multiples of it.
+    """Time range of a side, ns since 1970, and its window width; windows begin at multiples of it.
 
-    So both sides ask the same of their engines, and the SQL is made once.
+    So both sides send the same query to their engines, and the SQL is compiled once.
     """
 
     first_ns: int
@@ -40,11 +40,11 @@ class Span(NamedTuple):
 
     @property
     def windows(self) -> int:
-        """How many there are; the first and the last are cut."""
+        """Number of windows; the first and the last are partial."""
         return self.last_ns // self.width_ns - self.first + 1
 
     def seconds(self) -> list[float]:
-        """What the side has of each window; at least 1 ns, so that nothing is divided by 0."""
+        """Seconds of each window covered by the side; at least 1 ns, to avoid division by 0."""
         starts = [(self.first + place) * self.width_ns for place in range(self.windows)]
         return [
             (min(start + self.width_ns, self.last_ns + 1) - max(start, self.first_ns)) / SECOND_NS
@@ -53,7 +53,7 @@ class Span(NamedTuple):
 
 
 def span_of(tables: Tables) -> "ir.Table":
-    """One row: first and last request, and how many."""
+    """One row: times of the first and last request, and the number of requests."""
     sent = tables["exchanges"]
     return sent.aggregate(
         first_ns=sent.request_start_ns.min(),
@@ -63,18 +63,18 @@ def span_of(tables: Tables) -> "ir.Table":
 
 
 def sent_in_windows(tables: Tables, by: Sequence[str], width_ns: int) -> "ir.Table":
-    """Exchanges whose request was seen, with the number of their window as `at`."""
+    """Exchanges whose request was captured, with the number of their window as `at`."""
     rows = with_dimensions(tables, by, DEFAULT_WINDOW_NS)
     rows = rows.filter(rows.request_start_ns.notnull())
     sent = rows.request_start_ns
-    # Engines divide as floating point, which has too few digits for ns since 1970: so no floor.
+    # Engines divide in floating point, which has too few digits for ns since 1970: so no floor.
     return rows.mutate(at=((sent - sent % width_ns) / width_ns).round().cast("int64"))
 
 
 def counts(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
-    """Requests, bytes and records of each group and window, by version and by what went wrong.
+    """Requests, bytes and records of each group and window, by version and problem.
 
-    `due` had or should have an answer; `problem` is the first error of it, or ``unanswered``.
+    `due` had or should have a response; `problem` is its first error, or ``unanswered``.
     """
     import ibis
 
@@ -98,7 +98,7 @@ def counts(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
 
 
 def software(tables: Tables, rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
-    """Exchanges by the library that clients say they are, or speak like; brokers are left out."""
+    """Exchanges by client library, declared or fingerprinted; brokers are left out."""
     told = with_software(tables, rows)
     told = told.filter(~told.is_broker)
     what = told.software.coalesce("unknown") + (" " + told.software_version).coalesce("")
@@ -106,7 +106,7 @@ def software(tables: Tables, rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
 
 
 def bins(rows: "ir.Table", by: Sequence[str], of: str) -> "ir.Table":
-    """The histogram of a measure for each group and window: bins by their first three digits."""
+    """The histogram of a measure for each group and window: bins by their three leading digits."""
     known = measured(rows)
     known = known.mutate(value=known[f"{of}_ns"])
     known = known.filter(known.value.notnull())
@@ -115,7 +115,7 @@ def bins(rows: "ir.Table", by: Sequence[str], of: str) -> "ir.Table":
 
 
 def rounded(value: "ir.IntegerValue") -> "ir.IntegerValue":
-    """The number without what is behind its third digit, in whole numbers, so alike everywhere."""
+    """The number truncated to three digits, in integer arithmetic, so equal on all engines."""
     import ibis
 
     *steps, last = [10**digits for digits in range(WHOLE_DIGITS - KEPT_DIGITS + 1)]
@@ -125,7 +125,7 @@ def rounded(value: "ir.IntegerValue") -> "ir.IntegerValue":
 
 
 def quantiles(rows: "ir.Table", by: Sequence[str], of: Sequence[str]) -> "ir.Table":
-    """The percentiles of measures for each group, those that `latency` gives: ``work_p50``."""
+    """The percentiles of measures for each group, as in `latency`: ``work_p50``."""
     known = measured(rows)
     return known.group_by(list(by)).aggregate(
         **{

@@ -1,1 +1,1 @@
-"""Where the tables of analyses are: Parquet files and datasets, as DuckDB and Ibis see them."""
+"""Table storage for analyses: Parquet files and datasets, as DuckDB and Ibis see them."""

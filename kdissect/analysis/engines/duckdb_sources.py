@@ -1,4 +1,4 @@
-"""Parquet files of a table as DuckDB selects from them, so that the columns are those declared."""
+"""Parquet files of a table as DuckDB queries, with the declared columns."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -25,7 +25,7 @@ HIVE: Final = "hive_partitioning = true, hive_types = {'date': VARCHAR, 'tap': V
 
 
 def source_of(name: str, places: Sequence[Place]) -> str:
-    """The query for all rows that places have of a table."""
+    """The query for all rows of a table in these places."""
     chosen = [
         query_of(name, place, tap) for place, tap in numbered(places) if place.paths(name)
     ]  # fmt: skip
@@ -33,7 +33,7 @@ def source_of(name: str, places: Sequence[Place]) -> str:
 
 
 def query_of(name: str, place: Place, tap: int) -> str:
-    """The query for what a place has, its taps numbered from `tap`."""
+    """The query for the rows of a place, its taps numbered from `tap`."""
     if place.scan is not None:
         return f"SELECT {of_dataset(name, tap)} FROM {scanned(name, tap)}"  # noqa: S608  # ours
     selected = of_dataset(name, tap) if place.is_dataset else of_directory(name, tap)
@@ -42,12 +42,12 @@ def query_of(name: str, place: Place, tap: int) -> str:
 
 
 def scanned(name: str, tap: int) -> str:
-    """What a table is called that Arrow scans for DuckDB."""
+    """Name of a table that Arrow scans for DuckDB."""
     return f"scanned_{name}_{tap}"
 
 
 def of_directory(name: str, tap: int = 0) -> str:
-    """What is selected of a file of ``kdissect dissect``."""
+    """Select list for a file of ``kdissect dissect``."""
     times = times_of(TABLES[name])
     changed = [f'"{time}"::TIMESTAMPTZ AS "{time}"' for time in times] + moved_ids(name, tap)
     added = [f'epoch_ns("{time}") AS "{time}_ns"' for time in times]
@@ -57,7 +57,7 @@ def of_directory(name: str, tap: int = 0) -> str:
 
 
 def of_dataset(name: str, tap: int = 0) -> str:
-    """What is selected of a dataset's files, which have both kinds of times."""
+    """Select list for a dataset's files, which have both kinds of times."""
     moved = {text.rsplit(" AS ", 1)[1]: text for text in moved_ids(name, tap)}
     columns = [f'"{column.name}"' for column in TABLES[name].columns]
     columns += [f'"{time}_ns"' for time in times_of(TABLES[name])]
@@ -66,7 +66,7 @@ def of_dataset(name: str, tap: int = 0) -> str:
 
 
 def moved_ids(name: str, tap: int) -> list[str]:
-    """The ids of a place behind others; those of the first are as they are."""
+    """The ids of a place offset behind those of others; the first place's ids are unchanged."""
     if not tap:
         return []
     there = {column.name for column in TABLES[name].columns}
@@ -75,7 +75,7 @@ def moved_ids(name: str, tap: int) -> list[str]:
 
 
 def nothing(name: str) -> str:
-    """The query for a table without rows."""
+    """The query for an empty table."""
     columns = {column.name: DUCKDB_TYPES[column.type] for column in TABLES[name].columns}
     columns |= {f"{time}_ns": "BIGINT" for time in times_of(TABLES[name])}
     columns |= dict.fromkeys(tap_columns(name), "VARCHAR")

@@ -1,4 +1,4 @@
-"""Parquet files of tables on DuckDB: the engine that needs no server."""
+"""Parquet files of tables on DuckDB: the engine without a server."""
 
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
@@ -29,11 +29,11 @@ PLACE: Final = "place in the answer"
 
 
 class DuckTables:
-    """Tables of directories that ``kdissect dissect`` wrote, and of datasets; a context manager.
+    """Tables of directories written by ``kdissect dissect``, and of datasets; a context manager.
 
-    `where` is an SQL condition over the columns of `exchanges`: others do not count, nor what is
-    in other tables of them. As ``all_exchanges`` and so on, all of each table can be asked for,
-    also by the condition. Raises KdissectError for a wrong one, and for files that are no tables.
+    `where` is an SQL condition over the columns of `exchanges`: other exchanges, and their rows
+    in other tables, are filtered out. ``all_exchanges`` and so on name the unfiltered tables,
+    also in the condition. Raises KdissectError for an invalid one, and for files without tables.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class DuckTables:
         try:
             return self.connection.sql(sql_of(answer.op())).to_arrow_table()
         except duckdb.Error as error:
-            # Of damaged files, and of a condition, which is only applied here.
+            # For damaged files, and for a condition, which is only applied here.
             raise self._told(error) from error
 
     def _told(self, error: Exception) -> KdissectError:
-        """What DuckDB says, as an error that names what was asked."""
+        """DuckDB's message, as an error that names the query."""
         reason = self._paths.told((str(error).strip().splitlines() or [type(error).__name__])[0])
         return KdissectError(f"{self._what}: {reason}")
 
@@ -118,7 +118,7 @@ def plain_place(place: Place, names: Collection[str], paths: PlainPaths) -> Plac
 
 
 def local_files(names: Iterable[str], places: Sequence[Place]) -> list[str]:
-    """The files of tables that DuckDB itself reads."""
+    """The files of tables that DuckDB reads itself."""
     return [
         path
         for name in names
@@ -129,9 +129,9 @@ def local_files(names: Iterable[str], places: Sequence[Place]) -> list[str]:
 
 
 def rows_having(table: "pa.Table", condition: str) -> "pa.Table":
-    """The rows of an answer for which an SQL condition over its columns holds, in their order.
+    """Rows of an answer for which an SQL condition over its columns holds, in their order.
 
-    Raises KdissectError for a wrong condition.
+    Raises KdissectError for an invalid condition.
     """
     import duckdb
     import pyarrow as pa
@@ -155,7 +155,7 @@ def rows_having(table: "pa.Table", condition: str) -> "pa.Table":
 
 @lru_cache(maxsize=64)
 def sql_of(answer: "Node") -> str:
-    """An expression as DuckDB's SQL; making it takes longer than a small table's answer."""
+    """An expression compiled to DuckDB's SQL; compiling takes longer than a small table's query."""
     import ibis
 
     return str(ibis.to_sql(answer.to_expr(), dialect="duckdb"))

@@ -1,10 +1,10 @@
-"""The tables as Ibis sees them: by their declarations, whatever engine has their rows.
+"""The tables as Ibis sees them: by their declarations, independent of the engine.
 
-Times have microseconds there, which is what all engines can compare; beside each is its number of
+Times have microseconds there, which all engines can compare; beside each is its number of
 nanoseconds since 1970, ``request_start_ns`` beside ``request_start``.
 
-A condition over the exchanges leaves out the others and what tables have of them. What a question
-needs of those too, such as who else is there, it finds in ``all_exchanges``, ``all_partitions``.
+A condition over the exchanges filters out the others and their rows in other tables. A question
+that also needs those, such as other clients, reads ``all_exchanges``, ``all_partitions``.
 """
 
 from collections.abc import Iterable
@@ -28,10 +28,10 @@ IBIS_TYPES: Final = {
 }
 
 
-EVERY: Final = "all_"  # before the name of a table: whatever the condition
-# Of one exchange: what is chosen by a condition over the exchanges.
+EVERY: Final = "all_"  # prefix of a table's name: without the condition
+# Tables with rows of one exchange: filtered by a condition over the exchanges.
 OF_EXCHANGES: Final = ("partitions", "batches", "records", "errors", "members", "bodies")
-# Which tables tell the tap and the day of a dataset's rows; null elsewhere.
+# Tables that have the tap and the day of a dataset's rows; null elsewhere.
 OF_TAPS: Final = ("exchanges", "connections")
 TAP_COLUMNS: Final = ("date", "tap")
 
@@ -45,39 +45,39 @@ def declared_tables() -> "dict[str, ir.Table]":
 
 
 def unconditional_tables() -> "dict[str, ir.Table]":
-    """The same where there is no condition: tables of all exchanges are those of the chosen."""
+    """The same without a condition: the tables of all exchanges equal the filtered ones."""
     tables = declared_tables()
     return {name: tables[stored(name)] for name in tables}
 
 
 def stored(name: str) -> str:
-    """The table whose rows those of this name are: exchanges for all_exchanges."""
+    """The stored table behind this name: exchanges for all_exchanges."""
     return name.removeprefix(EVERY)
 
 
 def files_of(names: Iterable[str]) -> tuple[str, ...]:
-    """The tables whose files have the rows of all these, in the order of TABLES."""
+    """The tables whose files hold the rows of all these, in the order of TABLES."""
     wanted = {stored(name) for name in names}
     return tuple(name for name in TABLES if name in wanted)
 
 
 def askable(names: Iterable[str]) -> list[str]:
-    """The tables that a condition may have subqueries of, where these tables are opened."""
+    """The tables that subqueries of a condition may use, where these tables are opened."""
     return [f"{EVERY}{name}" for name in files_of([*names, "exchanges"])]
 
 
 def columns_of(table: Table) -> dict[str, str]:
-    """Name → Ibis type of the columns, the numbers of nanoseconds among them."""
+    """Name → Ibis type of the columns, including the numbers of nanoseconds."""
     columns = {column.name: IBIS_TYPES[column.type] for column in table.columns}
     columns |= {f"{name}_ns": "int64" for name in times_of(table)}
     return columns | dict.fromkeys(tap_columns(table.name), "string")
 
 
 def tap_columns(table: str) -> tuple[str, ...]:
-    """The columns of a table that come from where a dataset has its files."""
+    """The columns of a table that are derived from a dataset's file paths."""
     return TAP_COLUMNS if table in OF_TAPS else ()
 
 
 def times_of(table: Table) -> list[str]:
-    """The columns that are times."""
+    """The time columns."""
     return [column.name for column in table.columns if column.type == TIME]

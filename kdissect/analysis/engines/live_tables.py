@@ -1,7 +1,7 @@
-"""Where the tables of a live capture are (`kdissect.tables.rotations`): all, of a run, a rotation.
+"""Tables of a live capture (`kdissect.tables.rotations`): all, of a run, of a rotation.
 
-Ids are unique within a run, so each run is a place of its own. Files are listed once; rotations
-that are taken away while a question is asked make it be asked again.
+Ids are unique within a run, so each run is a place of its own. Files are listed once; when
+rotations are deleted during a query, the query is repeated.
 """
 
 import functools
@@ -26,7 +26,7 @@ from kdissect.tables.rotations import (
 from kdissect.tables.schemas import TABLES
 
 ATTEMPTS: Final = 3
-# A number takes 40 bytes with its name; there are some dozens of protocols, reasons and problems.
+# A number takes 40 bytes with its name; protocols, reasons and problems are some dozens.
 BALANCE_BYTES: Final = 1 << 20
 
 Asked = ParamSpec("Asked")
@@ -34,11 +34,11 @@ Found = TypeVar("Found")
 
 
 class FilesGone(KdissectError):
-    """Files were taken away after they were listed."""
+    """Files were deleted after they were listed."""
 
 
 def live_places(directory: Path) -> list[Place]:
-    """The tables of a live capture's directory, run or rotation; none when it is something else.
+    """The tables of a live capture's directory, run or rotation; none for any other source.
 
     Raises KdissectError where no rotation is complete yet.
     """
@@ -58,7 +58,7 @@ def live_places(directory: Path) -> list[Place]:
 
 
 def place_of(rotations: Sequence[Path], root: Path) -> Place:
-    """Rotations of a run that follow each other, in the directory that was asked for."""
+    """Consecutive rotations of a run, in the requested directory."""
     files = {name: files_of(rotations, name) for name in TABLES}
     last = stored(rotations[-1] / f"{OPEN_CONNECTIONS}.parquet")
     files["connections"] += [] if last is None else [last]
@@ -69,20 +69,20 @@ def place_of(rotations: Sequence[Path], root: Path) -> Place:
 
 
 def files_of(rotations: Sequence[Path], table: str) -> list[StoredFile]:
-    """The files of a table; those that have just gone are left out."""
+    """The files of a table; files just deleted are left out."""
     found = [stored(rotation / f"{table}.parquet") for rotation in rotations]
     return [file for file in found if file is not None]
 
 
 def stored(path: Path) -> StoredFile | None:
-    """A file, None where there is none."""
+    """A stored file, None where missing."""
     with suppress(OSError):
         return StoredFile(str(path), path.lstat().st_size)
     return None
 
 
 def balances_of(rotations: Sequence[Path]) -> list[Mapping[str, Any]]:
-    """What became of the bytes of rotations; each tells it of all its run until its end."""
+    """The balances of rotations; each rotation's balance covers its run until its end."""
     last = balance_at(rotations[-1])
     if last is None:
         return []
@@ -94,9 +94,9 @@ def balances_of(rotations: Sequence[Path]) -> list[Mapping[str, Any]]:
 
 
 def balance_at(rotation: Path) -> dict[str, Any] | None:
-    """What a rotation tells; None where its process was killed, or it is just taken away.
+    """The balance of a rotation; None where its process was killed, or it was just deleted.
 
-    Raises DatasetError where it is no balance.
+    Raises DatasetError where it is not a valid balance.
     """
     try:
         with Below(rotation) as below:
@@ -107,7 +107,7 @@ def balance_at(rotation: Path) -> dict[str, Any] | None:
 
 
 def less(balance: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """What came to it since; counts that are the same are left out of mappings."""
+    """The difference since an earlier balance; unchanged counts are left out of mappings."""
     made: dict[str, Any] = {}
     for name, value in balance.items():
         if isinstance(value, Mapping):
@@ -122,7 +122,7 @@ def less(balance: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any
 
 @contextmanager
 def noticing(places: Sequence[Place]) -> Iterator[None]:
-    """Whatever fails inside is FilesGone when files of live captures are no longer there."""
+    """Turn failures inside into FilesGone when files of live captures have been deleted."""
     try:
         yield
     except Exception as error:
@@ -136,7 +136,7 @@ def noticing(places: Sequence[Place]) -> Iterator[None]:
 
 
 def gone_files(places: Sequence[Place]) -> Iterator[str]:
-    """Files that are no longer there."""
+    """Files that have been deleted."""
     for place in places:
         if place.is_live:
             for files in place.files.values():
@@ -144,7 +144,7 @@ def gone_files(places: Sequence[Place]) -> Iterator[str]:
 
 
 def asked_again(ask: Callable[Asked, Found]) -> Callable[Asked, Found]:
-    """Let something be asked again, of the files that are there then, when files go meanwhile."""
+    """Repeat a query on the current files when files are deleted meanwhile."""
 
     @functools.wraps(ask)
     def tried(*values: Asked.args, **named: Asked.kwargs) -> Found:

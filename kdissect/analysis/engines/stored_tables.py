@@ -1,7 +1,7 @@
-"""Where the rows of tables are: what ``kdissect dissect`` and ``live`` wrote, and datasets.
+"""Storage of tables: output of ``kdissect dissect`` and ``live``, and datasets.
 
 A directory has one file for each table. A dataset (docs/dataset.md) has any number, each of a day
-and a tap, which its exchanges and connections tell as ``date`` and ``tap``.
+and a tap, which are the columns ``date`` and ``tap`` of its exchanges and connections.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from kdissect.tables.schemas import TABLES
 
 
 class StoredFile(NamedTuple):
-    """A Parquet file and its bytes; `rows` is how many it has, -1 where nothing tells."""
+    """A Parquet file and its size in bytes; `rows` is its row count, -1 when unknown."""
 
     path: str
     size: int
@@ -27,11 +27,11 @@ class StoredFile(NamedTuple):
 class Place(NamedTuple):
     """Tables that were stored together.
 
-    `files` has those of each table that is there at all; `taps` is how many ranges of ids there
-    are in it. Files of a dataset are in directories ``date=.../tap=...``.
-    `scan` gives a table as a dataset of Arrow, where files are not of this machine. Files of a
-    live capture may be taken away at any time; `balances` say what became of its bytes.
-    `root` is the directory that the files are in, "" where they are not of this machine: below it
+    `files` has the files of each table that exists; `taps` is the number of id ranges in the place.
+    Files of a dataset are in directories ``date=.../tap=...``.
+    `scan` returns a table as an Arrow dataset, where files are not on this machine. Files of a
+    live capture may be deleted at any time; `balances` account for its bytes.
+    `root` is the directory of the files, "" where they are not on this machine: below it
     no link is followed.
     """
 
@@ -48,7 +48,7 @@ class Place(NamedTuple):
     def paths(self, table: str) -> list[str]:
         """The files of a table; raises KdissectError where the dataset was made without it.
 
-        Raises DatasetError where one of them is a link, or no regular file.
+        Raises DatasetError where one of them is a link, or not a regular file.
         """
         if table not in self.files:
             there = ", ".join(self.files)
@@ -62,9 +62,9 @@ class Place(NamedTuple):
 
 
 def check_files(root: str, paths: Iterable[str]) -> None:
-    """Raise DatasetError where one of the files below a directory is no regular file.
+    """Raise DatasetError where one of the files below a directory is not a regular file.
 
-    One that is not there is told by what reads it.
+    A missing file is reported by its reader.
     """
     with suppress(FileNotFoundError), Below(root) as below:
         for path in paths:
@@ -72,7 +72,7 @@ def check_files(root: str, paths: Iterable[str]) -> None:
 
 
 def check_listed(root: str, paths: Iterable[str]) -> None:
-    """Raise DatasetError where a file that a manifest lists is not there, or no regular file."""
+    """Raise DatasetError where a file listed in a manifest is missing or not a regular file."""
     listed = {str(Path(path).relative_to(root)): path for path in paths}
     with Below(root) as below:
         sizes = below.sizes(listed)
@@ -82,14 +82,14 @@ def check_listed(root: str, paths: Iterable[str]) -> None:
 
 
 def directory_place(directory: Path) -> Place:
-    """A directory that `kdissect dissect` wrote; which files are there is seen when one is read."""
+    """A directory written by `kdissect dissect`; existing files are determined when one is read."""
     paths = {name: directory / f"{name}.parquet" for name in TABLES}
     files = {name: [StoredFile(str(path), _size_of(path))] for name, path in paths.items()}
     return Place(str(directory), files, root=str(directory))
 
 
 def numbered(places: Sequence[Place]) -> Iterator[tuple[Place, int]]:
-    """Each place with the number that its taps begin at, so that no two have the same ids."""
+    """Each place with the first number of its taps, so that no two have the same ids."""
     number = 0
     for place in places:
         yield place, number
@@ -99,7 +99,7 @@ def numbered(places: Sequence[Place]) -> Iterator[tuple[Place, int]]:
 
 
 def stored_size(places: Sequence[Place], names: Iterable[str]) -> int:
-    """Bytes of the files of these tables; what is not there, or not here, counts nothing."""
+    """Bytes of the files of these tables; missing or remote files count 0."""
     return sum(
         file.size
         for name in files_of(names)
@@ -109,7 +109,7 @@ def stored_size(places: Sequence[Place], names: Iterable[str]) -> int:
 
 
 def _size_of(path: Path) -> int:
-    """Bytes of a file, or of those in a directory, which Spark and others write as one table."""
+    """Bytes of a file, or of the files in a directory, which Spark and others write as a table."""
     if path.is_dir():
         return sum(one.stat().st_size for one in path.rglob("*.parquet") if one.is_file())
     return path.stat().st_size if path.is_file() else 0

@@ -1,4 +1,4 @@
-"""Acks: what producers wait for, and which broker the slow ones waited for."""
+"""Acks: acknowledgements requested by producers, and the brokers that slow ones waited for."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -43,7 +43,7 @@ BY: Final = Option(
 def acks(
     tables: Tables, by: Sequence[str] = ("acks",), window: int = DEFAULT_WINDOW_NS
 ) -> "ir.Table":
-    """A row for each value of `by` and each follower waited for, those of slow ones first."""
+    """A row for each value of `by` and each follower waited for, those of slow requests first."""
     import ibis
 
     check_names(by, CHOICES)

@@ -1,4 +1,4 @@
-"""Clients: who is there, with which software, and what they do."""
+"""Clients: identity, software and activity of each client."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -64,7 +64,7 @@ BY: Final = Option(
 
 
 def clients(tables: Tables, by: Sequence[str] = DEFAULT_BY) -> "ir.Table":
-    """A row for each client, brokers last, then by how much they say."""
+    """A row for each client, brokers last, then by number of exchanges, largest first."""
     import ibis
 
     check_names(by, CHOICES)
@@ -94,7 +94,7 @@ def with_logins(tables: Tables, rows: "ir.Table") -> "ir.Table":
 
 
 def identities(rows: "ir.Table") -> "dict[str, ir.Value]":
-    """Who a client is."""
+    """Identity of a client."""
     failed = rows.sasl_outcome == "failed"
     return {
         "software": listed(rows.software),
@@ -111,7 +111,7 @@ def identities(rows: "ir.Table") -> "dict[str, ir.Value]":
 
 
 def role(rows: "ir.Table") -> "ir.StringValue":
-    """What a client is there for."""
+    """Role of a client."""
     import ibis
 
     parts = ibis.cases(
@@ -125,7 +125,7 @@ def role(rows: "ir.Table") -> "ir.StringValue":
 
 
 def amounts(rows: "ir.Table") -> "dict[str, ir.Value]":
-    """How much a client did."""
+    """Amounts of a client's traffic."""
     answered = rows.response_size.notnull()
     return {
         "exchanges": rows.count(),
@@ -141,7 +141,7 @@ def amounts(rows: "ir.Table") -> "dict[str, ir.Value]":
 
 
 def topics(tables: Tables, rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
-    """The topics that are produced to and consumed from."""
+    """The topics that a client produces to and consumes from."""
     partitions = tables["partitions"].select("exchange_id", "topic").distinct()
     used = rows.select("exchange_id", "api", *by).inner_join(partitions, "exchange_id")
     is_produced, is_consumed = used.api.isin(PRODUCING), used.api.isin(CONSUMING)

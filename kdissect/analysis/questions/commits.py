@@ -1,8 +1,8 @@
-"""Commits: whether what groups commit fits what they were delivered.
+"""Commits: committed offsets of groups compared with the records delivered to them.
 
-Deliveries are fetches of the clients that speak for one group only; commits are those of the group,
-whoever sends them (transactions commit for it, too). Both are put in one order of time, so at every
-commit it is known how far the group had been delivered, and what it had committed before.
+Deliveries are fetches of clients that belong to one group only; commits are those of the group,
+from any client (transactions commit for it, too). Both are merged in order of time, so for every
+commit the group's delivered position and previous commit are known.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -20,11 +20,11 @@ SPEAKING: Final = (
     "JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "OffsetFetch", "ConsumerGroupHeartbeat",
 )  # fmt: skip
 # Intervals between commits are those of a timer when nine in ten of them are within a fourth of
-# the median, and there are some, and the median is no burst.
+# the median, the number of intervals is sufficient, and the median is no burst.
 TIMER_COMMITS: Final = 5
 TIMER_NS: Final = 200 * MS
 TIMER_SPREAD: Final = 0.25
-# Commits are of each delivery when there are as many, nine in ten, and as soon after it.
+# Commits are per delivery when there are at least 0.9 per delivery, and each soon after it.
 EACH_SHARE: Final = 0.9
 RISKS: Final = (
     "skips: committed beyond what was delivered", "repeated: delivered again",
@@ -60,7 +60,7 @@ COLUMNS: Final = (
 
 
 def commits(tables: Tables) -> "ir.Table":
-    """Partitions of groups, those with the worst risk first."""
+    """Partitions of groups, worst risk first."""
     rows = in_order(tables)
     good = rows.is_commit & rows.is_ok
     at = rows.exchange_id
@@ -96,7 +96,7 @@ def commits(tables: Tables) -> "ir.Table":
 
 
 def or_nothing(number: "ir.IntegerColumn") -> "ir.IntegerValue":
-    """A difference, 0 instead of less; null stays null."""
+    """A difference, at least 0; null stays null."""
     return (number < 0).ifelse(0, number)
 
 
@@ -132,7 +132,7 @@ def rhythm_of(rows: "ir.Table") -> "ir.StringValue":
 
 
 def in_order(tables: Tables) -> "ir.Table":
-    """Deliveries and commits in one order, each with what was delivered and committed before."""
+    """Deliveries and commits in one order, each with the previous delivery and commit."""
     import ibis
 
     rows = delivered(tables).union(committed(tables))
@@ -145,9 +145,9 @@ def in_order(tables: Tables) -> "ir.Table":
         committed_ns=rows.at_ns.max(where=good).over(before),
         got_ns=rows.at_ns.max(where=rows.start.notnull()).over(before),
     )
-    # Who committed nothing yet began to read where it had been committed, or at nothing.
+    # A client without a commit yet started at the committed offset, or without one.
     began = rows.start.min().over(before)
-    # Some of what is delivered may have been so before.
+    # Part of a delivery may have been delivered before.
     is_old = rows["to"] <= rows.delivered_before
     known_to = is_old.ifelse(rows["to"], rows.delivered_before)
     return rows.mutate(
@@ -175,7 +175,7 @@ def committed(tables: Tables) -> "ir.Table":
 
 
 def delivered(tables: Tables) -> "ir.Table":
-    """What was fetched for groups: batches, and the positions from which was fetched."""
+    """Fetched data of groups: batches, and the positions of the fetch requests."""
     import ibis
 
     rows = asked(tables).filter(lambda t: t.api == "Fetch").drop("group_id")
@@ -194,7 +194,7 @@ def delivered(tables: Tables) -> "ir.Table":
 
 
 def ends_of(tables: Tables) -> "ir.Table":
-    """How far the batches of a partition in a response go."""
+    """The end offset of a partition's batches in a response."""
     batches = tables["batches"]
     batches = batches.mutate(topic=batches.topic.coalesce(batches.topic_id))
     return batches.group_by("exchange_id", "topic", "partition").aggregate(
@@ -203,7 +203,7 @@ def ends_of(tables: Tables) -> "ir.Table":
 
 
 def asked(tables: Tables) -> "ir.Table":
-    """Exchanges with the client that asked."""
+    """Exchanges with the requesting client."""
     rows = with_ends(tables, tables["exchanges"])
     return rows.select(
         "exchange_id", "api", "client_id", "group_id", "outcome",
@@ -213,7 +213,7 @@ def asked(tables: Tables) -> "ir.Table":
 
 
 def placed(tables: Tables) -> "ir.Table":
-    """Partitions of exchanges, by topic or else its id."""
+    """Partitions of exchanges, by topic, else by topic id."""
     partitions = tables["partitions"]
     return partitions.select(
         "exchange_id", "partition", "error_code", "error", "fetch_offset", "committed_offset",
@@ -222,7 +222,7 @@ def placed(tables: Tables) -> "ir.Table":
 
 
 def spokesmen(tables: Tables) -> "ir.Table":
-    """Clients that speak for one group only, and so fetch for it."""
+    """Clients that belong to one group only, and so fetch for it."""
     rows = asked(tables).filter(lambda t: t.api.isin(SPEAKING) & t.group_id.notnull())
     clients = rows.group_by("speaker").aggregate(
         group_id=rows.group_id.min(), groups=rows.group_id.nunique()

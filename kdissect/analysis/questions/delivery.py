@@ -1,4 +1,4 @@
-"""Delivery: what producers risk, and what has come of it: lost, given up, written twice."""
+"""Delivery: risks of producers and their outcome: lost, given up, duplicated."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -38,7 +38,7 @@ COLUMNS: Final = (
 
 
 def delivery(tables: Tables) -> "ir.Table":
-    """Producers by topic, those with the worst risk first."""
+    """Producers by topic, worst risk first."""
     import ibis
 
     rows = chains(tables)
@@ -76,7 +76,7 @@ def risk_of(rows: "ir.Table") -> "ir.IntegerValue":
         (rows.given_up > 0, 1),
         (rows.unanswered > 0, 2),
         (rows.is_idempotent.isnull(), 3),
-        (rows.acks.coalesce(0) == 0, 4),  # Kafka 0.7 has no acks and answers no produce
+        (rows.acks.coalesce(0) == 0, 4),  # Kafka 0.7 has no acks and does not respond to produce
         (rows.acks == 1, 5),
         (~rows.is_idempotent, 6),
         else_=7,

@@ -1,8 +1,8 @@
-"""From produce to consume: how long records take from a producer to the consumers of each group.
+"""End to end: time from produce to consume, for the consumers of each group.
 
 A batch is followed by topic, partition and offset: from the first byte of the Produce request
-whose answer gave its offset to the last byte of the first Fetch response that brought it to a
-group.
+whose response assigned its offset to the last byte of the first Fetch response that delivered it
+to a group.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from kdissect.tables.schemas import INT64, TEXT, Column
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-# What consumers are told apart by.
+# Columns that identify consumers.
 CHOICES: Final = (
     "topic", "partition", "group", "client", "client_ip", "connection", "capture", "tap", "date",
     "window",
@@ -77,7 +77,7 @@ def end_to_end(
 
 
 def deliveries(tables: Tables) -> "ir.Table":
-    """Batches with the fetch that first brought them to a group, or to a client without one."""
+    """Batches with the fetch that first delivered them to a group, or to a client without one."""
     import ibis
 
     fetches = consumer_fetches(tables).select(
@@ -100,7 +100,7 @@ def deliveries(tables: Tables) -> "ir.Table":
     )
     place = ["reader", *PARTITION]
     begun = asked.group_by(place).aggregate(begun_ns=asked.request_start_ns.min())
-    # Consumers of read_committed are sent what was aborted, and do not give it to anybody.
+    # Consumers of read_committed receive aborted records, and do not deliver them.
     given = fetched(tables).filter(lambda t: ~t.is_aborted).drop("is_aborted")
     rows = given.inner_join(fetches.drop("request_start_ns"), "exchange_id")
     rows = rows.left_join(begun, place).drop(*[f"{name}_right" for name in place])
@@ -111,7 +111,7 @@ def deliveries(tables: Tables) -> "ir.Table":
 
 
 def timed(rows: "ir.Table", tables: Tables) -> "ir.Table":
-    """Deliveries with how long they took, and the parts of that where the produce was seen."""
+    """Deliveries with their duration, and its parts where the produce was captured."""
     import ibis
 
     rows = with_run(rows, "first_offset", produced(tables), ["sent_ns", "answered_ns"])
@@ -123,7 +123,7 @@ def timed(rows: "ir.Table", tables: Tables) -> "ir.Table":
         since=is_seen.ifelse(PRODUCE, BATCH_TIME),
         took_ns=ibis.greatest(rows.got_ns - begun_ns, 0),
         produce_ns=rows.answered_ns - rows.sent_ns,
-        # Consumers may have it before the producer has its answer.
+        # Consumers may receive it before the producer has its response.
         fetch_ns=is_seen.ifelse(ibis.greatest(rows.got_ns - rows.answered_ns, 0), None),
     )
 

@@ -1,7 +1,7 @@
-"""Errors: which, how many, since when, of whom, and what to do about them.
+"""Errors: codes, counts, first occurrence, clients affected, and advice.
 
-A row of the table `errors` is an error code in a response; those that only repeat for single
-records what the partition says are left out. Exchanges are joined for who asked what.
+A row of the table `errors` is an error code in a response; codes of single records that only
+repeat their partition's are left out. Exchanges are joined for client and API.
 """
 
 from collections.abc import Sequence
@@ -79,10 +79,10 @@ def errors(
 
 
 def met(tables: Tables, by: Sequence[str], window_ns: int) -> "ir.Table":
-    """Error codes with the exchange they are of, and the dimensions."""
+    """Error codes with their exchange, and the dimensions."""
     own = [column.name for column in OWN]
     found = tables["errors"]
-    # What is said of single records repeats the code of their partition.
+    # Codes of single records repeat the code of their partition.
     found = found.filter(~found.path.contains("record_errors"))
     found = found.select(
         "exchange_id", "path", "code", "name", "is_retriable", "message", "resource",

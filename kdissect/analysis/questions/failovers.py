@@ -1,8 +1,8 @@
-"""Failovers: partitions that nobody could write or read for a while, by the errors of leadership.
+"""Failovers: partitions unavailable for writes or reads for a while, by the errors of leadership.
 
 A blackout begins with the first such error for a partition and ends with the first success on it by
-anybody, apart for producers, consumers, followers and metadata. Errors that come later while others
-succeed (clients with old metadata) belong to it until there are none for some time (`quiet`).
+any client, separately for producers, consumers, followers and metadata. Later errors while others
+succeed (clients with old metadata) belong to it until none occurs for some time (`quiet`).
 """
 
 from typing import TYPE_CHECKING, Final
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 NOT_LEADER: Final = "NOT_LEADER_OR_FOLLOWER"
-# By name: Kafka 0.7 has other errors of the same numbers.
+# By name: Kafka 0.7 uses the same numbers for other errors.
 OF_LEADERSHIP: Final = (
     NOT_LEADER,
-    "UNKNOWN_TOPIC_OR_PARTITION",  # of a broker that is no replica any more, or not yet
+    "UNKNOWN_TOPIC_OR_PARTITION",  # of a broker that is not a replica any more, or not yet
     "LEADER_NOT_AVAILABLE",
     "BROKER_NOT_AVAILABLE",
     "REPLICA_NOT_AVAILABLE",
@@ -33,7 +33,7 @@ OF_LEADERSHIP: Final = (
     "INCONSISTENT_TOPIC_ID",
 )
 UNANSWERED: Final = "unanswered"
-# As brokers and controllers call themselves when they fetch from each other.
+# Client ids of brokers and controllers when they fetch from each other.
 PLACE: Final = ("topic", "partition", "access")
 CLIENT: Final = ("client_id", "client_ip")
 
@@ -65,7 +65,7 @@ COLUMNS: Final = (
 
 
 def failovers(tables: Tables, quiet: int = QUIET.default) -> "ir.Table":
-    """Blackouts of partitions in the order of time."""
+    """Blackouts of partitions in order of time."""
     import ibis
 
     rows = in_episodes(with_long_polls(tried(tables)), quiet)
@@ -89,7 +89,7 @@ def failovers(tables: Tables, quiet: int = QUIET.default) -> "ir.Table":
         last_success=found.last_ok.lag().over(before),
         blackout_ns=(found.success_ns - found.started_ns).clip(lower=0),
     )
-    # Episode 0 is what went well before the first error.
+    # Episode 0 is the successes before the first error.
     found = found.filter(found.episode > 0).join(of_clients(rows), [*PLACE, "episode"])
     has_leader = found.access != "metadata"  # any broker answers metadata
     brokers = ("old_broker", "refused_by", "new_broker")
@@ -99,9 +99,9 @@ def failovers(tables: Tables, quiet: int = QUIET.default) -> "ir.Table":
 
 
 def with_long_polls(rows: "ir.Table") -> "ir.Table":
-    """The fetches that another broker had accepted when one failed are successes after that, too.
+    """Fetches that another broker had accepted when one failed are successes after that, too.
 
-    Where nothing is produced, there may be no other sign of the new leader for long: later fetches
+    Without new records the new leader may show no other sign for long: later fetches
     of a session do not name the partition.
     """
     import ibis
@@ -121,7 +121,7 @@ def with_long_polls(rows: "ir.Table") -> "ir.Table":
 
 
 def of_clients(rows: "ir.Table") -> "ir.Table":
-    """Of each episode: clients that met errors, and how long they took to succeed again."""
+    """For each episode: clients that received errors, and the time until they succeeded again."""
     import ibis
 
     of_client = ibis.window(group_by=(*PLACE, "episode", *CLIENT))
@@ -139,7 +139,7 @@ def of_clients(rows: "ir.Table") -> "ir.Table":
 
 
 def in_episodes(rows: "ir.Table", quiet_ns: int) -> "ir.Table":
-    """Successes and failures with the number of the failover before or in which they are."""
+    """Successes and failures with the number of the failover that they precede or belong to."""
     import ibis
 
     rows = rows.filter(rows.is_failure | rows.is_ok)
@@ -154,7 +154,7 @@ def in_episodes(rows: "ir.Table", quiet_ns: int) -> "ir.Table":
         went_here_ns=went_ns.over(here),
     )
     is_late = (rows.went_ns >= rows.failed_ns) & (rows.at_ns - rows.failed_ns > quiet_ns)
-    # Who led since the last error and does not lead now: another change, however soon.
+    # A broker that led since the last error and does not lead now: another change, however soon.
     is_deposed = (rows.went_here_ns >= rows.failed_ns) & (rows.cause == NOT_LEADER)
     is_over = is_late.coalesce(False) | is_deposed.coalesce(False)
     is_new = rows.is_failure & (rows.failed_ns.isnull() | is_over)
@@ -162,7 +162,7 @@ def in_episodes(rows: "ir.Table", quiet_ns: int) -> "ir.Table":
 
 
 def tried(tables: Tables) -> "ir.Table":
-    """What was tried with partitions, whether it went well, and when (`at_ns`)."""
+    """Attempts on partitions, their success, and their time (`at_ns`)."""
     import ibis
 
     rows = reached(tables)
@@ -170,13 +170,13 @@ def tried(tables: Tables) -> "ir.Table":
     rows = rows.mutate(
         next_broker=rows.broker.lead().over(client), broker_before=rows.broker.lag().over(client)
     )
-    # A request without an answer says nothing alone; who then goes elsewhere says the broker left.
+    # A missing response alone proves nothing; a client that then moves shows the broker left.
     is_left = (rows.outcome == "unanswered") & (rows.next_broker != rows.broker).coalesce(False)
-    # A session may have been told to forget the partition: then the client has been elsewhere.
+    # A session may have been told to forget the partition: then the client has moved elsewhere.
     is_left &= rows.is_named | (rows.broker_before == rows.broker).coalesce(False)
     is_left &= rows.access != "metadata"
     is_refused = rows.error.isin(OF_LEADERSHIP).coalesce(False)
-    # What an incremental fetch leaves out of its answer has no error and nothing new.
+    # A partition left out of an incremental fetch response has no error and no new data.
     is_unmentioned = rows.error_code.isnull() & (rows.exchange_code.coalesce(0) == 0)
     is_ok = (rows.outcome == "answered") & ((rows.error_code == 0) | is_unmentioned)
     is_failure = is_refused | is_left
@@ -228,9 +228,9 @@ def reached(tables: Tables) -> "ir.Table":
 
 
 def left_in_sessions(exchanges: "ir.Table", named: "ir.Table") -> "ir.Table":
-    """Partitions that fetches without an answer did not name, but fetches before on the connection.
+    """Partitions not named by fetches without a response, but by earlier fetches on the connection.
 
-    Requests of a fetch session name only what changed.
+    Requests of a fetch session name only changed partitions.
     """
     import ibis
 

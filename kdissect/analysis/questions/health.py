@@ -1,4 +1,4 @@
-"""Health: connections that lose, stall, fail and come again, and what of p99 the network makes."""
+"""Health: connections with loss, stalls, failures, reconnects, and the network's share of p99."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -40,7 +40,7 @@ DEFAULT_BY: Final = ("client", "broker")
 BY: Final = Option(
     "by", NAMES, DEFAULT_BY, f"Rows for each of these: {', '.join(CHOICES)}.", CHOICES
 )
-# Others are no business of Kafka's; "none" had no payload.
+# Connections of other protocols do not concern Kafka; "none" had no payload.
 PROTOCOLS: Final = ("kafka", "kafka-0.7", "tls", "none")
 
 
@@ -62,9 +62,9 @@ def health(tables: Tables, by: Sequence[str] = DEFAULT_BY) -> "ir.Table":
 
 
 def ends_of_connections(tables: Tables) -> "ir.Table":
-    """The connections with what they can be grouped by.
+    """The connections with the columns they can be grouped by.
 
-    Those that have exchanges count when one of them is chosen; those that never had one always do.
+    Connections with exchanges count when one of those is selected; those without always count.
     """
     import ibis
 
@@ -89,7 +89,7 @@ def ends_of_connections(tables: Tables) -> "ir.Table":
 
 
 def of_connections(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
-    """What happened to the connections."""
+    """Events of the connections."""
     import ibis
 
     is_unused = (rows.payload_bytes_to_broker + rows.payload_bytes_to_client).coalesce(0) == 0
@@ -114,13 +114,13 @@ def of_connections(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
 
 
 def both(rows: "ir.Table", name: str) -> "ir.NumericValue":
-    """What is counted in each direction, together."""
+    """Sum of both directions."""
     to_broker: ir.NumericValue = rows[f"{name}_to_broker"].coalesce(0)
     return to_broker + rows[f"{name}_to_client"].coalesce(0)
 
 
 def round_trip(rows: "ir.Table") -> "ir.NumericValue":
-    """The smaller one of handshake and of data on both sides of the tap; null if neither is."""
+    """The smaller round trip of handshake and data on both sides of the tap; null if unknown."""
     import ibis
 
     data = rows.min_rtt_broker_ns + rows.min_rtt_client_ns
@@ -131,7 +131,7 @@ def round_trip(rows: "ir.Table") -> "ir.NumericValue":
 
 
 def of_exchanges(tables: Tables, connections: "ir.Table", by: Sequence[str]) -> "ir.Table":
-    """How long exchanges took, with trouble and without."""
+    """Duration of exchanges, with trouble and without."""
     import ibis
 
     exchanges = tables["exchanges"]

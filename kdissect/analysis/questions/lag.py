@@ -1,4 +1,4 @@
-"""Lag: how far consumer groups are behind the end of what they read, over time."""
+"""Lag: distance of consumer groups from the end of their partitions, over time."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,11 +54,11 @@ LATEST: Final = Option("latest", FLAG, False, "Only how it stood at last, the la
 
 
 def lag(tables: Tables, window: int = DEFAULT_WINDOW_NS, latest: bool = False) -> "ir.Table":
-    """A row for each partition of a group and each time window in which it was heard of."""
+    """A row for each partition of a group and each time window in which it was observed."""
     import ibis
 
     rows = carried(observed(tables, window))
-    # Before the group was heard of, the ends of its partitions say nothing of it.
+    # Before the group's first observation, the ends of its partitions do not concern it.
     rows = rows.filter(rows.committed_offset.notnull() | rows.delivered_offset.notnull())
     if latest:
         last = ibis.row_number().over(group_by=ROW, order_by=ibis.desc("window"))
@@ -69,7 +69,7 @@ def lag(tables: Tables, window: int = DEFAULT_WINDOW_NS, latest: bool = False) -
 
 
 def observed(tables: Tables, window: int) -> "ir.Table":
-    """What was last seen in each window of offsets of groups, and of the ends of partitions."""
+    """Last observation in each window of groups' offsets, and of the ends of partitions."""
     import ibis
 
     of_groups = commits(tables).union(positions(tables))
@@ -107,7 +107,7 @@ OF_GROUPS: Final = {
 
 
 def commits(tables: Tables) -> "ir.Table":
-    """Offsets that a group committed, or that it was told it had."""
+    """Offsets that a group committed, or received as committed."""
     import ibis
 
     exchanges = tables["exchanges"]
@@ -127,8 +127,8 @@ def commits(tables: Tables) -> "ir.Table":
 
 
 def positions(tables: Tables) -> "ir.Table":
-    """Up to where members of groups had everything: where they fetched, then what they got; and
-    what was held back from them.
+    """Positions up to which members of groups had everything: their fetch offset, then the data
+    received; and the data held back from them.
     """
     import ibis
 
@@ -165,7 +165,7 @@ COMMON: Final = (
 
 
 def partition_ends(tables: Tables) -> "ir.Table":
-    """Ends of partitions: high watermarks that any fetch was told, and offsets that were given."""
+    """Ends of partitions: high watermarks in any fetch response, and assigned offsets."""
     import ibis
 
     parts, exchanges = named(tables["partitions"]), tables["exchanges"]
@@ -185,7 +185,7 @@ def partition_ends(tables: Tables) -> "ir.Table":
 
 
 def carried(rows: "ir.Table") -> "ir.Table":
-    """Windows with what stood before them where nothing was heard, and the differences."""
+    """Windows with earlier values carried forward where none was observed, and the differences."""
     own: dict[str, Any] = {"group_by": ROW, "order_by": "window", "rows": (None, 0)}
     rows = rows.mutate(
         fetched_end=rows.fetched_end.max().over(**own),
@@ -199,7 +199,7 @@ def carried(rows: "ir.Table") -> "ir.Table":
 
 
 def with_differences(rows: "ir.Table") -> "ir.Table":
-    """Windows with lags; what was committed or fetched there is, so it ends not before that."""
+    """Windows with lags; an offset committed or fetched exists, so the end is at least that."""
     import ibis
 
     ends = [rows.fetched_end, rows.produced_end]
@@ -219,7 +219,7 @@ def with_differences(rows: "ir.Table") -> "ir.Table":
 
 
 def with_ages(rows: "ir.Table", tables: Tables) -> "ir.Table":
-    """Windows with how long the first record has waited that was not committed, not delivered."""
+    """Windows with the age of the first uncommitted and of the first undelivered record."""
     for count, offset in (("undelivered", "delivered_offset"), ("lag", "committed_offset")):
         is_behind = rows[count] > 0
         rows = with_made(

@@ -1,9 +1,9 @@
 """Latency: how long clients wait, and for what.
 
 Latency is from the packet with the last byte of the request to that with the first byte of the
-response. It is split where the wire allows it: the queue behind earlier requests of the same
+response. It is split where the protocol allows it: the queue behind earlier requests of the same
 connection, the wait that the request asked for (long poll, joining a group), and work, the rest.
-Percentiles interpolate between the two exchanges next to them.
+Percentiles interpolate between the two adjacent exchanges.
 """
 
 from collections.abc import Sequence
@@ -68,7 +68,7 @@ def latency(
 
 
 def measured(exchanges: "ir.Table") -> "ir.Table":
-    """Answered exchanges, the throttle in ns too."""
+    """Answered exchanges, with the throttle in ns too."""
     answered = exchanges.filter(exchanges.outcome == "answered", exchanges.latency_ns.notnull())
     return answered.mutate(throttle_ns=answered.throttle_ms.cast("int64") * MS)
 

@@ -1,7 +1,7 @@
-"""Rebalances: when each group was assembled anew, who made it so, and what it cost.
+"""Rebalances: time, cause and cost of each new generation of a group.
 
-A row a generation of a classic group, a member epoch of a group of KIP-848, 932 and 1071; also a
-row for a static member that comes back into a generation, and for a group that becomes empty.
+One row per generation of a classic group or member epoch of a group of KIP-848, 932 and 1071; also
+one for a static member that returns into a generation, and for a group that becomes empty.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -58,13 +58,13 @@ COLUMNS: Final = (
 
 
 def rebalances(tables: Tables) -> "ir.Table":
-    """The rebalances of all groups, group by group in the order of time."""
+    """The rebalances of all groups, by group in order of time."""
     import ibis
 
     events = group_events(tables)
     members = participations(events)
     turns = with_moves(with_lost(turns_of(members), members), moves(events, tables))
-    # What was refused, and nothing came of it.
+    # Refused requests without effect.
     is_something = turns.generation.notnull() | turns.trigger.notnull() | turns.is_told
     turns = with_history(with_late(turns.filter(is_something)))
     rows = with_ends(tables, blamed(turns.mutate(cause=cause_of(turns))))
@@ -74,7 +74,7 @@ def rebalances(tables: Tables) -> "ir.Table":
 
 
 def turns_of(members: "ir.Table") -> "ir.Table":
-    """A row a rebalance, of what its members did."""
+    """One row per rebalance, from its members' events."""
     is_trigger = members.trigger.notnull()
     by_trigger = {
         name: members[name].argmin(members.trigger_place, where=is_trigger) for name in BLAME
@@ -116,14 +116,14 @@ def turns_of(members: "ir.Table") -> "ir.Table":
 
 
 def with_lost(turns: "ir.Table", members: "ir.Table") -> "ir.Table":
-    """Rebalances with the members that do not take part though they were there before."""
+    """Rebalances with the earlier members that do not take part in them."""
     import ibis
 
     in_group: dict[str, Any] = {"group_by": GROUP, "order_by": "turn"}
     is_whole = (turns.again == 0) & ~turns.is_emptied & (turns.kind == "classic")
     numbered = turns.filter(is_whole).mutate(number=ibis.row_number().over(**in_group))
     numbers = numbered.select(*TURN, "number", count=numbered.turn.count().over(group_by=GROUP))
-    # Of a static member: its process that came back last.
+    # For a static member: its most recent process.
     process: dict[str, Any] = {"group_by": [*GROUP, "generation", "owner"]}
     last = {name: members[name].argmax(members.place).over(**process) for name in WHO}
     took_part = joined_back(members.mutate(**last), numbers, TURN)
@@ -143,9 +143,9 @@ def with_lost(turns: "ir.Table", members: "ir.Table") -> "ir.Table":
 
 
 def with_moves(turns: "ir.Table", moved: "ir.Table") -> "ir.Table":
-    """Rebalances with what moved in them; members of new protocols are lost with partitions."""
+    """Rebalances with the partitions moved; members of new protocols are lost with partitions."""
     turns = joined_back(turns, moved, REBALANCE)
-    # Who comes after nobody was left has them.
+    # Members that join after the group was empty get them.
     told = [name for name in moved.columns if name not in (*REBALANCE, "stopped_ns")]
     turns = turns.mutate(**{name: turns.is_emptied.ifelse(None, turns[name]) for name in told})
     is_silent = (turns.kind != "classic") & (turns.silent > 0)
@@ -153,7 +153,7 @@ def with_moves(turns: "ir.Table", moved: "ir.Table") -> "ir.Table":
 
 
 def moves(events: "ir.Table", tables: Tables) -> "ir.Table":
-    """Of each rebalance: the partitions that moved, and how long one was nobody's."""
+    """For each rebalance: the partitions that moved, and how long one was unassigned."""
     import ibis
 
     held = holdings(events, tables)
@@ -179,7 +179,7 @@ def moves(events: "ir.Table", tables: Tables) -> "ir.Table":
 
 
 def with_history(turns: "ir.Table") -> "ir.Table":
-    """Rebalances with what was before them, and how they ended."""
+    """Rebalances with the previous state, and their end."""
     import ibis
 
     own: dict[str, Any] = {"group_by": "group_id", "order_by": ["start_ns", "turn"]}
@@ -215,13 +215,13 @@ def with_history(turns: "ir.Table") -> "ir.Table":
 
 
 def last_known(rows: "ir.Table", name: str) -> "ir.IntegerValue":
-    """What the last earlier rebalance of the group has that has a value there."""
+    """The last known value from an earlier rebalance of the group."""
     packed = (rows.place * PLACES + rows[name]).max()
     return packed.over(group_by="group_id", order_by="place", rows=(None, -1)) % PLACES
 
 
 def ended(rows: "ir.Table") -> "ir.Table":
-    """Rebalances with their outcome and what it says of the other columns."""
+    """Rebalances with their outcome and its effect on other columns."""
     import ibis
 
     left = ibis.greatest(rows.members_before - rows.gone, 0)

@@ -1,4 +1,4 @@
-"""Retries: batches that failed, were not answered or were sent again, and how it went on."""
+"""Retries: batches that failed, were unanswered or were sent again, and their outcome."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -49,7 +49,7 @@ COLUMNS: Final = (
 
 
 def retries(tables: Tables) -> "ir.Table":
-    """Batches that did not go well at first, in the order of time."""
+    """Batches without immediate success, in order of time."""
     import ibis
 
     found = chains(tables)
@@ -66,7 +66,7 @@ def retries(tables: Tables) -> "ir.Table":
 
 
 def retriable_names() -> list[str]:
-    """Names of the errors after which clients may try again."""
+    """Names of the retriable errors."""
     return [known.name for known in error_codes().values() if known.is_retriable]
 
 

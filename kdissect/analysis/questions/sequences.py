@@ -1,4 +1,4 @@
-"""Sequences: what idempotent producers numbered, and where numbers repeat, lack or go back."""
+"""Sequences: sequence numbers of idempotent producers: repeats, gaps and steps back."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 OF_PRODUCER: Final = ("producer_id", "producer_epoch", "topic", "partition")
 OUT_OF_ORDER: Final = 45
 DUPLICATE: Final = 46
-# Numbers begin again at 0 behind 2^31-1; a hole of half of that is the turn, not a loss.
+# Numbers wrap to 0 after 2^31-1; a gap of half of that is the wraparound, not a loss.
 LARGEST_HOLE: Final = 1 << 30
 COLUMNS: Final = (
     Column("client_id", TEXT, "", "client id of the producer"),
@@ -36,7 +36,7 @@ COLUMNS: Final = (
 
 
 def sequences(tables: Tables) -> "ir.Table":
-    """Producer ids by epoch and partition, those with something odd first."""
+    """Producer ids by epoch and partition, those with irregularities first."""
     import ibis
 
     rows = numbered(tables)
@@ -61,7 +61,7 @@ def sequences(tables: Tables) -> "ir.Table":
 
 
 def numbered(tables: Tables) -> "ir.Table":
-    """Batches with sequence numbers: how often sent, and what lacks before each (`missing`)."""
+    """Batches with sequence numbers: times sent, and numbers missing before each (`missing`)."""
     import ibis
 
     rows = chained(tables)

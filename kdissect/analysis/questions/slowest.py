@@ -15,7 +15,7 @@ OWN: Final = {column.name: column for column in EXCHANGES.columns}
 BROKER: Final = Column("broker", "text", "", "address and port of the broker")
 CLIENT_IP: Final = Column("client_ip", "text", "", "address of the client")
 THROTTLE: Final = Column("throttle_ns", "int64", "ns", "what the broker says it held back")
-# What one looks for in Wireshark comes first, where a terminal shows it.
+# Columns for finding packets in Wireshark come first, where a terminal shows them.
 FIRST: Final = (
     "request_packet", "response_packet", "latency_ns", "wait_ns", "work_ns", "api", "client_id",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Topology: who produces to which topic, and who consumes it, as the edges of a graph."""
+"""Topology: producers and consumers of each topic, as the edges of a graph."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -64,7 +64,7 @@ def topology(tables: Tables, replication: bool = False) -> "ir.Table":
 
 
 def edges(tables: Tables) -> "ir.Table":
-    """The topic-partitions of produce and fetch exchanges, with who and which way."""
+    """The topic-partitions of produce and fetch exchanges, with client and direction."""
     import ibis
 
     exchanges = tables["exchanges"]
@@ -92,7 +92,7 @@ def edges(tables: Tables) -> "ir.Table":
 
 
 def groups_of(tables: Tables) -> "ir.Table":
-    """The groups that a client is in, by whatever connection it says so."""
+    """The groups of a client, from any of its connections."""
     exchanges = tables["all_exchanges"]
     exchanges = with_ends(tables, exchanges.filter(exchanges.api.isin(OF_MEMBERS)))
     named = exchanges.mutate(who=who(exchanges.client_id, exchanges.client_ip))

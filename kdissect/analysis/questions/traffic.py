@@ -1,4 +1,4 @@
-"""Traffic: what is produced, fetched and replicated, how well it is batched and spread."""
+"""Traffic: produced, fetched and replicated data, its batching and its skew."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -59,7 +59,7 @@ OF_CLIENTS: Final = ("client", "client_ip", "user", "rack", "connection")
 def traffic(
     tables: Tables, by: Sequence[str] = ("topic",), window: int = DEFAULT_WINDOW_NS
 ) -> "ir.Table":
-    """A row for each value of `by`: as time went on, then those with most bytes first."""
+    """A row for each value of `by`: in order of time, then those with most bytes first."""
     import ibis
 
     check_names(by, CHOICES)
@@ -71,7 +71,7 @@ def traffic(
     found = beside(counted(requests, by), volumes(moved, by), by)
     found = beside(found, batched(of_topics(exchanges, tables["batches"]), by), by)
     found = beside(found, skew(moved, by), by)
-    # What one client reads and what it writes have nothing to do with each other.
+    # One client's reads and its writes are independent of each other.
     fan_out = found.fetched_bytes / found.produced_bytes.nullif(0)
     is_client = any(name in OF_CLIENTS for name in by)
     found = found.mutate(
@@ -84,7 +84,7 @@ def traffic(
 
 
 def dimensioned(tables: Tables) -> "ir.Table":
-    """Exchanges with what they can be grouped by, and which way they carry records."""
+    """Exchanges with the columns they can be grouped by, and the direction of their records."""
     import ibis
 
     rows = with_ends(tables, tables["exchanges"])
@@ -109,7 +109,7 @@ def of_topics(exchanges: "ir.Table", rows: "ir.Table") -> "ir.Table":
 
 
 def named_requests(exchanges: "ir.Table", moved: "ir.Table", by: Sequence[str]) -> "ir.Table":
-    """The exchanges that count; by topic or partition, each for all those that it names."""
+    """The exchanges that count; by topic or partition, one row for each that they name."""
     topics = [name for name in by if name in OF_TOPICS]
     if not topics:
         return exchanges
@@ -117,7 +117,7 @@ def named_requests(exchanges: "ir.Table", moved: "ir.Table", by: Sequence[str]) 
 
 
 def counted(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
-    """What the exchanges tell."""
+    """Counts from the exchanges."""
     import ibis
 
     is_topic = any(name in OF_TOPICS for name in by)
@@ -135,7 +135,7 @@ def counted(rows: "ir.Table", by: Sequence[str]) -> "ir.Table":
 
 
 def volumes(moved: "ir.Table", by: Sequence[str]) -> "ir.Table":
-    """Bytes and records of each way."""
+    """Bytes and records of each direction."""
     ways = {way: moved.way == way for way in ("produced", "fetched", "replicated")}
     sizes = {
         f"{way}_bytes": is_so.ifelse(moved.record_bytes, 0).sum() for way, is_so in ways.items()
@@ -147,7 +147,7 @@ def volumes(moved: "ir.Table", by: Sequence[str]) -> "ir.Table":
 
 
 def batched(batches: "ir.Table", by: Sequence[str]) -> "ir.Table":
-    """How records were batched and compressed."""
+    """Batching and compression of records."""
     is_produced = batches.way == "produced"
     is_known = is_produced & batches.uncompressed_size.notnull() & (batches.compressed_size > 0)
     before = is_known.ifelse(batches.uncompressed_size, None).sum()

@@ -1,9 +1,9 @@
 """Transactions: open, long, aborted, taken over, hanging.
 
-One of a transactional id begins with the first request that adds to it and ends with EndTxn, or
-with an InitProducerId of the same id, after which the coordinator aborts it. One that is open for
-longer than its producer asked for is aborted too, which consumers are told: those of read_committed
-how it ended, all of them when, by the marker in the partition.
+A transaction of a transactional id begins with the first request that adds to it and ends with
+EndTxn, or with an InitProducerId of the same id, after which the coordinator aborts it. One open
+longer than its producer's timeout is aborted too, as fetch responses show: to read_committed
+consumers its outcome, to all consumers its end time, by the marker in the partition.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ADDING: Final = ("AddPartitionsToTxn", "AddOffsetsToTxn", "Produce", "TxnOffsetCommit")
 END: Final = "EndTxn"
 TAKE_OVER: Final = "InitProducerId"
-# The answer to a producer that takes over while the coordinator aborts what it found open.
+# Error for a producer that takes over while the coordinator aborts the open transaction.
 CONCURRENT_TRANSACTIONS: Final = 51
 OF_TRANSACTION: Final = ("transactional_id", "number")
 OF_MARKER: Final = ("topic", "partition", "producer_id")
@@ -66,7 +66,7 @@ COLUMNS: Final = (
 
 
 def transactions(tables: Tables, timeout: int = TIMEOUT.default) -> "ir.Table":
-    """Transactions, those that did not end first, then the longest."""
+    """Transactions, unfinished ones first, then the longest."""
     import ibis
 
     rows = steps(tables)
@@ -110,7 +110,7 @@ def outcome_of(rows: "ir.Table", timeout_ns: int) -> "ir.StringValue":
 
 
 def summed(rows: "ir.Table") -> "ir.Table":
-    """A row for each transaction: what its requests say."""
+    """A row for each transaction, from its requests."""
     at = rows.exchange_id
     found = rows.group_by(*OF_TRANSACTION).aggregate(
         client_id=rows.client_id.argmin(at, where=rows.adds),
@@ -135,7 +135,7 @@ def summed(rows: "ir.Table") -> "ir.Table":
 
 
 def steps(tables: Tables) -> "ir.Table":
-    """Requests of transactional ids, with the `number` of the transaction that each belongs to."""
+    """Requests of transactional ids, with the `number` of their transaction."""
     import ibis
 
     rows = with_ends(tables, tables["exchanges"])
@@ -154,7 +154,7 @@ def steps(tables: Tables) -> "ir.Table":
 
 
 def written(tables: Tables, rows: "ir.Table") -> "ir.Table":
-    """Of each transaction: what it wrote, and what consumers were told of that."""
+    """For each transaction: the data written, and its outcome as reported to consumers."""
     produced = rows.filter(rows.api == "Produce").select("exchange_id", *OF_TRANSACTION)
     batches = sent_batches(tables).inner_join(produced, "exchange_id")
     partitions = tables["partitions"]
@@ -163,7 +163,7 @@ def written(tables: Tables, rows: "ir.Table") -> "ir.Table":
         topic=partitions.topic.coalesce(partitions.topic_id),
     )  # fmt: skip
     batches = batches.inner_join(partitions, ["exchange_id", "topic", "partition"])
-    # A batch that was sent again is one all the same.
+    # A batch that was sent again counts once.
     batches = batches.group_by(
         *OF_TRANSACTION, "topic", "partition", "producer_id", "producer_epoch", "base_sequence"
     ).aggregate(record_count=batches.record_count.max(), base_offset=batches.base_offset.max())
@@ -184,7 +184,7 @@ def written(tables: Tables, rows: "ir.Table") -> "ir.Table":
 
 
 def ends_of(batches: "ir.Table", markers: "ir.Table") -> "ir.Table":
-    """The time in the next marker behind each batch; those before the next batch are its own."""
+    """The time in the next marker after each batch; those before the next batch are its own."""
     import ibis
 
     kept = batches.filter(batches.base_offset >= 0)
@@ -203,7 +203,7 @@ def ends_of(batches: "ir.Table", markers: "ir.Table") -> "ir.Table":
 
 
 def markers_of(tables: Tables) -> "ir.Table":
-    """Control batches that were fetched: where transactions of a producer end, and when."""
+    """Fetched control batches: where and when transactions of a producer end."""
     batches = tables["all_batches"]
     batches = batches.filter(batches.is_control, batches.is_transactional)
     batches = batches.mutate(topic=batches.topic.coalesce(batches.topic_id))
@@ -213,7 +213,7 @@ def markers_of(tables: Tables) -> "ir.Table":
 
 
 def timeouts(tables: Tables) -> "ir.Table":
-    """Of each transactional id: how long a transaction may be open, as its producer last said."""
+    """For each transactional id: the transaction timeout in its producer's last request."""
     rows = tables["all_exchanges"]
     rows = rows.filter(rows.transactional_id != "", rows.transaction_timeout_ms.notnull())
     return rows.group_by("transactional_id").aggregate(

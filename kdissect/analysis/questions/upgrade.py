@@ -1,9 +1,9 @@
-"""Upgrade: which clients break on another release of the brokers, and by which requests.
+"""Upgrade: clients that break on another broker release, and their requests that do.
 
-Kafka 4.0 took out old versions of requests (KIP-896) and message formats (KIP-724). A client that
-asks for versions (ApiVersions) takes the newest that it and the broker know, so a version that it
-used although the broker had a newer one that the new release speaks too is the newest it knows.
-Java clients know the versions of the release whose number they say, whatever the broker made of it.
+Kafka 4.0 removed old versions of requests (KIP-896) and message formats (KIP-724). A client that
+negotiates versions (ApiVersions) takes the newest that it and the broker support, so a version
+used although the broker had a newer one that the new release supports too is its newest.
+Java clients support the versions of the release that they name, whatever the broker made of it.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DEFAULT_TO: Final = "4.0"
 NEWEST_FORMAT: Final = 2
 UNSUPPORTED_VERSION: Final = 35
-SURE: Final = 85  # % of confidence in a fingerprint; with less nobody is said to break
+SURE: Final = 85  # % of confidence in a fingerprint; with less no client is said to break
 BREAKS: Final = "breaks"
 MAY_BREAK: Final = "may break"
 BROKER: Final = "broker"
@@ -58,7 +58,7 @@ TO: Final = Option(
 
 
 def upgrade(tables: Tables, by: Sequence[str] = DEFAULT_BY, to: str = DEFAULT_TO) -> "ir.Table":
-    """A row for each client, API and version that is not simply good on the release."""
+    """A row for each client, API and version that the release does not fully support."""
     import ibis
 
     check_names(by, CHOICES)
@@ -95,7 +95,7 @@ def upgrade(tables: Tables, by: Sequence[str] = DEFAULT_BY, to: str = DEFAULT_TO
 
 
 def with_evidence(tables: Tables, exchanges: "ir.Table", to: str) -> "ir.Table":
-    """Exchanges with the range of the release, and what is known of client and broker."""
+    """Exchanges with the version range of the release, and the known facts of client and broker."""
     told = with_software(tables, exchanges.filter(exchanges.api_version.notnull()))
     joined = told.left_join(connection_facts(tables), "connection_id").drop("connection_id_right")
     joined = joined.left_join(formats(tables), "exchange_id").drop("exchange_id_right")
@@ -115,7 +115,7 @@ def with_evidence(tables: Tables, exchanges: "ir.Table", to: str) -> "ir.Table":
 
 
 def java_releases(rows: "ir.Table") -> "tuple[ir.IntegerValue, ir.IntegerValue]":
-    """The earliest and the latest release that a Java client may be of; null when not known."""
+    """The earliest and the latest possible release of a Java client; null when unknown."""
     text = rows.software_version
     is_java = (rows.software == JAVA) & (rows.confidence >= SURE)
     is_open = text.contains("newer")
@@ -126,13 +126,13 @@ def java_releases(rows: "ir.Table") -> "tuple[ir.IntegerValue, ir.IntegerValue]"
 
 
 def connection_facts(tables: Tables) -> "ir.Table":
-    """Of each connection: whether its client asks for versions, and its broker's release.
+    """For each connection: whether its client negotiates versions, and its broker's release.
 
-    A client asks when it does on any connection, and does not when all its packets are there from
-    the start of all of them. A broker is as new as any answer it gave.
+    A client negotiates when it does on any connection, and does not when all its connections were
+    captured completely from the start. A broker is as new as any response of it indicates.
     """
     known = tables["connections"]
-    # What a snap length cut off has its header in front of it.
+    # A packet truncated by the snaplen still has its headers.
     is_lossy = known.missing_bytes_to_broker > known.cut_bytes_to_broker
     connections = known.select(
         "connection_id", "client_ip", "broker_ip", "broker_port",
@@ -171,7 +171,7 @@ def formats(tables: Tables) -> "ir.Table":
 
 
 def rank(used: "ir.Table", to: str) -> "ir.IntegerValue":
-    """The place in `VERDICTS`; null for what is good."""
+    """The index in `VERDICTS`; null when supported."""
     import ibis
 
     is_old = used.oldest.isnull() | (used.api_version < used.oldest)
@@ -197,7 +197,7 @@ def rank(used: "ir.Table", to: str) -> "ir.IntegerValue":
 
 
 def writes_old(used: "ir.Table", to: str) -> "ir.BooleanValue":
-    """Whether batches are of a format that the release knows only in old segments."""
+    """Whether batches have a format that the release supports only in old segments."""
     import ibis
 
     if releases.numbers(to) < releases.numbers(releases.ONE_FORMAT):

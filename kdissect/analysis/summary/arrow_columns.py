@@ -1,7 +1,7 @@
 """Arrow columns as numpy arrays, and rows by group.
 
-From the buffers and not by `to_numpy` or `pyarrow.compute`: the first imports pandas, the second
-is 30 ms of a start-up of 150.
+Reads the buffers, not `to_numpy` or `pyarrow.compute`: the first imports pandas, the second
+takes 30 ms of a start-up of 150.
 """
 
 from collections.abc import Callable, Iterator
@@ -51,9 +51,9 @@ def is_set(batch: pa.RecordBatch, name: str) -> npt.NDArray[np.bool_]:
 def text_groups(
     batch: pa.RecordBatch, name: str
 ) -> Iterator[tuple[str | None, npt.NDArray[np.intp]]]:
-    """The texts of a column, each with the numbers of its rows; None is one of them.
+    """The texts of a column, each with the indexes of its rows; None is one of them.
 
-    A text that stands twice in a dictionary comes twice, with different rows.
+    A text that occurs twice in a dictionary is returned twice, with different rows.
     """
     column = batch.column(name)
     if not isinstance(column, pa.DictionaryArray):
@@ -65,7 +65,7 @@ def text_groups(
 
 
 def groups(values: npt.NDArray[Any]) -> Iterator[tuple[Any, npt.NDArray[np.intp]]]:
-    """Every different value with the numbers of its rows."""
+    """Each distinct value with the indexes of its rows."""
     if not len(values):
         return
     keys, codes = _encoded(values)
@@ -78,7 +78,7 @@ def groups(values: npt.NDArray[Any]) -> Iterator[tuple[Any, npt.NDArray[np.intp]
 
 
 def _words_and_codes(column: pa.DictionaryArray) -> tuple[list[str | None], npt.NDArray[np.int64]]:
-    """The texts of a dictionary and None behind them, and each row's place among those."""
+    """The texts of a dictionary followed by None, and each row's index among those."""
     words = [*column.dictionary.to_pylist(), None]
     codes = ints_of(column.indices)
     codes[codes == NULL] = len(words) - 1
@@ -86,9 +86,9 @@ def _words_and_codes(column: pa.DictionaryArray) -> tuple[list[str | None], npt.
 
 
 def _encoded(values: npt.NDArray[Any]) -> tuple[Callable[[int], Any], npt.NDArray[Any]]:
-    """Numbers in place of the values, and what each number stands for.
+    """Codes in place of the values, and the value of each code.
 
-    16 bits when they will do: numpy sorts those by radix, ten times as fast.
+    16 bits when sufficient: numpy sorts those by radix, ten times as fast.
     """
     if values.dtype == object:
         known: dict[Any, int] = {}

@@ -1,4 +1,4 @@
-"""What the summary counts, and the row each counter becomes."""
+"""Counters of the summary, and the row each counter becomes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ from kdissect.analysis.summary.histogram import Histogram
 
 @dataclass(frozen=True, slots=True)
 class Quantiles:
-    """Durations in ns, each within 0.4 %; None where nothing was measured."""
+    """Durations in ns, each within 0.4 %; None without measurements."""
 
     p50_ns: int | None
     p95_ns: int | None
@@ -22,10 +22,10 @@ class Quantiles:
 
 @dataclass(frozen=True, slots=True)
 class ApiRow:
-    """One API: exchanges, those with an error, and what the answered ones took.
+    """One API: exchanges, those with an error, and the latency of the answered ones.
 
-    `waited` is the share of the latencies that the requests had asked for (long polls), `work` what
-    is left of each without that and without the time behind earlier requests.
+    `waited` is the share of the latencies that the requests had asked for (long polls), `work` the
+    remainder of each without that and without the queueing behind earlier requests.
     """
 
     api: str
@@ -55,7 +55,7 @@ class ClientRow:
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """One topic: what the record batches carried, and partitions answered with an error."""
+    """One topic: totals of its record batches, and partitions answered with an error."""
 
     topic: str
     produced_bytes: int
@@ -78,7 +78,7 @@ class ErrorRow:
 
 
 class ExchangeColumns:
-    """The columns of a batch of exchanges that every grouping of them adds up."""
+    """The columns of a batch of exchanges that every grouping of them sums."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self.latency = integers(batch, "latency_ns", -1)
@@ -86,7 +86,7 @@ class ExchangeColumns:
         self.work = integers(batch, "work_ns", -1)
         self.request = integers(batch, "request_size", 0)
         self.response = integers(batch, "response_size", 0)
-        # How many errors there are is null where a response was not captured in full.
+        # The number of errors is null where a response was not captured in full.
         has_code = integers(batch, "error_code", 0) != 0
         self.failed = has_code | (integers(batch, "error_count", 0) > 0)
         self.version = integers(batch, "api_version", -1)
@@ -223,5 +223,5 @@ class ErrorCount:
 
 
 def quantiles(histogram: Histogram) -> Quantiles:
-    """The four that are shown."""
+    """The four quantiles shown."""
     return Quantiles(*(histogram.quantile(q) for q in (0.5, 0.95, 0.99, 1.0)))

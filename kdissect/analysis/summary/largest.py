@@ -1,4 +1,4 @@
-"""The largest of very many counters, in bounded memory."""
+"""The largest of a large number of counters, in bounded memory."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
@@ -17,10 +17,10 @@ C = TypeVar("C", bound=Counter)
 
 
 class Largest(Generic[C]):
-    """Counters by name, at most twice `limit`: when they are more, the heavier half is kept.
+    """Counters by name, at most twice `limit`: beyond that, the heavier half is kept.
 
-    A name that was dropped and comes again starts from 0, so with more than `limit` names counts
-    may be too low by what was dropped; `left_out` says how many were, `others` what they counted.
+    A dropped name that occurs again starts from 0, so with more than `limit` names counts may be
+    too low by the dropped part; `left_out` is the number dropped, `others` their total.
     """
 
     def __init__(self, limit: int, make: Callable[[], C]) -> None:
@@ -31,7 +31,7 @@ class Largest(Generic[C]):
         self.left_out = 0
 
     def at(self, name: str) -> C:
-        """The counter of `name`, a new one when there is none."""
+        """The counter of `name`, a new one when missing."""
         counter = self._counters.get(name)
         if counter is None:
             self._prune()

@@ -1,7 +1,7 @@
-"""What the connections table shows of the network, and of what the capture itself lost.
+"""Network statistics of the connections table, and losses of the capture itself.
 
-Only connections of Kafka and encrypted ones count: those of other protocols (health checks that
-reset, bytes nobody frames) have no trouble that concerns Kafka. Both directions are added up.
+Only connections of Kafka and encrypted ones count: trouble on others (health checks that
+reset, bytes without frames) does not concern Kafka. Both directions are summed.
 """
 
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from kdissect.analysis.summary.counters import Quantiles, quantiles
 from kdissect.analysis.summary.histogram import Histogram
 
 TROUBLED_KEPT: Final = 10
-KAFKA: Final = "kafka"  # how the names of its protocols begin
+KAFKA: Final = "kafka"  # prefix of its protocols' names
 TLS: Final = "tls"
 UNKNOWN_NS: Final = 1 << 62  # more than any round trip
 
-# What makes a connection one with trouble, and how much.
+# Columns that mark a connection as troubled, and their weights.
 TROUBLES: Final = (
     "retransmitted_segments", "gaps", "missing_bytes", "skipped_bytes", "zero_windows",
 )  # fmt: skip
@@ -35,10 +35,10 @@ NAMED: Final = [
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """All connections of Kafka and TLS together; columns of `connections`, both ways added up.
+    """All connections of Kafka and TLS together; columns of `connections`, both directions summed.
 
-    `round_trip` is of the smallest round trip of each connection: the parts on both sides of the
-    tap together, or the one that is known.
+    `round_trip` is of the smallest round trip of each connection: the sum of both sides of the
+    tap, or the known one.
     """
 
     packets: int
@@ -58,7 +58,7 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class TroubledConnection:
-    """One connection whose packets were lost, repeated or cut off; both directions added up."""
+    """One connection with lost, repeated or truncated packets; both directions summed."""
 
     connection_id: int
     client: str
@@ -78,7 +78,7 @@ class TroubledConnection:
 
 
 class NetworkCounters:
-    """Feed it batches of the connections table; `troubled` are the worst TROUBLED_KEPT."""
+    """Counts batches of the connections table; `troubled` are the worst TROUBLED_KEPT."""
 
     def __init__(self) -> None:
         self.troubled: list[TroubledConnection] = []
@@ -93,7 +93,7 @@ class NetworkCounters:
         for protocol, some in text_groups(batch, "protocol"):
             concerns[some] = protocol is not None and protocol.startswith((KAFKA, TLS))
             if protocol == TLS:
-                # Nobody can cut encrypted bytes into frames.
+                # Encrypted bytes cannot be cut into frames.
                 columns["skipped_bytes"][some] = 0
         round_trips = round_trips_of(batch)
         for name in COUNTED:
@@ -113,17 +113,17 @@ class NetworkCounters:
         del self.troubled[TROUBLED_KEPT:]
 
     def network(self) -> Network:
-        """What was counted until now."""
+        """The counts so far."""
         return Network(**self._sums, round_trip=quantiles(self._round_trips))
 
 
 def both_ways(batch: pa.RecordBatch, name: str) -> Any:
-    """A column's two directions added up."""
+    """Sum of a column's two directions."""
     return integers(batch, f"{name}_to_broker", 0) + integers(batch, f"{name}_to_client", 0)
 
 
 def round_trips_of(batch: pa.RecordBatch) -> Any:
-    """The smallest round trip of each connection in ns; UNKNOWN_NS where there is none."""
+    """The smallest round trip of each connection in ns; UNKNOWN_NS where unknown."""
     sides = [
         np.minimum(
             integers(batch, f"handshake_rtt_{side}_ns", UNKNOWN_NS),

@@ -1,8 +1,8 @@
-"""The first page about a capture: record batches of the tables in, one `Summary` out.
+"""Summary of a capture: record batches of the tables in, one `Summary` out.
 
-Reads every batch once and keeps counters only, so memory does not grow with the capture: what has
-as many values as the traffic likes (clients, topics, connections with trouble) is kept for the
-`KEPT` largest, the rest is counted together.
+Reads every batch once and keeps counters only, so memory does not grow with the capture: values
+of unbounded number (clients, topics, troubled connections) are kept for the `KEPT` largest, the
+rest is counted together.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,14 +39,14 @@ from kdissect.analysis.summary.network import (
     both_ways,
 )
 
-# A client holds a histogram of up to 58 KB: 512 of them are 30 MB at the very most.
+# A client holds a histogram of up to 58 KB: 512 of them are 30 MB at most.
 KEPT: Final = 512
 TABLES: Final = ("connections", "exchanges", "partitions", "errors", "problems")
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Of the whole capture; times in ns since 1970, None when there are no packets."""
+    """Totals of the whole capture; times in ns since 1970, None without packets."""
 
     first_time_ns: int | None
     last_time_ns: int | None
@@ -60,7 +60,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class ProtocolRow:
-    """The connections of one protocol that is not Kafka, and their captured payload in bytes."""
+    """The connections of one non-Kafka protocol, and their captured payload in bytes."""
 
     protocol: str
     connections: int
@@ -69,7 +69,7 @@ class ProtocolRow:
 
 @dataclass(frozen=True, slots=True)
 class ProblemRow:
-    """One kind of problem, with the first one's words."""
+    """One kind of problem, with the message of the first one."""
 
     stage: str
     kind: str
@@ -81,7 +81,7 @@ class ProblemRow:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What `kdissect summary` shows. Rows come largest first."""
+    """Output of `kdissect summary`. Rows are ordered largest first."""
 
     totals: Totals
     protocols: dict[str, int]
@@ -111,13 +111,13 @@ def summarise(
 
 
 class Summariser:
-    """The counters behind `summarise`, for those who want to stop in between."""
+    """The counters behind `summarise`, for callers that read intermediate results."""
 
     def __init__(self) -> None:
         self._first: int | None = None
         self._last: int | None = None
         self._outcomes: dict[str, int] = {}
-        # By name: keys and codes mean something else in Kafka 0.7.
+        # By name: keys and codes differ in Kafka 0.7.
         self._apis: dict[str, Traffic] = {}
         self._clients: Largest[Traffic] = Largest(KEPT, Traffic)
         self._topics: Largest[Topic] = Largest(KEPT, Topic)
@@ -130,7 +130,7 @@ class Summariser:
         self._problems: dict[tuple[str, str], ProblemRow] = {}
 
     def add(self, table: str, batch: pa.RecordBatch) -> None:
-        """Count one batch of the table `table`; tables not known here are passed over."""
+        """Count one batch of the table `table`; unknown tables are ignored."""
         if table == "exchanges":
             self._add_exchanges(batch)
         elif table == "connections":
@@ -143,7 +143,7 @@ class Summariser:
             self._add_problems(batch)
 
     def finish(self, balance: Mapping[str, Any]) -> Summary:
-        """What was counted until now."""
+        """The counts so far."""
         apis = sorted(self._apis.values(), key=lambda api: (-api.exchanges, api.key))
         errors = sorted(self._errors.values(), key=lambda error: (-error.count, error.code))
         problems = sorted(self._problems.values(), key=lambda row: (-row.count, row.kind))
