@@ -65,7 +65,7 @@ class DiskWorker(threading.Thread):
             raise self.failure
 
     def drain(self) -> None:
-        """Finish all work, or give up if all writes fail."""
+        """Finish all work, or give up if writing keeps failing."""
         give_up = time.monotonic() + LAST_TRIES_S
         while (self.has_work() or self._is_busy) and self.failure is None:
             self.wake()
