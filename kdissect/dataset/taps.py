@@ -50,8 +50,8 @@ def find_taps(sources: Iterable[str], pattern: str | None = None) -> Taps:
 
     Taps are identified by file name and first packet (`capture.rotation`), or by `pattern`, a
     regular expression for the path: the name of the tap is its group ``tap``, else its first group,
-    else the whole match. In directories, files that are neither named like a capture nor one are
-    ignored.
+    else the whole match. In directories, other files than captures are ignored unless
+    named like one.
 
     Raises KdissectError if nothing is found, or the pattern matches nothing; a path that does not
     match it is broken.

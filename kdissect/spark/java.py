@@ -102,7 +102,7 @@ def places() -> Iterator[Place]:
 def version_of(java: Path) -> int:
     """Major version of a program `java`; 0 if it does not print one."""
     try:
-        said = subprocess.run(  # noqa: S603  # noqa: S603  # the user's java
+        said = subprocess.run(  # noqa: S603  # the user's java
             [java, "-version"], capture_output=True, text=True, timeout=PATIENCE, check=False
         )
     except (OSError, subprocess.SubprocessError):

@@ -52,8 +52,7 @@ class Failing(NamedTuple):
 class DegradedConnection(NamedTuple):
     """A connection with missing bytes, retransmissions, zero windows or unanswered requests.
 
-    `waiting_ns` is the age of its oldest unanswered request, -1 without one; `waiting` is their
-    number.
+    `waiting_ns` is the age of its oldest unanswered request, -1 if none; `waiting` their number.
     """
 
     connection_id: int
@@ -104,8 +103,7 @@ class Snapshot(NamedTuple):
     `problems` are counts since the start, by kind. `is_sampled`: the window had more rows than are
     kept, so it is shorter than requested. Lists have the first 100 by each of their measures,
     `slowest` 50: `clients_seen` and `topics_seen` are the total numbers. `waiting` requests have no
-    response now, whatever the focus; on `late` connections the oldest waits longer than it asked
-    for.
+    response now, whatever the focus; on `late` connections the oldest is overdue.
     """
 
     status: Status
