@@ -2,7 +2,7 @@
 
 Each thread has its own privileges (`credentials`), and a new one inherits those of the thread that
 starts it. So they are dropped while the process has a single thread, and everything that starts
-threads comes afterwards, including the import of pyarrow and numpy. `Dropped.check` checks them all.
+threads comes afterwards, including the import of pyarrow and numpy. `Dropped.check` checks each.
 """
 
 import ctypes
