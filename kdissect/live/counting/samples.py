@@ -78,7 +78,7 @@ def values_of(totals: Totals, names: Vocabulary[Names]) -> dict[str, Values]:
 
 
 def labelled(names: Vocabulary[Names], count: Any) -> Values:
-    """Number of names of each label."""
+    """Result of `count` for the names of each label."""
     return [((label,), count(of)) for label, of in zip(LABELLED, names[:4], strict=True)]
 
 
