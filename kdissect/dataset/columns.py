@@ -1,7 +1,8 @@
-"""The tables as Spark has them: text as strings, times in microseconds and beside them in full.
+"""Table schemas for Spark: text as strings, times in microseconds and also in nanoseconds.
 
-Spark's times end at microseconds. Beside ``request_start`` is ``request_start_ns``, nanoseconds
-since 1970; these columns come last, as in `analysis.declared`. The microsecond is the nearest one.
+Spark's timestamps have microsecond precision. Next to ``request_start`` is ``request_start_ns``,
+nanoseconds since 1970; these columns come last, as in `analysis.declared`. Microseconds are rounded
+to the nearest.
 """
 
 from collections.abc import Sequence
@@ -18,13 +19,13 @@ from kdissect.tables.schemas import TEXT, TIME, Table
 
 TIME_TYPE: Final = pa.timestamp("us", tz="UTC")
 NS: Final = "_ns"
-UNREADABLE: Final = "unreadable-capture"  # kind of the problem that takes a capture's place
+UNREADABLE: Final = "unreadable-capture"  # kind of the problem row in place of a capture
 
 
 def spark_schema(
     table: Table, columns: Sequence[str] | None = None, text: pa.DataType | None = None
 ) -> pa.Schema:
-    """All columns, or some in the order given; `text` is the type of texts, strings when None."""
+    """Schema of all columns, or of some in the order given; `text`: type of texts (string)."""
     types = {column.name: ARROW_TYPES[column.type] for column in table.columns}
     for column in table.columns:
         if column.type == TEXT:
@@ -38,13 +39,13 @@ def spark_schema(
 
 
 def stored_columns(table: Table, columns: Sequence[str]) -> list[str]:
-    """The columns of kdissect's own table that these are made of."""
+    """Columns of kdissect's own table from which these columns are derived."""
     own = {column.name for column in table.columns}
     return list(dict.fromkeys(n if n in own else n.removesuffix(NS) for n in columns))
 
 
 def spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The rows of a table of kdissect as `schema`, which `spark_schema` gave, has them."""
+    """Convert rows of a kdissect table to `schema`, as returned by `spark_schema`."""
     own = set(batch.schema.names)
     arrays = []
     for field in schema:
@@ -60,12 +61,12 @@ def spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def nearest_us(times: Ints) -> Ints:
-    """Nanoseconds as the nearest microseconds, NULL as NULL."""
+    """Round nanoseconds to the nearest microseconds; NULL stays NULL."""
     return np.where(times == NULL, int(NULL), (times + 500) // 1000)
 
 
 def of_tap(batch: pa.RecordBatch, tap: int) -> pa.RecordBatch:
-    """The rows with ids that no other tap of the dataset has; those of tap 0 are as they are."""
+    """Rows with ids that are unique to this tap of the dataset; those of tap 0 are unchanged."""
     if not tap:
         return batch
     for name, offset in id_offsets(tap).items():

@@ -1,4 +1,4 @@
-"""Which files of rotating captures are complete: nobody writes to them any more."""
+"""Detection of complete files of rotating captures: files that are no longer written to."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -7,18 +7,18 @@ from kdissect.dataset.storage import seen
 from kdissect.dataset.taps import Broken, Tap, Taps, chain_of, compiled, files_of, taps_of
 from kdissect.errors import KdissectError
 
-# As long as tcpdump may keep packets to itself before it writes them, and more.
+# At least as long as tcpdump may buffer packets before it writes them.
 QUIET_S: Final = 60.0
 
 
 def complete_files(sources: Iterable[str], pattern: str | None, quiet_s: float, now: float) -> Taps:
-    """The taps of all files that are complete at `now` (seconds since 1970), in order.
+    """Taps of all files that are complete at `now` (seconds since 1970), in order.
 
-    A capture is complete when the next of its tap is there, empty or not, or when it has not grown
-    for `quiet_s` seconds. One that cannot be read is broken only then: it may be about to be. Of
-    `sources` (paths, globs, directories, as in `find_taps`) those count that are there now, so
-    there may be none. Order: as in `find_taps`; a ring buffer that has begun again has its
-    overwritten files last. Raises KdissectError for a pattern that is wrong.
+    A capture is complete when the next file of its tap exists, empty or not, or when it has not
+    grown for `quiet_s` seconds. An unreadable file is reported as broken only then, as it may still
+    be written to. `sources` (paths, globs, directories, as in `find_taps`) are expanded to the
+    files that exist now, so the result may be empty. Order: as in `find_taps`; a ring buffer that
+    has wrapped has its overwritten files last. Raises KdissectError for an invalid pattern.
     """
     files: dict[str, bool] = {}
     for source in sources:
@@ -38,20 +38,20 @@ def complete_files(sources: Iterable[str], pattern: str | None, quiet_s: float, 
 
 
 def is_quiet(modified_ns: int, quiet_s: float, now: float) -> bool:
-    """Whether a file that is there has not been written to for so long."""
+    """Whether an existing file has not been written to for this long."""
     return modified_ns >= 0 and now - modified_ns / 1e9 >= quiet_s
 
 
 def begun_at(
     broken: Iterable[Broken], times: Mapping[str, int], pattern: str | None
 ) -> dict[str, int]:
-    """For each tap when the latest file was written to that has nothing to be read yet."""
+    """Per tap, the latest modification time of its files that have nothing to read yet."""
     expression = None if pattern is None else compiled(pattern)
     latest: dict[str, int] = {}
     for one in broken:
         try:
             name = chain_of(one.path, expression)
         except KdissectError:
-            continue  # of no tap
+            continue  # belongs to no tap
         latest[name] = max(latest.get(name, -1), times[one.path])
     return latest

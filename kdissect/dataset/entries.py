@@ -1,7 +1,7 @@
-"""What a dataset's manifest lists: taps, captures and files; and which of it is believed.
+"""Entries of a dataset's manifest: taps, captures and files; and their validation.
 
-A manifest is a file that others may have written. So every value has its type, a file is where
-kdissect would put it, and nothing is there twice.
+A manifest may have been written by other programs. So the type of every value is checked, files
+must be where kdissect would put them, and nothing may occur twice.
 """
 
 import re
@@ -17,7 +17,7 @@ from kdissect.tables.ids import LARGEST_TAP
 from kdissect.tables.schemas import TABLES
 
 VERSION: Final = 2
-OWN: Final = "_kdissect"  # Spark, DuckDB and Arrow pass over what begins with an underscore
+OWN: Final = "_kdissect"  # Spark, DuckDB and Arrow ignore names that begin with an underscore
 NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
 TABLE_FILE: Final = re.compile(
     rf"(?P<table>[a-z_]+)/date=(?P<date>\d{{4}}-\d\d-\d\d|{NO_DATE})/tap=(?P<tap>[^/]+)"
@@ -29,7 +29,7 @@ STATE_FILE: Final = re.compile(rf"{OWN}/states/(?P<tap>\d+)/[^/.][^/]*\.state", 
 
 @dataclass
 class CaptureEntry:
-    """A capture that is in; `packets` is -1 when nobody counted them."""
+    """A capture in the dataset; `packets` is -1 when they were not counted."""
 
     path: str
     sha256: str
@@ -42,7 +42,7 @@ class CaptureEntry:
 
 @dataclass
 class BrokenEntry:
-    """A capture that could not be read, and the file with the row that says so."""
+    """A capture that could not be read, and the file with its problem row."""
 
     path: str
     sha256: str
@@ -56,8 +56,8 @@ class BrokenEntry:
 class FileEntry:
     """A Parquet file of a table.
 
-    `is_open`: its rows may be others when more captures come. `is_nameless`: of topics in it only
-    the id is known, and later captures may know the name.
+    `is_open`: its rows may change when more captures come. `is_nameless`: it has topics of which
+    only the id is known; later captures may contain their names.
     """
 
     path: str
@@ -73,8 +73,8 @@ class FileEntry:
 class TapEntry:
     """A tap, whose ids begin at ``number << 36``.
 
-    `state` is the file of what is known behind its captures. A tap that was read by one task has
-    none: it has to be read again when captures come. `latest_ns` is the time of its last packet.
+    `state` is the file with the checkpoint after its captures. A tap that was read by one task has
+    no state: it is read again when captures come. `latest_ns` is the time of its last packet.
     """
 
     name: str
@@ -88,7 +88,7 @@ class TapEntry:
 
     @property
     def rows(self) -> dict[str, int]:
-        """How many rows the tap has in each table."""
+        """Number of rows of the tap in each table."""
         counts: dict[str, int] = {}
         for file in self.files:
             counts[file.table] = counts.get(file.table, 0) + file.rows
@@ -97,7 +97,7 @@ class TapEntry:
 
 @dataclass
 class Manifest:
-    """`options` are those that rows depend on; all runs have the same."""
+    """`options` are those that rows depend on; all runs use the same ones."""
 
     run: int = 0
     next_tap: int = 0
@@ -106,7 +106,7 @@ class Manifest:
     broken: list[BrokenEntry] = field(default_factory=list)
 
     def files(self) -> set[tuple[str, int, int]]:
-        """Path, size and time of all captures that were read."""
+        """Path, size and modification time of all captures that were read."""
         captures = {(c.path, c.size, c.modified_ns) for tap in self.taps for c in tap.captures}
         return captures | {(one.path, one.size, one.modified_ns) for one in self.broken}
 
@@ -115,13 +115,13 @@ class Manifest:
         return next((tap for tap in self.taps if tap.chain == chain), None)
 
     def names(self) -> set[str]:
-        """All files of a dataset but its manifest."""
+        """All files of a dataset except its manifest."""
         files = {file.path for tap in self.taps for file in tap.files}
         states = {tap.state for tap in self.taps if tap.state}
         return files | states | {one.file for one in self.broken if one.file}
 
     def to_json(self) -> dict[str, Any]:
-        """As it is written; rows of each tap are there for readers, and counted anew."""
+        """JSON value of the manifest; row counts per tap are for readers, recomputed each time."""
         made = asdict(self)
         for text, tap in zip(made["taps"], self.taps, strict=True):
             text["rows"] = tap.rows
@@ -129,7 +129,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, value: Any) -> "Manifest":
-        """Raises DatasetError for one of another version, or that kdissect would not write."""
+        """Parse a manifest; raises DatasetError for another version or invalid content."""
         made = strict_json.mapping(value, "the dataset's manifest")
         if made.get("version") != VERSION:
             raise DatasetError("the dataset's manifest is of another version of kdissect")
@@ -160,7 +160,7 @@ class Manifest:
 
 
 def tap_entry(value: Any) -> TapEntry:
-    """A tap of a manifest; raises DatasetError."""
+    """Parse a manifest's tap; raises DatasetError."""
     made = {key: one for key, one in strict_json.mapping(value, "a tap").items() if key != "rows"}
     captures = [
         strict_json.entry(CaptureEntry, one, "a capture")
@@ -170,7 +170,7 @@ def tap_entry(value: Any) -> TapEntry:
         strict_json.entry(FileEntry, one, "a file")
         for one in strict_json.items(made.get("files", []), "files")
     ]
-    # Of a tap that failed in its first run there is none.
+    # A tap that failed in its first run has no balance.
     balance = checked_balance(made["balance"]) if made.get("balance") else {}
     tap = strict_json.entry(
         TapEntry, made, "a tap", captures=captures, files=files, balance=balance
@@ -187,7 +187,7 @@ def tap_entry(value: Any) -> TapEntry:
 
 
 def broken_entry(value: Any) -> BrokenEntry:
-    """A capture of a manifest that cannot be read; raises DatasetError."""
+    """Parse a manifest's unreadable capture; raises DatasetError."""
     broken = strict_json.entry(BrokenEntry, value, "a broken capture")
     if broken.file and table_place(broken.file)[:2] != ("problems", NO_DATE):
         raise DatasetError(f"{shortened(broken.file)} is no file of a broken capture")
@@ -195,7 +195,7 @@ def broken_entry(value: Any) -> BrokenEntry:
 
 
 def checked_options(value: Any) -> dict[str, Any]:
-    """The options of a manifest; raises DatasetError."""
+    """Check a manifest's options; raises DatasetError."""
     options = strict_json.mapping(value, "options")
     for name in strict_json.items(options.get("tables", []), "tables"):
         if name not in TABLES:
@@ -204,7 +204,7 @@ def checked_options(value: Any) -> dict[str, Any]:
 
 
 def table_place(name: str) -> tuple[str, str, str]:
-    """Table, date and tap of a file's name; raises DatasetError for other names."""
+    """Table, date and tap of a file name; raises DatasetError for other names."""
     match = TABLE_FILE.fullmatch(checked_name(name))
     if match is None or match["table"] not in TABLES:
         raise DatasetError(f"{shortened(name)} is no file of a table")
@@ -212,7 +212,7 @@ def table_place(name: str) -> tuple[str, str, str]:
 
 
 def state_tap(name: str) -> str:
-    """The number of the tap whose state it is; raises DatasetError for other names."""
+    """Number of the tap that a state file belongs to; raises DatasetError for other names."""
     match = STATE_FILE.fullmatch(checked_name(name))
     if match is None:
         raise DatasetError(f"{shortened(name)} is no state")
@@ -220,7 +220,7 @@ def state_tap(name: str) -> str:
 
 
 def partition_name(name: str) -> str:
-    """A tap's name as a directory has it; Spark, DuckDB and Arrow read it back.
+    """Encode a tap's name as a partition directory that Spark, DuckDB and Arrow can decode.
 
     >>> partition_name("rack 1/broker")
     'rack%201%2Fbroker'
@@ -229,7 +229,7 @@ def partition_name(name: str) -> str:
 
 
 def table_files(manifest: Manifest, table: str) -> list[str]:
-    """The Parquet files of a table, as paths in the dataset."""
+    """Parquet files of a table, as paths in the dataset."""
     files = [file.path for tap in manifest.taps for file in tap.files if file.table == table]
     if table == "problems":
         files += [one.file for one in manifest.broken if one.file]

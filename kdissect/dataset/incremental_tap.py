@@ -1,4 +1,4 @@
-"""One tap's captures, some at a time: each some go on where those before have ended."""
+"""Incremental reading of one tap's captures: each call continues after the previous ones."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,9 +22,9 @@ from kdissect.tables.spool import Spool
 
 
 class Followed(NamedTuple):
-    """What is known behind some captures; `captures` are the last ones, from number `first` on.
+    """State after some captures; `captures` are the last of them, from number `first` on.
 
-    Those before them have no connection that is still open. `content` are the bytes of a
+    Earlier captures have no connections that are still open. `content` is the serialized
     `Checkpoint`.
     """
 
@@ -33,12 +33,12 @@ class Followed(NamedTuple):
     content: bytes
 
     def to_bytes(self) -> bytes:
-        """To be read by `from_bytes`."""
+        """Serialize for `from_bytes`."""
         return dump(DOCUMENT, self)
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Followed":
-        """Raises EncodingError for something else."""
+        """Deserialize; raises EncodingError for invalid bytes."""
         followed: Followed = load(DOCUMENT, content)
         return followed
 
@@ -55,10 +55,10 @@ DOCUMENT: Final = Document(
 def follow(
     before: Followed | None, count: int, paths: Sequence[str], options: Options, to: Path
 ) -> tuple[Followed, list[tuple[str, str]]]:
-    """Read the captures `paths`, which come behind `count` others, on from what was known.
+    """Continue from the state `before` with the captures `paths`, which follow `count` others.
 
-    Rows of the only table of `options` that are settled are written to the file `to`. Gives what
-    is known then, and the captures that cannot be read, with the reason.
+    Settled rows of the only table of `options` are written to the file `to`. Returns the new state,
+    and the captures that cannot be read, with the reason.
     """
     known = ("",) * before.first + before.captures if before is not None else ()
     if len(known) != count:
@@ -85,7 +85,7 @@ def follow(
 
 
 def fed(merger: Merger, path: str, capture: int) -> Iterator[None]:
-    """Let a merger read a capture, some packets at a time."""
+    """Feed a capture to a merger, in batches of packets."""
     dissector = merger.dissector
     split = Split(path, capture, 0, UNKNOWN_END, True, 1, merger.balance.packets + 1, 0)
     merger.splits.append(split)
@@ -102,25 +102,25 @@ def fed(merger: Merger, path: str, capture: int) -> Iterator[None]:
 
 
 def oldest_capture(state: Checkpoint) -> int:
-    """The first of the captures of what is open."""
+    """The first capture that open state refers to."""
     opened = [int(one.opener.connection.capture) for one in state.open]
     waiting = [int(one.connection.capture) for one in state.waiting]
     return min([*opened, *waiting], default=1 << 62)
 
 
 class OwnRows:
-    """The rows of the only table of `options` that a merger gives itself."""
+    """Rows of the only table of `options` that the merger itself outputs."""
 
     def __init__(self, merger: Merger, options: Options, captures: Sequence[str]) -> None:
         self.dissector = merger.dissector
         (self.table,) = options.tables
         names = self.dissector.exchanges.names
         columns = options.columns[self.table]
-        # No row waits for its topic's name: what is given is never changed.
+        # No row waits for its topic's name: rows are final once they are returned.
         self.builder = BatchBuilder(TABLES[self.table], captures, names, columns, 0)
 
     def batches(self, row_limit: int) -> Iterator[pa.RecordBatch]:
-        """Those that are there, when they are so many."""
+        """Yield pending rows once there are `row_limit` of them."""
         if self.table in self.dissector.full_tables(row_limit):
             yield self.builder.batch(self.dissector.take_rows(self.table))
 

@@ -1,4 +1,4 @@
-"""Rows of which only the topic's id is known, when its name is learnt from later captures."""
+"""Topic names learned from later captures, for rows in which only the topic id is known."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -8,12 +8,12 @@ import pyarrow.compute as pc
 
 from kdissect.tables.batches import ID_IN_ASSIGNMENT, TEXT_TYPE, with_names
 
-# As RE2 has it, by which Arrow searches.
+# In the syntax of RE2, which Arrow uses.
 ID_PATTERN: Final = ID_IN_ASSIGNMENT.pattern.replace(r"\w", "[:word:]")
 
 
 def renamed(rows: pa.Table, by_id: Mapping[str, str]) -> pa.Table:
-    """Rows of a dataset's table with the names that are known of topics by id."""
+    """Rows of a dataset table with topic ids replaced by the names known for them."""
     if "topic" in rows.schema.names:
         rows = replaced(rows, "topic", with_topics(rows, by_id))
     if "assignment" in rows.schema.names:
@@ -25,7 +25,7 @@ def renamed(rows: pa.Table, by_id: Mapping[str, str]) -> pa.Table:
 
 
 def with_topics(rows: pa.Table, by_id: Mapping[str, str]) -> pa.Array:
-    """The column of topics with those that an id stands for."""
+    """The topic column with known names in place of ids."""
     places = pc.index_in(
         rows["topic_id"].combine_chunks().cast(pa.string()),
         pa.array(by_id, pa.string()),
@@ -36,7 +36,7 @@ def with_topics(rows: pa.Table, by_id: Mapping[str, str]) -> pa.Array:
 
 
 def nameless(rows: pa.Table) -> pa.Array:
-    """For which rows a name may still be learnt."""
+    """Mask of the rows whose topic name is still unknown."""
     flags = pa.array([False] * rows.num_rows)
     if "topic" in rows.schema.names:
         flags = pc.and_(pc.is_null(rows["topic"]), pc.is_valid(rows["topic_id"]))
@@ -48,7 +48,7 @@ def nameless(rows: pa.Table) -> pa.Array:
 
 
 def replaced(rows: pa.Table, name: str, column: pa.Array) -> pa.Table:
-    """The rows with other texts in a column."""
+    """The rows with one column's texts replaced."""
     index = rows.schema.get_field_index(name)
     made = column.dictionary_encode().cast(TEXT_TYPE)
     return rows.set_column(index, rows.schema.field(index), made)

@@ -1,4 +1,4 @@
-"""Where questions find their tables: what ``kdissect dissect`` and ``live`` wrote, datasets."""
+"""Lookup of stored tables: datasets, and output of ``kdissect dissect`` and ``live``."""
 
 import os
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ from kdissect.tables.stored_rows import UNKNOWN_ROWS
 if TYPE_CHECKING:
     from pyarrow import dataset
 
-MARK: Final = "exchanges.parquet"  # what a directory of tables has
+MARK: Final = "exchanges.parquet"  # present in each directory of tables
 
 
 def stored_places(source: Source | Sequence[Source]) -> list[Place]:
-    """The tables in what was given; none when some of it has none."""
+    """Stored tables of the given sources; empty if any source has none."""
     sources = listed(source)
     paths = [os.fspath(one) for one in sources if isinstance(one, str | os.PathLike)]
     stored = [places_at(path) for path in paths]
@@ -34,9 +34,9 @@ def stored_places(source: Source | Sequence[Source]) -> list[Place]:
 
 
 def places_at(path: str) -> list[Place]:
-    """The tables that are stored at a path or a URI: several where a live capture has several runs.
+    """Stored tables at a path or URI: several if a live capture has several runs.
 
-    Raises KdissectError as `place_at` does, and where a live capture has nothing yet.
+    Raises KdissectError as `place_at` does, and if a live capture has no output yet.
     """
     if not is_uri(path) and (places := live_places(Path(path))):
         return places
@@ -45,9 +45,9 @@ def places_at(path: str) -> list[Place]:
 
 
 def place_at(path: str) -> Place | None:
-    """The tables that are stored at a path or a URI, None where there are none.
+    """Stored tables at a path or URI, None if there are none.
 
-    In a store there can be no others, so there KdissectError is raised.
+    In a store only tables can be read, so KdissectError is raised there instead.
     """
     if is_uri(path):
         return dataset_place(path, manifest_in(path))
@@ -58,7 +58,7 @@ def place_at(path: str) -> Place | None:
 
 
 def dataset_place(path: str, manifest: Manifest) -> Place:
-    """A dataset for questions."""
+    """A dataset as a source of queries."""
     location = absolute(path)
     known = {file.path: (file.size, file.rows) for tap in manifest.taps for file in tap.files}
     files = {
@@ -76,7 +76,7 @@ def dataset_place(path: str, manifest: Manifest) -> Place:
 
 
 def scan_of(location: str, manifest: Manifest, table: str) -> "dataset.Dataset":
-    """A table of a dataset in a store; Arrow reads the columns and rows that are asked for."""
+    """Arrow scan of a dataset's table in a store; reads only the requested columns and rows."""
     import pyarrow as pa
     from pyarrow import dataset
 
@@ -94,7 +94,7 @@ def scan_of(location: str, manifest: Manifest, table: str) -> "dataset.Dataset":
 
 
 def balances_of(place: Place) -> list[dict[str, Any]]:
-    """What became of the bytes of a dataset's taps, or of a live capture."""
+    """Byte balances of a dataset's taps, or of a live capture."""
     if place.is_live:
         return [dict(one) for one in place.balances]
     return [tap.balance for tap in manifest_in(place.location).taps]

@@ -1,14 +1,14 @@
-"""What is in a dataset, and how files come into it: all that one run made, or nothing.
+"""Manifest of a dataset, and atomic commits: all files of a run become visible, or none.
 
     DATASET/exchanges/date=2026-11-22/tap=broker-1/r000001-t0-0.parquet
     DATASET/_kdissect/manifest.json          what is in it
-    DATASET/_kdissect/states/0/000001.state  what later captures of the tap are put together with
-    DATASET/_kdissect/run-000002-6f1c.../    what a run makes until it is committed
+    DATASET/_kdissect/states/0/000001.state  the checkpoint that later captures continue from
+    DATASET/_kdissect/run-000002-6f1c.../    output of a run until it is committed
 
-A run writes into a directory that no reader looks into. When all is there it writes
+A run writes into a directory that readers ignore. When all files are complete it writes
 ``commit.json``: the new manifest, files to be moved and files to be removed. From then on the run
-counts: whoever opens the dataset next does what is not done yet. A run without it is as if it had
-not been.
+is committed: the next process that opens the dataset finishes what is left to do. A run without
+``commit.json`` has no effect.
 """
 
 import fcntl
@@ -32,24 +32,24 @@ COMMIT: Final = "commit.json"
 LOCK: Final = "lock"
 STATES: Final = "states"
 RUN: Final = re.compile(r"run-[A-Za-z0-9-]{1,200}")
-# A capture takes 1.5 kB with its files, so these are 170 000 captures: 20 taps, one file an hour,
+# A capture takes 1.5 kB with its files, so this holds 170 000 captures: 20 taps, one file an hour,
 # for a year.
 MANIFEST_BYTES: Final = 256 << 20
-# The manifest, and names of files that are moved and removed.
+# The manifest, and names of moved and removed files.
 COMMIT_BYTES: Final = 2 * MANIFEST_BYTES
 
 
 class Dataset:
-    """A dataset that is open for one run; a context manager, which keeps others from writing.
+    """A dataset open for one run; a context manager, which locks out other writers.
 
-    Raises OutputError when another process writes to it, or it cannot be written.
+    Raises OutputError when another process writes to it, or it is not writable.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.manifest = Manifest()
         self.run_directory = directory / OWN
-        self.token = ""  # the directory's name is unique, so names of files need not be
+        self.token = ""  # the directory's name is unique, so file names need not be
         self._run = ""
         self._open = ExitStack()
 
@@ -74,7 +74,7 @@ class Dataset:
                 self._own.remove_tree(self._run)
 
     def commit(self, manifest: Manifest, moved: list[str], removed: list[str]) -> None:
-        """Let the run count: files of its directory are moved to the same place in the dataset."""
+        """Commit the run: files of its directory are moved to the same place in the dataset."""
         manifest.run = self.manifest.run + 1
         manifest_bytes(manifest, str(self.directory))
         content = {"manifest": manifest.to_json(), "moved": moved, "removed": removed}
@@ -90,14 +90,14 @@ class Dataset:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._recover()
         self._run = f"run-{self.manifest.run + 1:06}-{uuid.uuid4().hex[:12]}"
-        # What is in them may be of logins. Files of tables are moved out of it.
+        # Files may contain login data. Table files are moved out of it.
         self._own.make_new(self._run, OWNER_ONLY)
         with suppress(FileExistsError):
             self._own.make_new(STATES, OWNER_ONLY)
         self.run_directory = self.directory / OWN / self._run
 
     def _recover(self) -> None:
-        """Do what committed runs have left undone, and forget the others."""
+        """Finish committed runs, and discard the others."""
         self.manifest = self._read() or Manifest()
         for run in self._own.directories("", RUN):
             if self._own.is_file(joined(run, COMMIT)):
@@ -106,10 +106,10 @@ class Dataset:
                 self._own.remove_tree(run)
 
     def _apply(self, run: str) -> None:
-        """May be begun again after any step."""
+        """Apply a commit; safe to repeat after an interruption at any step."""
         name = joined(run, COMMIT)
         commit = Commit(self._own.read(name, COMMIT_BYTES), str(self._own.path / name))
-        # Else all of it but the end was done before.
+        # Otherwise all but the last step was done before.
         if commit.manifest.run != self.manifest.run:
             commit.check(self.manifest)
             with self._own.inside(run) as made:
@@ -120,7 +120,7 @@ class Dataset:
             content = manifest_bytes(commit.manifest, str(self.directory))
             self._own.write(MANIFEST, content, is_synced=True)
             self.manifest = commit.manifest
-        # First what says that there is something to do, so that it is never half there.
+        # First the file that announces pending work, so that no partial state remains.
         self._own.remove(name)
         self._own.remove_tree(run)
 
@@ -132,7 +132,7 @@ class Dataset:
 
 
 class Commit:
-    """What a run's ``commit.json`` says; raises DatasetError for what kdissect does not write."""
+    """Content of a run's ``commit.json``; raises DatasetError for invalid content."""
 
     def __init__(self, content: bytes, where: str) -> None:
         made = strict_json.mapping(strict_json.parsed(content, where), where)
@@ -147,7 +147,7 @@ class Commit:
             raise DatasetError(f"{where}: {error}") from error
 
     def check(self, before: Manifest) -> None:
-        """Raise DatasetError where it does not follow a manifest."""
+        """Raise DatasetError if it does not follow the given manifest."""
         if self.manifest.run != before.run + 1:
             raise DatasetError(f"{self.where}: run {self.manifest.run} behind run {before.run}")
         known, names = before.names(), self.manifest.names()
@@ -158,12 +158,12 @@ class Commit:
 
 
 def files_in(value: Any) -> list[str]:
-    """A list of names of tables' files and states; raises DatasetError."""
+    """Check a list of table and state file names; raises DatasetError."""
     return [checked_file(one) for one in strict_json.items(value, "a list of files")]
 
 
 def checked_file(name: Any) -> str:
-    """The name of a table's file or of a state; raises DatasetError for others."""
+    """Check the name of a table or state file; raises DatasetError for others."""
     text = strict_json.text(name, "a file's name")
     if text.startswith(f"{OWN}/"):
         state_tap(text)
@@ -173,9 +173,9 @@ def checked_file(name: Any) -> str:
 
 
 def read_manifest(dataset: str | os.PathLike[str]) -> Manifest | None:
-    """The manifest of a dataset at a path or a URI, None where there is none.
+    """Read the manifest of a dataset at a path or URI, None if it does not exist.
 
-    Raises DatasetError for one that kdissect would not write.
+    Raises DatasetError for a manifest that kdissect would not write.
     """
     location = remember(os.fspath(dataset))
     where = joined(location, OWN, MANIFEST)
@@ -193,7 +193,7 @@ def read_manifest(dataset: str | os.PathLike[str]) -> Manifest | None:
 
 
 def manifest_of(content: bytes, where: str) -> Manifest:
-    """The manifest of a file's content; raises DatasetError, which names the file."""
+    """Parse a manifest file's content; raises DatasetError, which names the file."""
     made = strict_json.parsed(content, where)
     try:
         return Manifest.from_json(made)
@@ -202,7 +202,7 @@ def manifest_of(content: bytes, where: str) -> Manifest:
 
 
 def manifest_bytes(manifest: Manifest, where: str) -> bytes:
-    """A manifest as it is written; raises OutputError for one that would not be read."""
+    """Serialize a manifest; raises OutputError if it would exceed what can be read back."""
     content = as_bytes(manifest.to_json())
     if len(content) > MANIFEST_BYTES:
         raise OutputError(f"{where}: its manifest is full; bring captures into another dataset")
@@ -210,12 +210,12 @@ def manifest_bytes(manifest: Manifest, where: str) -> bytes:
 
 
 def as_bytes(value: dict[str, Any]) -> bytes:
-    """A value as JSON."""
+    """Serialize a value as JSON."""
     return json.dumps(value, indent=1).encode()
 
 
 def manifest_in(dataset: str | os.PathLike[str]) -> Manifest:
-    """The manifest of a dataset; raises KdissectError where there is none."""
+    """Read the manifest of a dataset; raises KdissectError if it does not exist."""
     manifest = read_manifest(dataset)
     if manifest is None:
         location = remember(os.fspath(dataset))  # without a password

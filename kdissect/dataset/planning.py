@@ -1,4 +1,4 @@
-"""What a run has to do: captures that are not in the dataset yet → splits of taps."""
+"""Planning of a run: captures that are not in the dataset yet → splits of taps."""
 
 import hashlib
 from collections import Counter
@@ -17,24 +17,23 @@ from kdissect.dataset.taps import Broken, Tap, short_name
 from kdissect.errors import CaptureError, KdissectError
 from kdissect.tables.ids import LARGEST_TAP
 
-# An edge costs 0.5 to 3 MB of boundary state, whatever is between two of them.
+# Each split boundary costs 0.5 to 3 MB of boundary state, independent of the split size.
 SPARK_SPLIT_SIZE: Final = 256 << 20
 
 
 class Inspected(NamedTuple):
-    """A capture that can be read, and its splits as if it were the only one."""
+    """A readable capture, with its splits as if it were the only one."""
 
     entry: CaptureEntry
     splits: tuple[Split, ...]
 
 
 class Work(NamedTuple):
-    """A tap that has new captures.
+    """A tap with new captures.
 
-    `tap` has all its captures, the new ones last; its files are those that stay, its state is
-    that behind those that are in.
-    `splits` are to be dissected, none of a tap that one
-    task reads as a whole. `nameless` are files whose topics may have got names now.
+    `tap` has all its captures, the new ones last; its files are those that stay, its state is the
+    one after the captures already in the dataset. `splits` are to be dissected; empty for a tap
+    that one task reads as a whole. `nameless` are files whose topics may have names now.
     """
 
     tap: TapEntry
@@ -43,12 +42,12 @@ class Work(NamedTuple):
 
     @property
     def paths(self) -> list[str]:
-        """The captures by `Split.capture`."""
+        """The captures, indexed by `Split.capture`."""
         return [capture.path for capture in self.tap.captures]
 
     @property
     def dates(self) -> list[str]:
-        """The day, in UTC, on which each capture begins."""
+        """The UTC day on which each capture begins."""
         return [date_of(capture.first_time_ns) for capture in self.tap.captures]
 
 
@@ -58,7 +57,7 @@ Inspect: TypeAlias = Callable[[Sequence[str]], list[Inspected | Broken]]
 def inspect_capture(
     path: str, split_size: int = SPARK_SPLIT_SIZE, stores: tuple[str, ...] = ()
 ) -> Inspected | Broken:
-    """Read a capture once for its sha256, and once for its splits."""
+    """Read a capture once for its sha256, and once to split it."""
     for one in stores:
         remember(one)
     size, modified_ns = seen(path)
@@ -77,19 +76,19 @@ def inspect_capture(
 
 
 def sha256_of(path: Path) -> str:
-    """Of a file's bytes."""
+    """sha256 of a file's content."""
     with path.open("rb", buffering=0) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def unread(paths: Iterable[str], manifest: Manifest) -> list[str]:
-    """The files that are not in the dataset, as far as path, size and time tell."""
+    """Files that are not in the dataset, judged by path, size and modification time."""
     known = manifest.files()
     return [path for path in paths if (path, *seen(path)) not in known]
 
 
 def plan_taps(taps: Sequence[Tap], manifest: Manifest, inspect: Inspect) -> "Planned":
-    """What has to be done so that all captures of the taps are in."""
+    """Plan the work that brings all captures of the taps into the dataset."""
     new = unread((path for tap in taps for path in tap.paths), manifest)
     planned = Planned([], [], set(), [])
     known = {capture.sha256 for tap in manifest.taps for capture in tap.captures}
@@ -113,14 +112,14 @@ def plan_taps(taps: Sequence[Tap], manifest: Manifest, inspect: Inspect) -> "Pla
 
 
 class Failed(NamedTuple):
-    """A tap that could not be gone on with, and why; what was in of it is as it was."""
+    """A tap that could not be continued, and why; its data in the dataset is unchanged."""
 
     tap: str
     message: str
 
 
 class Planned(NamedTuple):
-    """Taps with something to do, captures that cannot be read, the paths of those that can."""
+    """Taps with work to do, unreadable captures, and the paths of readable ones."""
 
     works: list[Work]
     broken: list[Broken]
@@ -138,20 +137,20 @@ def _plan_tap(
             raise KdissectError(f"a dataset has {LARGEST_TAP + 1} taps at the most")
         taken = {one.name for one in [*manifest.taps, *(work.tap for work in planned.works)]}
         return _fresh(TapEntry(free_name(tap, taken), tap.chain, number, -1), added)
-    # Also where a ring buffer has begun again: what was in its files stays in the dataset.
+    # Also when a ring buffer has wrapped: data of its files stays in the dataset.
     if entry.state and (grown := _grown(entry, added)) is not None:
         return grown
     return _again(entry, added, inspect)
 
 
 def free_name(tap: Tap, taken: set[str]) -> str:
-    """The name of a new tap: with more of its path where another one has it."""
+    """An unused name for a new tap: with more of its path on a collision."""
     names = [tap.name, *(short_name(tap.chain, depth) for depth in range(1, 9)), tap.chain]
     return next((name for name in names if name not in taken), tap.chain)
 
 
 def _grown(entry: TapEntry, added: list[Inspected]) -> Work | None:
-    """The new captures behind those that are in, None where they are not later."""
+    """Work for new captures after the existing ones, None if they are not later."""
     splits = placed(added, len(entry.captures), sum(one.packets for one in entry.captures))
     earliest = min((split.earliest_ns for split in splits if split.earliest_ns >= 0), default=-1)
     if not are_apart(splits) or 0 <= earliest < entry.latest_ns:
@@ -170,7 +169,7 @@ def _grown(entry: TapEntry, added: list[Inspected]) -> Work | None:
 
 
 def _again(entry: TapEntry, added: list[Inspected], inspect: Inspect) -> Work:
-    """All captures of a tap once more, as the new ones do not come behind the others."""
+    """Work that reads all captures of a tap again, as the new ones do not follow the others."""
     replaced = {one.entry.path for one in added}
     paths = [capture.path for capture in entry.captures if capture.path not in replaced]
     gone = [path for path in paths if seen(path)[0] < 0]
@@ -205,7 +204,7 @@ def _fresh(tap: TapEntry, captures: list[Inspected]) -> Work:
 
 
 def placed(captures: Sequence[Inspected], capture: int, packets: int) -> list[Split]:
-    """The splits of captures, the first of which has this number, behind so many packets."""
+    """Splits of captures, numbered from `capture` on, with packet numbers from `packets` on."""
     splits = []
     for number, one in enumerate(captures, capture):
         splits += [
@@ -216,12 +215,12 @@ def placed(captures: Sequence[Inspected], capture: int, packets: int) -> list[Sp
 
 
 def are_apart(splits: Sequence[Split]) -> bool:
-    """Whether they can be dissected each alone: of files in turn that are not compressed."""
+    """Whether splits can be dissected independently: uncompressed files in order of time."""
     return all(split.layout is not None for split in splits) and are_in_turn(splits)
 
 
 def date_of(time_ns: int) -> str:
-    """A day in UTC, as partitions are named.
+    """UTC day, as partitions are named.
 
     >>> date_of(1_700_000_000_000_000_000)
     '2023-11-14'
@@ -232,7 +231,7 @@ def date_of(time_ns: int) -> str:
 
 
 def groups_of(splits: Sequence[Split], size: int) -> Iterator[range]:
-    """Splits that follow each other and have `size` bytes together, or one that has more."""
+    """Group consecutive splits up to `size` bytes; a larger split is a group of its own."""
     first, total = 0, 0
     for number, split in enumerate(splits):
         length = split.end - split.start

@@ -1,4 +1,4 @@
-"""Rows of a tap → Parquet files, one for each table and day."""
+"""Rows of a tap → Parquet files, one per table and day."""
 
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,10 @@ from kdissect.tables.writers import ParquetFile
 
 
 class Output:
-    """Files called `name` in the partitions of a tap; a context manager, then `entries` has them.
+    """Files called `name` in a tap's partitions; a context manager, `entries` is set at its end.
 
-    A row is of the day on which the capture begins that its first packet is in, so all rows of an
-    exchange are of the same day.
+    A row belongs to the day on which the capture with its first packet begins, so all rows of an
+    exchange have the same day.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Output:
             self.entries.append(FileEntry(path, table, date, file.rows, size, *self.flags))
 
     def write(self, table: str, batch: pa.RecordBatch) -> None:
-        """Add rows as kdissect has them."""
+        """Add rows with the schema of kdissect."""
         if not batch.num_rows:
             return
         made = spark_batch(of_tap(batch, self.work.tap.number), self.schemas[table])
@@ -66,7 +66,7 @@ class Output:
             self.write_made(table, date, part)
 
     def write_made(self, table: str, date: str, batch: pa.RecordBatch) -> None:
-        """Add rows as the dataset has them."""
+        """Add rows with the schema of the dataset."""
         if batch.num_rows:
             self._file(table, date).write(batch)
 

@@ -1,8 +1,8 @@
-"""Questions answered from rollups: rows are merged, percentiles come with their bounds.
+"""Queries answered from rollups: rows are merged, percentiles come with bounds.
 
-Of a KLL sketch the rank of a percentile is known within an error; `p99_low_ns` and `p99_high_ns`
-are the values at the ranks so far below and above. Of few values, which a sketch keeps all, they
-are the neighbours of the percentile.
+In a KLL sketch the rank of a percentile has an error; `p99_low_ns` and `p99_high_ns` are the values
+at the rank minus and plus that error. With few values, all of which a sketch keeps, they are the
+neighbours of the percentile.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DIMENSIONS_OF: Final = ("api", "client", "topic", "tap", "date", "window")
-FLOAT: Final = 2.0**-23  # what a number of 24 bits may be off, doubled
-STD_DEVS: Final = 3  # 99.7 % of estimates of how many there are lie within so many
+FLOAT: Final = 2.0**-23  # twice the rounding error of a 24-bit float
+STD_DEVS: Final = 3  # 99.7 % of cardinality estimates lie within this many
 
 COLUMNS: Final = (
     Column("exchanges", INT64, "", "answered exchanges"),
@@ -69,7 +69,7 @@ ROLLED: Final = QUESTION._replace(columns=COLUMNS)
 
 
 class Asked(NamedTuple):
-    """What is asked of rollups, checked."""
+    """A validated query of rollups."""
 
     by: tuple[str, ...]
     of: str = "latency"
@@ -79,14 +79,14 @@ class Asked(NamedTuple):
 
     @property
     def keys(self) -> dict[str, str]:
-        """What `by` is in SQL, as DuckDB and Spark both have it."""
+        """SQL expressions of `by`, valid in DuckDB and Spark."""
         window = f"(request_start_ns - request_start_ns % {self.window_ns})"
         told = {"client": CLIENT, "window": window}
         return {name: told.get(name, name) for name in self.by}
 
 
 def asked_of_rollups(by: Sequence[str], of: str, window_ns: int | None, where: str | None) -> Asked:
-    """The question; raises KdissectError for what rollups cannot answer."""
+    """Validate a query; raises KdissectError for what rollups cannot answer."""
     for name in by:
         if name not in DIMENSIONS_OF:
             there = ", ".join(DIMENSIONS_OF)
@@ -104,7 +104,7 @@ def asked_of_rollups(by: Sequence[str], of: str, window_ns: int | None, where: s
 
 
 def columns_in(where: str) -> set[str]:
-    """The names of columns in a condition of DuckDB's SQL; none where it is not understood."""
+    """Names of columns in a condition in DuckDB SQL; empty if it cannot be parsed."""
     import sqlglot
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
@@ -112,11 +112,11 @@ def columns_in(where: str) -> set[str]:
     try:
         return {one.name for one in sqlglot.condition(where, dialect="duckdb").find_all(exp.Column)}
     except SqlglotError:
-        return set()  # the engine says what is wrong with it
+        return set()  # the engine reports the error
 
 
 class Group:
-    """Rows of rollups with the same values of `by`, merged."""
+    """Merged rollup rows with the same values of `by`."""
 
     def __init__(self) -> None:
         module = sketches()
@@ -141,7 +141,7 @@ class Group:
                 union.update(module.hll_sketch.deserialize(row[name]))
 
     def told(self, of: str) -> dict[str, Any]:
-        """The columns of the answer."""
+        """Columns of the answer."""
         counters = self.counters
         told: dict[str, Any] = {
             "exchanges": counters["answered"],
@@ -150,7 +150,7 @@ class Group:
             "waited": counters["wait_sum_ns"] / max(counters["latency_sum_ns"], 1),
             **percentiles(self.times[of]),
         }
-        for name in told.keys() & WITHIN:  # no time is larger than the largest
+        for name in told.keys() & WITHIN:  # no time exceeds the largest
             if told[name] is not None:
                 told[name] = min(told[name], told["max_ns"])
         same = ("failed", "unanswered", "throttled", "request_bytes", "response_bytes",
@@ -165,12 +165,12 @@ class Group:
 
 
 def percentiles(sketch: Any) -> dict[str, Any]:
-    """Percentiles and their bounds, null of no values."""
+    """Percentiles and their bounds; null if there are no values."""
     if not sketch.n:
         names = [f"{name}{end}_ns" for name in PERCENTILES for end in ("", "_low", "_high")]
         return dict.fromkeys([*names, "rank_error"])
     error = sketch.normalized_rank_error(False) if sketch.is_estimation_mode() else 0.0
-    # One value more, as exact percentiles interpolate between two of them.
+    # One more rank, as exact percentiles interpolate between two values.
     off = error + 1 / sketch.n
     told = {"rank_error": error}
     for name, rank in PERCENTILES.items():
@@ -182,14 +182,14 @@ def percentiles(sketch: Any) -> dict[str, Any]:
 
 
 class Groups:
-    """Groups by their values of `by`."""
+    """Groups, keyed by their values of `by`."""
 
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
         self.groups: dict[tuple[Any, ...], Group] = {}
 
     def add(self, rows: "pa.Table") -> None:
-        """Merge rows that have `by` as columns and all of a rollup beside."""
+        """Merge rows that have the columns of `by` and all columns of a rollup."""
         for row in rows.to_pylist():
             key = tuple(row[name] for name in self.asked.by)
             group = self.groups.get(key)
@@ -198,7 +198,7 @@ class Groups:
             group.add(row)
 
     def answer(self) -> "pa.Table":
-        """The rows of the answer: as time went on, then those with the largest p99 first."""
+        """Rows of the answer: in order of time, then by descending p99."""
         import pyarrow as pa
 
         made = []
@@ -212,6 +212,6 @@ class Groups:
 
 
 def place_of(row: Mapping[str, Any], by: Iterable[str]) -> tuple[Any, ...]:
-    """What rows are ordered by, those without a value last."""
+    """Sort key of a row, with null values last."""
     others = [(row[name] is None, row[name] or "") for name in by if name != "window"]
     return row.get("window") or 0, -row["p99_ns"], others

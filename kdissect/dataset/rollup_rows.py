@@ -1,8 +1,8 @@
-"""Rows of exchanges → rows of a rollup: one for ten minutes, an API, and a client or topic.
+"""Rows of exchanges → rows of a rollup: one per ten minutes, API, and client or topic.
 
-A row has counters, which add up; KLL sketches of times, from which percentiles are told; and HLL
-sketches of who was there, from which is told how many. Sketches of any rows can be merged, in any
-order: those of Apache DataSketches, which Spark has too.
+A row has additive counters; KLL sketches of times, for percentiles; and HLL sketches for distinct
+counts. Sketches of any rows can be merged, in any order: they are those of Apache DataSketches,
+which Spark also uses.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BUCKET_NS: Final = 600_000_000_000
-# A rank is off by 0.18 % at most, with 99 % confidence: p99 is between p98.82 and p99.18.
+# Rank error of 0.18 % at most, with 99 % confidence: p99 is between p98.82 and p99.18.
 KLL_K: Final = 1600
-# 4096 registers: 1.04 / 64 = 1.6 % of relative standard error.
+# 4096 registers: relative standard error of 1.04 / 64 = 1.6 %.
 HLL_LG_K: Final = 12
 
 CLIENT: Final = "client_id"
@@ -63,7 +63,7 @@ _BUCKET: Final = f"({_SENT} - {_SENT} % {BUCKET_NS})"
 
 
 def rollup_schema(level: str) -> "pa.Schema":
-    """The columns of a rollup."""
+    """Schema of a rollup."""
     import pyarrow as pa
 
     keys = [("request_start_ns", pa.int64()), ("api", pa.string()), (level, pa.string())]
@@ -72,13 +72,13 @@ def rollup_schema(level: str) -> "pa.Schema":
 
 
 def rolled_clients(exchanges: str) -> "pa.Table":
-    """The rollup of a Parquet file of exchanges by client."""
+    """Rollup of a Parquet file of exchanges by client."""
     with PlainPaths() as paths:
         return rolled(of_clients(paths.of(exchanges)), CLIENT, [paths.of(exchanges)])
 
 
 def of_clients(exchanges: str) -> str:
-    """The query for a file of exchanges."""
+    """Query for a file of exchanges."""
     return f"""
         SELECT *, error_count > 0 OR error_code <> 0 AS is_failed, record_count AS records_here,
             record_bytes AS bytes_here
@@ -87,9 +87,9 @@ def of_clients(exchanges: str) -> str:
 
 
 def rolled_topics(partitions: str, exchanges: Sequence[str]) -> "pa.Table":
-    """The rollup of a Parquet file of partitions by topic; an exchange counts for each of its.
+    """Rollup of a Parquet file of partitions by topic; an exchange counts once per topic.
 
-    `exchanges` are files that have the exchanges of them, and may have others.
+    `exchanges` are files that contain their exchanges, and possibly others.
     """
     with PlainPaths() as paths:
         one, *others = [paths.of(path) for path in (partitions, *exchanges)]
@@ -97,7 +97,7 @@ def rolled_topics(partitions: str, exchanges: Sequence[str]) -> "pa.Table":
 
 
 def of_topics(partitions: str, exchanges: Sequence[str]) -> str:
-    """The query for a file of partitions, with the files of their exchanges."""
+    """Query for a file of partitions, with the files of their exchanges."""
     there = parquet_files([partitions])
     return f"""
         WITH parts AS (
@@ -113,7 +113,7 @@ def of_topics(partitions: str, exchanges: Sequence[str]) -> str:
 
 
 def rolled(source: str, level: str, files: Iterable[str]) -> "pa.Table":
-    """The rollup of the exchanges that a query gives, which reads these files."""
+    """Rollup of the exchanges returned by a query, which reads these files."""
     import pyarrow as pa
 
     query = f"""
@@ -135,27 +135,27 @@ def rolled(source: str, level: str, files: Iterable[str]) -> "pa.Table":
 
 
 def lists_of(column: Any) -> Iterable[Any]:
-    """The lists of a column as numpy arrays, None for null."""
+    """Lists of a column as numpy arrays, None for null."""
     for one in column:
         yield None if one.values is None else one.values.to_numpy()
 
 
 def kll_of(values: Any) -> bytes | None:
-    """A sketch of times, None where there are none."""
+    """KLL sketch of times, None if there are none."""
     if values is None or not len(values):
         return None
-    sketch = sketches().kll_floats_sketch(KLL_K)  # of 24 bits: half as large as doubles
+    sketch = sketches().kll_floats_sketch(KLL_K)  # 24-bit floats: half the size of doubles
     sketch.update(values.astype("f4"))
     made: bytes = sketch.serialize()
     return made
 
 
 def hll_of(values: Iterable[int | str] | None) -> bytes | None:
-    """A sketch of a set, None for an empty one."""
+    """HLL sketch of a set, None for an empty one."""
     if not values:
         return None
     module = sketches()
-    sketch = module.hll_sketch(HLL_LG_K, module.tgt_hll_type.HLL_8)  # as Spark has it
+    sketch = module.hll_sketch(HLL_LG_K, module.tgt_hll_type.HLL_8)  # as in Spark
     for value in values:
         sketch.update(value)
     made: bytes = sketch.serialize_compact()
@@ -164,7 +164,7 @@ def hll_of(values: Iterable[int | str] | None) -> bytes | None:
 
 @cache
 def sketches() -> Any:
-    """The library; raises MissingExtra where it is missing."""
+    """The DataSketches library; raises MissingExtra if it is not installed."""
     try:
         return import_module("datasketches")
     except ImportError as error:

@@ -1,12 +1,11 @@
-"""What waits in a run's directory for other tasks: rows of splits, boundary states, corrections,
-names.
+"""Intermediate files in a run's directory: rows of splits, boundary states, corrections, names.
 
     RUN/staging/0/3/exchanges     rows of split 3 of tap 0, a spool for each table
-    RUN/staging/0/3.boundary state          what the split leaves open
-    RUN/staging/0/3.corrections   what its rows are corrected by
-    RUN/staging/0/names           names of topics by their ids
+    RUN/staging/0/3.boundary      boundary state of the split
+    RUN/staging/0/3.corrections   corrections of its rows
+    RUN/staging/0/names           topic names by id
 
-All of it is declared values or Arrow, and is checked when it is read.
+All of it is declared values or Arrow, and is validated when it is read.
 """
 
 import shutil
@@ -28,8 +27,8 @@ from kdissect.tables.spool import Spool, whole_spool, write_whole
 from kdissect.tables.stored_rows import believed
 
 STAGING: Final = "staging"
-# Of a connection in a boundary state or a state beside the bytes that wait, which have limits of
-# their own: 0.5 to 1 kB, and what its requests say.
+# Of a connection in a boundary state or a checkpoint, without buffered bytes, which have limits of
+# their own: 0.5 to 1 kB, and the data of its requests.
 CONNECTION_BYTES: Final = 4096
 # Marks, chunks, names of topics and groups.
 SHARED_BYTES: Final = 64 * MIB
@@ -55,7 +54,7 @@ class Staged:
         self.size += batch.nbytes
 
     def publish(self) -> None:
-        """Give it its name, unless another attempt has."""
+        """Rename it to its final name, unless another attempt has done so."""
         for spool in self.spools.values():
             spool.close()
         try:
@@ -67,7 +66,7 @@ class Staged:
 
 
 def read_staged(path: Path, root: str) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of such a directory below `root`; raises DatasetError for others than were made."""
+    """Rows of such a directory below `root`; raises DatasetError for files of another origin."""
     place = path.relative_to(root)
     with Below(root) as below:
         sizes = below.sizes(str(place / name) for name in TABLES)
@@ -83,7 +82,7 @@ def read_staged(path: Path, root: str) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 
 def read_part(path: Path, root: str, limits: Limits) -> bytes:
-    """A file below `root`; raises DatasetError for one that is not there, or too large."""
+    """Read a file below `root`; raises DatasetError if it is missing or too large."""
     try:
         with Below(root) as below:
             return below.read(str(path.relative_to(root)), most_bytes(limits))
@@ -92,9 +91,9 @@ def read_part(path: Path, root: str, limits: Limits) -> bytes:
 
 
 def most_bytes(limits: Limits) -> int:
-    """How large a boundary state or a state is at most: all that may wait of what is not complete.
+    """Upper bound on the size of a boundary state or checkpoint: all that incomplete data may hold.
 
-    With the limits as they are by default, 880 MiB.
+    With the default limits, 880 MiB.
     """
     waiting = (
         limits.reassembly_bytes_in_all,
@@ -106,25 +105,25 @@ def most_bytes(limits: Limits) -> int:
         limits.name_wait_bytes,
         limits.fragment_bytes,
     )
-    # Heads of a boundary state have 128 MiB, in place of frames that are not complete.
+    # Prefixes of a boundary state have 128 MiB, in place of incomplete frames.
     return SHARED_BYTES + limits.connections * CONNECTION_BYTES + sum(waiting)
 
 
 def names_bytes(names: dict[bytes, str]) -> bytes:
-    """Names of topics by their ids, for `names_in`."""
+    """Serialize topic names by id, for `names_in`."""
     return dump(NAMES_DOCUMENT, names)
 
 
 def names_in(content: bytes) -> dict[bytes, str]:
-    """The names again; raises EncodingError for other bytes."""
+    """Deserialize topic names; raises EncodingError for other bytes."""
     names: dict[bytes, str] = load(NAMES_DOCUMENT, content)
     return names
 
 
 def make_whole(path: Path, content: bytes) -> None:
-    """A file that is there whole or not at all, and its directory; for its owner only.
+    """Write a file atomically, and create its directory; for its owner only.
 
-    It has raw bytes of messages, logins among them.
+    It contains raw bytes of messages, including login data.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, content, mode=SECRET)

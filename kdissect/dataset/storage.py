@@ -1,14 +1,14 @@
-"""Files of captures and datasets, on this machine or in a store that Arrow has a file system for.
+"""Files of captures and datasets, local or in a store that an Arrow file system supports.
 
 A location is a path, or a URI without options: ``s3://bucket/captures/ring.pcap0``, ``gs://…``,
-``hdfs://host:port/…``, ``abfs://…``. What a store needs to be reached (endpoint, region, names and
-passwords) comes from the environment, or from a URI that somebody gave:
-``s3://bucket/captures?endpoint_override=127.0.0.1:9000&scheme=http``. `remember` keeps that in
-this process, for all locations of the same bucket, and gives the location; `reached_by` is what
-other processes have to remember. Neither is ever part of a location, so it is written nowhere.
+``hdfs://host:port/…``, ``abfs://…``. Settings to reach a store (endpoint, region, credentials) come
+from the environment, or from a URI given by the user:
+``s3://bucket/captures?endpoint_override=127.0.0.1:9000&scheme=http``. `remember` keeps them in
+this process, for all locations of the same bucket, and returns the location; `reached_by` returns
+what other processes have to remember. Neither is ever part of a location, so it is never written.
 
-What a store is asked for is few things, which all of them can do: read a range of bytes, write a
-file (it is there whole or not at all), list, remove.
+Only a few operations are required, which all stores support: read a range of bytes, write a file
+atomically, list, remove.
 """
 
 import os
@@ -28,11 +28,11 @@ from kdissect.errors import DatasetError, KdissectError, StoreError
 URI: Final = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]+)://(?P<host>[^/?]*)(?P<path>[^?]*)(?:\?(?P<options>.*))?$"
 )
-# Bytes asked for at a time: of a store that takes 50 ms to answer, up to 320 MB/s.
+# Bytes per request: with a store latency of 50 ms, up to 320 MB/s.
 BLOCK_SIZE: Final = 16 << 20
-# Requests at a time for several small files, each of which waits for its answer most of the time.
+# Concurrent requests for small files, which mostly wait for the response.
 AT_ONCE: Final = 8
-# Small files as one request; Arrow before 21 has no such option and makes three.
+# Read small files with one request; Arrow before 21 lacks this option and makes three.
 AS_ONE: Final = "allow_delayed_open=true" if int(pa.__version__.split(".")[0]) >= 21 else ""
 
 # By bucket: its URI with options, and its file system.
@@ -41,7 +41,7 @@ _systems: dict[str, tuple[Any, str]] = {}
 
 
 class Stored(NamedTuple):
-    """A file as its store lists it; the time is what the store says, in S3 whole seconds."""
+    """A file as listed by its store; the time is that of the store, in S3 whole seconds."""
 
     location: str
     size: int
@@ -49,12 +49,12 @@ class Stored(NamedTuple):
 
 
 def is_uri(location: str) -> bool:
-    """Whether it is in a store."""
+    """Whether a location is in a store."""
     return URI.match(location) is not None
 
 
 def remember(given: str) -> str:
-    """The location that a path or URI means; its options are kept for all of the same bucket."""
+    """Location of a path or URI; its options are kept for all locations of the same bucket."""
     match = URI.match(given)
     if match is None:
         return given
@@ -71,19 +71,19 @@ def remember(given: str) -> str:
 
 
 def absolute(given: str | os.PathLike[str]) -> str:
-    """A location that means the same in all directories."""
+    """Absolute form of a location, independent of the working directory."""
     location = remember(os.fspath(given))
     return location if is_uri(location) else str(Path(location).absolute())
 
 
 def reached_by(locations: Iterable[str]) -> tuple[str, ...]:
-    """What `remember` was told that is needed to reach these."""
+    """Values passed to `remember` that are needed to reach these locations."""
     buckets = sorted({bucket_of(one) for one in locations if is_uri(one)})
     return tuple(_options[bucket] for bucket in buckets if bucket in _options)
 
 
 def bucket_of(uri: str) -> str:
-    """Where a URI's bucket is, without name and password.
+    """The bucket of a URI, without user name and password.
 
     >>> bucket_of("s3://key:secret@captures/b1/ring.pcap0?region=eu-west-1")
     's3://captures'
@@ -96,21 +96,21 @@ def bucket_of(uri: str) -> str:
     scheme, host = match["scheme"], match["host"]
     if "@" in host:
         user, _, host = host.rpartition("@")
-        # Azure has the container there.
+        # Azure has the container here.
         if scheme in ("abfs", "abfss") and (container := user.partition(":")[0]):
             host = f"{container}@{host}"
     return f"{scheme}://{host}"
 
 
 def joined(location: str, *names: str) -> str:
-    """A file or directory below a location."""
+    """Join names to a location."""
     if is_uri(location):
         return "/".join([location.rstrip("/"), *names])
     return str(Path(location, *names))
 
 
 def seen(location: str) -> tuple[int, int]:
-    """Size and time of a file, -1 when it is not there."""
+    """Size and modification time of a file, -1 if it does not exist."""
     if not is_uri(location):
         try:
             status = Path(location).stat()
@@ -122,7 +122,7 @@ def seen(location: str) -> tuple[int, int]:
 
 
 def files_in(directory: str, recursive: bool = False) -> list[Stored]:
-    """The files of a directory in a store by name; none where there is no directory."""
+    """Files of a directory in a store by name; empty if the directory does not exist."""
     with told(directory):
         system, path = system_at(directory)
         selector = fs.FileSelector(path, recursive=recursive, allow_not_found=True)
@@ -132,7 +132,7 @@ def files_in(directory: str, recursive: bool = False) -> list[Stored]:
 
 
 def directories_in(directory: str, prefix: str) -> list[str]:
-    """The directories in one of a store whose names begin so, by name."""
+    """Subdirectories of a store directory whose names have this prefix, by name."""
     with told(directory):
         system, path = system_at(directory)
         entries = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
@@ -142,7 +142,7 @@ def directories_in(directory: str, prefix: str) -> list[str]:
 
 
 def read_bytes(location: str, limit: int | None = None) -> bytes | None:
-    """All of a file in a store, None where there is none; DatasetError beyond `limit` bytes."""
+    """Read a file in a store, None if it does not exist; DatasetError beyond `limit` bytes."""
     with told(location):
         system, path = system_at(location)
         try:
@@ -156,16 +156,16 @@ def read_bytes(location: str, limit: int | None = None) -> bytes | None:
 
 
 def write_bytes(location: str, content: bytes) -> None:
-    """A file in a store, in the place of any other."""
+    """Write a file in a store, replacing any other."""
     with told(location):
         system, path = system_at(location)
-        # Or Arrow would compress what is called so.
+        # Otherwise Arrow would compress by file extension.
         with system.open_output_stream(path, compression=None) as file:
             file.write(content)
 
 
 def upload(local: Path, location: str) -> None:
-    """Bring a file into a store, in the place of any other."""
+    """Upload a file to a store, replacing any other."""
     with told(location), local.open("rb") as source:
         system, path = system_at(location)
         with system.open_output_stream(path, compression=None) as file:
@@ -173,7 +173,7 @@ def upload(local: Path, location: str) -> None:
 
 
 def remove(location: str) -> None:
-    """Take a file out of a store, if it is there."""
+    """Remove a file from a store, if it exists."""
     with told(location):
         system, path = system_at(location)
         try:
@@ -183,7 +183,7 @@ def remove(location: str) -> None:
 
 
 def remove_below(directory: str) -> None:
-    """Take a directory out of a store, if it is there."""
+    """Remove a directory from a store, if it exists."""
     with told(directory):
         system, path = system_at(directory)
         system.delete_dir_contents(path, missing_dir_ok=True)
@@ -192,7 +192,7 @@ def remove_below(directory: str) -> None:
 
 
 def at_once(function: Callable[..., None], calls: Iterable[tuple[Any, ...]]) -> None:
-    """Call the function with each of the values, some at the same time; raises what one raises."""
+    """Call the function with each tuple of values, some concurrently; re-raises its exceptions."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for answer in [pool.submit(function, *values) for values in calls]:
             answer.result()
@@ -200,7 +200,7 @@ def at_once(function: Callable[..., None], calls: Iterable[tuple[Any, ...]]) -> 
 
 @contextmanager
 def told(location: str, missing: type[KdissectError] = KdissectError) -> Iterator[None]:
-    """What a store says that went wrong, as errors of ours that name the location."""
+    """Convert errors of a store to kdissect errors that name the location."""
     try:
         yield
     except FileNotFoundError as error:
@@ -210,7 +210,7 @@ def told(location: str, missing: type[KdissectError] = KdissectError) -> Iterato
 
 
 def first_words(error: BaseException) -> str:
-    """What a store says, on one line, without passwords that may be in an address."""
+    """A store's error message, on one line, without passwords that an address may contain."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return re.sub(r"//[^/@\s]*@", "//", lines[0])
 

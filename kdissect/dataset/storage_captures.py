@@ -1,7 +1,7 @@
-"""Captures in stores: which there are, when they begin, and copies of them on this machine.
+"""Captures in stores: listing, time of the first packet, and local copies.
 
-A scanner wants a file that it can seek in and read twice, so a task fetches the bytes of its split
-into a temporary file, where they have the offsets that they have in the capture.
+A scanner needs a file that it can seek in and read twice, so a task downloads the bytes of its
+split into a temporary file, at the same offsets as in the capture.
 """
 
 import fnmatch
@@ -29,14 +29,14 @@ from kdissect.dataset.storage import (
 from kdissect.errors import CaptureError
 
 MAGIC: Final = re.compile(r"[*?\[]")
-# Of a capture whose first packet is looked for: enough for the headers and a packet or two.
+# Bytes read to find a capture's first packet: enough for the headers and a packet or two.
 FIRST_SIZE: Final = 64 << 10
 
 
 def captures_at(location: str) -> dict[str, bool] | None:
-    """The files of a URI, glob or directory; true: named or matched. None: nothing is there.
+    """Files of a URI, glob or directory; true: named or matched. None: nothing found.
 
-    What is there by this name is not taken for a glob.
+    A URI that exists under this exact name is not taken for a glob.
     """
     if seen(location)[0] >= 0:
         return {location: True}
@@ -47,7 +47,7 @@ def captures_at(location: str) -> dict[str, bool] | None:
 
 
 def matching(pattern: str) -> list[str]:
-    """The files in a store that a glob matches, as `glob` has it; `**` is any directories."""
+    """Files in a store that match a glob, as in `glob`; `**` matches any directories."""
     bucket = bucket_of(pattern)
     *parts, last = pattern.removeprefix(bucket).strip("/").split("/")
     places = [bucket]
@@ -57,7 +57,7 @@ def matching(pattern: str) -> list[str]:
 
 
 class Stream:
-    """A capture in a store as a binary file that can seek; raises StoreError where it fails."""
+    """A capture in a store as a seekable binary file; raises StoreError on failure."""
 
     def __init__(self, location: str) -> None:
         self.name = location
@@ -66,30 +66,30 @@ class Stream:
             self.file = system.open_input_file(path)
 
     def read(self, size: int) -> bytes:
-        """The next bytes, at most `size`."""
+        """Read at most `size` bytes."""
         with told(self.name):
             content: bytes = self.file.read(size)
         return content
 
     def seekable(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
     def tell(self) -> int:
-        """Where the next byte is read."""
+        """Current position."""
         return int(self.file.tell())
 
     def seek(self, place: int) -> None:
-        """Read there next."""
+        """Set the position."""
         self.file.seek(place)
 
     def close(self) -> None:
-        """Nothing more is read."""
+        """Close; further reads are not allowed."""
         self.file.close()
 
 
 def first_time_in(location: str) -> int:
-    """As `rotation.first_time_of`, of a capture in a store, of which only the beginning is read."""
+    """As `rotation.first_time_of`, for a capture in a store; reads only its beginning."""
     stream = Stream(location)
     try:
         return first_time_of(CaptureFile(cast("BinaryIO", stream), location, FIRST_SIZE))
@@ -99,17 +99,17 @@ def first_time_in(location: str) -> int:
 
 @contextmanager
 def local_copy(location: str, start: int = 0, end: int | None = None) -> Iterator[str]:
-    """A path of this machine where a capture's bytes are, those from `start` to `end` at least.
+    """Local path with at least the bytes `start` to `end` of a capture.
 
-    That is the location itself where it is none of a store; else a temporary file that has the
-    bytes at the same offsets, and a hole before them. Raises CaptureError for what is not there,
-    StoreError where the store fails.
+    That is the location itself if it is not in a store; otherwise a temporary file with the bytes
+    at the same offsets, and a hole before them. Raises CaptureError if the capture does not exist,
+    StoreError if the store fails.
     """
     if not is_uri(location):
         yield location
         return
     with tempfile.TemporaryDirectory(prefix="kdissect-") as directory:
-        # Its name says how it is compressed, and nothing else.
+        # Its name contains only the compression suffix.
         local = Path(directory, "capture")
         with local.open("wb") as file:
             file.seek(start)
@@ -120,13 +120,13 @@ def local_copy(location: str, start: int = 0, end: int | None = None) -> Iterato
 
 @contextmanager
 def local_copies(locations: Iterable[str]) -> Iterator[dict[str, str]]:
-    """Paths of this machine with the bytes of captures, and the captures' locations."""
+    """Local paths with the bytes of captures, mapped to the captures' locations."""
     with ExitStack() as copies:
         yield {copies.enter_context(local_copy(one)): one for one in locations}
 
 
 def blocks(location: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-    """The bytes of a capture in a store."""
+    """Yield the bytes of a capture in a store in blocks."""
     with told(location, CaptureError):
         system, path = system_at(location)
         with system.open_input_file(path) as file:
@@ -136,7 +136,7 @@ def blocks(location: str, start: int = 0, end: int | None = None) -> Iterator[by
 
 
 def _below(place: str, part: str, is_last: bool) -> list[str]:
-    """What a part of a glob matches in a directory: files at the end, else directories."""
+    """Matches of one part of a glob in a directory: files at the end, otherwise directories."""
     if not MAGIC.search(part):
         there = f"{place}/{part}"
         return [there] if not is_last or seen(there)[0] >= 0 else []

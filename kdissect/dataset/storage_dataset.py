@@ -1,18 +1,18 @@
-"""A dataset in a store, where files cannot be moved and nobody can lock.
+"""A dataset in a store, which has neither renames nor locks.
 
-    exchanges/date=2026-11-22/tap=b1/r000001-6f1c…-t0-0.parquet   as soon as a task has made it
+    exchanges/date=2026-11-22/tap=b1/r000001-6f1c…-t0-0.parquet   as soon as a task has written it
     _kdissect/manifest.json                                       which files are in
-    _kdissect/run-6f1c…/owner.json                                who writes to it, renewed
-    _kdissect/run-6f1c…/staging/…                                 what waits for other tasks
+    _kdissect/run-6f1c…/owner.json                                lease of the writer, renewed
+    _kdissect/run-6f1c…/staging/…                                 intermediate files for other tasks
 
-A file is written once, under a name that no other run has, and counts as soon as the manifest lists
-it: the manifest's replacement, one request, is the commit. Readers go by the manifest. What a run
-leaves that did not come so far, or not farther, the next one removes: all that is not listed.
+A file is written once, under a name that no other run uses, and is part of the dataset once the
+manifest lists it: replacing the manifest, one request, is the commit. Readers use the manifest.
+Files that a run leaves unlisted, at whatever stage it ended, are removed by the next run.
 
-A run says that it is there by a file, and looks for others' afterwards, so of two that begin at the
-same time at least one sees the other, and goes. It renews the file until it ends. A run that has
-not done so for `LEASE_NS` is dead; so is one whose process is not there any more, as far as this
-machine can tell. One that was only asleep finds its file gone when it wants to commit, and fails.
+A run announces itself by a file, and looks for those of others afterwards, so of two runs that
+start at the same time at least one sees the other, and stops. It renews the file until it ends. A
+run that has not done so for `LEASE_NS` is dead; so is one whose process has ended, as far as this
+host can see. A run that was only suspended finds its file gone at commit, and fails.
 """
 
 import json
@@ -44,12 +44,12 @@ from kdissect.tables.schemas import TABLES
 from kdissect.text.escape import escaped
 
 RENEWED_EVERY_S: Final = 30.0
-# Six times as long: a store may be slow, or a machine busy.
+# Six times as long: a store may be slow, or a host busy.
 LEASE_NS: Final = 180 * 10**9
 OWNER: Final = "owner.json"
-OWNER_BYTES: Final = 4096  # the names of a machine and a namespace, a number
+OWNER_BYTES: Final = 4096  # host and namespace names, a number
 ENDED: Final = b'{"ended": true}'
-# Stores in which a file appears when its upload is over, in the place of the one that was there.
+# Stores in which an upload replaces the existing file atomically, when it is complete.
 REPLACING: Final = frozenset(("s3", "gs", "gcs", "abfs", "abfss"))
 
 
@@ -85,14 +85,14 @@ class StoredDataset:
         if self._is_done:
             return
         if kind is None:
-            # There was nothing to do, so nothing was written.
+            # Nothing was written, as there was no work.
             remove_below(self.run_directory)
             return
         with suppress(StoreError):
             write_bytes(self.owner, ENDED)
 
     def commit(self, manifest: Manifest, moved: list[str], removed: list[str]) -> None:
-        """Let the run count; files are where they belong already."""
+        """Commit the run; its files are in their final place already."""
         if seen(self.owner)[0] < 0 or self._manifest().run != self.manifest.run:
             raise OutputError(
                 f"{self.directory}: another run took this one for dead, as it did not renew "
@@ -108,7 +108,7 @@ class StoredDataset:
 
     def _begin(self) -> None:
         write_bytes(self.owner, owner_now())
-        now_ns = seen(self.owner)[1]  # by the clock of the store
+        now_ns = seen(self.owner)[1]  # by the store's clock
         dead = []
         for run in directories_in(self.own, "run-"):
             if run == self.run_directory:
@@ -128,13 +128,13 @@ class StoredDataset:
 
     def _renew(self) -> None:
         while not self._ended.wait(RENEWED_EVERY_S):
-            # Failing is no matter as long as it works before the lease is over.
+            # A failure does not matter as long as a retry succeeds before the lease expires.
             with suppress(KdissectError):
                 write_bytes(self.owner, owner_now())
 
 
 def open_dataset(given: str | os.PathLike[str]) -> Dataset | StoredDataset:
-    """The dataset at a path or a URI, for one run; raises OutputError where there cannot be one."""
+    """Open the dataset at a path or URI for one run; raises OutputError if that is not possible."""
     location = remember(os.fspath(given))
     if not is_uri(location):
         return Dataset(Path(location).absolute())
@@ -147,7 +147,7 @@ def open_dataset(given: str | os.PathLike[str]) -> Dataset | StoredDataset:
 
 
 def remove_unlisted(location: str, manifest: Manifest) -> None:
-    """Remove the files of tables and the states that are not in a dataset."""
+    """Remove table and state files that are not listed in the manifest."""
     listed = {joined(location, name) for name in manifest.names()}
     for directory in [*TABLES, f"{OWN}/states"]:
         there = files_in(joined(location, directory), recursive=True)
@@ -155,7 +155,7 @@ def remove_unlisted(location: str, manifest: Manifest) -> None:
 
 
 def living_owner(run: str, now_ns: int) -> str:
-    """Who writes to a dataset since when, "" where that is over."""
+    """Writer of a run and since when, "" if it has ended."""
     owner = joined(run, OWNER)
     modified_ns = seen(owner)[1]
     if modified_ns < 0 or now_ns - modified_ns >= LEASE_NS:
@@ -174,5 +174,5 @@ def living_owner(run: str, now_ns: int) -> str:
 
 
 def owner_now() -> bytes:
-    """Who this process is."""
+    """Writer identity of this process."""
     return json.dumps(this_process()).encode()

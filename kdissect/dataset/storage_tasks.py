@@ -1,7 +1,7 @@
-"""A task whose dataset is in a store: it works in a directory of its own, on its machine.
+"""A task whose dataset is in a store: it works in a local directory of its own.
 
-What it reads is fetched when it is asked for, what it makes is brought into the store when all of
-it is made. Two attempts of a task bring the same files, so neither spoils what the other did.
+Its input is downloaded on demand, its output is uploaded when all of it is complete. Two attempts
+of a task upload the same files, so neither damages the output of the other.
 """
 
 import tempfile
@@ -26,14 +26,14 @@ from kdissect.system.file_names import checked_name, shortened
 
 
 class StoredTask(Task):
-    """As `Task`, with paths in a directory of this machine; `mirrored` makes it."""
+    """As `Task`, with local paths; created by `mirrored`."""
 
     origin: Task
     directory: Path
     fetched: set[Path]
 
     def there(self, path: Path) -> Path:
-        """The same path, when what is there in the store has been brought to it."""
+        """The same path, after its content in the store has been downloaded."""
         if path.exists():
             return path
         location = self.location(path)
@@ -45,13 +45,13 @@ class StoredTask(Task):
         return path
 
     def location(self, path: Path) -> str:
-        """Where in the store the file belongs: all but what waits is where it is to stay."""
+        """Location of a file in the store: all but intermediate files are in their final place."""
         parts = path.relative_to(self.directory).parts
         is_staged = parts[0] == STAGING
         return joined(self.origin.run_directory if is_staged else self.origin.dataset, *parts)
 
     def upload(self) -> None:
-        """Bring what was made into the store."""
+        """Upload the output to the store."""
         made = [path for path in sorted(self.directory.rglob("*")) if path.is_file()]
         new = [(path, self.location(path)) for path in made if path not in self.fetched]
         at_once(upload, new)
@@ -66,7 +66,7 @@ class StoredTask(Task):
 
 
 def inside(directory: str, location: str) -> str:
-    """The name of a file below a directory of a store; raises DatasetError for a harmful one."""
+    """Name of a file below a directory of a store; raises DatasetError for an unsafe one."""
     if not location.startswith(f"{directory}/"):
         raise DatasetError(f"{shortened(location)} is not in {directory}")
     return checked_name(location.removeprefix(f"{directory}/"))
@@ -74,7 +74,7 @@ def inside(directory: str, location: str) -> str:
 
 @contextmanager
 def mirrored(task: Task) -> Iterator[Task]:
-    """The task as it is done on this machine."""
+    """The task with local paths, as it runs on this host."""
     for one in task.stores:
         remember(one)
     if not is_uri(task.dataset):

@@ -1,4 +1,4 @@
-"""The rows of datasets and live captures as a pass over their captures would give them."""
+"""Rows of datasets and live captures, as a pass over their captures would return them."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,10 +23,10 @@ from kdissect.tables.stored_rows import believed, check_rows
 
 
 class StoredRun:
-    """Iterate over it for ``(table name, record batch)``, like a `Run`, a table after the other.
+    """Iterate over it for ``(table name, record batch)``, like a `Run`, one table after another.
 
-    Of `options` those count that say which tables, how many rows at once, and whom to tell of the
-    progress; raises KdissectError for tables that a dataset was made without.
+    Of `options` only the tables, rows per batch and the progress callback are used; raises
+    KdissectError for tables that the dataset was created without.
     """
 
     def __init__(self, places: Sequence[Place], options: Options) -> None:
@@ -58,8 +58,8 @@ class StoredRun:
 def batches_of(
     place: Place, stored: StoredFile, table: Table, rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, with the times in full; raises DatasetError where others are missing."""
-    # Times of datasets are in microseconds, and in full beside that.
+    """Rows of a file, with nanosecond times; raises DatasetError if columns are missing."""
+    # Datasets store times in microseconds, and nanoseconds in separate columns.
     is_apart = place.is_dataset
     names = [column.name + NS * (column.type == TIME and is_apart) for column in table.columns]
     with ExitStack() as stack:
@@ -75,12 +75,12 @@ def batches_of(
 
 
 def name_in(place: Place, stored: StoredFile) -> str:
-    """The name of a file in the directory of its place."""
+    """Name of a file relative to the directory of its place."""
     return str(Path(stored.path).relative_to(place.root))
 
 
 def as_made(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The rows of a dataset with the columns and types of the library."""
+    """Rows of a dataset with the columns and types of the library."""
     there = set(batch.schema.names)
     arrays = [
         batch[field.name if field.name in there else field.name + NS].cast(field.type)
@@ -90,7 +90,7 @@ def as_made(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def added(balances: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """What became of the bytes of all taps together."""
+    """Sum of the byte balances of all taps."""
     sums: dict[str, Any] = dict.fromkeys(NUMBERS, 0) | {name: {} for name in COUNTS}
     for balance in balances:
         for name, value in balance.items():

@@ -1,4 +1,4 @@
-"""Captures → taps: which files one tap wrote in turn, and those that cannot be read."""
+"""Captures → taps: the files that one tap wrote in turn, and unreadable ones."""
 
 import glob
 import re
@@ -12,17 +12,17 @@ from kdissect.dataset.storage import is_uri, remember, seen
 from kdissect.dataset.storage_captures import captures_at, first_time_in
 from kdissect.errors import CaptureError, KdissectError
 
-# What a file in a directory is called that is meant to be a capture.
+# File names in a directory that are meant to be captures.
 CAPTURE_NAME: Final = re.compile(r"\.(?:p?cap|pcapng|dmp)\d*(?:\.[a-z0-9]+)?$", re.IGNORECASE)
 ROTATED: Final = re.compile(r"[-_.]*\*[-_.]*")
 EXTENSION: Final = re.compile(r"\.(?:p?cap|pcapng|dmp)\**(?:\.[a-z0-9]+)?$", re.IGNORECASE)
 
-# Whose first packet is not looked for again while they do not change: months of hourly files.
+# Files whose first packet is cached while they do not change: months of hourly files.
 LOOKED_AT: Final = 100_000
 
 
 class Tap(NamedTuple):
-    """Files that follow each other; `chain` is what their paths have in common."""
+    """Files that follow each other; `chain` is the common part of their paths."""
 
     name: str
     chain: str
@@ -30,7 +30,7 @@ class Tap(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """A capture that cannot be read, and its size and time then; -1: it may be read next time."""
+    """An unreadable capture, and its size and time then; -1: it may be readable next time."""
 
     path: str
     message: str
@@ -39,21 +39,22 @@ class Broken(NamedTuple):
 
 
 class Taps(NamedTuple):
-    """What was found."""
+    """Result of a search for taps."""
 
     taps: list[Tap]
     broken: list[Broken]
 
 
 def find_taps(sources: Iterable[str], pattern: str | None = None) -> Taps:
-    """The taps whose files these are: paths, globs and directories.
+    """Taps of the given paths, globs and directories.
 
-    They are told by name and first packet (`capture.rotation`), or by `pattern`, a regular
-    expression for the path: its group ``tap``, else its first group, else all of it is the name of
-    the tap. Of directories, what is not named like a capture and is none is passed over.
+    Taps are identified by file name and first packet (`capture.rotation`), or by `pattern`, a
+    regular expression for the path: the name of the tap is its group ``tap``, else its first group,
+    else the whole match. In directories, other files than captures are ignored unless
+    named like one.
 
-    Raises KdissectError where nothing is found, or the pattern matches nothing; a path that it
-    does not match is broken.
+    Raises KdissectError if nothing is found, or the pattern matches nothing; a path that does not
+    match it is broken.
     """
     found = taps_of(list_captures(sources), pattern)
     if not found.taps and found.broken and all(is_astray(one) for one in found.broken):
@@ -62,12 +63,12 @@ def find_taps(sources: Iterable[str], pattern: str | None = None) -> Taps:
 
 
 def is_astray(one: "Broken") -> bool:
-    """Whether the file is there, and of no tap."""
+    """Whether the file exists, and belongs to no tap."""
     return one.size < 0 <= seen(one.path)[0]
 
 
 def taps_of(files: Mapping[str, bool], pattern: str | None) -> Taps:
-    """The taps of these files, of which those that are true must be captures."""
+    """Taps of these files; those mapped to true must be captures."""
     times: dict[str, int] = {}
     broken = []
     for path, is_named in files.items():
@@ -89,20 +90,20 @@ def taps_of(files: Mapping[str, bool], pattern: str | None) -> Taps:
 
 
 def in_turn(taps: Mapping[str, Sequence[tuple[str, int]]]) -> list[Chain]:
-    """Chains of files whose first times are given, the earliest first."""
+    """Chains of files with the given first times, the earliest first."""
     made = []
     for chain, files in taps.items():
         ordered = sorted(files, key=lambda file: (file[1], turn_of(file[0]), file[0]))
         turns = certain_turns(path for path, _ in ordered)
         if turns is not None:
-            # Where the clock was set back, times would turn them round.
+            # If the clock was set back, times would reverse their order.
             ordered.sort(key=lambda file: turn_of(file[0]))
         made.append(Chain(chain, tuple(path for path, _ in ordered), ordered[0][1]))
     return sorted(made, key=lambda one: (one.first_time_ns, one.name))
 
 
 def chain_of(path: str, expression: "re.Pattern[str] | None") -> str:
-    """Which tap the file is of: what the files of the tap have in common, or ``tap:NAME``."""
+    """Chain of the file: the common part of its tap's paths, or ``tap:NAME``."""
     if expression is None:
         return chain_name(path)
     match = expression.search(path)
@@ -115,7 +116,7 @@ def chain_of(path: str, expression: "re.Pattern[str] | None") -> str:
 
 
 def compiled(pattern: str) -> "re.Pattern[str]":
-    """A pattern of taps; raises KdissectError where it is none."""
+    """Compile a tap pattern; raises KdissectError if it is invalid."""
     try:
         return re.compile(pattern)
     except re.error as error:
@@ -124,22 +125,22 @@ def compiled(pattern: str) -> "re.Pattern[str]":
 
 @lru_cache(maxsize=LOOKED_AT)
 def first_time_of(path: str, size: int, modified_ns: int) -> int:  # noqa: ARG001  # its identity
-    """The time of the first packet; raises CaptureError where there is nothing to read."""
+    """Time of the first packet; raises CaptureError if there is nothing to read."""
     if not size:
         raise CaptureError(f"{path}: empty file")
     return first_time_in(path) if is_uri(path) else chains([path])[0].first_time_ns
 
 
 def list_captures(sources: Iterable[str]) -> dict[str, bool]:
-    """The files, each once; true for those that were named, or matched by a glob.
+    """The files, each once; true for those named explicitly, or matched by a glob.
 
-    Raises KdissectError where nothing is found.
+    Raises KdissectError if nothing is found.
     """
     found: dict[str, bool] = {}
     for source in sources:
         files = files_of(source)
         if files is None:
-            # Without a password that may be in a URI.
+            # Without a password that a URI may contain.
             raise KdissectError(f"{remember(source)}: no file matches")
         found = {**files, **found}
     if not found:
@@ -148,7 +149,7 @@ def list_captures(sources: Iterable[str]) -> dict[str, bool]:
 
 
 def files_of(source: str) -> dict[str, bool] | None:
-    """The files of a path, glob or directory, as in `list_captures`; None: nothing is there."""
+    """Files of a path, glob or directory, as in `list_captures`; None: nothing found."""
     source = remember(source)
     if is_uri(source):
         return captures_at(source)
@@ -164,7 +165,7 @@ def files_of(source: str) -> dict[str, bool] | None:
 
 
 def named(found: Sequence[Chain]) -> list[Tap]:
-    """The chains with short names: what is common of the files' names, the directory's if need be.
+    """Chains with short names: the common part of file names, with directories if needed.
 
     >>> named([Chain("a/ring.pcap*", ("a/ring.pcap",), 0), Chain("b/ring.pcap*", (), 0)])
     [Tap(name='a-ring', chain='a/ring.pcap*', paths=('a/ring.pcap',)), Tap(name='b-ring', \
@@ -183,7 +184,7 @@ chain='b/ring.pcap*', paths=())]
 
 
 def short_name(text: str, depth: int) -> str:
-    """The last parts of a path pattern without extension and what differs.
+    """The last parts of a path pattern without extension and the varying part.
 
     >>> short_name("/captures/b1/broker-1_*.pcapng", 1), short_name("/captures/b1/ring.pcap*", 2)
     ('broker-1', 'b1-ring')

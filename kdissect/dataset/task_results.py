@@ -1,4 +1,4 @@
-"""What tasks give back, as bytes: they travel through files of Spark's too."""
+"""Results of tasks, serialized to bytes: they also travel through files of Spark."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -31,12 +31,12 @@ FIELD_KINDS: Final[Mapping[Any, Kind]] = {str: TEXT, int: INT, bool: BOOL}
 
 
 def entry(kind: Any) -> Record:
-    """A dataclass of texts, numbers and bools."""
+    """Encoding of a dataclass of texts, numbers and bools."""
     return Record(kind, **{field.name: FIELD_KINDS[field.type] for field in fields(kind)})
 
 
 def ipc_bytes(table: pa.Table) -> bytes:
-    """A table as a stream of Arrow."""
+    """Serialize a table as an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -45,7 +45,7 @@ def ipc_bytes(table: pa.Table) -> bytes:
 
 
 def ipc_table(content: bytes) -> pa.Table:
-    """The table of a stream; raises ArrowInvalid for what is none."""
+    """Table of an Arrow stream; raises ArrowInvalid for other bytes."""
     with pa.ipc.open_stream(content) as reader:
         table = reader.read_all()
     table.validate(full=True)
@@ -68,11 +68,11 @@ DOCUMENT: Final = Document(6, "answer of a task", 1, Fixed(BOOL, VALUE))
 
 
 def answer_bytes(is_good: bool, answer: Any) -> bytes:
-    """An answer, or with false the text of an error."""
+    """Serialize a result; with false it is the text of an error."""
     return dump(DOCUMENT, (is_good, answer))
 
 
 def answer_in(content: bytes) -> tuple[bool, Any]:
-    """The answer again; raises EncodingError for other bytes."""
+    """Deserialize a result; raises EncodingError for other bytes."""
     is_good, answer = load(DOCUMENT, content)
     return is_good, answer

@@ -1,15 +1,14 @@
-"""What executors do with the splits of taps; each task may run twice, or at two places at once.
+"""Tasks of executors on splits of taps; each may run twice, or on two hosts at once.
 
     dissect_part   a split         → its rows and its boundary state in the run's staging directory
-    merge_tap     a tap's boundary states   → how the rows of each split are corrected; the rows
-    left open,
-                                     and the state behind the last split
+    merge_tap      boundary states → corrections of each split's rows; the rows left open, and the
+                                     checkpoint after the last split
     publish        some splits     → Parquet files with their corrected rows
-    rename         rows of earlier runs → the same with names of topics that are known now
+    rename         rows of earlier runs → the same with the topic names known now
     bring_in       a tap with one new split → all of these, one after the other
-    read_whole     a tap that cannot be cut → Parquet files at once
+    read_whole     a tap that cannot be split → Parquet files at once
 
-What a task makes is there whole or not at all, under a name that does not depend on who made it.
+Output is written atomically, under a name that does not depend on the process that wrote it.
 """
 
 import os
@@ -58,51 +57,51 @@ from kdissect.tables.rows import topic_id_text
 from kdissect.tables.schemas import TABLES
 from kdissect.tables.stored_rows import as_declared, believed, check_rows
 
-SETTLED: Final = "settled"  # rows that the merger gave before the end
-OPEN: Final = "open"  # what it gave at the end, as nothing followed
+SETTLED: Final = "settled"  # rows that the merger output before the end
+OPEN: Final = "open"  # its output at the end, as nothing followed
 
 
 class Task(NamedTuple):
-    """What the tasks of a run have in common; can be pickled."""
+    """Common parameters of a run's tasks; picklable."""
 
     dataset: str
     run_directory: str
     run: int
     options: Options
     works: tuple[Work, ...]
-    # Of a dataset in a store: what tells files of this run from those of a dead one of its number.
+    # For a dataset in a store: distinguishes files of this run from a dead run of the same number.
     token: str = ""
-    # What is needed to reach stores, see `storage.reached_by`.
+    # Settings to reach stores, see `storage.reached_by`.
     stores: tuple[str, ...] = ()
 
     def staged(self, work: Work, part: str) -> Path:
-        """The directory of a split's rows, or of other parts of a tap."""
+        """Staging directory of a split's rows, or of other parts of a tap."""
         return Path(self.run_directory, STAGING, str(work.tap.number), part)
 
     def made(self, path: str) -> Path:
-        """Where a file of the dataset is until the run is committed."""
+        """Path of a dataset file until the run is committed."""
         return Path(self.run_directory, path)
 
     def stored(self, path: str) -> Path:
-        """A file that is in the dataset."""
+        """Path of a file in the dataset."""
         return Path(self.dataset, path)
 
     def there(self, path: Path) -> Path:
-        """What this or another task has made, and is read now."""
+        """Path of this or another task's output, to be read now."""
         return path
 
     def part(self, work: Work, name: str) -> bytes:
-        """What this or another task has left of a tap; raises DatasetError."""
+        """Intermediate file of a tap from this or another task; raises DatasetError."""
         path = self.there(self.staged(work, name))
         return read_part(path, self.run_directory, self.options.limits)
 
     def state_path(self, work: Work) -> str:
-        """Where the state of a tap behind its new captures is in the dataset."""
+        """Path in the dataset of a tap's state after its new captures."""
         return f"{OWN}/states/{work.tap.number}/{self.run:06}{self.token}.state"
 
 
 def dissect_part(task: Task, place: tuple[int, int]) -> dict[str, int]:
-    """Dissect one split alone; gives how large its boundary state and its rows are."""
+    """Dissect one split independently; returns the size of its boundary state and its rows."""
     work = task.works[place[0]]
     split = work.splits[place[1]]
     staged = Staged(task.staged(work, str(place[1])))
@@ -117,7 +116,7 @@ def dissect_part(task: Task, place: tuple[int, int]) -> dict[str, int]:
 
 
 def merge_tap(task: Task, place: tuple[int]) -> dict[str, Any]:
-    """Put the splits of a tap together; gives what became of its bytes."""
+    """Merge the splits of a tap; returns the balance of its bytes."""
     work = task.works[place[0]]
     with PausedCollector():
         merger = begun(task, work)
@@ -145,7 +144,7 @@ def merge_tap(task: Task, place: tuple[int]) -> dict[str, Any]:
 
 
 def boundary_of(task: Task, work: Work, number: int) -> BoundaryState:
-    """The boundary state of a split; raises EncodingError for that of another one."""
+    """Boundary state of a split; raises EncodingError if it belongs to another split."""
     boundary = BoundaryState.from_bytes(unpacked(task.part(work, f"{number}.boundary")))
     if boundary.split != work.splits[number]:
         raise EncodingError(
@@ -155,7 +154,7 @@ def boundary_of(task: Task, work: Work, number: int) -> BoundaryState:
 
 
 def begun(task: Task, work: Work) -> Merger:
-    """A merger that knows what is in the dataset of the tap."""
+    """Merger initialized with the tap's state in the dataset."""
     state = None
     if work.tap.state:
         path = task.there(task.stored(work.tap.state))
@@ -169,7 +168,7 @@ def begun(task: Task, work: Work) -> Merger:
 
 
 class MergedRows:
-    """The rows that a merger gives itself."""
+    """Rows that the merger itself outputs."""
 
     def __init__(self, merger: Merger, task: Task, work: Work) -> None:
         self.dissector = merger.dissector
@@ -180,7 +179,7 @@ class MergedRows:
         }
 
     def write(self, staged: Staged, row_limit: int) -> None:
-        """Those of tables that have so many."""
+        """Write the rows of tables that have `row_limit` of them."""
         for name in self.dissector.full_tables(row_limit):
             batch = self.builders[name].batch(self.dissector.take_rows(name))
             if batch.num_rows:
@@ -188,13 +187,13 @@ class MergedRows:
 
 
 def read_again(split: Split) -> Iterator[list[Packet]]:
-    """The packets of a split, wherever its capture is."""
+    """Packets of a split, wherever its capture is."""
     with local_copy(split.path, split.start, split.end) as copy:
         yield from read_split(split, copy=copy)
 
 
 def secrets_in(paths: Sequence[str]) -> Sequence[Secrets]:
-    """All keys for TLS that captures hold, wherever they are."""
+    """All TLS keys that captures contain, wherever they are."""
     with local_copies(paths) as copies:
         return find_secrets(list(copies))
 
@@ -218,7 +217,7 @@ def publish(task: Task, place: tuple[int, int, int]) -> list[FileEntry]:
 
 
 def rename(task: Task, place: tuple[int]) -> list[FileEntry]:
-    """Write the rows of earlier runs anew whose topics had no names; many have now."""
+    """Rewrite rows of earlier runs with topic names that have become known since."""
     work = task.works[place[0]]
     names = names_in(task.part(work, "names"))
     by_id = {topic_id_text(raw): name for raw, name in names.items()}
@@ -233,7 +232,7 @@ def rename(task: Task, place: tuple[int]) -> list[FileEntry]:
 
 
 def stored_rows(task: Task, file: FileEntry) -> pa.Table:
-    """The rows of a file that is in the dataset; raises DatasetError for another one."""
+    """Rows of a file in the dataset; raises DatasetError for a file of another origin."""
     path = task.there(task.stored(file.path))
     schema = spark_schema(TABLES[file.table], text=TEXT_TYPE)
     with (
@@ -250,7 +249,7 @@ def stored_rows(task: Task, file: FileEntry) -> pa.Table:
 def outputs(
     task: Task, work: Work, name: str, is_open: bool = False
 ) -> Iterator[tuple[Output, Output]]:
-    """Files for rows, and for those of which only the topic's id is known."""
+    """Output for rows, and for those with topics known only by id."""
     directory, mode = task.run_directory, mode_of(task)
     late = f"{name}-nameless"
     with (
@@ -263,7 +262,7 @@ def outputs(
 def staged_rows(
     task: Task, work: Work, numbers: Iterable[int]
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of splits as they are in the whole; with the first those of the merger."""
+    """Rows of splits, corrected by the merge; with the first split also those of the merger."""
     for number in numbers:
         if number < 0:
             yield from rows_of(task, work, OPEN)
@@ -276,12 +275,12 @@ def staged_rows(
 
 
 def rows_of(task: Task, work: Work, part: str) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of a part as they were staged."""
+    """Rows of a part as they were staged."""
     return read_staged(task.there(task.staged(work, part)), task.run_directory)
 
 
 class BroughtIn(NamedTuple):
-    """What became of a tap that one task did."""
+    """Result of a tap processed by one task."""
 
     files: list[FileEntry]
     balance: dict[str, Any]
@@ -289,7 +288,7 @@ class BroughtIn(NamedTuple):
 
 
 def bring_in(task: Task, place: tuple[int]) -> BroughtIn:
-    """Do all that is to be done of a tap with one new split: there is nothing to share out."""
+    """Do all work of a tap with one new split, which cannot be parallelized."""
     number = place[0]
     sizes = dissect_part(task, (number, 0))
     balance = merge_tap(task, place)
@@ -315,10 +314,10 @@ def read_whole(task: Task, place: tuple[int]) -> tuple[list[FileEntry], dict[str
 
 
 def mode_of(task: Task) -> int:
-    """The mode of files with rows: with payload they are for their owner only."""
+    """Mode of files with rows: with payload readable by their owner only."""
     return SECRET if task.options.payload else PUBLIC
 
 
 def file_name(task: Task, work: Work, part: str) -> str:
-    """Of a Parquet file: no other run of the dataset has it."""
+    """Name of a Parquet file, unique among the runs of the dataset."""
     return f"r{task.run:06}{task.token}-t{work.tap.number}-{part}.parquet"

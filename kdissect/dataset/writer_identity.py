@@ -1,4 +1,4 @@
-"""Who writes something down: a process, of which others can tell whether it is over."""
+"""Writer identity: a process, so that other processes can check whether it has ended."""
 
 import os
 import socket
@@ -12,7 +12,7 @@ LARGEST_PROCESS: Final = (1 << 31) - 1  # of a pid_t
 
 
 def this_process() -> dict[str, Any]:
-    """The machine and the process; processes are only counted alike in the same namespace."""
+    """Host and process id; process ids are comparable only in the same namespace."""
     try:
         namespace = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
@@ -21,7 +21,7 @@ def this_process() -> dict[str, Any]:
 
 
 def process_in(content: bytes, where: str) -> dict[str, Any]:
-    """What a process has written down of itself; DatasetError for something else."""
+    """Parse a writer identity; raises DatasetError for other content."""
     said = strict_json.mapping(strict_json.parsed(content, where), where)
     strict_json.text(said.get("host"), f"{where}: host")
     strict_json.text(said.get("namespace"), f"{where}: namespace")
@@ -31,7 +31,7 @@ def process_in(content: bytes, where: str) -> dict[str, Any]:
 
 
 def is_over(said: dict[str, Any]) -> bool:
-    """Whether the process was one of this machine, and has ended."""
+    """Whether the process ran on this host, and has ended."""
     here = this_process()
     if (said["host"], said["namespace"]) != (here["host"], here["namespace"]):
         return False

@@ -1,3 +1,1 @@
-"""Live: packets of a packet source, as they come, to tables that rotate, to a screen, and to
-metrics.
-"""
+"""Live capture: packets of a packet source → rotating tables, a screen, and metrics."""

@@ -1,8 +1,8 @@
-"""Credentials of the threads of this process, as the kernel tells them: /proc/self/task (Linux).
+"""Credentials of the threads of this process, as reported by the kernel in /proc/self/task (Linux).
 
 credentials(7), capabilities(7): each thread has its own user, groups, capability sets and
-no_new_privs. glibc changes user and groups in all threads at once. Nothing does that for
-capabilities: capset(2) and prctl(2) change the calling thread, and those that it starts later.
+no_new_privs. glibc changes user and groups in all threads at once, but not capabilities: capset(2)
+and prctl(2) change the calling thread only, and threads that it starts later.
 """
 
 import os
@@ -14,13 +14,13 @@ from kdissect.errors import KdissectError
 
 IS_LINUX: Final = sys.platform == "linux"
 TASKS: Final = Path("/proc/self/task")
-# Sets that a thread can use, or can have a program use that it starts.
+# Sets that a thread can use, or can pass on to a program that it starts.
 USABLE_SETS: Final = ("CapInh", "CapPrm", "CapEff", "CapAmb")
 BOUNDING_SET: Final = "CapBnd"
 
 
 class Credentials(NamedTuple):
-    """Those of one thread; `users` and `groups` are real, effective, saved, of the file system.
+    """Credentials of one thread; `users` and `groups` are real, effective, saved, file system.
 
     `sets` are bit masks by the kernel's names: CapInh, CapPrm, CapEff, CapBnd, CapAmb.
     """
@@ -46,7 +46,7 @@ class Credentials(NamedTuple):
 
 
 def all_credentials() -> list[Credentials]:
-    """Those of every thread, by its number; raises KdissectError without /proc."""
+    """Credentials of all threads, by thread id; raises KdissectError without /proc."""
     found = []
     try:
         for thread in sorted(int(task.name) for task in TASKS.iterdir()):
@@ -63,11 +63,11 @@ def all_credentials() -> list[Credentials]:
 
 
 def parse_status(thread: int, text: str) -> Credentials:
-    """The credentials in a ``status`` file, see proc_pid_status(5).
+    """Parse a ``status`` file, see proc_pid_status(5).
 
-    Of what a kernel does not tell: there are no ambient sets before Linux 4.3. Before 4.10
-    no_new_privs is what was asked for, without an error. gVisor tells no users and groups; those of
-    the calling thread are those of all, as glibc changes them.
+    Values that a kernel does not report: ambient sets do not exist before Linux 4.3. Before 4.10
+    no_new_privs is assumed as requested, if that gave no error. gVisor reports no users and groups;
+    those of the calling thread are used for all, as glibc changes them together.
     """
     lines = (line.partition(":") for line in text.splitlines())
     fields = {name: value.strip() for name, _, value in lines}

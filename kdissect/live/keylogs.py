@@ -1,4 +1,4 @@
-"""`TailedKeyLogs`: key logs that programs go on writing while their packets are captured."""
+"""`TailedKeyLogs`: key logs that programs keep writing while their packets are captured."""
 
 import errno
 import os
@@ -17,10 +17,10 @@ LONGEST_LINE: Final = 1 << 16  # a line of a key log has some 200 bytes
 
 
 class TailedKeyLogs:
-    """`keys` has the secrets of the files at `paths`, also those that are written later.
+    """`keys` has the secrets of the files at `paths`, including those written later.
 
-    Opens the files at once, and reads nothing before `begin`: a process may give up privileges
-    between the two, and have no right to open the files afterwards. Raises CaptureError for a file
+    Opens the files at once, and reads nothing before `begin`: a process may drop privileges between
+    the two, and may not be permitted to open the files afterwards. Raises CaptureError for a file
     that cannot be opened.
     """
 
@@ -35,9 +35,9 @@ class TailedKeyLogs:
             raise
 
     def begin(self) -> None:
-        """Read the files; raises KdissectError for one that is no key log.
+        """Read the files; raises KdissectError for a file that is not a key log.
 
-        Also where the package is missing that secrets are for.
+        Also raised if the package for TLS decryption is missing.
         """
         if self._logs and not has_package():
             raise KdissectError(missing_text())
@@ -49,13 +49,13 @@ class TailedKeyLogs:
                 add_keylog(lines + log.begun, log.path, KeyLog())
 
     def read_on(self) -> None:
-        """Take the whole lines that came since the last time."""
+        """Read the complete lines written since the last call."""
         for log in self._logs:
             if lines := log.read_lines():
                 self.keys.add(lines, log.path)
 
     def reopen(self) -> None:
-        """Forget all secrets, and read the files that have these names now."""
+        """Discard all secrets, and read the files that have these names now."""
         if not self._logs:
             return
         self.keys.forget()
@@ -68,15 +68,15 @@ class TailedKeyLogs:
         self.read_on()
 
     def close(self) -> None:
-        """Close the files; may be called again."""
+        """Close the files; idempotent."""
         for log in self._logs:
             log.close()
 
 
 class _Log:
-    """One file, and how far it was read; `begun` is the start of a line whose end is missing.
+    """One file and its read position; `begun` is the beginning of an incomplete line.
 
-    A pipe, as a shell makes of ``<(command)``, is read to its end, once.
+    A pipe, as from a shell's ``<(command)``, is read to its end, once.
     """
 
     def __init__(self, path: str) -> None:
@@ -91,7 +91,7 @@ class _Log:
             raise CaptureError(f"{path}: {os.strerror(errno.EISDIR)}")
 
     def read_lines(self) -> bytes:
-        """Lines that are whole now, perhaps none."""
+        """Lines that are complete now, possibly none."""
         if self._fd < 0:
             return b""
         content = self._read_pipe() if self._is_pipe else self._read_file()
@@ -100,9 +100,9 @@ class _Log:
         return lines + end
 
     def reopen(self) -> None:
-        """Begin at the start of the file that has the name now; raises CaptureError."""
+        """Start over with the file that has the name now; raises CaptureError."""
         try:
-            # One that is a pipe by now is not waited for.
+            # Do not wait for a file that is a pipe by now.
             fd = _opened(self.path, os.O_NONBLOCK)
         except CaptureError:
             self._at, self.begun = 0, b""
@@ -119,7 +119,7 @@ class _Log:
     def _read_file(self) -> bytes:
         size = os.fstat(self._fd).st_size
         if size < self._at:
-            self._at, self.begun = 0, b""  # written anew
+            self._at, self.begun = 0, b""  # rewritten
         parts = [self.begun]
         while size > self._at and (part := os.pread(self._fd, READ_SIZE, self._at)):
             parts.append(part)

@@ -1,11 +1,11 @@
-"""`Listener`: what takes rows while packets come; and `Status`, how things are meanwhile."""
+"""`Listener`: consumer of rows while packets come; and `Status`, the state of the capture."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kdissect.sources.packet_source import Counts, PacketSource
 
-if TYPE_CHECKING:  # a service imports this module before it gives up privileges
+if TYPE_CHECKING:  # a service imports this module before it drops privileges
     import pyarrow as pa
 
     from kdissect.dissection.dissector import Dissector
@@ -13,12 +13,12 @@ if TYPE_CHECKING:  # a service imports this module before it gives up privileges
 
 
 class Status(NamedTuple):
-    """How things are, by the clock of the packets: `now_ns`, ns since 1970.
+    """State of the capture, by the packets' clock: `now_ns`, ns since 1970.
 
-    It is the time of the last packet and what has passed by this machine's clock since that came.
-    `backlog` is how full the wire's buffer was,
-    0 to 1. `level` is how much is not made, see `shedding`, and `shed` what was not, by what it is
-    of. `memory` are bytes that this process has, `cpu_seconds` those of a processor that it took.
+    That is the time of the last packet plus the time elapsed on this host's clock since it came.
+    `backlog` is the fill level of the capture buffer, 0 to 1. `level` is the level of shedding, see
+    `shedding`, and `shed` the shed counters by kind. `memory` is the resident memory of this
+    process in bytes, `cpu_seconds` its CPU time.
     """
 
     now_ns: int
@@ -33,60 +33,60 @@ class Status(NamedTuple):
 
 
 class LiveCapture(Protocol):
-    """What a listener sees of the capture: `names` are topics by their ids."""
+    """A listener's view of the capture: `names` are topics by their ids."""
 
     @property
     def packet_source(self) -> PacketSource:
-        """Where packets come from."""
+        """The packet source."""
         ...
 
     @property
     def dissector(self) -> "Dissector":
-        """All stages; its state is read between two calls of a listener only."""
+        """All stages; its state may only be read between two calls of a listener."""
         ...
 
     @property
     def names(self) -> dict[bytes, str]:
-        """Names of topics by their ids."""
+        """Topic names by id."""
         ...
 
     @property
     def now_ns(self) -> int:
-        """The clock of the packets, ns since 1970."""
+        """The packets' clock, ns since 1970."""
         ...
 
     def status(self) -> Status:
-        """How things are now."""
+        """Current status."""
         ...
 
     def stop(self) -> None:
-        """End after the packets that are being dissected."""
+        """Stop after the packets that are being dissected."""
         ...
 
 
 class Listener:
-    """Takes rows of its `tables`; what it does not override does nothing.
+    """Takes rows of its `tables`; methods that are not overridden do nothing.
 
-    All calls come from the thread that reads the wire: between them nothing may take long. `alive`
-    comes at any time between `begin` and `finish`, while packets are dissected too.
+    All calls come from the thread that reads packets: none may take long. `alive` is called at any
+    time between `begin` and `finish`, including while packets are dissected.
     """
 
     tables: frozenset[str] = frozenset()
 
     def begin(self, watcher: LiveCapture) -> None:
-        """Before the first packet."""
+        """Called before the first packet."""
 
     def take(self, table: str, batch: "pa.RecordBatch") -> None:
-        """Rows with all columns of the table; those of one exchange come between two ticks."""
+        """Take rows with all columns of the table; those of one exchange come between two ticks."""
 
     def alive(self) -> None:
-        """About once a second, by this machine's clock, also inside long work."""
+        """Called about once a second, by this host's clock, also inside long work."""
 
     def tick(self, status: Status) -> None:
-        """About once a second, by the packets' clock, after all rows that there are."""
+        """Called about once a second, by the packets' clock, after all rows so far."""
 
     def reopen(self) -> None:
-        """Close what is open, and begin anew (SIGHUP)."""
+        """Close open files, and begin new ones (SIGHUP)."""
 
     def finish(self, status: Status) -> None:
-        """There will be no more; all rows were given."""
+        """Called at the end, after all rows."""

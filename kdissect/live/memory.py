@@ -1,4 +1,4 @@
-"""Memory of a process that goes on for days: limits that fit into what it may have."""
+"""Memory of a long-running process: limits that fit into its memory budget."""
 
 import ctypes
 import gc
@@ -11,24 +11,24 @@ from kdissect.limits import Limits
 
 MIB: Final = 1 << 20
 
-# Python, Arrow and the packages of a screen and of metrics.
+# Python, Arrow and the packages of the screen and the metrics.
 PROCESS_BYTES: Final = 160 * MIB
-# Rows before they are handed on (`dissector.ROWS_LIMIT`), as they are packed, taken, turned into
-# columns and as Arrow has them.
+# Rows before they are handed on (`dissector.ROWS_LIMIT`): packed, taken, as columns and as Arrow
+# data.
 ROWS_BYTES: Final = 64 * MIB
-# A connection with its receivers, and a fetch session of some partitions.
+# A connection with its receivers, and a fetch session of a few partitions.
 CONNECTION_BYTES: Final = 4096
-# What else is bounded and does not scale: texts, topic names, comparisons, see docs/memory.md.
+# Other bounded memory that does not scale: texts, topic names, comparisons, see docs/memory.md.
 CONSTANT_BYTES: Final = 32 * MIB
-# A message that is cut out of its stream, and what it unpacks to: for a moment there are two.
+# A message cut from its stream, and its decompressed form: both exist for a moment.
 COPIES: Final = 2
-# What a message becomes: of request and answer, merged, as rows, as columns; or as values, as those
-# that JSON knows, as text, and as a column.
+# Representations of a message: request and response, merged, as rows, as columns; or as values,
+# also in JSON form, as text, and as a column.
 DECODED_COPIES: Final = 6
-# Files may hold an eighth of all there is on its way to the disk.
+# Files may hold an eighth of the memory for data on its way to the disk.
 FILES_SHARE: Final = 8
 
-# With less, not even small requests would fit beside each other.
+# With less, even small requests would not fit together.
 LEAST_SCALE: Final = 1 / 32
 BYTES_IN_ALL: Final = (
     "reassembly_bytes_in_all",
@@ -40,18 +40,18 @@ BYTES_IN_ALL: Final = (
     "tls_bytes_in_all",
     "pending_bytes_in_all",
 )
-# Bounds of one connection or message, which are not larger than those of all.
+# Bounds of one connection or message, which are not larger than the totals.
 BYTES_EACH: Final = ("reassembly_bytes", "unpacked_bytes", "tls_bytes", "decoded_bytes")
 
 
 def limits_for(
     max_memory: int, ring_bytes: int = 0, limits: Limits | None = None, files_bytes: int = 0
 ) -> Limits:
-    """Limits with which a process keeps below `max_memory` bytes, whatever comes from the wire.
+    """Limits with which a process stays below `max_memory` bytes, whatever the traffic.
 
-    `ring_bytes` are those of the wire's buffer, `files_bytes` what waits for the disk. All bounds
-    of `limits` shrink by one scale, and none grows. Raises KdissectError where the process itself
-    does not fit.
+    `ring_bytes` is the size of the capture buffer, `files_bytes` that of data waiting for the disk.
+    All bounds of `limits` shrink by one scale, and none grows. Raises KdissectError if the process
+    itself does not fit.
     """
     limits = limits or Limits()
     fixed = fixed_bytes(ring_bytes, files_bytes)
@@ -68,30 +68,30 @@ def limits_for(
 
 
 def fixed_bytes(ring_bytes: int, files_bytes: int = 0) -> int:
-    """What a process takes whatever the limits are."""
+    """Memory of a process that is independent of the limits."""
     return PROCESS_BYTES + ROWS_BYTES + CONSTANT_BYTES + ring_bytes + files_bytes
 
 
 def files_bytes_for(max_memory: int) -> int:
-    """What files may hold of so much memory, see `RotatedTables`."""
+    """Share of the memory for files, see `RotatedTables`."""
     return max_memory // FILES_SHARE
 
 
 def scaled_bytes(limits: Limits) -> int:
-    """What the wire can make a process hold with these limits, besides."""
+    """Additional memory that traffic can make a process hold with these limits."""
     in_all = sum(int(getattr(limits, name)) for name in BYTES_IN_ALL)
-    # A frame that is whole is joined of what was held of it.
+    # A complete frame is joined from its buffered segments.
     one = limits.frame_bytes_in_all + COPIES * limits.unpacked_bytes
     one += DECODED_COPIES * limits.decoded_bytes
     return in_all + one + limits.connections * CONNECTION_BYTES
 
 
 def give_back() -> None:
-    """Return memory that nobody uses to the system, as far as it can be."""
+    """Return unused memory to the system, as far as possible."""
     gc.collect()
     pa.default_memory_pool().release_unused()
     try:
         trim = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError):
-        return  # another C library, which keeps what it has
+        return  # another C library, without malloc_trim
     trim(0)

@@ -1,7 +1,7 @@
-"""The socket on which metrics are answered, bound before privileges are given up.
+"""The socket of the metrics server, bound before privileges are dropped.
 
-A port below 1024 may need them. The thread that answers must not have them, so it starts later, in
-`counting.metrics`. Nothing can connect before that: a bound socket does not listen.
+A port below 1024 may need them. The server thread must not have them, so it starts later, in
+`counting.metrics`. Clients cannot connect before that: a bound socket does not listen.
 """
 
 import errno
@@ -15,15 +15,15 @@ Bound = socket.socket
 
 
 def bind(address: str = LOOPBACK, port: int = 0) -> Bound:
-    """A TCP socket of that address and port; raises OutputError with what to do.
+    """Bind a TCP socket; raises OutputError with advice.
 
-    No address is loopback, port 0 one that is free.
+    No address means loopback, port 0 a free one.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     place = f"[{address}]:{port}" if family == socket.AF_INET6 else f"{address}:{port}"
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
-        # After a restart, connections of the process before may still be ending.
+        # After a restart, connections of the previous process may still be closing.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((address or LOOPBACK, port))
     except OSError as error:
@@ -36,7 +36,7 @@ def bind(address: str = LOOPBACK, port: int = 0) -> Bound:
 
 
 def reason(error: OSError) -> str:
-    """Why nothing can listen, and what to do."""
+    """Why listening is not possible, and what to do."""
     if error.errno == errno.EADDRINUSE:
         return "the port is in use by another program; choose another one"
     if error.errno == errno.EADDRNOTAVAIL:

@@ -1,8 +1,8 @@
-"""Giving up what only opening sockets needed: user, groups and capabilities, with no way back.
+"""Dropping of the privileges needed to open sockets: user, groups and capabilities, for good.
 
-Each thread has privileges of its own (`credentials`), and a new one has those of the thread that
-starts it. So they are given up in the only thread there is, and everything that starts a thread
-comes afterwards: that includes importing pyarrow and numpy. `Dropped.check` looks at every thread.
+Each thread has its own privileges (`credentials`), and a new one inherits those of the thread that
+starts it. So they are dropped while the process has a single thread, and everything that starts
+threads comes afterwards, including the import of pyarrow and numpy. `Dropped.check` checks each.
 """
 
 import ctypes
@@ -35,17 +35,17 @@ MAX_CAPABILITIES: Final = 64
 CAP_SETPCAP: Final = 8
 CAP_NET_ADMIN: Final = 12
 CAP_NET_RAW: Final = 13
-# Of use for opening packet sockets alone.
+# Used for opening packet sockets only.
 CAPTURING: Final = 1 << CAP_NET_RAW | 1 << CAP_NET_ADMIN
 THREADS_TOLD: Final = 5
 CHECK_NS: Final = 60_000_000_000
 
 
 class Dropped:
-    """What was given up, and whether it is: `check` may be called at any time.
+    """The privileges dropped; `check` verifies that, and may be called at any time.
 
-    `bounding` is what every thread's bounding set is. Not `alone` are threads of a process that had
-    no capabilities when others were running already.
+    `bounding` is the bounding set of every thread. `alone` is false for a process without
+    capabilities in which other threads were already running.
     """
 
     def __init__(self, user: pwd.struct_passwd | None, bounding: int, is_alone: bool) -> None:
@@ -54,7 +54,7 @@ class Dropped:
         self._is_alone = is_alone
 
     def check(self) -> None:
-        """Raise KdissectError when a thread has, or can have, more than it should."""
+        """Raise KdissectError if a thread has, or can gain, more than it should."""
         if IS_LINUX and (left := list(self._left(all_credentials()))):
             raise KdissectError(f"privileges could not be given up: {_several(left)}")
 
@@ -88,7 +88,7 @@ class ThreadCheck(Listener):
 
 
 def find_user(name: str) -> pwd.struct_passwd:
-    """The user of that name or number; raises KdissectError."""
+    """Find a user by name or number; raises KdissectError."""
     try:
         return pwd.getpwuid(int(name)) if name.isdecimal() else pwd.getpwnam(name)
     except (KeyError, OverflowError):
@@ -99,9 +99,9 @@ def find_user(name: str) -> pwd.struct_passwd:
 
 
 def check_user(name: str) -> pwd.struct_passwd | None:
-    """The user to become, None where this process is that user and not root.
+    """The user to become, None if this process already is that user and not root.
 
-    Raises KdissectError with what to do where it may not become the user.
+    Raises KdissectError with advice if it may not become the user.
     """
     user = find_user(name)
     if os.geteuid() == 0:
@@ -115,10 +115,10 @@ def check_user(name: str) -> pwd.struct_passwd | None:
 
 
 def must_drop(user: pwd.struct_passwd | None) -> bool:
-    """Whether privileges are to be given up: not by root that was told no user.
+    """Whether to drop privileges: not as root without a user given.
 
-    It may need them for files. Where it has none but those to capture, as in a container, it has
-    no other use for them.
+    It may need them for files. If it has only those to capture, as in a container, it has no other
+    use for them.
     """
     if user is not None or os.geteuid() != 0:
         return True
@@ -126,10 +126,10 @@ def must_drop(user: pwd.struct_passwd | None) -> bool:
 
 
 def drop_privileges(user: pwd.struct_passwd | None) -> Dropped:
-    """Become `user`, where there is one, and give up all capabilities for good.
+    """Become `user`, if given, and drop all capabilities for good.
 
-    Raises KdissectError when anything is left after all, and before anything is done when there
-    are threads that would keep theirs.
+    Raises KdissectError if any privilege remains, and before any change if there are threads that
+    would keep theirs.
     """
     before = all_credentials() if IS_LINUX else []
     check_alone(user, before)
@@ -148,7 +148,7 @@ def drop_privileges(user: pwd.struct_passwd | None) -> Dropped:
 def check_alone(
     user: pwd.struct_passwd | None, threads: Sequence[Credentials] | None = None
 ) -> None:
-    """Raise KdissectError where there are threads that would keep privileges."""
+    """Raise KdissectError if there are threads that would keep privileges."""
     if threads is None:
         threads = all_credentials() if IS_LINUX else []
     if len(threads) < 2 or (user is None and not any(one.usable for one in threads)):
@@ -164,9 +164,9 @@ def check_alone(
 def give_directory(
     directory: Path, user: pwd.struct_passwd | None, is_secret: bool = False
 ) -> None:
-    """Make the output directory, for `user` where there is one; raises OutputError.
+    """Create the output directory, owned by `user` if given; raises OutputError.
 
-    One with something in it stays whose it is. With `is_secret` nobody else may look into it.
+    A non-empty directory keeps its owner. With `is_secret` it is private to its owner.
     """
     try:
         made = not directory.exists()
@@ -178,7 +178,7 @@ def give_directory(
 
 
 def check_directory(directory: Path) -> None:
-    """Raise OutputError when this process, as it is now, may not write to the directory."""
+    """Raise OutputError if this process, as it is now, may not write to the directory."""
     if not os.access(directory, os.W_OK | os.X_OK):
         name = _user_name()
         raise OutputError(
@@ -199,14 +199,14 @@ def _libc() -> ctypes.CDLL:
 
 
 def _forbid_new_privileges() -> None:
-    """No program that is started from here on gets more by a set-user-id bit."""
+    """Keep programs started from here on from gaining privileges by a set-user-id bit."""
     if IS_LINUX and _libc().prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         reason = os.strerror(ctypes.get_errno())
         raise KdissectError(f"PR_SET_NO_NEW_PRIVS: {reason}")
 
 
 def _drop_bounding_set() -> None:
-    """Where CAP_SETPCAP is there, as root has it: not even the limit of what can be had stays."""
+    """With CAP_SETPCAP, as root has it, clear the bounding set too."""
     if IS_LINUX:
         for number in range(MAX_CAPABILITIES):
             if _libc().prctl(PR_CAPBSET_DROP, number, 0, 0, 0):
@@ -214,7 +214,7 @@ def _drop_bounding_set() -> None:
 
 
 def _bounding_after(before: Sequence[Credentials]) -> int:
-    """What the bounding set has to be now: without CAP_SETPCAP nobody can take from it."""
+    """Expected bounding set now: without CAP_SETPCAP it cannot be reduced."""
     mine = [one.sets for one in before if one.thread == threading.get_native_id()]
     if not mine or mine[0]["CapEff"] & 1 << CAP_SETPCAP:
         return 0

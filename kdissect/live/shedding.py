@@ -1,14 +1,13 @@
-"""`Shedder`: what is left out when there is more to do than can be done, in a fixed order.
+"""`Shedder`: leaves out work under overload, in a fixed order.
 
-Level 0 makes all that was asked for. Each level above leaves out more: 1 records, 2 bodies,
-3 partitions and batches; 4 leaves packets to the kernel, which drops and counts them, and is
-only for the limit on CPU. Levels that leave out nothing that was asked for are passed over.
-Exchanges, errors, connections, members and problems are made at every level, from every packet
-that is taken.
+Level 0 makes all requested rows. Each higher level leaves out more: 1 records, 2 bodies,
+3 partitions and batches; 4 leaves packets to the kernel, which drops and counts them, and is only
+used for the limit on CPU. Levels that leave out nothing that was requested are skipped. Exchanges,
+errors, connections, members and problems are made at every level, from every packet taken.
 
-It rises a level a second at most while there is pressure (the buffer more than half full, packets
-dropped, a limit exceeded), and falls a level after a quiet time, which gets longer where falling
-was wrong.
+It rises at most one level a second under pressure (the buffer more than half full, packets
+dropped, a limit exceeded), and falls one level after a quiet time, which gets longer after a
+premature fall.
 """
 
 import time
@@ -23,7 +22,7 @@ from kdissect.live.memory import give_back
 
 LEAVES_PACKETS: Final = 4
 LEVELS: Final = ("all", "no records", "no bodies", "no partitions", "packets left to the kernel")
-# What a level leaves out that the ones before it make.
+# Work that a level leaves out in addition to the previous ones.
 LEFT_OUT: Final = (
     (NO_RECORD_ROWS, {"records"}),
     (NO_BODIES, {"bodies"}),
@@ -31,38 +30,38 @@ LEFT_OUT: Final = (
 )
 
 SECOND_NS: Final = 1_000_000_000
-CPU_NS: Final = 3 * SECOND_NS  # over which CPU is measured
+CPU_NS: Final = 3 * SECOND_NS  # interval over which CPU is measured
 FULL: Final = 0.5
 CALM: Final = 0.1
-# Parts of the limits below which it is quiet.
+# Fractions of the limits below which load counts as quiet.
 CALM_CPU: Final = 0.7
 CALM_MEMORY: Final = 0.9
 QUIET_NS: Final = 10 * SECOND_NS
 LONGEST_QUIET_NS: Final = 320 * SECOND_NS
-# A rise so soon after a fall says that falling was wrong.
+# A rise this soon after a fall means that the fall was premature.
 RELAPSE_NS: Final = 60 * SECOND_NS
 RELIEF_NS: Final = 10 * SECOND_NS
-# Connections that a limit on memory ends are silent for so long, and one in so many at a time.
+# Silence of connections that a memory limit ends, and the fraction of them ended at a time.
 SILENT_NS: Final = 60 * SECOND_NS
 ENDED_SHARE: Final = 16
-# So long nobody looks whether it is to end.
+# Longest time without a check whether to stop.
 LONGEST_PAUSE_S: Final = 0.5
 
 MIB: Final = 1 << 20
 
 
 class Pressure(NamedTuple):
-    """Why less is to be done; `is_cpu`: for the limit on CPU, which has a level of its own."""
+    """Reason to do less; `is_cpu`: the limit on CPU, which has a level of its own."""
 
     why: str
     is_cpu: bool = False
 
 
 class Shedder:
-    """Judges a `Status` a second, and sets how much the dissector makes; `level` says it.
+    """Evaluates a `Status` a second, and sets how much the dissector makes; see `level`.
 
-    `max_cpu` is in percent of one processor, `max_memory` in bytes. `cpu` gives the seconds of a
-    processor that the process took.
+    `max_cpu` is in percent of one processor, `max_memory` in bytes. `cpu` returns the CPU seconds
+    of the process.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class Shedder:
         self.ended_connections = 0
         self._cpu = cpu
         self._levels = [ALL]
-        # Times and seconds of CPU, the oldest first, since the level is what it is.
+        # Times and CPU seconds, the oldest first, since the last change of level.
         self._used: deque[tuple[int, float]] = deque()
         self._dropped = 0
         self._changed_ns: int | None = None
@@ -88,13 +87,13 @@ class Shedder:
         self._paced: tuple[int, float] | None = None
 
     def begin(self, tables: Collection[str]) -> None:
-        """Say which tables are made, and so what can be left out."""
+        """Set the tables that are made, and so what can be left out."""
         self._levels = [ALL, *(level for level, names in LEFT_OUT if names & set(tables))]
         if self.max_cpu is not None:
             self._levels.append(LEAVES_PACKETS)
 
     def judge(self, status: Status, now_ns: int, dissector: Dissector) -> None:
-        """Let `dissector` make more or less; `now_ns` is of a clock that only ever grows."""
+        """Let `dissector` make more or less; `now_ns` is of a monotonic clock."""
         cpu = self._cpu_percent(status, now_ns)
         pressure = self._pressure(status, cpu)
         self._dropped = status.packet_source.dropped
@@ -108,12 +107,12 @@ class Shedder:
         self._relieve(status, now_ns, dissector)
 
     def shed(self, dissector: Dissector) -> dict[str, int]:
-        """What was not made since the beginning, by what it is of; what never was is left out."""
+        """Shed counters since the beginning, by kind, without zeros."""
         counts = {**dissector.unmade.counts(), "connections": self.ended_connections}
         return {name: count for name, count in counts.items() if count}
 
     def pause_s(self, now_ns: int) -> float:
-        """How long to leave packets where they are, so that the limit on CPU is kept."""
+        """Time to leave packets unread, so that the limit on CPU is kept."""
         if self.level != LEAVES_PACKETS or self.max_cpu is None:
             return 0.0
         cpu = self._cpu()
@@ -122,13 +121,13 @@ class Shedder:
         since_ns, since_cpu = self._paced
         owed = (cpu - since_cpu) * 100 / self.max_cpu - (now_ns - since_ns) / SECOND_NS
         if owed <= 0:
-            # What was not used is not kept for later.
+            # Unused time is not carried over.
             self._paced = now_ns, cpu
             return 0.0
         return min(owed, LONGEST_PAUSE_S)
 
     def _cpu_percent(self, status: Status, now_ns: int) -> float | None:
-        """Of the last seconds; None as long as there were too few."""
+        """CPU load over the last seconds; None if the interval was too short."""
         used = self._used
         used.append((now_ns, status.cpu_seconds))
         while len(used) > 1 and used[1][0] <= now_ns - CPU_NS:
@@ -152,7 +151,7 @@ class Shedder:
         return None
 
     def _is_quiet(self, status: Status, cpu: float | None) -> bool:
-        """Whether it is well below all that makes pressure."""
+        """Whether load is well below all pressure thresholds."""
         if status.backlog >= CALM:
             return False
         if self.max_memory is not None and status.memory >= CALM_MEMORY * self.max_memory:
@@ -196,7 +195,7 @@ class Shedder:
         self._paced = None
 
     def _relieve(self, status: Status, now_ns: int, dissector: Dissector) -> None:
-        """Where there is too much memory still: give back what is free, and end the silent."""
+        """If memory is still exceeded: release free memory, and end silent connections."""
         if self.max_memory is None or status.memory <= self.max_memory:
             return
         if self._relieved_ns is not None and now_ns - self._relieved_ns < RELIEF_NS:

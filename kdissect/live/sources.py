@@ -1,4 +1,4 @@
-"""`open_source`: the wire asked for: interfaces, a pipe, files that grow, or a replay."""
+"""`open_source`: the requested packet source: interfaces, a pipe, growing files, or a replay."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from kdissect.sources.pipe_source import PipeSource, is_piped
 from kdissect.sources.recorded_source import RecordedSource
 from kdissect.sources.tail import TailSource
 
-# Between a packet and the line of the key log that it needs: a client writes that when it has the
-# answer to its hello.
+# Time between a packet and the key log line that it needs: a client writes the line when it has
+# the server's hello.
 KEY_DELAY_S: Final = 0.25
 DEFAULT_SNAPLEN: Final = 262_144
 DEFAULT_BUFFER: Final = 64 << 20
@@ -25,11 +25,11 @@ WAYS: Final = ("auto", "ring", "scapy")
 
 @dataclass(frozen=True)
 class Asked:
-    """What to read, interfaces or sources, and how.
+    """What to read, interfaces or files, and how.
 
     `sources` are captures to replay, one pipe ("-"), or with `follow` one file, directory or glob
-    that is still written. For interfaces: `expression` is a pcap-filter(7) beside that of the
-    ports, which `all_ports` leaves out; the rest is as `wire.opening` has it.
+    that is still being written. For interfaces: `expression` is a pcap-filter(7) in addition to
+    that of the ports, which `all_ports` omits; the rest is as in `wire.opening`.
     """
 
     sources: Sequence[str] = ()
@@ -43,7 +43,7 @@ class Asked:
     promiscuous: bool = False
 
     def check(self) -> None:
-        """Raise KdissectError for what cannot be meant, before anything is opened."""
+        """Raise KdissectError for invalid combinations, before anything is opened."""
         if self.sources and self.interfaces:
             raise KdissectError(
                 f"either an interface or a capture: there are -i {self.interfaces[0]} "
@@ -65,17 +65,17 @@ class Asked:
 
     @property
     def ring_bytes(self) -> int:
-        """Memory of buffers that are shared with the kernel."""
+        """Memory of buffers shared with the kernel."""
         return self.buffer_bytes if self.interfaces else 0
 
     @property
     def is_live(self) -> bool:
-        """Whether packets come while they are read."""
+        """Whether packets arrive while they are read."""
         return self.follow or bool(self.interfaces) or any(map(is_piped, self.sources))
 
 
 def open_source(asked: Asked, options: Options | None = None) -> PacketSource:
-    """The wire; raises KdissectError with what to do. `options` say which ports and key logs."""
+    """Open it; raises KdissectError with advice. `options` name ports and key logs."""
     options = options or Options()
     asked.check()
     packet_source = _opened(asked, options)
@@ -87,7 +87,7 @@ def open_source(asked: Asked, options: Options | None = None) -> PacketSource:
 
 
 def wanted_ports(options: Options) -> list[int]:
-    """The ports that a filter lets pass: known ones, and those that the options name.
+    """Ports of the capture filter: known ones, and those named in the options.
 
     >>> wanted_ports(Options(ports=[9192], brokers=["10.0.0.1:9292"], decode_as=["9092=none"]))
     [9093, 9094, 9192, 9292, 19092, 29092]
@@ -101,7 +101,7 @@ def wanted_ports(options: Options) -> list[int]:
 
 
 def told_filter(asked: Asked, options: Options) -> str:
-    """What an interface lets pass, in words."""
+    """Description of an interface's capture filter."""
     ports = ", ".join(map(str, wanted_ports(options)))
     text = "all of TCP" if asked.all_ports else f"TCP ports {ports}"
     return f"{text}, and {asked.expression}" if asked.expression else text

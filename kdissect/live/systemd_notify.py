@@ -1,8 +1,8 @@
-"""What systemd is told: sd_notify(3), datagrams to the socket that NOTIFY_SOCKET names.
+"""Notifications to systemd: sd_notify(3), datagrams to the socket in NOTIFY_SOCKET.
 
     READY=1, RELOADING=1 with MONOTONIC_USEC, STOPPING=1, STATUS=text, WATCHDOG=1, a line each
 
-Without that variable nothing is sent, and nothing is ever sent elsewhere.
+Without that variable nothing is sent.
 """
 
 import os
@@ -22,11 +22,11 @@ ABSTRACT: Final = "@"
 
 
 class Notifier:
-    """Sends what a service manager wants to know; does nothing where there is none.
+    """Sends status to a service manager; does nothing if there is none.
 
-    The socket is found in `environment` when it is made, and stays connected: who drops
-    privileges, or changes its directory, can still be heard. The variable is taken away, so
-    that no child speaks for this process.
+    The socket is taken from `environment` on creation, and stays connected: so it still works after
+    privileges are dropped, or the root directory changes. The variable is removed, so that no child
+    process can notify in place of this process.
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
@@ -50,27 +50,27 @@ class Notifier:
 
     @property
     def is_heard(self) -> bool:
-        """Whether anybody is told."""
+        """Whether a service manager is connected."""
         return self._socket is not None
 
     def tell(self, *lines: str) -> None:
-        """Send the lines in one datagram; one that cannot be taken now is let go."""
+        """Send the lines in one datagram; dropped if it cannot be sent now."""
         if self._socket is not None:
             with suppress(OSError):
                 self._socket.send("\n".join(lines).encode())
 
     def close(self) -> None:
-        """Let go of the socket; may be called again."""
+        """Close the socket; idempotent."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
 
 
 class ServiceListener(Listener):
-    """Tells that it is ready, how it goes, that it lives, and that it stops.
+    """Notifies that the service is ready, of its status, that it is alive, and that it stops.
 
-    The manager sets for how long it may be silent (WatchdogSec); it is told once a second, also
-    while much is done, so it should be several seconds.
+    The manager sets a watchdog timeout (WatchdogSec); notifications are sent once a second, also
+    during long work, so it should be several seconds.
     """
 
     def __init__(self, notifier: Notifier) -> None:
@@ -92,7 +92,7 @@ class ServiceListener(Listener):
         self._notifier.tell(*lines)
 
     def reopen(self) -> None:
-        # Microseconds of the monotonic clock tell this reload from another one.
+        # The monotonic clock in microseconds identifies this reload.
         now_us = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         self._notifier.tell("RELOADING=1", f"MONOTONIC_USEC={now_us}")
         self._notifier.tell("READY=1")
@@ -102,7 +102,7 @@ class ServiceListener(Listener):
 
 
 def status_of(status: Status) -> str:
-    """How things are, in a line without anything from the wire."""
+    """Status line, without any data from packets."""
     balance, packet_source = status.balance, status.packet_source
     parts = [
         human.counted(balance.exchanges, "exchange"),

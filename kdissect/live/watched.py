@@ -17,7 +17,7 @@ Batch = tuple[str, pa.RecordBatch]
 class Watched(Listener):
     """A live capture: a context manager; iterate over it once for ``(table name, record batch)``.
 
-    It ends with its source, or when `stop` was called, perhaps by another thread.
+    It ends with its source, or when `stop` is called, possibly by another thread.
     """
 
     def __init__(self, asked: Asked, options: Options) -> None:
@@ -52,11 +52,11 @@ class Watched(Listener):
 
     @property
     def status(self) -> Status:
-        """How things are, or were at the end: packets, drops, what became of each byte."""
+        """Current status, or that at the end: packets, drops, byte balance."""
         return self._last or self._watcher.status()
 
     def stop(self) -> None:
-        """Let the iteration end, after what was read."""
+        """End the iteration, after what was read."""
         self._watcher.stop()
 
     def take(self, table: str, batch: pa.RecordBatch) -> None:
@@ -85,11 +85,11 @@ def watch(
     through: str = "auto",
     **options: Any,
 ) -> Watched:
-    """Capture on interfaces, or read a pipe ("-"), a capture, or with `follow` one still written.
+    """Capture on interfaces, or read a pipe ("-"), a capture, or with `follow` a growing one.
 
-    Rows come within a second of what they are of, by the packets' clock. `filter` is a
-    pcap-filter(7) beside that of the brokers' ports, which `all_ports` leaves out; `options` are
-    keywords of `Options`. Raises CaptureError with what to do.
+    Rows come within a second of their packets, by the packets' clock. `filter` is a pcap-filter(7)
+    in addition to that of the brokers' ports, which `all_ports` omits; `options` are keywords of
+    `Options`. Raises CaptureError with advice.
     """
     for table in tables:
         check_columns(table, ())

@@ -1,7 +1,7 @@
-"""`Watcher`: packets of a packet source through all stages to listeners, for as long as it runs.
+"""`Watcher`: the loop that takes packets of a packet source through all stages to listeners.
 
-One dissector goes on from the first packet to the last, so connections and exchanges that are open
-are carried over whatever a listener does with its files meanwhile.
+One dissector runs from the first packet to the last, so open connections and exchanges are carried
+over when a listener rotates its files.
 """
 
 import gc
@@ -24,24 +24,24 @@ from kdissect.tables.batches import BatchBuilder
 from kdissect.tables.schemas import TABLES
 
 TICK_NS: Final = 1_000_000_000
-# So long nobody looks whether it is to end: a tenth of a second.
+# Longest time without a check whether to stop: a tenth of a second.
 WAIT_S: Final = 0.1
-# A packet source may give thousands at a time; rows are handed on behind so many.
+# A packet source may return thousands at a time; rows are handed on after this many.
 FED_AT_ONCE: Final = 256
-# And no more than so many bytes of them: between two such parts it looks whether it is to end, and
-# tells that it lives. Inside a part the dissector asks for that after much work.
+# And at most this many bytes of them: between two such parts it checks whether to stop, and reports
+# that it is alive. Inside a part the dissector requests that after much work.
 FED_BYTES: Final = 1 << 20
-# Listeners that count keep some 100 bytes of a row until the next tick: of more rows than these
-# they are told before it is due.
+# Counting listeners keep some 100 bytes of a row until the next tick: after this many rows the tick
+# comes early.
 ROWS_OF_TICK: Final = 500_000
-# So long it goes on at most, when it is to stop, with what it has read and what waits in the wire's
-# buffer. Then connections end without a search for more frames in what waits of them.
+# After a stop it continues for at most this long with packets it has read and those in the capture
+# buffer. Then connections end without a search for more frames in their buffered bytes.
 REST_NS: Final = 1_000_000_000
 Clock = Callable[[], int]
 
 
 class Flag:
-    """A `threading.Event` without a lock, which a signal handler could wait for without an end."""
+    """A `threading.Event` without a lock, on which a signal handler could deadlock."""
 
     def __init__(self) -> None:
         self._is_set = False
@@ -56,19 +56,18 @@ class Flag:
         self._is_set = False
 
     def wait(self, seconds: float) -> None:
-        """Wait until it is set, but not for longer; seen within a tenth of a second."""
+        """Wait until it is set, up to a timeout; noticed within a tenth of a second."""
         end = time.monotonic() + seconds
         while not self._is_set and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, WAIT_S))
 
 
 class Watcher:
-    """Reads `packet_source` until it ends or `stop` is called; listeners get rows of the tables
-    they want.
+    """Reads `packet_source` until it ends or `stop` is called; listeners get the rows they want.
 
-    `options` are those of a run of `pipeline`, of which `tables` is what listeners want. `clock`
-    gives ns that only ever grow. `shedder` lets less be made when there is too much to do.
-    `keylogs` are those of the options where they were opened before, with more privileges.
+    `options` are those of a run of `pipeline`, with `tables` set to those that listeners want.
+    `clock` returns monotonic ns. `shedder` reduces the work under overload. `keylogs` are those of
+    the options if they were opened before, with more privileges.
     """
 
     def __init__(
@@ -90,7 +89,7 @@ class Watcher:
         self.dissector = make_dissector(self.options, collects=False, keeps_frames=False, keys=keys)
         self.names = self.dissector.exchanges.names
         keys.read_more = lambda: add_secrets(keys, packet_source.find_secrets())
-        # No row waits for its topic's name: who writes rows later knows more names then.
+        # Rows do not wait for topic names: listeners that write rows later know more names then.
         self.builders = {
             name: BatchBuilder(TABLES[name], packet_source.names, self.names, held_limit=0)
             for name in self.options.tables
@@ -99,10 +98,10 @@ class Watcher:
         self.shedder = shedder or Shedder()
         self.shedder.begin(self.options.tables)
         self.dropped = 0
-        # Packets that had come, but were not taken when it was to stop.
+        # Packets received but not taken at the stop.
         self.left = 0
         self._packet_ns = time.time_ns()
-        # The time until which nothing came: packets that say less do not take it back.
+        # Time until which nothing came: packets with earlier times do not reset it.
         self._waited_ns = 0
         self._came_at = clock()
         self._is_ticking = False
@@ -110,16 +109,16 @@ class Watcher:
         self._rows_since_tick = 0
         self._begun: list[Listener] = []
         self._alive_ns = self._came_at
-        # When there is no more time to go on.
+        # Deadline after a stop.
         self._until_ns: int | None = None
         self.dissector.pulse = self._pulse
         self._stopping = Flag()
         self._reopening = Flag()
 
     def run(self) -> None:
-        """Go on until the wire ends or `stop` is called, and finish.
+        """Run until the packet source ends or `stop` is called, and finish.
 
-        Also when something is raised, what was decoded is handed on first.
+        On an exception, decoded rows are handed on first.
         """
         with PausedCollector():
             try:
@@ -132,19 +131,19 @@ class Watcher:
                 self.finish()
 
     def _read_rest(self) -> None:
-        """Take what had come when it was asked to stop, as far as there is time for it."""
+        """Take packets that had come before the stop, until the deadline."""
         self.packet_source.end()
         while not self._is_late() and self.step():
             pass
 
     def begin(self) -> None:
-        """Let listeners begin; those that did are let finish, whatever happens then."""
+        """Begin all listeners; those that began are finished, whatever happens then."""
         for listener in self.listeners:
             listener.begin(self)
             self._begun.append(listener)
 
     def stop(self) -> None:
-        """Let `run` end; may be called from a signal handler or another thread."""
+        """Make `run` end; may be called from a signal handler or another thread."""
         self._stopping.set()
 
     @property
@@ -153,11 +152,11 @@ class Watcher:
         return self._stopping.is_set()
 
     def reopen(self) -> None:
-        """Let files and the wire be opened anew; may be called like `stop`."""
+        """Make files and the packet source reopen; may be called like `stop`."""
         self._reopening.set()
 
     def step(self, wait_s: float = WAIT_S) -> bool:
-        """Take packets that are there, or come within `wait_s`; False when the wire has ended."""
+        """Take packets available now or within `wait_s`; False when the packet source has ended."""
         if self._reopening.is_set():
             self._reopening.clear()
             self._reopen()
@@ -176,9 +175,9 @@ class Watcher:
         return True
 
     def _feed(self, packets: list[Packet]) -> None:
-        """Dissect packets, and hand on what is enough for a batch before it gets much more.
+        """Dissect packets, and hand on rows once they are enough for a batch.
 
-        Packets of a replay may be hours apart: a tick comes behind the first one it is due at.
+        Packets of a replay may be hours apart: a tick comes after the first packet it is due at.
         """
         at = 0
         while at < len(packets):
@@ -196,9 +195,9 @@ class Watcher:
                 break
 
     def _pulse(self) -> bool:
-        """Tell that it lives, about once a second; whether to go on with what has come.
+        """Report that it is alive, about once a second; returns whether to continue.
 
-        Signals are heard in here too, as this is not compiled.
+        Signals are handled here too, as this is not compiled.
         """
         now = self.clock()
         if now - self._alive_ns >= TICK_NS:
@@ -208,7 +207,7 @@ class Watcher:
         return not self._is_late()
 
     def _is_late(self) -> bool:
-        """Whether it is to stop, and there is no more time."""
+        """Whether it is stopping, and the deadline has passed."""
         if not self._stopping.is_set():
             return False
         if self._until_ns is None:
@@ -216,9 +215,9 @@ class Watcher:
         return self.clock() >= self._until_ns
 
     def _dissect(self, packets: list[Packet]) -> int:
-        """Dissect packets; where they make very many rows, hand these on meanwhile.
+        """Dissect packets; if they make very many rows, hand these on meanwhile.
 
-        Gives how many were taken: all, unless it is to stop and there is no more time.
+        Returns how many were taken: all, unless it is stopping and the deadline has passed.
         """
         at = self.dissector.feed_from(packets, 0)
         while at < len(packets) or self.dissector.is_behind:
@@ -231,9 +230,9 @@ class Watcher:
         return at
 
     def finish(self) -> None:
-        """End all connections, and hand on what is left.
+        """End all connections, and hand on the remaining rows.
 
-        All listeners finish; the first error of theirs is raised then.
+        All listeners finish; then the first of their errors is raised.
         """
         failures: list[BaseException] = []
         self._take_problems()
@@ -254,13 +253,13 @@ class Watcher:
 
     @property
     def now_ns(self) -> int:
-        """The time by the packets' clock, see `Status`."""
+        """Time by the packets' clock, see `Status`."""
         return self._packet_ns + self.clock() - self._came_at
 
     def status(self) -> Status:
-        """How things are."""
+        """Current status."""
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        # Packets let the clock go back by what their way here took; listeners never see that.
+        # New packets set the clock back by their delay; listeners never see that.
         self._known_ns = max(self.now_ns, self._known_ns)
         return Status(
             self._known_ns,
@@ -275,13 +274,14 @@ class Watcher:
         )
 
     def _set_time(self, time_ns: int) -> None:
-        """The time of the last packet; where it goes back, time goes on as this machine's clock.
+        """Set the time of the last packet; if it goes back, time goes on by this host's clock.
 
-        Also behind the time for which nothing came: else ticks, which are due by this time, would
-        not come for as long as a clock was set back meanwhile, or ever while one stands still.
+        Also if it is before the time until which nothing came: otherwise ticks, which are due by
+        this time, would not come for as long as a clock was set back, or never while one stands
+        still.
         """
         if not self._is_ticking:
-            # A replay begins when it was recorded.
+            # A replay begins at the time of its recording.
             self._packet_ns = self._tick_ns = self._known_ns = time_ns
             self._is_ticking = True
         elif time_ns >= max(self._packet_ns, self._waited_ns):
@@ -294,7 +294,7 @@ class Watcher:
         now = self.now_ns
         self._tick_ns = now + TICK_NS
         self._take_problems()
-        # Where nothing comes, silent connections end all the same.
+        # Silent connections also end if no packets come.
         self.dissector.advance(self.clock() - self._came_at)
         self._dissect([])
         status = self.status()
@@ -304,14 +304,14 @@ class Watcher:
         self._tell_listeners(status._replace(level=self.shedder.level))
 
     def _tell_listeners(self, status: Status | None = None) -> None:
-        """Let listeners count what they were given."""
+        """Call the listeners' tick."""
         self._rows_since_tick = 0
         status = status or self.status()
         for listener in self.listeners:
             listener.tick(status)
 
     def _rest(self) -> None:
-        """Leave packets where they are, when the limit on CPU asks for it."""
+        """Leave packets unread, if the limit on CPU requires it."""
         pause_s = self.shedder.pause_s(self.clock())
         if pause_s > 0:
             self._stopping.wait(pause_s)
@@ -334,7 +334,7 @@ class Watcher:
         return Problem("capture", "dropped-packets", text, self.now_ns)
 
     def _hand_on(self, row_limit: int) -> None:
-        """Give listeners the tables, all of them when one has so many rows."""
+        """Pass the tables to listeners, all of them once one has `row_limit` rows."""
         if not self.dissector.full_tables(row_limit):
             return
         for name in self.dissector.full_tables(1):
@@ -359,7 +359,7 @@ class Watcher:
 
 @contextmanager
 def _collected(failures: list[BaseException]) -> Iterator[None]:
-    """Keep what is raised for later."""
+    """Collect exceptions for later."""
     try:
         yield
     except Exception as error:
@@ -367,7 +367,7 @@ def _collected(failures: list[BaseException]) -> Iterator[None]:
 
 
 def first_part(packets: list[Packet], at: int) -> list[Packet]:
-    """The packets from `at` on that are fed at once: one at least, FED_AT_ONCE at most."""
+    """Packets from `at` on to feed at once: at least one, at most FED_AT_ONCE."""
     size = 0
     end = at
     while end < len(packets) and end - at < FED_AT_ONCE and size < FED_BYTES:
@@ -377,7 +377,7 @@ def first_part(packets: list[Packet], at: int) -> list[Packet]:
 
 
 def memory_bytes() -> int:
-    """Bytes of memory that this process has; 0 where nobody says."""
+    """Resident memory of this process in bytes; 0 if not available."""
     try:
         with open("/proc/self/statm", "rb") as file:  # noqa: PTH123  # of the kernel, no file
             return int(file.read().split()[1]) * resource.getpagesize()

@@ -1,4 +1,4 @@
-"""The screen of `kdissect top`: shows snapshots, and knows nothing of where they come from.
+"""The screen of `kdissect top`: shows snapshots, independent of their origin.
 
-Only `app`, `widgets` and `pages` need Textual; what a line says is decided without it.
+Only `app`, `widgets` and `pages` need Textual; the content of lines is computed without it.
 """

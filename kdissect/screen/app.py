@@ -29,7 +29,7 @@ LOOK_S: Final = 1.0
 
 
 class Tabs(Lines):
-    """The names of the views; a click shows one."""
+    """Tab bar with the names of the views; a click selects one."""
 
     def on_click(self, event: events.Click) -> None:
         app = self.app
@@ -41,7 +41,7 @@ class Tabs(Lines):
 
 
 class Top(App[None]):
-    """Shows snapshots of the capture every `interval_s`, until somebody ends it or it fails."""
+    """Shows snapshots of the capture every `interval_s`, until the user quits or it fails."""
 
     ENABLE_COMMAND_PALETTE = False
     CSS = f"""
@@ -98,7 +98,7 @@ class Top(App[None]):
         self._start_timer()
         if not self.is_headless:
             self.set_interval(LOOK_S, self._look_for_terminal)
-        # The terminal is put back in order, as if somebody had ended it.
+        # Restores the terminal, as if the user had quit.
         with suppress(NotImplementedError, RuntimeError, ValueError):
             for number in ENDINGS:
                 asyncio.get_running_loop().add_signal_handler(number, self.exit)
@@ -119,7 +119,7 @@ class Top(App[None]):
         sweep(self._turn)
 
     def renew(self) -> None:
-        """Show how things are now."""
+        """Redraw with the current state."""
         screen = self.screen_stack[0]
         table = screen.query_one(Table)
         table.listing = self.looking.listing
@@ -133,7 +133,7 @@ class Top(App[None]):
         self.action_look()
 
     def typed(self, event: events.Key) -> bool:
-        """Take a key that is for the filter; others do what they are bound to."""
+        """Handle a key for the filter; other keys keep their bindings."""
         is_taken = self.looking.type(event.key, event.character if event.is_printable else None)
         if is_taken:
             self.renew()
@@ -199,7 +199,7 @@ class Top(App[None]):
         self.push_screen(Page("kdissect top: keys", help_lines))
 
     def _look_for_terminal(self) -> None:
-        """End when it is gone, also where SIGHUP is blocked: its keys would be read for ever."""
+        """Quit when the terminal is gone, also if SIGHUP is blocked: it would read keys forever."""
         if is_hung_up(sys.__stdin__):
             self.exit()
 
@@ -220,7 +220,7 @@ class Top(App[None]):
 
 
 def is_hung_up(terminal: TextIO | None) -> bool:
-    """Whether nobody is at the other end; None has none."""
+    """Whether the terminal has hung up; True for None."""
     if terminal is None:
         return True
     waiting = select.poll()

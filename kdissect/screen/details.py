@@ -1,4 +1,4 @@
-"""Everything that is known of one row, on a page of its own: nothing is shortened there."""
+"""All details of one row, on a page of its own, without abbreviations."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -11,7 +11,7 @@ from kdissect.text.grid import folded
 from kdissect.text.human import duration, share, size, time
 
 LABEL_WIDTH: Final = 12
-# Part of a latency → its sign in the bar, its style, and what it is.
+# Part of a latency → its character in the bar, its style, and its description.
 PARTS: Final = {
     "queue": ("░", "warm", "behind earlier requests of its connection"),
     "asked": ("▒", "dim", "the request let the broker wait so long (long poll)"),
@@ -20,7 +20,7 @@ PARTS: Final = {
 
 
 def detail_lines(view: View, row: Any, now_ns: int, width: int) -> list[Line]:
-    """The row of this view."""
+    """Details of a row of this view."""
     if isinstance(row, Slow):
         return slow_lines(row, now_ns, width)
     lines: list[Line] = []
@@ -30,7 +30,7 @@ def detail_lines(view: View, row: Any, now_ns: int, width: int) -> list[Line]:
 
 
 def slow_lines(row: Slow, now_ns: int, width: int) -> list[Line]:
-    """An exchange, with its latency as a bar."""
+    """Details of an exchange, with its latency as a bar."""
     when = f"{time(row.time_ns)}, {duration(max(0, now_ns - row.time_ns))} ago"
     lines: list[Line] = []
     for label, text, style in (
@@ -50,12 +50,12 @@ def slow_lines(row: Slow, now_ns: int, width: int) -> list[Line]:
 
 
 def parts_of(row: Slow) -> dict[str, int]:
-    """What the latency is made of, in ns."""
+    """Parts of the latency, in ns."""
     return {"queue": max(0, row.queue_ns), "asked": max(0, row.wait_ns), "work": work_ns(row)}
 
 
 def bar(row: Slow, width: int) -> Line:
-    """The parts beside each other; each that there is has one column at least."""
+    """The parts side by side; each existing one has at least one column."""
     parts = {name: ns for name, ns in parts_of(row).items() if ns}
     room = max(len(parts), width)
     line: Line = []
@@ -70,7 +70,7 @@ def bar(row: Slow, width: int) -> Line:
 
 
 def part_lines(row: Slow) -> Iterator[Line]:
-    """What the signs in the bar are."""
+    """Legend of the bar."""
     parts = parts_of(row)
     whole = sum(parts.values())
     for name, ns in parts.items():
@@ -80,7 +80,7 @@ def part_lines(row: Slow) -> Iterator[Line]:
 
 
 def labelled(label: str, text: str, width: int, style: str = "") -> list[Line]:
-    """The text beside its label, on as many lines as it needs."""
+    """A text with a label, wrapped to as many lines as it needs."""
     pieces = folded(text, max(1, width - LABEL_WIDTH))
     labels = [label, *[""] * (len(pieces) - 1)]
     return [

@@ -1,4 +1,4 @@
-"""The line at the bottom of the screen: where the cursor is, the filter, and what keys do."""
+"""The footer of the screen: cursor position, filter, and key hints."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from kdissect.screen.view_state import Looking
 from kdissect.text.escape import escaped
 from kdissect.text.human import count
 
-# Keys, what they do, and which hint goes first where there is no room.
+# Keys, their actions, and the order in which hints are dropped for lack of room.
 HINTS: Final = (
     ("?", "help", 0), ("q", "quit", 0), ("/", "filter", 1), ("s", "sort", 2),
     ("space", "pause", 3), ("Enter", "look into", 4),
@@ -16,7 +16,7 @@ TYPING: Final = (("Enter", "keep", 1), ("Esc", "clear", 0))
 
 
 def footer_line(looking: Looking, width: int) -> Line:
-    """The line."""
+    """The footer."""
     listing = looking.listing
     place = f"{listing.cursor + 1} of {len(listing.rows)}" if listing.rows else "no rows"
     seen = looking.view.seen(looking.snapshot)

@@ -1,4 +1,4 @@
-"""The lines at the top of the screen: what is captured, how much, how fast, and what goes wrong."""
+"""The heading of the screen: what is captured, volume, rates, and problems."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -10,17 +10,17 @@ from kdissect.screen.views import HOT_NS, VIEWS, WARM_NS, View, known_duration
 from kdissect.text.escape import escaped
 from kdissect.text.human import count, counted, rate, share, size, time
 
-# The last two minutes, when there is one a second; more would not fit a line.
+# The last two minutes, at one value per second; more would not fit a line.
 HISTORY_LENGTH: Final = 120
-# Left of the histories, so that they are below each other.
+# Width to the left of the histories, so that they are aligned.
 LEFT_WIDTH: Final = 25
 SHORTEST_SPARKLINE: Final = 4
 GOOD_SPARKLINE: Final = 12
 LONGEST_SPARKLINE: Final = 40
 NOT_KNOWN: Final = -1.0
-# Windows are of whole ticks.
+# Windows are whole numbers of ticks.
 ABOUT_S: Final = 2.0
-# From here on there is room for what only explains.
+# From this width on explanatory text is shown.
 WIDE: Final = 100
 FULL_BACKLOG: Final = 0.5
 CLOCK: Final = slice(11, 19)
@@ -36,7 +36,7 @@ class History:
         self._last: tuple[int, float] | None = None
 
     def add(self, snapshot: Snapshot) -> None:
-        """Remember this one too."""
+        """Add a snapshot."""
         self.rates.append(snapshot.whole.rate)
         self.p99s.append(snapshot.whole.p99_ns)
         status = snapshot.status
@@ -46,15 +46,15 @@ class History:
         self._last = (status.now_ns, status.cpu_seconds)
 
     def clear(self) -> None:
-        """Forget rates and percentiles: from now on they are of something else."""
+        """Discard rates and percentiles: the focus has changed."""
         self.rates.clear()
         self.p99s.clear()
 
 
 class Marks(NamedTuple):
-    """What the first line says beside the title. `state` is why nothing moves, "" when it does.
+    """Text next to the title. `state` is why the display is not updated, "" if it is.
 
-    Where there is no next time, `interval_s` is 0.
+    `interval_s` is 0 if there is no next update.
     """
 
     title: str
@@ -64,7 +64,7 @@ class Marks(NamedTuple):
 
 
 def heading_lines(snapshot: Snapshot, history: History, marks: Marks, width: int) -> list[Line]:
-    """Three lines; the histories of the lower two are below each other, if there is room."""
+    """Three lines; the histories of the lower two are aligned, if there is room."""
     rates = with_left(rate_pieces(snapshot), rate_groups(snapshot, width), width)
     latencies = with_left(latency_pieces(snapshot), latency_groups(snapshot, history, width), width)
     room = min(width - width_of(first + rest) for first, rest in (rates, latencies))
@@ -77,9 +77,9 @@ def heading_lines(snapshot: Snapshot, history: History, marks: Marks, width: int
 
 
 def with_left(first: Line, groups: Sequence[Group], width: int) -> tuple[Line, Line]:
-    """The left end of a line, and as many groups as fit beside it.
+    """The left end of a line, and as many groups as fit next to it.
 
-    Groups with `drop` 1 make room for a good history, others only for a short one.
+    Groups with `drop` 1 make room for a long history, others only for a short one.
     """
     first = [*first, Piece(" " * (LEFT_WIDTH - width_of(first)))]
     room = max(0, width - width_of(first))
@@ -100,17 +100,17 @@ def with_left(first: Line, groups: Sequence[Group], width: int) -> tuple[Line, L
 
 
 def kept(groups: Sequence[Group]) -> list[Group]:
-    """The groups as some that may not be left out."""
+    """The groups, marked as never to be dropped."""
     return [group._replace(drop=0) for group in groups]
 
 
 def with_history(first: Line, rest: Line, values: Sequence[float], room: int) -> Line:
-    """The line with so much of the history in it; the newest is at the right."""
+    """The line with as much of the history as fits; the newest is at the right."""
     return [*first, Piece(sparkline(list(values), room).rjust(room), "spark"), *rest]
 
 
 def title_line(snapshot: Snapshot, marks: Marks, width: int) -> Line:
-    """What is captured; whether it is looked at right now; when, and of how long."""
+    """What is captured; whether it is updated now; the time, and the window."""
     left = [Piece("kdissect top ", "title"), Piece(" " + escaped(marks.title))]
     right = [Piece(f" {marks.state} ", "marked"), Piece("  ")] if marks.state else []
     right.append(Piece(time(snapshot.status.now_ns)[CLOCK] + "Z"))
@@ -122,9 +122,9 @@ def title_line(snapshot: Snapshot, marks: Marks, width: int) -> Line:
 
 
 def window_piece(snapshot: Snapshot, marks: Marks) -> Piece:
-    """The seconds that all numbers are of, and how many were asked for when there are fewer."""
+    """Window of all figures in seconds, and the requested one if that is longer."""
     if snapshot.is_sampled or snapshot.window_s < marks.window_s - ABOUT_S:
-        # Just begun, or more in it than is kept.
+        # Just begun, or more rows in it than are kept.
         return Piece(
             f"last {snapshot.window_s:.3g} of {marks.window_s:g} s",
             "warm" if snapshot.is_sampled else "",
@@ -134,12 +134,12 @@ def window_piece(snapshot: Snapshot, marks: Marks) -> Piece:
 
 
 def rate_pieces(snapshot: Snapshot) -> Line:
-    """Exchanges a second."""
+    """Exchanges per second."""
     return [Piece(f"{rate(snapshot.whole.rate):>7}", "bold"), Piece(" exchanges/s")]
 
 
 def latency_pieces(snapshot: Snapshot) -> Line:
-    """Percentiles."""
+    """Latency percentiles."""
     whole = snapshot.whole
     return [
         Piece("p50 "),
@@ -155,7 +155,7 @@ def heat_of(ns: int) -> str:
 
 
 def rate_groups(snapshot: Snapshot, width: int) -> list[Group]:
-    """Errors, bytes each way, and what goes by."""
+    """Errors, bytes in each direction, and packets."""
     whole = snapshot.whole
     groups = [
         Group([Piece(f"{rate(whole.errors)} errors/s", "hot" if whole.errors > 0 else "")]),
@@ -168,7 +168,7 @@ def rate_groups(snapshot: Snapshot, width: int) -> list[Group]:
 
 
 def latency_groups(snapshot: Snapshot, history: History, width: int) -> list[Group]:
-    """What should be 0, in red when it is not; connections, and what kdissect itself needs."""
+    """Figures that should be 0, in red otherwise; connections, and kdissect's own load."""
     status = snapshot.status
     problems = sum(number for _, number in snapshot.problems)
     groups = [
@@ -189,7 +189,7 @@ def latency_groups(snapshot: Snapshot, history: History, width: int) -> list[Gro
 
 
 def shed_text(snapshot: Snapshot, width: int) -> str:
-    """What is not made for want of time, and how far that goes."""
+    """Total of the shed counters, and the level."""
     status = snapshot.status
     number = sum(status.shed.values())
     if not number:
@@ -198,7 +198,7 @@ def shed_text(snapshot: Snapshot, width: int) -> str:
 
 
 def lost_text(snapshot: Snapshot, width: int) -> str:
-    """Packets that the system dropped, and how many of all."""
+    """Packets dropped by the system, and their share."""
     packet_source = snapshot.status.packet_source
     text = counted(packet_source.dropped, "drop")
     if packet_source.dropped and width >= WIDE:
@@ -207,9 +207,9 @@ def lost_text(snapshot: Snapshot, width: int) -> str:
 
 
 def tab_line(shown: int, snapshot: Snapshot, width: int) -> tuple[Line, list[range]]:
-    """The names of the views, the one that is shown in reverse; and the columns of each.
+    """Names of the views, with the current one in reverse; and the columns of each.
 
-    What there may be trouble in is marked when it has rows.
+    Views of possible problems are marked if they have rows.
     """
     for names in ([v.name for v in VIEWS], [v.short for v in VIEWS], [""] * len(VIEWS)):
         line: Line = []
@@ -225,7 +225,7 @@ def tab_line(shown: int, snapshot: Snapshot, width: int) -> tuple[Line, list[ran
 
 
 def mark_of(view: View, snapshot: Snapshot) -> str:
-    """The style of a view's name."""
+    """Style of a view's name."""
     if view.name in ("Errors", "Connections", "Problems"):
         return "warm" if view.rows(snapshot) else "dim"
     if view.name == "Groups" and any(group.is_rebalancing for group in snapshot.groups):
@@ -234,7 +234,7 @@ def mark_of(view: View, snapshot: Snapshot) -> str:
 
 
 def crumbs(focus: Focus) -> Line:
-    """What is looked at alone; nothing when it is everything."""
+    """The focus; empty without one."""
     line: Line = []
     for what, name in (("client", focus.client), ("API", focus.api), ("topic", focus.topic)):
         if name:

@@ -1,11 +1,11 @@
-"""What each key does, for the help on the screen and the documentation."""
+"""Keys and their actions, for the help on the screen and the documentation."""
 
 from typing import Final
 
 from kdissect.screen.lines import Line, Piece
 from kdissect.text.grid import folded
 
-# Keys, and what they do.
+# Keys and their actions.
 KEYS: Final = (
     ("1 … 8", "show a table, numbered as in the line above them"),
     ("Tab, Shift+Tab", "the next table, the one before"),
@@ -32,7 +32,7 @@ KEY_WIDTH: Final = 16
 
 
 def help_lines(width: int) -> list[Line]:
-    """The help."""
+    """Lines of the help."""
     lines: list[Line] = []
     for key, meaning in KEYS:
         pieces = folded(meaning, max(1, width - KEY_WIDTH))

@@ -1,4 +1,4 @@
-"""Lines of pieces, each with the name of its style; what `widgets` paints and tests compare."""
+"""Lines of styled pieces; painted by `widgets` and compared by tests."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -10,7 +10,7 @@ BETWEEN: Final = "  "
 
 
 class Piece(NamedTuple):
-    """Text of one style, see `widgets.STYLES`; it has no control characters."""
+    """Text of one style, see `widgets.STYLES`, without control characters."""
 
     text: str
     style: str = ""
@@ -21,7 +21,7 @@ CUT: Final = Piece("…")
 
 
 class Group(NamedTuple):
-    """Pieces that are shown together or not at all; `drop` 1 is left out first, 0 never."""
+    """Pieces that are shown together or not at all; `drop` 1 is dropped first, 0 never."""
 
     pieces: Sequence[Piece]
     drop: int = 0
@@ -33,12 +33,12 @@ def plain(line: Line) -> str:
 
 
 def width_of(pieces: Sequence[Piece]) -> int:
-    """Columns that the pieces take."""
+    """Number of columns of the pieces."""
     return sum(cell_len(piece.text) for piece in pieces)
 
 
 def cut(line: Line, width: int) -> Line:
-    """The line in no more than `width` columns; what is cut off leaves a …"""
+    """Cut a line to at most `width` columns, with a … at the end if it is cut."""
     if width_of(line) <= width:
         return line
     room = max(0, width - 1)
@@ -51,7 +51,7 @@ def cut(line: Line, width: int) -> Line:
 
 
 def joined(groups: Sequence[Group], width: int) -> Line:
-    """The groups beside each other, without those that there is no room for."""
+    """The groups side by side, without those that do not fit."""
     for level in range(max((group.drop for group in groups), default=0) + 1):
         line: Line = []
         for group in groups:
@@ -63,14 +63,14 @@ def joined(groups: Sequence[Group], width: int) -> Line:
 
 
 def apart(left: Line, right: Line, width: int) -> Line:
-    """One at each end of a line of `width`; the left one is cut where they do not fit."""
+    """Align two lines left and right in `width` columns; the left one is cut if needed."""
     right = cut(right, width)
     left = cut(left, max(0, width - width_of(right) - 1))
     return [*left, Piece(" " * (width - width_of(left) - width_of(right))), *right]
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
-    """The last `width` values as bars, up to the largest of them; a blank where it is below 0.
+    """The last `width` values as bars, scaled to the maximum; blank for negative values.
 
     >>> sparkline([0, 1, 2, -1, 8], 4)
     '▁▂ █'

@@ -1,4 +1,4 @@
-"""The rows of one view as somebody looks at them: sorted, filtered, with a cursor."""
+"""The displayed rows of one view: sorted, filtered, with a cursor."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any, Final
@@ -9,17 +9,17 @@ from kdissect.screen.lines import Line, Piece, cut, width_of
 from kdissect.screen.views import Field, View
 from kdissect.text.grid import BETWEEN, Column, aligned, fitted_widths
 
-# The widest a name is taken for: beyond, it would only push out other columns.
+# Maximum width of a name: longer ones would only push out other columns.
 WIDEST: Final = 64
-# Numbers have so many columns at least: they would jump when they get wider.
+# Minimum width of numbers: columns would jump when they get wider.
 NUMBER_WIDTH: Final = 7
 
 
 class Listing:
-    """Rows of `view`; those that stay keep their place under the cursor, wherever they move.
+    """Rows of `view`; the cursor follows its row when that moves.
 
-    A cursor that is at the top and was not moved stays at the top. Only rows that are looked at
-    are made text, so it costs little that there are many.
+    A cursor at the top that was not moved stays at the top. Only visible rows are formatted, so
+    large numbers of rows cost little.
     """
 
     def __init__(self, view: View) -> None:
@@ -38,38 +38,38 @@ class Listing:
         self._filter = ""
 
     def show(self, rows: Sequence[Any], now_ns: int, filter_: str = "") -> None:
-        """Take other rows; those that do not have the words of `filter_` in them are left out."""
+        """Replace the rows; those that do not contain the words of `filter_` are left out."""
         self._given, self.now_ns, self._filter = rows, now_ns, filter_
         self._arrange()
 
     def sort_by(self, number: int | None) -> None:
-        """Sort by this field, None for the order of the snapshot; a second time, backwards."""
+        """Sort by this field, None for the order of the snapshot; a second call reverses it."""
         if number == self.sort:
             self.is_descending = not self.is_descending
         else:
             self.sort = number
-            # The largest number first, but names from A on.
+            # Numbers descending first, but names ascending.
             self.is_descending = number is None or not self.view.fields[number].column.is_text
         self._arrange()
 
     def sort_beside(self, by: int) -> None:
-        """Sort by the field that is shown `by` columns to the right of the one sorted by now."""
+        """Sort by the field shown `by` columns to the right of the current sort field."""
         shown = [number for number, width in enumerate(self.widths) if width]
         places: list[int | None] = [None, *shown] if self.view.sort is None else [*shown]
         here = places.index(self.sort) if self.sort in places else 0
         self.sort_by(places[(here + by) % len(places)])
 
     def move(self, by: int) -> None:
-        """Move the cursor down; it stays with the row that it comes to."""
+        """Move the cursor down; it then follows the new row."""
         self.place(self.cursor + by)
 
     def place(self, number: int) -> None:
-        """Put the cursor on a row; on the first one it stays with the place, not with the row."""
+        """Put the cursor on a row; on the first one it stays at the top, and does not follow."""
         self.cursor = max(0, min(number, len(self.rows) - 1))
         self.pinned = self.view.key(self.rows[self.cursor]) if self.cursor else None
 
     def pin(self, key: Hashable) -> None:
-        """Put the cursor on the row with this key, where there is one."""
+        """Put the cursor on the row with this key, if it exists."""
         self.pinned = key
         self._follow()
 
@@ -79,7 +79,7 @@ class Listing:
         return self.rows[self.cursor] if self.rows else None
 
     def lines(self, width: int, height: int) -> list[Line]:
-        """The headers, and the rows around the cursor."""
+        """The header, and the rows around the cursor."""
         room = max(1, height - 1)
         self.top = max(0, min(self.top, self.cursor, len(self.rows) - room))
         self.top = max(self.top, self.cursor - room + 1)
@@ -93,11 +93,11 @@ class Listing:
         return lines
 
     def widen(self) -> None:
-        """Forget how wide columns were: after a change of what is shown, or of the size."""
+        """Reset column widths: after a change of the view or the size."""
         self._natural = []
 
     def column_at(self, x: int) -> int | None:
-        """The number of the field whose column is at `x`."""
+        """Number of the field whose column is at `x`."""
         start = 0
         for number, width in enumerate(self.widths):
             if width and start <= x < start + width + len(BETWEEN):
@@ -112,7 +112,7 @@ class Listing:
         if words:
             rows = [row for row in rows if self._has(row, words)]
         if self.sort is not None:
-            # Those with the same value are in the order of the snapshot, whatever the direction.
+            # Rows with equal values keep the order of the snapshot in both directions.
             value = self.view.fields[self.sort].value
             rows.sort(key=value, reverse=self.is_descending)
         elif not self.is_descending:
@@ -126,7 +126,7 @@ class Listing:
         return all(word in text for word in words)
 
     def _follow(self) -> None:
-        """Put the cursor where its row went; where that is gone, it stays in its place."""
+        """Move the cursor with its row; if the row is gone, it keeps its position."""
         self.cursor = max(0, min(self.cursor, len(self.rows) - 1))
         if self.pinned is None:
             self.cursor = 0
@@ -135,7 +135,7 @@ class Listing:
         self.cursor = next((i for i, key in enumerate(keys) if key == self.pinned), self.cursor)
 
     def _measure(self, cells: list[list[str]], width: int) -> None:
-        """Make columns as wide as what they ever had, so that they do not move to and fro."""
+        """Set column widths to the maximum so far, so that they do not jump."""
         least = [
             max(cell_len(self._title(number)), 0 if is_text(field) else NUMBER_WIDTH)
             for number, field in enumerate(self.view.fields)
@@ -149,7 +149,7 @@ class Listing:
         self.widths = fitted_widths(columns, self._natural, width)
 
     def _title(self, number: int) -> str:
-        # Room for the arrow, so that sorting moves nothing.
+        # Room for the arrow, so that sorting does not change widths.
         return self.view.fields[number].column.header + " "
 
     def _header(self, width: int) -> Line:
@@ -181,6 +181,6 @@ def is_text(field: Field) -> bool:
 
 
 def marked(line: Line, width: int) -> Line:
-    """The line as that of the cursor, over the whole width."""
+    """The line highlighted as the cursor, over the whole width."""
     fill = Piece(" " * (width - width_of(line)))
     return [Piece(piece.text, "cursor") for piece in [*line, fill]]

@@ -13,13 +13,13 @@ from kdissect.screen.widgets import strip_of
 
 
 class Table(Widget, can_focus=True):
-    """Shows a `Listing`: only the lines that are seen are made, again for each snapshot.
+    """Shows a `Listing`: only visible lines are rendered, again for each snapshot.
 
-    `typed` is asked about each key, whether that was for it; otherwise it does what it is bound to.
+    `typed` is called for each key, and returns whether it handled it; otherwise bindings apply.
     """
 
     class Chosen(Message):
-        """A row was clicked a second time."""
+        """Posted when the selected row is clicked again."""
 
     def __init__(self, listing: Listing, typed: Callable[[events.Key], bool]) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Table(Widget, can_focus=True):
         self._lines: list[Line] | None = None
 
     def renew(self) -> None:
-        """Show how things are now."""
+        """Redraw with the current state."""
         self._lines = None
         self.refresh()
 
@@ -46,13 +46,13 @@ class Table(Widget, can_focus=True):
         return strip_of(lines[y] if y < len(lines) else [], self.size.width)
 
     def on_key(self, event: events.Key) -> None:
-        # Here keys come in their order; an input that gets the focus meanwhile would miss some.
+        # Keys arrive here in order; an input that gets the focus meanwhile would miss some.
         if self.typed(event):
             event.stop()
             event.prevent_default()
 
     def on_click(self, event: events.Click) -> None:
-        """A header sorts, a row gets the cursor; clicked again it is looked into."""
+        """A click on a header sorts, on a row selects it; a second click opens it."""
         listing = self.listing
         if event.y == 0:
             number = listing.column_at(event.x)

@@ -1,4 +1,4 @@
-"""What somebody looks at: a view, at everything or at something alone, moving or frozen."""
+"""State of the display: a view, with or without a focus, updated or frozen."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Hashable
@@ -21,9 +21,9 @@ Source = Callable[[Focus], Snapshot]
 
 
 class Capture(NamedTuple):
-    """What is looked at: `source` gives snapshots, `title` says of what, with text as it came.
+    """The capture shown: `source` returns snapshots, `title` describes it, unescaped.
 
-    `state` gives RUNNING, ENDED or FAILED; `set_window` makes later snapshots ones of so many
+    `state` returns RUNNING, ENDED or FAILED; `set_window` sets the window of later snapshots in
     seconds.
     """
 
@@ -34,7 +34,7 @@ class Capture(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Where somebody was before looking at something alone."""
+    """State before a focus was set, to return to."""
 
     focus: Focus
     number: int
@@ -42,7 +42,7 @@ class Step(NamedTuple):
 
 
 class Looking:
-    """All that keys change; the screen shows it."""
+    """All state that keys change; the screen displays it."""
 
     def __init__(self, capture: Capture, interval_s: float, window_s: float) -> None:
         self.capture = capture
@@ -61,12 +61,12 @@ class Looking:
 
     @property
     def view(self) -> View:
-        """The view that is shown."""
+        """The current view."""
         return VIEWS[self.number]
 
     @property
     def listing(self) -> Listing:
-        """The rows of that view."""
+        """The rows of the current view."""
         return self.listings[self.number]
 
     @property
@@ -75,27 +75,27 @@ class Looking:
         return self.listing.selected
 
     def refresh(self) -> None:
-        """Take a new snapshot, unless nothing is to move or there will be nothing new."""
+        """Take a new snapshot, unless frozen or the capture has ended."""
         if self.is_paused or self.state != RUNNING:
             return
-        # Asked first: a snapshot after the end is the last one that is needed.
+        # Read first: a snapshot after the end is the last one needed.
         self.state = self.capture.state()
         self._take()
 
     def choose(self, number: int) -> None:
-        """Show this view; numbers go round."""
+        """Show this view; numbers wrap around."""
         self.number = number % len(VIEWS)
         self._arrange()
 
     def narrow(self, filter_: str) -> None:
-        """Show only rows with these words."""
+        """Show only rows that contain these words."""
         self.filter = filter_
         self._arrange()
 
     def type(self, key: str, character: str | None) -> bool:
-        """Take a key that begins, changes or ends the filter; False when it is not for that.
+        """Handle a key that begins, changes or ends the filter; False if it is another key.
 
-        `character` is what the key prints, if it prints something.
+        `character` is the printable character of the key, if any.
         """
         if not self.is_typing:
             self.is_typing = character == FILTER_KEY
@@ -112,7 +112,7 @@ class Looking:
         return True
 
     def look_into(self) -> bool:
-        """Look at what is under the cursor alone; False when there is nothing in it."""
+        """Focus on the row under the cursor; False if that is not possible."""
         if self.view.into is None or self.selected is None:
             return False
         narrowed, name = self.view.into
@@ -120,7 +120,7 @@ class Looking:
         return True
 
     def look_at(self, what: str) -> bool:
-        """Look at the client, topic or api of the row under the cursor alone, if it has one."""
+        """Focus on the client, topic or api of the row under the cursor, if it has one."""
         name = getattr(self.selected, what, "")
         if name:
             view = "APIs" if what == "client" else "Clients"
@@ -128,7 +128,7 @@ class Looking:
         return bool(name)
 
     def back(self) -> bool:
-        """Undo the filter, else the last `look_into`; False when there is neither."""
+        """Undo the filter, else the last `look_into`; False if there is neither."""
         if self.filter:
             self.narrow("")
         elif self.trail:
@@ -140,17 +140,17 @@ class Looking:
         return True
 
     def pause(self) -> None:
-        """Freeze what is shown, or let it move again."""
+        """Freeze or unfreeze the display."""
         self.is_paused = not self.is_paused
         self.refresh()
 
     def hurry(self, by: int) -> None:
-        """Show more often, or less often."""
+        """Change the update interval."""
         here = bisect_left(INTERVALS_S, self.interval_s)
         self.interval_s = INTERVALS_S[max(0, min(len(INTERVALS_S) - 1, here + by))]
 
     def change_window(self) -> None:
-        """Make numbers those of the next longer time, after the longest of the shortest."""
+        """Select the next longer window; the longest is followed by the shortest."""
         if self.is_paused or self.state != RUNNING:
             return
         longer = [window for window in WINDOWS_S if window > self.window_s]
@@ -159,12 +159,12 @@ class Looking:
         self._take()
 
     def marks(self) -> Marks:
-        """What the first line says of it."""
+        """State shown in the title line."""
         state = PAUSED if self.is_paused else self.state
         return Marks(self.capture.title, self.interval_s, self.window_s, state)
 
     def nothing(self) -> list[str]:
-        """Why there are no rows."""
+        """Reasons for an empty view."""
         if self.listing.total:
             return [f"none of {self.listing.total} rows has all words of the filter; Esc clears it"]
         if self.view.name == "Problems":
@@ -182,7 +182,7 @@ class Looking:
         return lines
 
     def _enter(self, focus: Focus, name: str) -> None:
-        """Look at something alone, in the view with this name."""
+        """Set a focus, in the view with this name."""
         self.trail.append(Step(self.focus, self.number, self.view.key(self.selected)))
         self.filter = ""
         self._look_at(focus, NUMBERS[name if focus != self.focus else "Slowest"])

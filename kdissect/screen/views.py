@@ -1,4 +1,4 @@
-"""The tables of the screen: of each its columns, and what is behind a row."""
+"""The tables of the screen: their columns, and the target of Enter on a row."""
 
 from collections.abc import Callable, Hashable, Sequence
 from operator import attrgetter
@@ -9,20 +9,20 @@ from kdissect.text.escape import escaped
 from kdissect.text.grid import SHORTEST_TEXT, Column
 from kdissect.text.human import count, duration, rate, size, time
 
-# Fetches and joins are answered when there is something, or when the time they ask for is over:
-# that they take long says nothing.
+# Fetches and joins are answered when there is data, or when the time they ask for is over: so their
+# latency says nothing.
 LONG_POLLS: Final = frozenset({"Fetch", "ShareFetch", "JoinGroup", "SyncGroup"})
 WARM_NS: Final = 100_000_000
-# What most names of APIs fit in.
+# Fits most API names.
 NAME_WIDTH: Final = 22
 ERROR_WIDTH: Final = 28  # COORDINATOR_LOAD_IN_PROGRESS
 HOT_NS: Final = 1_000_000_000
-CLOCK: Final = slice(11, 23)  # hours to milliseconds of a time
+CLOCK: Final = slice(11, 23)  # the part of a time from hours to milliseconds
 Say = Callable[[Any], str]
 
 
 class Field(NamedTuple):
-    """A column: what its rows are sorted by, and how they look at the moment `now_ns`."""
+    """A column: the sort value of its rows, and their text at the time `now_ns`."""
 
     column: Column
     value: Callable[[Any], Any]
@@ -31,11 +31,11 @@ class Field(NamedTuple):
 
 
 class View(NamedTuple):
-    """A table. `key` tells its rows apart; `sort` is the number of the field it begins with.
+    """A table. `key` identifies its rows; `sort` is the number of the initial sort field.
 
-    Without it, rows are in the order of the snapshot. `into` is where Enter leads to: the focus,
-    and the name of the view to see it in. `nothing` is said where there are no rows. `seen` is how
-    many there were, as far as that is known: snapshots have the first ones only.
+    Without it, rows are in the order of the snapshot. `into` is the target of Enter: the focus, and
+    the name of the view to show it in. `nothing` is shown if there are no rows. `seen` is the total
+    number of rows, if known: snapshots have only the first ones.
     """
 
     name: str
@@ -52,7 +52,7 @@ class View(NamedTuple):
 def text_field(
     header: str, name: str, drop: int = 0, style: Say = lambda _: "", least: int = SHORTEST_TEXT
 ) -> Field:
-    """Text from the wire."""
+    """Text from the packets."""
     value = attrgetter(name)
     column = Column(header, is_text=True, drop=drop, least=least)
     return Field(column, value, lambda row, _: escaped(value(row)) or "-", style)
@@ -61,18 +61,18 @@ def text_field(
 def number_field(
     header: str, value: Callable[[Any], Any], say: Say, drop: int = 0, style: Say = lambda _: ""
 ) -> Field:
-    """A number; `say` makes its text."""
+    """A number; `say` formats it."""
     return Field(Column(header, drop=drop), value, lambda row, _: say(value(row)), style)
 
 
 def latency_field(header: str, name: str, drop: int = 0) -> Field:
-    """A latency, in the colour of how bad it is."""
+    """A latency, coloured by its value."""
     value = attrgetter(name)
     return number_field(header, value, known_duration, drop, lambda row: heat(row, value(row)))
 
 
 def ago_field(drop: int = 0) -> Field:
-    """How long ago the last one was; sorted by when it was."""
+    """Time since the last occurrence; sorted by when it was."""
     return Field(
         Column("ago", drop=drop),
         lambda row: row.last_ns,
@@ -87,19 +87,19 @@ def known_duration(ns: int) -> str:
 
 
 def some_duration(ns: int) -> str:
-    """A duration; "-" for none at all."""
+    """A duration; "-" unless it is positive."""
     return duration(ns if ns > 0 else None)
 
 
 def heat(row: Any, ns: int) -> str:
-    """The style of a latency of this row: of what waits by design there is none."""
+    """Style of a latency of this row; none for long polls."""
     if getattr(row, "name", "") in LONG_POLLS:
         return ""
     return "hot" if ns >= HOT_NS else "warm" if ns >= WARM_NS else ""
 
 
 def alarm(name: str, style: str = "hot") -> Say:
-    """The style of a number that should be 0."""
+    """Style of a number that should be 0."""
     value = attrgetter(name)
     return lambda row: style if value(row) > 0 else "dim"
 
@@ -127,7 +127,7 @@ def timed_fields(header: str, into: str, out: str) -> tuple[Field, ...]:
 
 
 def work_ns(row: Slow) -> int:
-    """What is left of the latency without waiting in the queue, and without what was asked for."""
+    """Latency without the time in the queue, and without the requested wait."""
     return max(0, row.latency_ns - row.queue_ns - row.wait_ns)
 
 

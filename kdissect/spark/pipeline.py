@@ -1,7 +1,7 @@
-"""Captures → a dataset: Parquet files by table, day and tap, and a manifest of what is in it.
+"""Captures → a dataset: Parquet files by table, day and tap, and a manifest.
 
-`dissect` is to be called again with more captures, or after a crash: what is in is not read again,
-nothing is there twice, nothing is lost. How: docs/decisions/spark-pipeline.md.
+`dissect` can be called again with more captures, or after a crash: captures in the dataset are not
+read again, no rows are duplicated or lost. See docs/decisions/spark-pipeline.md.
 """
 
 import hashlib
@@ -49,16 +49,16 @@ from kdissect.tables.writers import ParquetFile
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# What rows do not depend on.
+# Options that do not affect rows.
 PASSING: Final = ("progress", "jobs", "batch_rows")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run did.
+    """Result of a run.
 
-    `boundary_bytes` is what came together of all splits, in one place for each tap; `row_bytes`
-    waited in the staging directory. Of taps that `failed` nothing was changed.
+    `boundary_bytes` is the total size of the boundary states, merged per tap; `row_bytes` is the
+    size of the staged rows. Data of taps in `failed` is unchanged.
     """
 
     captures: int
@@ -83,10 +83,10 @@ def dissect(
 ) -> Outcome:
     """Bring captures into a dataset, in the tasks of a Spark session (None: in this process).
 
-    `captures` are paths, globs and directories which all executors see; `tap` is a pattern that
-    tells the taps by path (see `find_taps`); `options` are those of `kdissect.Options`. A capture
-    that cannot be read is a row in `problems`, and is in the manifest. Where a tap cannot be gone
-    on with, the others are: see `Outcome.failed`. Raises KdissectError.
+    `captures` are paths, globs and directories visible to all executors; `tap` is a pattern that
+    extracts the tap from the path (see `find_taps`); `options` are those of `kdissect.Options`. An
+    unreadable capture is a row in `problems`, and is listed in the manifest. A tap that cannot be
+    continued does not affect the others: see `Outcome.failed`. Raises KdissectError.
     """
     found = find_taps([os.fspath(one) for one in captures], tap)
     return dissect_taps(spark, found, dataset, tables=tables, split_size=split_size, **options)
@@ -101,7 +101,7 @@ def dissect_taps(
     split_size: int = SPARK_SPLIT_SIZE,
     **options: Any,
 ) -> Outcome:
-    """The same with taps that were found before."""
+    """As `dissect`, with taps that were found before."""
     chosen = Options(tables=tuple(tables), **options)
     if chosen.strict or chosen.columns:
         raise KdissectError("a dataset has all columns and problems: not strict, no columns")
@@ -159,18 +159,18 @@ def _dissect(
 def stores_of(
     dataset: Dataset | StoredDataset, taps: Sequence[Any], manifest: Manifest
 ) -> tuple[str, ...]:
-    """What tasks need to know to reach all files of a run."""
+    """Settings that tasks need to reach all files of a run."""
     before = [capture.path for tap in manifest.taps for capture in tap.captures]
     return reached_by([str(dataset.directory), *before, *(p for tap in taps for p in tap.paths)])
 
 
 def nearest(runner: Runner, paths: Sequence[str]) -> Runner:
-    """Where captures are looked into: one of this machine, as a stream's batches have, here."""
+    """Runner that inspects captures: this process for a single local one, as a stream's batches."""
     return here if len(paths) == 1 and not is_uri(paths[0]) else runner
 
 
 def described(options: Options) -> dict[str, Any]:
-    """What rows depend on, as JSON has it."""
+    """Options that affect rows, as JSON values."""
     known = {name: getattr(options, name) for name in options.__dataclass_fields__}
     return {
         name: value._asdict() if name == "limits" else plain(value)
@@ -180,14 +180,14 @@ def described(options: Options) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A value of an option as JSON gives it back."""
+    """Value of an option as it is after a JSON round trip."""
     if isinstance(value, Path):
         return str(value)
     return [plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def check_options(manifest: Manifest, options: Options) -> None:
-    """Raise KdissectError where the dataset was begun with others."""
+    """Raise KdissectError if the dataset was created with other options."""
     for name, value in described(options).items():
         before = manifest.options.get(name, value)
         if before != value:
@@ -198,7 +198,7 @@ def check_options(manifest: Manifest, options: Options) -> None:
 
 
 def broken_entry(task: Task, broken: Broken) -> BrokenEntry:
-    """Write the problem row of a capture that cannot be read."""
+    """Write the problem row of an unreadable capture."""
     tap = partition_name(short_name(broken.path, 1))
     if "problems" in task.options.tables:
         number = hashlib.sha256(broken.path.encode()).hexdigest()[:12]
@@ -215,7 +215,7 @@ def broken_entry(task: Task, broken: Broken) -> BrokenEntry:
 
 
 def digest_of(broken: Broken) -> str:
-    """The sha256 of a capture that cannot be read as one, "" where its bytes cannot be either."""
+    """sha256 of an unreadable capture, "" if its bytes cannot be read either."""
     try:
         with local_copy(broken.path) as copy:
             return sha256_of(Path(copy))
@@ -224,7 +224,7 @@ def digest_of(broken: Broken) -> str:
 
 
 def write_problem(path: Path, broken: Broken) -> None:
-    """A file of one row of `problems`."""
+    """Write a file with one row of `problems`."""
     schema = spark_schema(PROBLEMS, text=TEXT_TYPE)
     row = {
         "capture": broken.path,
@@ -242,9 +242,9 @@ def write_problem(path: Path, broken: Broken) -> None:
 def merged(
     manifest: Manifest, taps: list[TapEntry], broken: list[BrokenEntry], read: set[str]
 ) -> Manifest:
-    """The manifest with these taps in the place of those before, or behind them.
+    """The manifest with these taps added, or replacing their previous entries.
 
-    `read` are captures that are not broken, whatever the manifest says.
+    `read` are captures that are no longer broken, even if the manifest lists them so.
     """
     numbers = {tap.number for tap in taps}
     every = sorted(
@@ -258,16 +258,16 @@ def merged(
 
 
 def new_files(before: Manifest, after: Manifest) -> list[str]:
-    """Those that are to be moved into the dataset."""
+    """Files to be moved into the dataset."""
     return sorted(after.names() - before.names())
 
 
 def stale(before: Manifest, after: Manifest) -> list[str]:
-    """Those that are not in it any more."""
+    """Files that are no longer in the manifest."""
     return sorted(before.names() - after.names())
 
 
 def new_captures(tap: TapEntry, before: Manifest) -> list[CaptureEntry]:
-    """The captures of a tap that were not in."""
+    """Captures of a tap that were not in the dataset before."""
     known = {one.sha256 for other in before.taps for one in other.captures}
     return [one for one in tap.captures if one.sha256 not in known]

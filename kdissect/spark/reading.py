@@ -1,4 +1,4 @@
-"""What a dataset has, by the files that its manifest lists: as a DataFrame, or for questions."""
+"""Tables of a dataset, from the files in its manifest: as a DataFrame, or for analyses."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from kdissect.pipeline import check_columns
 from kdissect.spark.storage_reading import arrow_frame, hadoop_uri
 from kdissect.tables.schemas import TABLES
 
-SPECIAL: Final = re.compile(r"[*?{}\[\]\\]")  # of Hadoop's patterns
+SPECIAL: Final = re.compile(r"[*?{}\[\]\\]")  # special characters of Hadoop's glob patterns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,12 +29,13 @@ def read_table(
     *,
     by_arrow: bool = False,
 ) -> "DataFrame":
-    """The rows of a table, with ``date`` and ``tap``; Spark reads only the days and taps chosen.
+    """Rows of a table, with ``date`` and ``tap``; Spark reads only the selected days and taps.
 
-    What `spark.read.parquet` gives of the table's directory, but for files that a run is just
-    moving, for names of taps that look like numbers, and for tables without rows. A dataset in a
-    store (``s3://…``) is read by Spark, which needs Hadoop's connector for it, or `by_arrow`, which
-    needs nothing and reads all. Raises KdissectError where there is no such dataset or table.
+    Same as `spark.read.parquet` of the table's directory, except for files that a run is moving at
+    the moment, tap names that look like numbers, and tables without rows. A dataset in a store
+    (``s3://…``) is read by Spark, which needs Hadoop's connector, or `by_arrow`, which has no
+    requirements but reads all rows and columns. Raises KdissectError if the dataset or table does
+    not exist.
     """
     from pyspark.sql import functions
 
@@ -52,7 +53,7 @@ def read_table(
 
 
 def table_schema(table: str) -> "StructType":
-    """The columns of a table of a dataset, and ``date`` and ``tap`` as text."""
+    """Schema of a dataset's table, with ``date`` and ``tap`` as text."""
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StringType, StructField, StructType
 
@@ -64,7 +65,7 @@ def table_schema(table: str) -> "StructType":
 def read_files(
     spark: "SparkSession", directory: str | Path, table: str, files: Sequence[str]
 ) -> "DataFrame":
-    """The rows in files of a dataset's table, with ``date`` and ``tap`` as text."""
+    """Rows of files of a dataset's table, with ``date`` and ``tap`` as text."""
     schema = table_schema(table)
     if not files:
         return spark.createDataFrame([], schema)
@@ -74,12 +75,12 @@ def read_files(
 
 
 def located(path: str) -> str:
-    """A path of this machine as one also where the session has another file system by default."""
+    """A local path as a URI, valid even if the session's default file system is another one."""
     return hadoop_uri(path) if is_uri(path) else f"file:{Path(path).absolute()}"
 
 
 def pattern_of(path: str) -> str:
-    r"""The same as the pattern that matches this path only: Spark takes what it reads for patterns.
+    r"""Glob pattern that matches only this path: Spark interprets paths as patterns.
 
     >>> pattern_of("/ring*/a[1].parquet")
     'file:/ring\\*/a\\[1\\].parquet'

@@ -1,4 +1,4 @@
-"""Rollups of datasets, read and merged in this process or on Spark."""
+"""Reading and merging of a dataset's rollups, in this process or on Spark."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -43,9 +43,9 @@ def answer_of_rollups(
     session: "SparkSession | None" = None,
     notice: Callable[[str], None] | None = None,
 ) -> "pa.Table":
-    """The rows that answer; with a session, Spark merges the rollups that were written.
+    """Rows of the answer; with a session, Spark merges the stored rollups.
 
-    What has no rollup yet is rolled up for this answer, and `notice` is told.
+    Missing rollups are computed for this answer, which is reported to `notice`.
     """
     if asked.where:
         check_condition(asked.where, "--where")
@@ -80,7 +80,7 @@ def answer_of_rollups(
 
 
 def keyed(rows: "pa.Table", unit: Unit, asked: Asked) -> "pa.Table":
-    """The rows for which the condition holds, with the values of `by` as columns."""
+    """Rows that satisfy the condition, with the values of `by` as columns."""
     import duckdb
     import pyarrow as pa
 
@@ -101,7 +101,7 @@ def keyed(rows: "pa.Table", unit: Unit, asked: Asked) -> "pa.Table":
 
 
 def chosen_units(units: Sequence[Unit], where: str | None) -> list[Unit]:
-    """Those of days and taps for which the condition may hold."""
+    """Units whose day and tap may satisfy the condition."""
     conditions = conditions_of_files(where) if where else []
     if not conditions:
         return list(units)
@@ -110,7 +110,7 @@ def chosen_units(units: Sequence[Unit], where: str | None) -> list[Unit]:
 
     rows = [{"date": unit.date, "tap": unit.tap, "place": at} for at, unit in enumerate(units)]
     schema = pa.schema([("date", pa.string()), ("tap", pa.string()), ("place", pa.int64())])
-    # Written anew by another parser, they are checked anew.
+    # Rewritten by another parser, so they are checked again.
     for condition in conditions:
         check_condition(condition, "--where")
     with locked_connection() as connection:
@@ -125,7 +125,7 @@ def chosen_units(units: Sequence[Unit], where: str | None) -> list[Unit]:
 
 
 def conditions_of_files(where: str) -> list[str]:
-    """The parts of a condition that are of days and taps alone, in DuckDB's SQL."""
+    """Parts of a condition on days and taps only, in DuckDB's SQL."""
     import sqlglot
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
@@ -146,7 +146,7 @@ def conditions_of_files(where: str) -> list[str]:
 def merged_on_spark(
     session: "SparkSession", location: str, units: Sequence[Unit], asked: Asked
 ) -> "pa.Table":
-    """A row for each group, whose sketches Spark has merged."""
+    """One row per group, with sketches merged by Spark."""
     from pyspark.sql import functions as f
 
     frame = stored_rollups(session, location, units, asked.level)
@@ -168,7 +168,7 @@ def merged_on_spark(
 def stored_rollups(
     session: "SparkSession", location: str, units: Sequence[Unit], level: str
 ) -> "DataFrame":
-    """The rows of rollups that were written."""
+    """Rows of the stored rollups."""
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StringType, StructField, StructType
 

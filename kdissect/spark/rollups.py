@@ -1,10 +1,10 @@
-"""Rollups beside a dataset: small files from which long ranges are answered.
+"""Rollups of a dataset: small files from which queries of long ranges are answered.
 
     DATASET/_kdissect/rollups/1/client_id/date=2026-11-22/tap=broker-1/r000001-t0-000000.parquet
 
-Each is of one Parquet file of the dataset, and has its name. Those files never change, so a rollup
-holds for as long as the manifest lists its file; what has none yet is rolled up when it is asked
-for, and `roll_up` writes what is missing and removes what is of no use any more.
+Each belongs to one Parquet file of the dataset, and has its name. Those files are immutable, so a
+rollup is valid as long as the manifest lists its file; missing rollups are computed on demand, and
+`roll_up` writes missing ones and removes obsolete ones.
 """
 
 import io
@@ -48,16 +48,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-VERSION: Final = "1"  # of the columns, the width of buckets and the size of sketches
-# A row takes 20 kB at most, and a file has one for ten minutes, an API, and a client or topic.
+VERSION: Final = "1"  # of the columns, the bucket width and the sketch size
+# A row takes 20 kB at most, and a file has one per ten minutes, API, and client or topic.
 ROLLUP_BYTES: Final = 1 << 30
 TABLE_OF: Final = dict(zip(LEVELS, ("exchanges", "partitions"), strict=True))
 
 
 class Unit(NamedTuple):
-    """A Parquet file that has a rollup: its place in the dataset, and the exchanges that it is of.
+    """A Parquet file that has a rollup: its path in the dataset, and its exchanges.
 
-    `exchanges` are other files that have those, where the file itself has not.
+    `exchanges` are other files with the exchanges, if the file itself does not contain them.
     """
 
     level: str
@@ -68,13 +68,13 @@ class Unit(NamedTuple):
 
     @property
     def rollup(self) -> str:
-        """Where its rollup is in the dataset."""
+        """Path of its rollup in the dataset."""
         _, _, place = self.path.partition("/")
         return "/".join([OWN, "rollups", VERSION, self.level, place])
 
 
 class RolledUp(NamedTuple):
-    """What `roll_up` did: rollups made and removed, and how large all are now."""
+    """Result of `roll_up`: number of rollups made and removed, and total size of all."""
 
     made: int
     removed: int
@@ -83,10 +83,10 @@ class RolledUp(NamedTuple):
 
 
 def roll_up(dataset: str | os.PathLike[str], session: "SparkSession | None" = None) -> RolledUp:
-    """Make the rollups of a dataset that are missing, in the tasks of a session or in this process.
+    """Make missing rollups of a dataset, in the tasks of a session or in this process.
 
-    May be done at any time, also while others write to the dataset. Raises KdissectError where
-    there is no dataset, or it has no exchanges.
+    Safe at any time, also while others write to the dataset. Raises KdissectError if the dataset
+    does not exist, or has no exchanges.
     """
     location = absolute(dataset)
     units = units_of(manifest_at(location))
@@ -102,7 +102,7 @@ def roll_up(dataset: str | os.PathLike[str], session: "SparkSession | None" = No
 
 
 def manifest_at(location: str) -> Manifest:
-    """The manifest; raises KdissectError for what has no rollups."""
+    """The manifest; raises KdissectError if rollups are not possible."""
     manifest = read_manifest(location)
     if manifest is None:
         raise KdissectError(f"{location} is no dataset: rollups are of datasets")
@@ -112,7 +112,7 @@ def manifest_at(location: str) -> Manifest:
 
 
 def units_of(manifest: Manifest, levels: Sequence[str] = LEVELS) -> list[Unit]:
-    """The files of a dataset that have rollups of these levels."""
+    """Files of a dataset that have rollups of these levels."""
     units = []
     for tap in manifest.taps:
         exchanges = defaultdict(list)
@@ -128,7 +128,7 @@ def units_of(manifest: Manifest, levels: Sequence[str] = LEVELS) -> list[Unit]:
 
 
 def rollups_in(location: str) -> dict[str, int]:
-    """The rollups that are there, by their place in the dataset, and their sizes."""
+    """Sizes of the existing rollups, by path in the dataset."""
     directory = joined(location, OWN, "rollups")
     if is_uri(location):
         found = files_in(directory, recursive=True)
@@ -143,7 +143,7 @@ def rollups_in(location: str) -> dict[str, int]:
 
 
 def write_rollup(location: str, stores: Sequence[str], unit: Unit) -> int:
-    """Write the rollup of a file; gives how many rows it has."""
+    """Write the rollup of a file; returns its number of rows."""
     from pyarrow import parquet
 
     table = rolled_up_there(location, stores, unit)
@@ -154,14 +154,14 @@ def write_rollup(location: str, stores: Sequence[str], unit: Unit) -> int:
 
 
 def rolled_up_there(location: str, stores: Sequence[str], unit: Unit) -> "pa.Table":
-    """The rollup of a file, made in another process; `stores` is what reaches the dataset."""
+    """Rollup of a file, computed in another process; `stores` are the settings of stores."""
     for one in stores:
         remember(one)
     return rolled_up(location, unit)
 
 
 def rolled_up(location: str, unit: Unit) -> "pa.Table":
-    """The rollup of a file, made now."""
+    """Compute the rollup of a file."""
     import duckdb
 
     sketches()
@@ -181,7 +181,7 @@ def rolled_up(location: str, unit: Unit) -> "pa.Table":
 
 
 def read_rollup(location: str, unit: Unit) -> "pa.Table | None":
-    """The rollup that was written, None where there is none."""
+    """Read a stored rollup, None if it does not exist."""
     from pyarrow import parquet
 
     with believed(joined(location, unit.rollup)):
@@ -193,7 +193,7 @@ def read_rollup(location: str, unit: Unit) -> "pa.Table | None":
 
 
 def rollup_content(location: str, name: str) -> bytes | None:
-    """The file of a rollup, None where there is none."""
+    """Content of a rollup file, None if it does not exist."""
     if is_uri(location):
         return read_bytes(joined(location, name), ROLLUP_BYTES)
     with suppress(FileNotFoundError), Below(location) as below:
@@ -202,7 +202,7 @@ def rollup_content(location: str, name: str) -> bytes | None:
 
 
 def save(location: str, name: str, content: bytes) -> None:
-    """A file of a dataset that is there whole or not at all."""
+    """Write a file of a dataset atomically."""
     if is_uri(location):
         write_bytes(joined(location, name), content)
         return
@@ -211,7 +211,7 @@ def save(location: str, name: str, content: bytes) -> None:
 
 
 def remove_file(location: str, name: str) -> None:
-    """Take a file of a dataset away."""
+    """Remove a file of a dataset."""
     if is_uri(location):
         remove(joined(location, name))
         return

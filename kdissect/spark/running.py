@@ -1,4 +1,4 @@
-"""Where tasks run: in this process, or in the executors of a Spark session, one task each."""
+"""Runners of tasks: in this process, or in the executors of a Spark session, one task per value."""
 
 import gc
 import re
@@ -22,24 +22,24 @@ PYTHON_ERROR: Final = re.compile(r"^(?:kdissect\.errors\.\w+: (.+)|(\w+Error: .+
 
 
 class Runner(Protocol):
-    """Calls a function with each of the values, wherever that is; the answers in their order."""
+    """Calls a function with each value, in some process; returns the results in order."""
 
     def __call__(self, function: Callable[[T], R], values: Sequence[T]) -> list[R]:
-        """Raises what the function raises."""
+        """Raises the function's exceptions."""
         ...
 
 
 def here(function: Callable[[T], R], values: Sequence[T]) -> list[R]:
-    """In this process, one after the other."""
+    """Run in this process, sequentially."""
     return [function(value) for value in values]
 
 
 def on_spark(spark: "SparkSession") -> Runner:
-    """In executors, each value in a task of its own, which Spark begins again where it fails.
+    """Run in executors, each value in its own task, which Spark retries on failure.
 
-    What kdissect raises (but where it cannot write) would be raised again: it is no failure of the
-    task but its answer, which is raised here. KdissectError too where tasks failed for good. By
-    DataFrames alone, so through Spark Connect too.
+    A KdissectError (except failures to write) would recur on retry: it is returned as the result of
+    the task, not as its failure, and raised here. KdissectError is also raised if tasks failed for
+    good. Uses only DataFrames, so it also works through Spark Connect.
     """
 
     def run(function: Callable[[T], R], values: Sequence[T]) -> list[R]:
@@ -66,17 +66,17 @@ def on_spark(spark: "SparkSession") -> Runner:
 
 @cache
 def keep_what_is_there() -> None:
-    """Leave modules and their tables out of what a worker's collector looks at, once for all.
+    """Exclude loaded modules and their tables from garbage collection, once per worker.
 
-    PySpark's workers collect after each task, which takes 40 ms else.
+    PySpark's workers collect after each task, which takes 40 ms otherwise.
     """
     gc.collect()
     gc.freeze()
 
 
 def answer_of(function: Callable[[Any], Any], value: Any) -> bytes:
-    """What the function gives, or the text of what it raises."""
-    # Imported where tasks run: questions about a dataset need neither stages nor states.
+    """The function's result, or the text of its exception."""
+    # Imported only where tasks run: queries of a dataset need neither stages nor states.
     from kdissect.dataset.task_results import answer_bytes
 
     try:
@@ -88,13 +88,13 @@ def answer_of(function: Callable[[Any], Any], value: Any) -> bytes:
 
 
 def reason_of(error: BaseException) -> str:
-    """Why a job failed: the last error of Python in what Spark says, else its first line."""
+    """Reason of a failed job: the last Python error in Spark's message, else its first line."""
     found = PYTHON_ERROR.findall(str(error))
     return "".join(found[-1]) if found else first_line(error)
 
 
 def opened(content: bytes) -> Any:
-    """The answer of a task; raises KdissectError where it raised one."""
+    """Result of a task; raises KdissectError if the task raised one."""
     from kdissect.dataset.task_results import answer_in
 
     is_good, answer = answer_in(content)

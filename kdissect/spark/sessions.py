@@ -1,4 +1,4 @@
-"""Spark sessions for local use: with a Java that is found, this Python, and a quiet stderr."""
+"""Local Spark sessions: with a suitable Java, this Python, and a quiet stderr."""
 
 import os
 import sys
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL: Final = "local[*]"
-MEMORY: Final = "2g"  # of the driver, which does all the work of a local session
+MEMORY: Final = "2g"  # of the driver, which does all the work in a local session
 LOOPBACK: Final = "127.0.0.1"
-# What makes that Python has been started by spark-submit, whose session it then takes.
+# Set if Python was started by spark-submit, whose session is then used.
 SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 REMOTE: Final = "SPARK_REMOTE"
-# What PySpark writes errors with, as JSON on stderr.
+# Loggers by which PySpark writes errors as JSON to stderr.
 TALKATIVE: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 SETTINGS: Final = {
-    # Tables have times in nanoseconds, which Spark reads as numbers only.
+    # Tables have times in nanoseconds, which Spark can only read as integers.
     "spark.sql.legacy.parquet.nanosAsLong": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Without it Spark refuses to read from a Python data source that takes filters.
+    # Without it Spark rejects Python data sources that accept filters.
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
@@ -37,12 +37,12 @@ SETTINGS: Final = {
 def session(
     master: str = LOCAL, *, memory: str = MEMORY, settings: Mapping[str, str] | None = None
 ) -> "SparkSession":
-    """The session that there is, else a new quiet one.
+    """The existing session, else a new quiet one.
 
-    There is one in notebooks, under spark-submit, and where SPARK_REMOTE or a `master` like
-    ``sc://host:15002`` names a Spark Connect server; those are taken as they are. `settings` are
-    configurations of a new one, `memory` is what its driver has. Raises KdissectError where
-    PySpark or Java is missing, or Spark does not start.
+    A session exists in notebooks, under spark-submit, and if SPARK_REMOTE or a `master` like
+    ``sc://host:15002`` names a Spark Connect server; those are used unchanged. `settings` are
+    configurations of a new one, `memory` is its driver memory. Raises KdissectError if PySpark or
+    Java is missing, or Spark does not start.
     """
     builder = imported().builder
     if (active := imported().getActiveSession()) is not None:
@@ -52,7 +52,7 @@ def session(
         if master.startswith("sc://"):
             return builder.remote(master).getOrCreate()
         if REMOTE in os.environ:
-            # It may be local[N]: PySpark starts a server then, which needs Java.
+            # With local[N] PySpark starts a server, which needs Java.
             is_local = os.environ[REMOTE].startswith("local")
             with environment(surroundings(LOCAL) if is_local else {}):
                 return builder.getOrCreate()
@@ -62,7 +62,7 @@ def session(
 
 
 def imported() -> "type[SparkSession]":
-    """PySpark's class of sessions."""
+    """PySpark's session class."""
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -71,10 +71,10 @@ def imported() -> "type[SparkSession]":
 
 
 def started(master: str, settings: Mapping[str, str]) -> "SparkSession":
-    """A new session and its JVM."""
+    """Start a new session and its JVM."""
     name = "spark.driver.extraJavaOptions"
     quiet = f'"-Dlog4j2.configurationFile={logging_file().as_uri()}"'
-    # Spark makes this directory when it is first asked for a view, by default where one stands.
+    # Spark creates this directory at the first view, by default in the working directory.
     warehouse = (cache_directory() / "spark-warehouse").as_uri()
     options = {"spark.sql.warehouse.dir": warehouse, **settings}
     options[name] = f"{settings.get(name, '')} {quiet}".strip()
@@ -86,17 +86,17 @@ def started(master: str, settings: Mapping[str, str]) -> "SparkSession":
 
 
 def surroundings(master: str) -> dict[str, str]:
-    """The variables that a JVM is started with."""
+    """Environment variables for the JVM."""
     found = {"JAVA_HOME": str(java_home())}
     if master.startswith("local"):
-        # Otherwise Spark looks up the name of the machine, and complains of what it finds.
+        # Otherwise Spark resolves the host name, and warns about the result.
         found["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", LOOPBACK)
     return found
 
 
 @contextmanager
 def environment(values: Mapping[str, str]) -> Iterator[None]:
-    """These variables for what is started meanwhile."""
+    """Set environment variables within the context, for processes started there."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -111,7 +111,7 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def clear_errors(what: str = "Spark") -> Iterator[None]:
-    """Errors of Spark as KdissectError, in one line."""
+    """Convert errors of Spark to one-line KdissectErrors."""
     try:
         with unlogged():
             yield
@@ -120,10 +120,10 @@ def clear_errors(what: str = "Spark") -> Iterator[None]:
 
 
 def failures() -> tuple[type[BaseException], ...]:
-    """What PySpark raises."""
+    """Exception types that PySpark raises."""
     from pyspark.errors import PySparkException
 
-    if find_spec("py4j") is None:  # of a client of Spark Connect alone
+    if find_spec("py4j") is None:  # only a Spark Connect client is installed
         return PySparkException, OSError
     from py4j.protocol import Py4JError
 
@@ -132,7 +132,7 @@ def failures() -> tuple[type[BaseException], ...]:
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """PySpark does not write to stderr meanwhile what it raises anyway."""
+    """Keep PySpark from logging to stderr the exceptions that it raises."""
     from pyspark.logger import PySparkLogger
 
     loggers = [PySparkLogger.getLogger(name) for name in TALKATIVE]
@@ -147,6 +147,6 @@ def unlogged() -> Iterator[None]:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of Spark says first; the rest are the plans and stacks of the JVM."""
+    """First line of an error of Spark; the rest are JVM plans and stack traces."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

@@ -1,13 +1,13 @@
-"""``spark.read.format("kdissect")``: the rows of one table of captures, without a dataset.
+"""``spark.read.format("kdissect")``: rows of one table of captures, without a dataset.
 
     spark.dataSource.register(KdissectDataSource)
     spark.read.format("kdissect").option("table", "exchanges").load("captures/*.pcap*")
 
-Connections that cross files are whole. A tap is one task, or where it is larger several, one for
-each part of it (`source_parts`). A schema of the user's (``.schema("api string, latency_ns
-bigint")``) says which columns are made. Ids are those of `kdissect.read` of the tap's captures, and
-`tap` says which tap: that is a column for those who ask for it. Spark does not let a source push
-columns down, nor filters unless ``spark.sql.python.filterPushdown.enabled`` is true.
+Connections across files are reassembled. A tap is one task, or several if it is larger, one for
+each part of it (`source_parts`). A user-defined schema (``.schema("api string, latency_ns
+bigint")``) selects the columns to compute. Ids are those of `kdissect.read` of the tap's captures,
+and the optional column `tap` identifies the tap. Spark does not push columns down to a source, nor
+filters unless ``spark.sql.python.filterPushdown.enabled`` is true.
 """
 
 import json
@@ -42,9 +42,9 @@ from kdissect.spark.source_parts import LostBefore, PartPartition, PartTask, par
 from kdissect.tables.schemas import TABLES
 
 TAP: Final = "tap"
-# Rows of a batch: that is 1 to 2 MB of what Spark has to take over at a time.
+# Rows per batch: 1 to 2 MB for Spark to take over at a time.
 SOURCE_BATCH_ROWS: Final = 8192
-# Options of the library that can be given, by how they are read.
+# Supported options of the library, by type.
 TEXTS: Final = ("protocol",)
 LISTS: Final = ("ports", "brokers", "decode_as", "keylog")
 FLAGS: Final = ("payload", "verify_crc")
@@ -54,7 +54,7 @@ OF_STREAMS: Final = ("state", "quiet", "maxfilespertrigger", "maxbytespertrigger
 
 @dataclass
 class TapPartition(InputPartition):
-    """The captures of a tap, or one that cannot be read, and why."""
+    """Captures of a tap, or an unreadable one, with the reason."""
 
     tap: str
     paths: tuple[str, ...]
@@ -71,7 +71,7 @@ class KdissectDataSource(DataSource):
     """The data source; its options are ``table``, ``tap`` (a pattern) and those of `Options`."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        # Spark's options know no case.
+        # Spark's options are case-insensitive.
         self.options = {name.lower(): value for name, value in options.items()}
         self.table = self.options.get("table", "exchanges")
         if self.table not in TABLES:
@@ -79,7 +79,7 @@ class KdissectDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What ``format`` takes."""
+        """Name for ``format``."""
         return "kdissect"
 
     def schema(self) -> StructType:
@@ -88,13 +88,13 @@ class KdissectDataSource(DataSource):
         return found
 
     def reader(self, schema: StructType) -> "KdissectReader":
-        """What reads the columns of a schema."""
+        """Reader of the columns of a schema."""
         check_schema(self.table, schema)
         kind = FilteringReader if self.options.get("pushfilters") == "true" else KdissectReader
         return kind(self.table, schema, self.options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # PySpark's
-        """What reads the columns of a schema of captures as they become complete."""
+        """Stream reader of the columns of a schema, for captures as they become complete."""
         from kdissect.spark.source_stream import KdissectStreamReader
 
         check_schema(self.table, schema)
@@ -117,14 +117,14 @@ class KdissectReader(DataSourceReader):
         self.filters: list[Filter] = []
 
     def partitions(self) -> Sequence[TapPartition | PartPartition]:
-        """Tasks for each part of each tap, and for each capture that cannot be read."""
+        """Tasks for each part of each tap, and for each unreadable capture."""
         remove_old(self.staging, time.time())
         found = find_taps(self.sources, self.pattern)
         tasks = [task for tap in found.taps for task in self._tasks(tap)]
         return tasks + [TapPartition("", (one.path,), one.message) for one in found.broken]
 
     def _tasks(self, tap: Tap) -> Sequence[TapPartition | PartPartition]:
-        # What is in a store is fetched whole, by one task.
+        # Captures in a store are downloaded whole, by one task.
         is_stored = any(is_uri(path) for path in tap.paths)
         parts = () if is_stored else tuple(parts_of(tap.paths, self.split_size))
         if len(parts) < 2:
@@ -136,20 +136,20 @@ class KdissectReader(DataSourceReader):
         ]
 
     def _identity(self, tap: Tap) -> Sequence[object]:
-        """What rows and states of parts depend on."""
+        """Values that rows and states of parts depend on."""
         files = [*tap.paths, *self.options.get("keylog", ())]
         options = self.made_options()
         return VERSION, [(path, *seen(path)) for path in files], options, self.split_size
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a tap, or of a part of one."""
+        """Rows of a tap, or of a part of one."""
         if not isinstance(partition, TapPartition | PartPartition):
             return
         for batch in self._batches(partition):
             yield from self.sliced(batch)
 
     def sliced(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The rows for which the filters hold, as Spark takes them."""
+        """Rows that pass the filters, in batches that suit Spark."""
         kept = self.kept(batch)
         for first in range(0, kept.num_rows, SOURCE_BATCH_ROWS):
             yield kept.slice(first, SOURCE_BATCH_ROWS)
@@ -162,10 +162,10 @@ class KdissectReader(DataSourceReader):
             for batch in self._made(partition):
                 yield self.as_wanted(batch, partition.tap)
         except LostBefore:
-            # The task that has to read it tells.
+            # Reported by the task that has to read it.
             return
         except CaptureError as error:
-            # It could be read a moment ago.
+            # It was readable a moment ago.
             yield from self.problem_rows(partition.path, str(error))
 
     def _made(self, partition: TapPartition | PartPartition) -> Iterator[pa.RecordBatch]:
@@ -184,18 +184,18 @@ class KdissectReader(DataSourceReader):
                 yield batch
 
     def made_options(self) -> Options:
-        """The library's options, with the columns that have to be made."""
+        """Options of the library, with the columns to compute."""
         names = [name for name in self.read_columns() if name != TAP]
         made = stored_columns(TABLES[self.table], names) or ["capture"]
         return Options(**self.options, columns={self.table: made})
 
     def read_columns(self) -> list[str]:
-        """Those that are wanted, and those that filters ask for."""
+        """Requested columns, and those that filters use."""
         asked = [column_of(one)[0] for one in self.filters]
         return list(dict.fromkeys([*self.wanted.names, *asked]))
 
     def as_wanted(self, batch: pa.RecordBatch, tap: str) -> pa.RecordBatch:
-        """Rows of kdissect's as Spark has them."""
+        """Convert rows to the schema of Spark."""
         names = self.read_columns()
         made = spark_batch(
             batch, spark_schema(TABLES[self.table], [name for name in names if name != TAP])
@@ -207,7 +207,7 @@ class KdissectReader(DataSourceReader):
         return pa.RecordBatch.from_arrays(arrays, names=names)
 
     def problem_rows(self, path: str, message: str) -> Iterator[pa.RecordBatch]:
-        """The row of a capture that cannot be read, in the table of problems."""
+        """Row of an unreadable capture, if the table is that of problems."""
         if self.table != "problems":
             return
         told = {
@@ -222,7 +222,7 @@ class KdissectReader(DataSourceReader):
         yield pa.RecordBatch.from_arrays(arrays, names=names)
 
     def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows for which the filters hold."""
+        """Rows that pass the filters."""
         for one in self.filters:
             batch = batch.filter(flags_of(batch, one))
         arrays = [batch[name] for name in self.wanted.names]
@@ -230,10 +230,10 @@ class KdissectReader(DataSourceReader):
 
 
 class FilteringReader(KdissectReader):
-    """The same with filters, which Spark refuses to give unless it is told to, see above."""
+    """The same with filters, which Spark passes on only if configured, see above."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # PySpark's name
-        """Take those that are about a column; the others are Spark's."""
+        """Accept filters on a single column; Spark applies the others."""
         for one in filters:
             if is_taken(one) and len(column_of(one)) == 1:
                 self.filters.append(one)
@@ -242,7 +242,7 @@ class FilteringReader(KdissectReader):
 
 
 def check_schema(table: str, schema: StructType) -> None:
-    """Raise KdissectError where a user's schema has columns that the table does not have so."""
+    """Raise KdissectError for columns of a user's schema that do not match the table."""
     known: StructType = from_arrow_schema(spark_schema(TABLES[table]))
     types = {field.name: field.dataType for field in [*known, StructField(TAP, StringType())]}
     for field in schema:
@@ -255,7 +255,7 @@ def check_schema(table: str, schema: StructType) -> None:
 
 
 def paths_of(options: Mapping[str, str]) -> list[str]:
-    """The paths that ``load`` was given, one or several."""
+    """Paths passed to ``load``, one or several."""
     if "paths" in options:
         several: list[str] = json.loads(options["paths"])
         return several
@@ -265,7 +265,7 @@ def paths_of(options: Mapping[str, str]) -> list[str]:
 
 
 def stream_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Those that only streams have; raises KdissectError without ``state``."""
+    """Options for streams only; raises KdissectError without ``state``."""
     if "state" not in options:
         raise KdissectError(
             "where is what a stream knows? option('state', DIRECTORY), one for each checkpoint"
@@ -274,7 +274,7 @@ def stream_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def options_of(table: str, options: Mapping[str, str]) -> dict[str, Any]:
-    """The options of the library; raises KdissectError for those that there are not."""
+    """Options of the library; raises KdissectError for unknown ones."""
     made: dict[str, Any] = {"tables": (table,)}
     for name, value in options.items():
         if name in LISTS:

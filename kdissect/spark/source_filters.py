@@ -26,17 +26,17 @@ COMPARISONS: Final[dict[type[Filter], str]] = {
 
 
 def is_taken(one: Filter) -> bool:
-    """Whether `flags_of` knows the filter."""
+    """Whether `flags_of` supports the filter."""
     return isinstance(one, (*COMPARISONS, EqualNullSafe, In, IsNull, IsNotNull))
 
 
 def column_of(one: Any) -> tuple[str, ...]:
-    """The column that a filter is about; of one inside another, the way to it."""
+    """Column of a filter; for a nested one, its path."""
     return tuple(one.attribute)
 
 
 def flags_of(batch: pa.RecordBatch, one: Any) -> pa.Array:
-    """For which rows a filter holds."""
+    """Mask of the rows that pass a filter."""
     import pyarrow.compute as pc
 
     column = batch[one.attribute[0]]

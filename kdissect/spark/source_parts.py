@@ -1,13 +1,14 @@
-"""A tap in parts that are read in parallel, each by a task of the data source.
+"""Parts of a tap that are read in parallel, each by a task of the data source.
 
-A part is some splits (docs/splits.md). Its task dissects them alone, then takes the state behind
-the part before it, which that part's task leaves in a staging directory; puts the two together,
-leaves the state behind its own part, and gives its rows corrected. What is open at the end, and
-rows whose topics got no name until the end of their part, are given by the last part.
+A part is some splits (docs/splits.md). Its task dissects them independently, then reads the
+checkpoint after the previous part, which that part's task leaves in a staging directory; merges
+the two, writes the checkpoint after its own part, and yields its rows corrected. Rows of exchanges
+still open at the end, and rows whose topics got no name until the end of their part, are yielded by
+the last part.
 
-Who finds no state and nobody who works on it makes it himself, from the captures. So tasks may run
-in any order, one at a time, not all of them, or on machines that share no directory. Nobody waits
-for a part behind his own, so they never wait for each other.
+A task that finds neither a checkpoint nor a live process working on it makes it itself, from the
+captures. So tasks may run in any order, one at a time, not all of them, or on hosts that share no
+directory. A task only waits for earlier parts, so there are no deadlocks.
 """
 
 import copy
@@ -43,11 +44,11 @@ from kdissect.tables.stored_rows import as_declared, believed
 
 STATE: Final = "state"
 NAMELESS: Final = "nameless"
-# Rows of one part without a topic's name: at most all of a part of 256 MB of captures, in Arrow.
+# Rows of one part without a topic name: at most all rows of 256 MB of captures, in Arrow.
 NAMELESS_BYTES: Final = 4 << 30
-# Each part has the places of all, so that it can make what others have not.
+# Each part contains the ranges of all, so that it can make what other tasks have not.
 MOST_PARTS: Final = 256
-# A tap that is hardly larger than a part is one task.
+# A tap hardly larger than a part is one task.
 WORTHWHILE: Final = 1.5
 
 
@@ -63,18 +64,18 @@ class PartPartition(InputPartition):
 
     @property
     def path(self) -> str:
-        """The first capture that it reads."""
+        """The first capture of the part."""
         return self.parts[self.number][0].path
 
 
 class LostBefore(CaptureError):
-    """A part before this one cannot be read."""
+    """A part before this one is unreadable."""
 
 
 def parts_of(paths: Sequence[str], size: int) -> list[tuple[Split, ...]]:
-    """Parts of about `size` bytes; one at most where the captures have to be read in one go.
+    """Parts of about `size` bytes; at most one if the captures have to be read in one pass.
 
-    Reads large captures once, to find places to cut.
+    Reads large captures once, to find split positions.
     """
     total = sum(seen(path)[0] for path in paths)
     if total <= size * WORTHWHILE:
@@ -83,7 +84,7 @@ def parts_of(paths: Sequence[str], size: int) -> list[tuple[Split, ...]]:
     try:
         splits = plan(paths, size)
     except CaptureError:
-        # Who reads it tells.
+        # Reported by the task that reads it.
         return []
     if not are_apart(splits):
         return []
@@ -91,7 +92,7 @@ def parts_of(paths: Sequence[str], size: int) -> list[tuple[Split, ...]]:
 
 
 class Done(NamedTuple):
-    """A part put behind those before it: its rows, how they are corrected, the merger's own."""
+    """A merged part: its rows, their corrections, and the merger's own rows."""
 
     rows: list[Path]
     corrections: list[Corrections]
@@ -100,7 +101,7 @@ class Done(NamedTuple):
 
 
 class PartTask:
-    """What a task does; `options` are for one table."""
+    """Work of a task; `options` are for one table."""
 
     def __init__(self, partition: PartPartition, options: Options, staging: Staging) -> None:
         self.parts = partition.parts
@@ -114,9 +115,9 @@ class PartTask:
         self.last = len(self.parts) - 1
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows of the part, and with the last one what was left over.
+        """Rows of the part; the last part also yields the remaining ones.
 
-        Raises CaptureError where it cannot be read, `LostBefore` where one before it cannot.
+        Raises CaptureError if it is unreadable, `LostBefore` if an earlier part is.
         """
         with tempfile.TemporaryDirectory(prefix="kdissect-") as directory:
             done = self.settle(self.number, Path(directory))
@@ -130,11 +131,11 @@ class PartTask:
                 yield from builder.finish()
 
     def builder(self, names: dict[bytes, str], columns: Sequence[str] | None) -> BatchBuilder:
-        """What gives rows the names that are known, and holds back those that have none."""
+        """Builder that fills in known topic names, and holds back rows without one."""
         return BatchBuilder(TABLES[self.table], self.paths, names, columns)
 
     def settle(self, number: int, directory: Path) -> Done:
-        """Dissect a part and put it behind those before it; leave what others need of it."""
+        """Dissect a part and merge it with the earlier ones; write what other tasks need of it."""
         rows: list[Path] = []
         with self.staging.work(number), PausedCollector():
             boundaries = []
@@ -148,9 +149,7 @@ class PartTask:
     def put_together(
         self, number: int, merger: Merger, boundaries: Sequence[BoundaryState], rows: list[Path]
     ) -> Done:
-        """Put the boundary states of a part behind those before it; leave what others need of
-        it.
-        """
+        """Merge the boundary states of a part with the earlier ones; write what others need."""
         corrections = [merger.add(boundary) for boundary in boundaries]
         names = dict(merger.dissector.exchanges.names)
         if number == self.last:
@@ -160,12 +159,12 @@ class PartTask:
         state = merger.state().to_bytes()
         done = Done(rows, corrections, self.own_rows(merger), names)
         self.leave_nameless(number, done)
-        # Last, as it says that all is there.
+        # Last, as it marks the part as complete.
         self.staging.write(number, STATE, state)
         return done
 
     def dissect(self, split: Split, to: Path) -> BoundaryState:
-        """Dissect a split alone; its rows go into a file."""
+        """Dissect a split independently; its rows go into a file."""
         run = SplitRun(split, self.options, self.paths, between=self.staging.touch)
         with pa.OSFile(str(to), "wb") as sink:
             writer: Any = None
@@ -179,18 +178,18 @@ class PartTask:
         return run.boundary
 
     def merger(self, state: Checkpoint | None) -> Merger:
-        """What goes on with a state."""
+        """Merger that continues from a checkpoint."""
         paths = self.paths
         return Merger(self.options, self.reread, lambda: find_secrets(paths), state)
 
     def reread(self, split: Split) -> Iterator[list[Packet]]:
-        """The packets of a split again."""
+        """Read the packets of a split again."""
         for packets in read_split(split):
             self.staging.touch()
             yield packets
 
     def own_rows(self, merger: Merger) -> list[pa.RecordBatch]:
-        """The rows that the merger gives itself."""
+        """Rows that the merger itself outputs."""
         dissector = merger.dissector
         names = dissector.exchanges.names
         builder = BatchBuilder(TABLES[self.table], self.paths, names, self.made, 0)
@@ -200,10 +199,10 @@ class PartTask:
             if table == self.table
         ]
 
-    # What others leave
+    # Output of other tasks
 
     def state_before(self, number: int) -> Checkpoint | None:
-        """The state behind the part before this one; None before the first."""
+        """Checkpoint after the part before this one; None before the first."""
         while number and not self.staging.has(number - 1, STATE):
             known = [one for one in range(number) if self.staging.has(one, STATE)]
             following = max(known, default=-1) + 1
@@ -211,7 +210,7 @@ class PartTask:
             if self.staging.is_alive(following):
                 time.sleep(LOOK_S)
             elif not self.staging.has(following, STATE):
-                # A task that ended since `known` was read has left its state first.
+                # A task that ended since `known` was read has written its state before.
                 self.make(following)
         if number == 0:
             return None
@@ -222,7 +221,7 @@ class PartTask:
         return state
 
     def nameless(self, number: int) -> list[pa.RecordBatch]:
-        """The rows of a part before the last that have no names there."""
+        """Rows of a part before the last that have no topic names there."""
         if not self.has_names():
             return []
         if not self.staging.has(number, NAMELESS):
@@ -235,7 +234,7 @@ class PartTask:
             return list(table.to_batches())
 
     def make(self, number: int) -> None:
-        """Do for another task what it has not done."""
+        """Do the missing work of another task."""
         with tempfile.TemporaryDirectory(prefix="kdissect-") as directory:
             try:
                 self.settle(number, Path(directory))
@@ -256,11 +255,11 @@ class PartTask:
         self.staging.write(number, NAMELESS, sink.getvalue())
 
     def corrected(self, done: Done) -> Iterator[pa.RecordBatch]:
-        """The rows of a part as they are in the whole; may be asked for again."""
+        """Rows of a part with corrections applied; may be called again."""
         for path, corrections in zip(done.rows, done.corrections, strict=True):
             if not path.stat().st_size:
                 continue
-            # They count rows while they are applied.
+            # Applying them counts rows in them.
             applied = copy.deepcopy(corrections)
             with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
                 for batch in reader:
@@ -268,5 +267,5 @@ class PartTask:
         yield from done.own
 
     def has_names(self) -> bool:
-        """Whether names of topics are among the columns."""
+        """Whether topic names are among the columns."""
         return bool({"topic", "assignment"} & set(self.wanted))

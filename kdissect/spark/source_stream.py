@@ -1,15 +1,15 @@
 """``spark.readStream.format("kdissect")``: rows of captures as they become complete.
 
-An offset says which files its batch has, and of each tap how far it is:
+An offset lists the files of its batch, and the progress of each tap:
 
     {"batch": 7, "broken": [[path, size, time]],
      "taps": {"/captures/ring_*.pcap": {"name": "ring", "batch": 7, "captures": 12,
                                         "last_ns": 1700000000000000000, "files": [path, path]}}}
 
-A task reads the files of a tap's batch one after the other, behind the state that the tap's batch
-before has left in the directory ``state``, and leaves its own there. So a batch that is done again
-gives the same rows. What is open at the end of a batch is in the state, and comes when it is
-settled; no row is ever changed, so topics that have no name yet stay without one.
+A task reads the files of a tap's batch one after the other, continuing from the checkpoint that the
+tap's previous batch has written to the directory ``state``, and writes its own there. So a repeated
+batch returns the same rows. Exchanges open at the end of a batch are in the checkpoint, and their
+rows come once they are settled; rows are never changed, so topics without a known name stay so.
 """
 
 import hashlib
@@ -54,30 +54,30 @@ Offset = dict[str, Any]
 
 
 class RowReader(Protocol):
-    """What a stream needs of the reader of a table: its captures, columns and options."""
+    """Interface of a table's reader for streams: its captures, columns and options."""
 
     sources: Any
     pattern: Any
 
     def made_options(self) -> Options:
-        """How to dissect."""
+        """Options for dissection."""
         ...
 
     def sliced(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """A batch in parts of a size that Spark takes well."""
+        """Slices of a batch of a size that suits Spark."""
         ...
 
     def problem_rows(self, path: str, message: str) -> Iterator[pa.RecordBatch]:
-        """A file that cannot be read, as a row of `problems`."""
+        """An unreadable file, as a row of `problems`."""
         ...
 
     def as_wanted(self, batch: pa.RecordBatch, tap: str) -> pa.RecordBatch:
-        """The columns that Spark has asked for."""
+        """The columns requested by Spark."""
         ...
 
 
 class Found(NamedTuple):
-    """A complete file that no batch has."""
+    """A complete file that is in no batch yet."""
 
     first_time_ns: int
     path: str
@@ -88,10 +88,10 @@ class Found(NamedTuple):
 
 @dataclass
 class TapBatch(InputPartition):
-    """The files of a tap in a batch, or one that cannot be read, and why.
+    """Files of a tap in a batch, or an unreadable one, with the reason.
 
-    `before` and `after` are files with what is known of the tap, "" before the first batch;
-    `captures` is how many files came before. `stores` is what it takes to reach them.
+    `before` and `after` are files with the tap's checkpoint, "" before the first batch; `captures`
+    is the number of earlier files. `stores` are the settings to reach them.
     """
 
     tap: str
@@ -104,7 +104,7 @@ class TapBatch(InputPartition):
 
 
 class KdissectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Finds what is complete, and reads it; `reader` knows columns and options."""
+    """Finds complete files, and reads them; `reader` provides columns and options."""
 
     def __init__(self, reader: RowReader, options: Mapping[str, str]) -> None:
         self.reader = reader
@@ -118,19 +118,19 @@ class KdissectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.frozen: Taps | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802  # PySpark's names
-        """Before the first batch."""
+        """Offset before the first batch."""
         return {BATCH: 0, TAPS: {}, BROKEN: []}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """What the options say of a batch."""
+        """Batch limits from the options."""
         return self.limit
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What comes from now on is for another run."""
+        """Fix the set of files; later ones are left to another run."""
         self.frozen = self.look()
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        """The next batch, or `start` when there is nothing to do."""
+        """Offset after the next batch, or `start` if there is nothing to do."""
         check_offset(start)
         found = self.look() if self.frozen is None else self.frozen
         broken = [[one.path, one.size, one.modified_ns] for one in found.broken]
@@ -148,7 +148,7 @@ class KdissectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {BATCH: number, TAPS: taps, BROKEN: broken}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[TapBatch]:
-        """A task for each tap that has files in the batch, and for each that cannot be read."""
+        """One task per tap that has files in the batch, and per unreadable file."""
         check_offset(start)
         check_offset(end)
         if end[BATCH] != start[BATCH] + 1:
@@ -171,14 +171,14 @@ class KdissectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a tap's batch that are settled; what is known then is left first."""
+        """Settled rows of a tap's batch; the new checkpoint is written first."""
         if not isinstance(partition, TapBatch):
             return
         for batch in self._batches(partition):
             yield from self.reader.sliced(batch)
 
     def commit(self, end: Offset) -> None:
-        """The batch is done for good: nobody needs what was known before it."""
+        """Finish the batch: earlier checkpoints are no longer needed."""
         check_offset(end)
         for chain, tap in end[TAPS].items():
             place = Path(self._place(chain, tap[BATCH]))
@@ -188,7 +188,7 @@ class KdissectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                         below.remove(f"{place.parent.name}/{name}")
 
     def look(self) -> Taps:
-        """What is complete now."""
+        """Files that are complete now."""
         return complete_files(self.reader.sources, self.reader.pattern, self.quiet_s, time.time())
 
     def _place(self, chain: str, batch: int) -> str:
@@ -207,7 +207,7 @@ class KdissectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             spooled = Path(directory, "rows")
             options = reader.made_options()
             after, lost = follow(before, partition.captures, partition.paths, options, spooled)
-            # Before anybody takes a row: who takes no more of them does not end the task.
+            # Before the first row is taken: a consumer that stops early does not end the task.
             write_state(partition.after, after)
             for path, message in lost:
                 yield from reader.problem_rows(path, message)
@@ -216,7 +216,7 @@ class KdissectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def check_offset(offset: Any) -> None:
-    """Raise DatasetError for what is no offset: Spark reads them from a checkpoint."""
+    """Raise DatasetError for an invalid offset: Spark reads them from a checkpoint."""
     found = strict_json.mapping(offset, "an offset")
     strict_json.number(found.get(BATCH), "batch")
     for chain, one in strict_json.mapping(found.get(TAPS), "taps").items():
@@ -236,7 +236,7 @@ def check_offset(offset: Any) -> None:
 
 
 def new_files(found: Taps, taps: Mapping[str, Any]) -> list[Found]:
-    """Complete files that begin later than all of their tap that were taken, the earliest first."""
+    """Complete files that begin after those of their tap taken so far, the earliest first."""
     files = []
     for tap in found.taps:
         last_ns = taps.get(tap.chain, {}).get("last_ns", -1)
@@ -249,7 +249,7 @@ def new_files(found: Taps, taps: Mapping[str, Any]) -> list[Found]:
 
 
 def within(files: Sequence[Found], limit: ReadLimit) -> Sequence[Found]:
-    """The first files, as many as the limit lets, and one at least."""
+    """The first files, up to the limit, and at least one."""
     if isinstance(limit, ReadMaxFiles):
         return files[: max(1, limit.max_files)]
     if not isinstance(limit, ReadMaxBytes):
@@ -263,7 +263,7 @@ def within(files: Sequence[Found], limit: ReadLimit) -> Sequence[Found]:
 
 
 def read_state(path: str) -> Followed | None:
-    """What was known of a tap; None before its first batch."""
+    """Read the checkpoint of a tap; None before its first batch."""
     if not path:
         return None
     try:
@@ -277,7 +277,7 @@ def read_state(path: str) -> Followed | None:
 
 
 def write_state(path: str, state: Followed) -> None:
-    """A file that is there whole or not at all; raises OutputError."""
+    """Write a file atomically; raises OutputError."""
     to = Path(path)
     try:
         to.parent.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)

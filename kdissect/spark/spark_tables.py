@@ -1,4 +1,4 @@
-"""Parquet files of tables on Spark: the engine for what one machine is too small for."""
+"""Parquet files of tables on Spark: the engine for data too large for one host."""
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-# ``${env:...}`` in a condition is text: Spark replaces it, also in literals, by variables of the
-# driver, and shows the values in errors and plans.
+# ``${env:...}`` in a condition stays text: otherwise Spark replaces it, also in literals, by
+# variables of the driver, and shows the values in errors and plans.
 LITERAL: Final = {"spark.sql.variable.substitute": "false"}
-# What reading and comparing tables needs, whatever the session was made for.
+# Settings for reading and comparing tables, whatever the session was made for.
 READING: Final = {
     **LITERAL,
     "spark.sql.legacy.parquet.nanosAsLong": "true",
     "spark.sql.session.timeZone": "UTC",
 }
-# Where all is in one partition there is nothing to exchange, to broadcast or to compile; that
-# would be most of the time: a question has 10 to 100 joins and aggregations.
+# With all data in one partition nothing has to be shuffled, broadcast or compiled; that would be
+# most of the time: an analysis has 10 to 100 joins and aggregations.
 SMALL: Final = 16 << 20  # bytes of Parquet, about 150 000 exchanges
 IN_ONE: Final = {
     "spark.sql.adaptive.enabled": "false",
@@ -50,16 +50,16 @@ IN_ONE: Final = {
 }
 
 
-# A question is asked so often when executors are lost; and what Spark calls a part that is gone.
+# Attempts of a query if executors are lost; and Spark's name of the error for a lost block.
 ATTEMPTS: Final = 3
 LOST: Final = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 
 
 class SparkTables:
-    """Tables of directories that ``kdissect dissect`` wrote, and of datasets, in a session.
+    """Tables of directories written by ``kdissect dissect``, and of datasets, in a session.
 
     `names`, `where` and the errors are those of `DuckTables`. The session keeps its settings, and
-    has views with names of their own until the end of `with`. It may be one of Spark Connect.
+    has uniquely named views until the end of `with`. It may be a Spark Connect session.
     """
 
     def __init__(
@@ -94,12 +94,12 @@ class SparkTables:
         self.close()
 
     def close(self) -> None:
-        """Take the views out of the session."""
+        """Drop the views from the session."""
         while self._views:
             self.session.catalog.dropTempView(self._views.pop())
 
     def rows(self, answer: "ir.Table") -> "pa.Table":
-        """The rows of an expression over the tables."""
+        """Rows of an expression over the tables."""
         statements = statements_of(answer.op(), self.prefix)
         with self._settings(), clear_errors("Spark"):
             return while_lost(partial(self._rows, statements))
@@ -121,7 +121,7 @@ class SparkTables:
         self._call(f"{EVERY}{name}", frame.coalesce(1) if self._is_small else frame)
 
     def _frame(self, name: str, place: Place, tap: int) -> "DataFrame":
-        """What a place has of a table, its taps numbered from `tap`."""
+        """Rows of a table at a place, with its taps numbered from `tap` on."""
         paths = place.paths(name)
         if place.is_dataset:
             frame = read_files(self.session, place.location, name, paths)
@@ -146,7 +146,7 @@ class SparkTables:
         self._call(name, self.session.sql(every))
 
     def _call(self, name: str, frame: "DataFrame") -> None:
-        """Let statements find these rows by a name."""
+        """Register rows under a name for statements."""
         view = name if name.startswith(self.prefix) else self.prefix + name
         frame.createOrReplaceTempView(view)
         self._views.append(view)
@@ -158,9 +158,9 @@ class SparkTables:
 
 
 def while_lost(ask: "Callable[[], pa.Table]") -> "pa.Table":
-    """What `ask` gives, asked again where an executor was lost that kept parts of the question.
+    """Result of `ask`, retried if an executor that kept parts of the query was lost.
 
-    Raises KdissectError when that happens `ATTEMPTS` times.
+    Raises KdissectError after `ATTEMPTS` attempts.
     """
     for _ in range(ATTEMPTS):
         try:
@@ -175,10 +175,10 @@ def while_lost(ask: "Callable[[], pa.Table]") -> "pa.Table":
 
 
 def kept(frame: "DataFrame") -> "DataFrame":
-    """The rows, computed now, and kept by the executors.
+    """The rows, computed now and kept on the executors.
 
-    Not cached: what is made of cached rows is analysed with all that made them. Each column gets an
-    identity of its own, by which Spark can tell it from the one that it was in another join.
+    Not cached: plans on cached rows are analysed together with those that made them. Each column
+    gets a new identity, by which Spark distinguishes it from the one it was in another join.
     """
     named = [f"`{name}` AS `{name}`" for name in frame.columns]
     return frame.selectExpr(*named).localCheckpoint()
@@ -186,7 +186,7 @@ def kept(frame: "DataFrame") -> "DataFrame":
 
 @contextmanager
 def configured(session: "SparkSession", settings: Mapping[str, str]) -> Iterator[None]:
-    """The session with these settings for as long as this takes."""
+    """The session with these settings within the context."""
     before = [(name, session.conf.get(name, None)) for name in settings]
     try:
         for name, value in settings.items():
@@ -201,10 +201,10 @@ def configured(session: "SparkSession", settings: Mapping[str, str]) -> Iterator
 
 
 def selection(declared: Iterable[Column], there: Sequence[str]) -> list[str]:
-    """What is selected of a table's rows, so that the columns are those declared.
+    """Select list by which a table's rows have the declared columns.
 
-    Times are nanoseconds, in the column itself or beside it, and are rounded to microseconds as
-    DuckDB does it. Columns that are not there yet, in tables made long ago, are left out.
+    Times are nanoseconds, in the column itself or in a separate one, and are rounded to
+    microseconds as DuckDB does. Columns missing in tables of older versions are left out.
     """
     selected = []
     for column in declared:

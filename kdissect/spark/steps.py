@@ -1,4 +1,4 @@
-"""The steps of a run in their order; a tap that fails in one takes no part in those that follow."""
+"""The steps of a run in order; a tap that fails in one step is excluded from the later ones."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,18 +20,16 @@ from kdissect.dataset.tasks import (
 from kdissect.errors import KdissectError, OutputError, StoreError
 from kdissect.spark.running import Runner
 
-# Of captures, whose rows are one file: 5 to 150 MB of exchanges. Two splits of the usual size,
-# which are a little larger than they should be, so that there are tasks enough for one tap too.
+# Bytes of captures whose rows are one file: 5 to 150 MB of exchanges. Two splits of the usual size,
+# which are slightly larger than nominal, so that one tap also has enough tasks.
 FILE_BYTES: Final = 600 << 20
 
-# The number of a work, and of what is to be done of it.
+# The number of a work, and the item in it.
 Place: TypeAlias = tuple[int, ...]
 
 
 class Done(NamedTuple):
-    """The taps with all their files, those that failed, and the size of boundary states and staged
-    rows.
-    """
+    """Taps with all their files, failed ones, and the size of boundary states and staged rows."""
 
     taps: list[TapEntry]
     failed: list[Failed]
@@ -40,7 +38,7 @@ class Done(NamedTuple):
 
 
 class Steps:
-    """What is done of a task's works so far; `run` does all."""
+    """Progress of a run over a tap's works; `run` does all."""
 
     def __init__(self, task: Task, runner: Runner) -> None:
         self.task = task
@@ -49,7 +47,7 @@ class Steps:
         self.failed: dict[int, Failed] = {}
 
     def run(self) -> Done:
-        """Do the works of all taps, as far as they can be done."""
+        """Do the works of all taps, as far as possible."""
         works = self.task.works
         alone = [(number,) for number, work in enumerate(works) if len(work.splits) == 1]
         cut = [number for number, work in enumerate(works) if len(work.splits) > 1]
@@ -79,7 +77,7 @@ class Steps:
         )
 
     def _groups(self, cut: Sequence[int]) -> list[Place]:
-        """Splits that go into the same files, and what is open at the end of each tap."""
+        """Splits that go into the same files, and the open rows at the end of each tap."""
         places = [
             (number, group.start, group.stop)
             for number in cut
@@ -90,7 +88,7 @@ class Steps:
     def _each(
         self, function: Callable[[Task, Any], Any], places: Sequence[Place]
     ) -> list[tuple[Place, Any]]:
-        """What the function gives for the places of taps that have not failed."""
+        """Results of the function for the places of taps that have not failed."""
         todo = [place for place in places if place[0] not in self.failed]
         answers = self.runner(partial(tried, function, self.task), todo)
         for place, answer in zip(todo, answers, strict=True):
@@ -108,7 +106,7 @@ class Steps:
 
 
 def tried(function: Callable[[Task, Any], Any], task: Task, place: Place) -> Any:
-    """What the function gives, or `Failed` when that will be so however often it is done."""
+    """Result of the function, or `Failed` on a permanent error."""
     try:
         with mirrored(task) as near:
             return function(near, place)

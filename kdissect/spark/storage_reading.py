@@ -1,8 +1,8 @@
-"""A table of a dataset in a store, read by Arrow in Spark's tasks, a file each.
+"""A table of a dataset in a store, read by Arrow in Spark's tasks, one per file.
 
 Spark itself reads ``s3a://`` with hadoop-aws, ``gs://`` with Google's connector, ``abfs://`` with
-hadoop-azure, none of which comes with PySpark from PyPI. Arrow needs nothing more, but Spark does
-not tell it which columns and rows are wanted, so all are read.
+hadoop-azure, none of which comes with PySpark from PyPI. Arrow has no further requirements, but
+Spark does not pass it the requested columns and rows, so all are read.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-# As many as Spark takes over at a time well.
+# A batch size that suits Spark.
 BATCH_ROWS: Final = 8192
-# How Hadoop calls what has another name there.
+# URI schemes that differ in Hadoop.
 HADOOP: Final = {"s3": "s3a"}
 
 
 def hadoop_uri(location: str) -> str:
-    """A location as Spark's own readers have it.
+    """A location in the form of Spark's own readers.
 
     >>> hadoop_uri("s3://bucket/kafka")
     's3a://bucket/kafka'
@@ -39,7 +39,7 @@ def hadoop_uri(location: str) -> str:
 def arrow_frame(
     spark: "SparkSession", dataset: str, files: Sequence[str], schema: "StructType"
 ) -> "DataFrame":
-    """The rows of some files of a dataset, whose last columns are those in their paths."""
+    """Rows of some files of a dataset, whose last columns are those in their paths."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     wanted = to_arrow_schema(schema, timezone="UTC")
@@ -57,7 +57,7 @@ def arrow_frame(
 
 
 def file_batches(dataset: str, name: str, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of a file with those of the wanted columns that its path has."""
+    """Rows of a file with the requested partition columns from its path."""
     partition = partition_of(name)
     location = joined(dataset, name)
     with told(location), believed(location):
@@ -73,7 +73,7 @@ def file_batches(dataset: str, name: str, wanted: pa.Schema) -> Iterator[pa.Reco
 
 
 def partition_of(name: str) -> dict[str, str | None]:
-    """What the path of a file says of its rows.
+    """Partition columns in the path of a file.
 
     >>> partition_of("exchanges/date=2026-11-22/tap=rack%201/r000001-t0-0.parquet")
     {'date': '2026-11-22', 'tap': 'rack 1'}

@@ -1,8 +1,8 @@
-"""``kdissect-files``: a stream of the paths of captures that are complete and not in a dataset yet.
+"""``kdissect-files``: a stream of paths of complete captures that are not in a dataset yet.
 
-An offset has the files of its batch: ``{"batch": 7, "files": [...]}``. So a batch that is done
-again after a crash has the same files, whatever is in the directories then, and what was never
-planned is found again, as the dataset's manifest does not have it.
+An offset has the files of its batch: ``{"batch": 7, "files": [...]}``. So a batch repeated after a
+crash has the same files, whatever the directories contain then, and files that were never planned
+are found again, as the dataset's manifest does not list them.
 """
 
 import json
@@ -37,7 +37,7 @@ Offset = dict[str, Any]
 
 
 class File(NamedTuple):
-    """A file as it was when it was looked at."""
+    """A file as it was when it was inspected."""
 
     path: str
     size: int
@@ -46,30 +46,30 @@ class File(NamedTuple):
 
 @dataclass
 class Paths(InputPartition):
-    """The files of a batch."""
+    """Files of a batch."""
 
     paths: tuple[str, ...]
 
 
 class CaptureFiles(DataSource):
-    """The source; all of its options are needed but ``tap``.
+    """The source; all of its options except ``tap`` are required.
 
-    ``sources``: paths, globs and directories as JSON. ``dataset``: whose manifest says what is in.
-    ``quiet_s``, ``tap``: see `complete_files`. ``max_bytes``: of a batch, but for its first file.
-    ``stores_secret``: what `reached_by` gave, as JSON; Spark shows no option that is called so.
+    ``sources``: paths, globs and directories as JSON. ``dataset``: its manifest lists known files.
+    ``quiet_s``, ``tap``: see `complete_files`. ``max_bytes``: of a batch, except its first file.
+    ``stores_secret``: result of `reached_by`, as JSON; Spark redacts options with such a name.
     """
 
     @classmethod
     def name(cls) -> str:
-        """What ``format`` takes."""
+        """Name for ``format``."""
         return FORMAT
 
     def schema(self) -> str:
-        """The only column."""
+        """Schema: the only column."""
         return SCHEMA
 
     def streamReader(self, schema: Any) -> "CompleteFiles":  # noqa: N802  # PySpark's name
-        """What finds the files."""
+        """Reader that finds the files."""
         given = self.options
         for one in json.loads(given["stores_secret"]):
             remember(one)
@@ -83,7 +83,7 @@ class CaptureFiles(DataSource):
 
 
 class CompleteFiles(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Gives each file once while it lives; what failed is tried again by the next one."""
+    """Yields each file once in its lifetime; the next instance retries failed ones."""
 
     def __init__(
         self, sources: Sequence[str], dataset: str, tap: str | None, quiet_s: float, max_bytes: int
@@ -97,19 +97,19 @@ class CompleteFiles(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.frozen: list[File] | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802
-        """Before the first batch."""
+        """Offset before the first batch."""
         return {BATCH: 0, FILES: []}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """None of Spark's: `max_bytes` is our own."""
+        """No limit of Spark's; `max_bytes` is used instead."""
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What comes from now on is for another run."""
+        """Fix the set of files; later ones are left to another run."""
         self.frozen = self.new_files()
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        """The next batch, or `start` when there is nothing to do."""
+        """Offset after the next batch, or `start` if there is nothing to do."""
         new = self.new_files() if self.frozen is None else self.frozen
         taken = within(new, self.max_bytes)
         if not taken:
@@ -120,18 +120,18 @@ class CompleteFiles(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {BATCH: start[BATCH] + 1, FILES: [file.path for file in taken]}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[Paths]:
-        """One, with the files that `end` was made with."""
+        """One partition, with the files in `end`."""
         return [Paths(tuple(end[FILES]))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The paths."""
+        """Yield the paths."""
         if isinstance(partition, Paths):
             yield pa.RecordBatch.from_pydict({"path": list(partition.paths)}, ARROW_SCHEMA)
 
     def new_files(self) -> list[File]:
-        """Complete files that the dataset has not, and that were not given, by their first times.
+        """Complete files that are neither in the dataset nor yielded before, by first packet time.
 
-        So no tap waits until all of another one are done.
+        So no tap waits until all files of another one are done.
         """
         found = complete_files(self.sources, self.tap, self.quiet_s, time.time())
         paths = [path for tap in found.taps for path in tap.paths]
@@ -143,7 +143,7 @@ class CompleteFiles(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def first_time(file: File) -> int:
-    """Of its first packet; of one that has vanished meanwhile, never."""
+    """Time of its first packet; the maximum if the file has vanished."""
     try:
         return first_time_of(*file)
     except CaptureError:
@@ -151,7 +151,7 @@ def first_time(file: File) -> int:
 
 
 def within(files: Sequence[File], max_bytes: int) -> list[File]:
-    """The first files that have so many bytes together, or the first one."""
+    """The first files up to `max_bytes` in total, or the first one."""
     taken: list[File] = []
     total = 0
     for file in files:

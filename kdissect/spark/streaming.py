@@ -1,9 +1,8 @@
-"""Directories of rotating captures → a dataset that grows while they do, by Structured Streaming.
+"""Directories of rotating captures → a growing dataset, by Structured Streaming.
 
-A batch is some files that are complete (`stream_source`), which `pipeline.dissect_taps` brings
-into the dataset in one step. A batch that is done again, after a crash at any moment, finds its
-files in the manifest and does nothing: that is what makes it exactly once. The checkpoint holds
-which files a batch has, no more.
+A batch is a set of complete files (`stream_source`), which `pipeline.dissect_taps` brings into the
+dataset in one commit. A batch repeated after a crash finds its files in the manifest and does
+nothing, so processing is exactly-once. The Spark checkpoint holds only the files of each batch.
 """
 
 import glob
@@ -33,11 +32,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 INTERVAL_S: Final = 10.0
-# Of captures in a batch: some splits for each of several cores, and minutes at most.
+# Of captures in a batch: a few splits for each of several cores, and minutes at most.
 MAX_BYTES: Final = 1 << 30
-# How often it is looked whether the query has ended, or has to.
+# Interval of checks whether the query has ended, or has to.
 LOOK_S: Final = 0.2
-# So long a batch that is done may take to be written down as done.
+# Maximum time to wait for the commit of a finished batch.
 COMMIT_S: Final = 10.0
 
 STREAMING: Final = "org.apache.spark.sql.execution.streaming"  # the logger of queries
@@ -62,15 +61,15 @@ def stream(
     on_batch: OnBatch = lambda number, outcome: None,  # noqa: ARG005
     **options: Any,
 ) -> None:
-    """Bring captures into a dataset as they become complete, until `is_over` says so.
+    """Bring captures into a dataset as they become complete, until `is_over` returns true.
 
     `sources` are paths, globs and directories; `quiet_s`: see `complete_files`. With
-    `available_now` what is complete now is brought in, in batches of `max_bytes`, and that is all;
-    else it is looked every `interval_s` seconds. `is_over` is heard between batches. `on_batch` is
-    told each batch's number and outcome. The others are as for `dissect`. Broken captures and taps
-    that failed do not end the stream; what else goes wrong does. Through Spark Connect, and with
-    None for `spark`, this process makes the batches itself, and there is no checkpoint: a server
-    would want `foreachBatch` to be a function that knows nothing of this process. Raises
+    `available_now` the files that are complete now are brought in, in batches of `max_bytes`, then
+    it ends; otherwise it looks for files every `interval_s` seconds. `is_over` is checked between
+    batches. `on_batch` is called with each batch's number and outcome. The others are as for
+    `dissect`. Broken captures and failed taps do not end the stream; other errors do. Through Spark
+    Connect, and with `spark` None, this process runs the batches itself, without a checkpoint: a
+    server would require a `foreachBatch` function that is independent of this process. Raises
     KdissectError.
     """
     place = absolute(dataset)
@@ -105,7 +104,7 @@ def stream(
 
 
 def in_ms(seconds: float) -> str:
-    """A time as Spark reads it."""
+    """A time in Spark's syntax."""
     return f"{round(seconds * 1000)} milliseconds"
 
 
@@ -117,7 +116,7 @@ def follow_here(
     interval_s: float,
     is_over: Callable[[], bool],
 ) -> None:
-    """What the query does, in this process: it needs no more than the manifest to go on."""
+    """Run the query's batches in this process; the manifest is its only state."""
     start = found.initialOffset()
     if available_now:
         found.prepareForTriggerAvailableNow()
@@ -140,9 +139,9 @@ def follow(
     is_over: Callable[[], bool],
     silence: Callable[[], object],
 ) -> None:
-    """Wait until the query ends, or stop it between two batches when `is_over`.
+    """Wait until the query ends, or stop it between two batches when `is_over` is true.
 
-    Calls `silence` before the first batch is refused. Raises what ended the query.
+    Calls `silence` before the first batch is rejected. Raises the error that ended the query.
     """
     try:
         while not query.awaitTermination(LOOK_S):  # type: ignore[arg-type]  # a float will do
@@ -160,7 +159,7 @@ def follow(
 
 @contextmanager
 def silenced(spark: "SparkSession") -> Iterator[None]:
-    """Keep Spark from logging the batch that `close` refuses as an error, with two stack traces."""
+    """Keep Spark from logging the batch that `close` rejects as an error, with two stack traces."""
     log4j = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
     level = log4j.LogManager.getLogger(STREAMING).getLevel()
     log4j.core.config.Configurator.setLevel(STREAMING, log4j.Level.OFF)
@@ -171,7 +170,7 @@ def silenced(spark: "SparkSession") -> Iterator[None]:
 
 
 def settle(query: "StreamingQuery") -> None:
-    """Give a batch that is done the time to be written down; else it is looked at once more."""
+    """Wait for the commit of a finished batch; otherwise it would be checked once more."""
     for _ in range(int(COMMIT_S / LOOK_S)):
         if not query.isActive or not query.status["isTriggerActive"]:
             return
@@ -190,7 +189,7 @@ def dissect_files(
 
 
 class Batches:
-    """What Spark calls for each batch, one after the other; `close` waits for the one that runs."""
+    """Callback of Spark for each batch, sequentially; `close` waits for the running one."""
 
     def __init__(
         self,
@@ -204,10 +203,10 @@ class Batches:
         self._is_closed = False
 
     def run(self, frame: "DataFrame", number: int) -> None:
-        """Do a batch; raises what it raises, which `error` keeps, as Spark would make it text."""
+        """Run a batch; keeps its exception in `error`, as Spark would convert it to text."""
         with self._running:
             if self._is_closed:
-                raise KdissectError("the stream is over")  # or Spark would take it for done
+                raise KdissectError("the stream is over")  # otherwise Spark would commit it
             try:
                 paths = [row.path for row in frame.collect()]
                 self.bring_in(frame.sparkSession, paths, number)
@@ -216,17 +215,17 @@ class Batches:
                 raise
 
     def bring_in(self, spark: "SparkSession | None", paths: Sequence[str], number: int) -> None:
-        """Do the batch of these files, in the tasks of a session."""
+        """Run the batch of these files, in the tasks of a session."""
         self.on_batch(number, self.dissected(spark, paths))
 
     def close(self) -> None:
-        """When the batch that runs is done, there are no more."""
+        """Wait for the running batch and accept no more."""
         with self._running:
             self._is_closed = True
 
 
 def checked(source: str) -> str:
-    """A source that means the same everywhere; KdissectError where nothing is, and can be."""
+    """A source as an absolute location; KdissectError if nothing exists there, or can."""
     found = absolute(source)
     if not is_uri(found) and not glob.has_magic(found) and not Path(found).exists():
         raise KdissectError(f"{source}: no such directory")
@@ -234,5 +233,5 @@ def checked(source: str) -> str:
 
 
 def is_connect(spark: "SparkSession") -> bool:
-    """Whether it is one of Spark Connect."""
+    """Whether it is a Spark Connect session."""
     return "connect" in type(spark).__module__

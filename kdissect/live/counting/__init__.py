@@ -1,1 +1,1 @@
-"""Rows of the last seconds, counted: for a screen, for lines, and for Prometheus."""
+"""Counting of recent rows: for the screen, for text lines, and for Prometheus."""

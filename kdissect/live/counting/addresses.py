@@ -1,4 +1,4 @@
-"""Which client and broker a connection is between."""
+"""Client and broker addresses of connections."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ UNKNOWN = ("", "")
 
 
 class Addresses:
-    """Of connections in `states`, which are open, and of those that `ended`."""
+    """Addresses of open connections, in `states`, and of those that `ended`."""
 
     def __init__(
         self, states: Mapping[int, ConnectionState], ended: ConnectionColumns, names: KnownNames
@@ -24,7 +24,7 @@ class Addresses:
         self._names = names
 
     def of(self, connection_id: int) -> tuple[str, str]:
-        """Client and broker, with ports; "" where nothing is known."""
+        """Client and broker, with ports; "" if unknown."""
         state = self._states.get(connection_id)
         if state is not None:
             return addresses_of(state)
@@ -40,7 +40,7 @@ class Addresses:
 
 
 def addresses_of(state: ConnectionState) -> tuple[str, str]:
-    """Client and broker; the opener is the client while nobody knows."""
+    """Client and broker; while the roles are unknown, the opener is taken for the client."""
     flow = state.connection.flow
     width = (len(flow) - 4) // 2
     opener = address_text(flow[:width]), int.from_bytes(flow[-4:-2], "big")
@@ -50,7 +50,7 @@ def addresses_of(state: ConnectionState) -> tuple[str, str]:
 
 
 def endpoint_text(address: str, port: int) -> str:
-    """An address and a port.
+    """Format an address and a port.
 
     >>> endpoint_text("10.0.0.4", 51812), endpoint_text("::1", 9092)
     ('10.0.0.4:51812', '[::1]:9092')

@@ -13,20 +13,20 @@ from kdissect.tables.matrices import Ints
 Codes = np.ndarray[Any, np.dtype[np.int32]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
-# A topic has 249 characters at most; what is longer is cut, so that hostile names take no memory.
+# A topic has 249 characters at most; longer names are cut, which bounds memory.
 NAME_SIZE: Final = 255
-# Names of one kind at most: 50 000 of 255 characters are 13 MB, or 50 MB of the widest.
+# Maximum number of names of one kind: 50 000 of 255 characters are 13 MB, or 50 MB of the widest.
 NAMES_LIMIT: Final = 50_000
 OTHER_NAMES: Final = "(other names)"
-# Of names without a place so many are told apart, to say how many there are: 1 MB.
+# Maximum number of distinct names counted beyond that limit: 1 MB.
 LEFT_OUT_LIMIT: Final = 10_000
 
-NONE: Final = 0  # the code of "", which is no name
+NONE: Final = 0  # the code of "", for no name
 OTHER: Final = 1
 
 
 class KnownNames:
-    """Texts by their codes, which are places in `texts`."""
+    """Texts by their codes, which are indices in `texts`."""
 
     def __init__(self, texts: list[str], codes: dict[str, int]) -> None:
         self.texts = texts
@@ -36,16 +36,16 @@ class KnownNames:
         return len(self.texts)
 
     def find(self, text: str) -> int:
-        """The code of a text that is known, -1 for others."""
+        """The code of a known text, -1 for others."""
         cut = text if len(text) <= NAME_SIZE else text[: NAME_SIZE - 1] + "…"
         return self._codes.get(cut, -1)
 
 
 class Names(KnownNames):
-    """Names that get codes as they come; the first `limit` texts have one of their own.
+    """Names with codes assigned in order of appearance, up to `limit`.
 
-    All others share `OTHER`; `left_out` are how many, as far as LEFT_OUT_LIMIT. What has no name is
-    called `none`. Codes never change.
+    All others share `OTHER`; `left_out` is their number, up to LEFT_OUT_LIMIT. Rows without a name
+    are called `none`. Codes never change.
     """
 
     def __init__(self, limit: int = NAMES_LIMIT, other: str = OTHER_NAMES, none: str = "") -> None:
@@ -54,16 +54,16 @@ class Names(KnownNames):
         self._left_out: set[int] = set()
 
     def now(self) -> KnownNames:
-        """Those that there are, for another thread: no more of them come."""
+        """Current names, fixed, for another thread."""
         return KnownNames(list(self.texts), self._codes)
 
     @property
     def left_out(self) -> int:
-        """How many texts had no place, at least."""
+        """Number of texts without a code of their own, at least."""
         return len(self._left_out)
 
     def code(self, text: str) -> int:
-        """The code of a text, which gets one where there is room."""
+        """The code of a text, assigned if there is room."""
         known = self._codes.get(text)
         if known is not None:
             return known
@@ -78,12 +78,12 @@ class Names(KnownNames):
         return len(self.texts) - 1
 
     def codes(self, column: pa.DictionaryArray) -> Codes:
-        """The code of each row of a text column; NONE for null."""
+        """Codes of the rows of a text column; NONE for null."""
         places = [self.code(text) for text in used_texts(column)]
         return np.array([*places, NONE], np.int32)[indices_of(column)]
 
     def kept(self, used: Flags) -> tuple["Names", Codes]:
-        """Names with those only that are `used`, and the new code of each old one."""
+        """The names that are `used`, and the new code of each old one."""
         kept = Names(self.limit, self.texts[OTHER], self.texts[NONE])
         new = np.zeros(len(used), np.int32)
         new[OTHER] = OTHER
@@ -99,19 +99,19 @@ def used_texts(column: pa.DictionaryArray) -> list[str]:
 
 
 def indices_of(column: pa.DictionaryArray) -> Ints:
-    """Each row's place in the dictionary; -1 for null."""
+    """Dictionary indices of the rows; -1 for null."""
     indices = ints_of(column.indices)
     indices[indices == NULL] = -1
     return indices
 
 
 def or_zero(values: Ints) -> Ints:
-    """The values, 0 where there is none."""
+    """The values, with 0 for missing ones."""
     return np.where(values == NULL, 0, values)
 
 
 def flags_of(array: pa.Array) -> Flags:
-    """A column of booleans; null is False."""
+    """A boolean column as flags; null is False."""
     validity, content = array.buffers()
     last = array.offset + len(array)
     flags = np.unpackbits(np.frombuffer(content, np.uint8), bitorder="little", count=last)
@@ -121,7 +121,7 @@ def flags_of(array: pa.Array) -> Flags:
 
 
 def runs(*keys: np.ndarray[Any, Any]) -> Ints:
-    """Where rows begin that differ from the row before in any of the keys; there is one at least.
+    """Start rows of runs with equal keys; at least one row is required.
 
     >>> runs(np.array([5, 5, 7, 7]), np.array([1, 2, 2, 2])).tolist()
     [0, 1, 2]
@@ -134,7 +134,7 @@ def runs(*keys: np.ndarray[Any, Any]) -> Ints:
 
 
 def places(ids: Ints, wanted: Ints) -> Ints:
-    """Where among `ids` each of `wanted` is; -1 for what is not there."""
+    """Indices in `ids` of each of `wanted`; -1 for missing ones."""
     if not len(ids):
         return np.full(len(wanted), -1, np.int64)
     order = np.argsort(ids, kind="stable")
@@ -143,5 +143,5 @@ def places(ids: Ints, wanted: Ints) -> Ints:
 
 
 def names_of(texts: Sequence[str], codes: Ints) -> list[str]:
-    """The texts of codes."""
+    """Texts of codes."""
     return [texts[code] for code in codes.tolist()]

@@ -1,8 +1,8 @@
-"""Counts since the beginning, by API, client, topic and error: they only ever grow.
+"""Monotonic counters since the start, by API, client, topic and error.
 
-Cardinality is bounded: APIs and errors are those that Kafka has and a few more, of clients and
-topics the first so many have a name. Arrays are as large as all that may come, so counting is one
-addition at places and reading is a copy.
+Cardinality is bounded: APIs and errors are those of Kafka and a few more, of clients and topics the
+first ones up to a limit have a name. Arrays are preallocated for the maximum, so counting is an
+indexed addition and reading is a copy.
 """
 
 from typing import Any, Final, NamedTuple
@@ -20,9 +20,9 @@ from kdissect.text.escape import escaped
 
 OTHER_LABEL: Final = "other"
 NO_LABEL: Final = "none"
-# Kafka 4.3 has 134 codes of its own.
+# Kafka 4.3 has 134 error codes of its own.
 ERRORS: Final = 200
-# Upper bounds in ns; what is more has a bucket too.
+# Upper bounds in ns; larger values have a bucket too.
 BOUNDS_NS: Final = np.array(
     [
         100_000, 250_000, 500_000,
@@ -38,9 +38,9 @@ Counts = np.ndarray[Any, Any]
 
 
 class LabelNames(Names):
-    """Names as values of labels: without anything harmful, and no longer than NAME_SIZE.
+    """Names as label values: escaped, and no longer than NAME_SIZE.
 
-    Two texts that become the same value have the same code, so a series is never there twice.
+    Texts with the same label value have the same code, so no series occurs twice.
     """
 
     def code(self, text: str) -> int:
@@ -49,12 +49,12 @@ class LabelNames(Names):
 
 
 def label_value(text: str) -> str:
-    r"""The text as a dashboard or a shell may show it.
+    r"""Escape a text for display in a dashboard or shell.
 
     >>> label_value("a\u202eb")
     'a\\u202eb'
     """
-    safe = escaped(text[:NAME_SIZE])  # so much is enough: what is escaped gets longer
+    safe = escaped(text[:NAME_SIZE])  # enough: escaping only makes it longer
     is_whole = len(text) <= NAME_SIZE and len(safe) <= NAME_SIZE
     return safe if is_whole else safe[: NAME_SIZE - 1] + "…"
 
@@ -64,7 +64,7 @@ def label_names(limit: int) -> Names:
 
 
 def api_names() -> Names:
-    """Names with all APIs that there ever were; there is no room for more."""
+    """Names of all APIs; there is no room for more."""
     known = dict.fromkeys(api.name for api in APIS.values())
     known |= dict.fromkeys(api.name for apis in OLD_APIS.values() for api in apis.values())
     names = label_names(len(known))
@@ -74,7 +74,7 @@ def api_names() -> Names:
 
 
 class Durations(NamedTuple):
-    """By API: how many in each bucket, not yet cumulative, and the sum in seconds."""
+    """By API: counts per bucket, not cumulative, and the sum in seconds."""
 
     counts: Counts
     sums: Counts
@@ -86,7 +86,7 @@ class Durations(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """All counts, as arrays by the codes of their labels."""
+    """All counts, as arrays indexed by label code."""
 
     exchanges: Counts
     message_bytes: Counts
@@ -102,7 +102,7 @@ class Totals(NamedTuple):
 
 
 class Counters:
-    """Totals and the names that its places stand for."""
+    """Totals, and the names of their indices."""
 
     def __init__(self, labels: int) -> None:
         self.names = Vocabulary(
@@ -125,7 +125,7 @@ class Counters:
         )
 
     def add(self, rows: TimeBucket) -> None:
-        """Count the rows of a slice, whose codes are of `names`."""
+        """Count the rows of a time bucket, whose codes are of `names`."""
         totals = self.totals
         exchanges, errors, topics = rows.exchanges, rows.errors, rows.topics
         api, client = exchanges.api, exchanges.client

@@ -1,4 +1,4 @@
-"""Connections of the window in trouble, and those that wait too long right now."""
+"""Degraded connections of the window, and those with overdue requests now."""
 
 from typing import Final, NamedTuple
 
@@ -14,7 +14,7 @@ LISTED: Final = 100
 
 
 class Losses(NamedTuple):
-    """What the exchanges of one connection tell, summed, and the client of the last of them."""
+    """Summed losses of one connection's exchanges, and the client of the last of them."""
 
     retransmits: int = 0
     zero_windows: int = 0
@@ -26,7 +26,7 @@ class Losses(NamedTuple):
 def troubled(
     joined: MergedBuckets, waiting: Waiting, addresses: Addresses, focus: Focus, now_ns: int
 ) -> tuple[DegradedConnection, ...]:
-    """Those that wait longest first, then those with unanswered requests and losses."""
+    """Overdue connections by age, then those with unanswered requests and losses."""
     late = {key: one for key, one in waiting.late.items() if is_late(one, focus, now_ns)}
     losses = losses_of(joined)
     found = []
@@ -51,7 +51,7 @@ def troubled(
 
 
 def is_late(one: Late, focus: Focus, now_ns: int) -> bool:
-    """Whether a connection waits too long for a request that the focus is on."""
+    """Whether a connection has an overdue request within the focus."""
     return (
         one.waits.due_ns < now_ns
         and focus.api in ("", one.waits.api)
@@ -71,7 +71,7 @@ def with_addresses(one: DegradedConnection, addresses: Addresses) -> DegradedCon
 
 
 def losses_of(joined: MergedBuckets) -> dict[int, Losses]:
-    """Connections with losses, as many as are listed by each kind of loss, the most first."""
+    """Connections with losses, the top ones by each kind of loss, up to the list limit."""
     tcp_events = joined.tcp_events()
     if not len(tcp_events.row):
         return {}
@@ -86,5 +86,5 @@ def losses_of(joined: MergedBuckets) -> dict[int, Losses]:
 
 
 def most(sums: list[Ints]) -> Ints:
-    """The places of the highest sums of each kind."""
+    """Indices of the highest sums of each kind."""
     return np.unique(np.concatenate([np.argsort(-column)[:LISTED] for column in sums]))

@@ -11,19 +11,19 @@ from kdissect.live.counting.time_buckets import picked
 from kdissect.tables.matrices import Ints
 
 LISTED: Final = 100
-# Keys that may be, up to which they are counted in place: 8 MB.
+# Maximum key range for counting in a dense array: 8 MB.
 DENSE: Final = 1_000_000
 
 
 class Groups(NamedTuple):
-    """Rows with equal keys: for each group how many, and its last row."""
+    """Rows with equal keys: the count and last row of each group."""
 
     counts: Ints
     last: Ints
 
 
 def grouped(key: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> Groups:
-    """Rows grouped by two keys that are not negative."""
+    """Group rows by two non-negative keys."""
     if not len(key):
         return Groups(np.empty(0, np.int64), np.empty(0, np.int64))
     width = int(other.max()) + 1
@@ -40,7 +40,7 @@ def grouped(key: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> Groups:
 
 
 def failing(joined: MergedBuckets, seconds: float) -> tuple[Failing, ...]:
-    """The errors of the exchanges that are seen, the most frequent first."""
+    """Errors of the selected exchanges, the most frequent first."""
     errors = joined.errors()
     if not len(errors.row):
         return ()
@@ -79,5 +79,5 @@ def failing(joined: MergedBuckets, seconds: float) -> tuple[Failing, ...]:
 
 
 def texts(names: KnownNames, codes: np.ndarray[Any, Any]) -> list[str]:
-    """The texts of codes."""
+    """Texts of codes."""
     return [names.texts[code] for code in codes.tolist()]

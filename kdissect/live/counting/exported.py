@@ -1,4 +1,4 @@
-"""The metrics that Prometheus is given, declared once: docs/metrics.md is made of them."""
+"""Declarations of the metrics for Prometheus: docs/metrics.md is generated from them."""
 
 from typing import Final, NamedTuple
 
@@ -9,7 +9,7 @@ INFO: Final = "info"
 
 
 class Metric(NamedTuple):
-    """One metric; `name` is without the suffix that its kind adds."""
+    """One metric; `name` is without the suffix of its kind."""
 
     name: str
     kind: str
@@ -18,7 +18,7 @@ class Metric(NamedTuple):
 
     @property
     def series(self) -> tuple[str, ...]:
-        """The names of its samples."""
+        """Names of its samples."""
         if self.kind == HISTOGRAM:
             return tuple(f"{self.name}_{suffix}" for suffix in ("bucket", "count", "sum"))
         return (self.name + {COUNTER: "_total", INFO: "_info"}.get(self.kind, ""),)

@@ -1,4 +1,4 @@
-"""Batches of rows, as they come between two ticks, to a `TimeBucket`."""
+"""Batches of rows between two ticks → a `TimeBucket`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -48,7 +48,7 @@ NO_ROWS = TimeBucket(
 
 
 class Gathering:
-    """Takes batches of `TABLES`; `take_slice` gives what came since the last call."""
+    """Takes batches of `TABLES`; `take_slice` returns the rows since its last call."""
 
     def __init__(self, names: Vocabulary[Names]) -> None:
         self.names = names
@@ -63,7 +63,7 @@ class Gathering:
         self._connections = [NO_CONNECTIONS]
 
     def take(self, table: str, batch: pa.RecordBatch) -> None:
-        """The rows of one table; without any, nothing."""
+        """Take rows of one table; an empty batch has no effect."""
         if not batch.num_rows:
             return
         if table == "exchanges":
@@ -79,7 +79,7 @@ class Gathering:
             self._connections.append(connection_columns(batch, self.names))
 
     def take_slice(self, begin_ns: int, end_ns: int, packets: int) -> TimeBucket:
-        """What came from `begin_ns` to `end_ns`; -1 is the first row's time, where there is one."""
+        """Rows from `begin_ns` to `end_ns`; -1 means the time of the first row, if any."""
         exchanges = ExchangeColumns(*joined(self._exchanges))
         ids = exchanges.exchange_id
         if begin_ns < 0:
@@ -100,8 +100,8 @@ class Gathering:
 
 
 def joined(parts: Sequence[Sequence[np.ndarray[Any, Any]]]) -> list[np.ndarray[Any, Any]]:
-    """The rows of all parts, column by column."""
+    """Rows of all parts, by column."""
     if len(parts) == 2:
-        # Only the second has any.
+        # Only the second has rows.
         return list(parts[1])
     return [np.concatenate(column) for column in zip(*parts, strict=True)]

@@ -1,8 +1,8 @@
-"""Consumer groups of the window, and which of them rebalance.
+"""Consumer groups of the window, and whether they are rebalancing.
 
-A group rebalances from its first sign (a join, an answer that says so, a plan) until a member got
-its assignment of that, or confirms it. In the new protocols each member changes by itself:
-`assign` begins it, `owned` ends it. Without an end it is over when nothing was seen for a while.
+A group rebalances from the first sign (a join, a response that says so, a plan) until a member got
+its new assignment, or confirms it. In the new protocols each member changes independently: `assign`
+begins it, `owned` ends it. Without an end it is considered over after a time without signs.
 """
 
 from collections.abc import Container, Mapping
@@ -19,16 +19,16 @@ from kdissect.protocol.readers import NULL
 from kdissect.tables.matrices import Ints
 
 LISTED: Final = 100
-# Members come back within a poll interval; a minute is what brokers wait for them by default.
+# Members rejoin within a poll interval; a minute is the default wait of brokers.
 SIGN_NS: Final = 60_000_000_000
 BEGINS: Final = frozenset({"join", "assign"})
 ENDS: Final = frozenset({"sync", "owned", "epoch"})
-# A member is told to join, or how to.
+# Errors that ask a member to join, or how to.
 DISTURBED: Final = frozenset({"REBALANCE_IN_PROGRESS", "MEMBER_ID_REQUIRED"})
 
 
 def grouping(joined: MergedBuckets, late: Mapping[int, Late], now_ns: int) -> tuple[Grouped, ...]:
-    """The groups with events, those that rebalance first."""
+    """Groups with events, rebalancing ones first."""
     rows = joined.members()
     order = np.lexsort((rows.time, rows.group))
     rows = picked(rows, order)
@@ -42,14 +42,14 @@ def grouping(joined: MergedBuckets, late: Mapping[int, Late], now_ns: int) -> tu
 def of_groups(
     rows: MemberColumns, is_rebalancing: Flags, joined: MergedBuckets
 ) -> dict[str, Grouped]:
-    """Each group of rows that are in order of groups, and then of time."""
+    """Summaries of groups, for rows ordered by group and then time."""
     if not len(rows.group):
         return {}
     first = runs(rows.group)
     last = np.append(first[1:], len(rows.group)) - 1
     members = members_of(rows, joined.names.events)
     generation = last_where(rows.generation >= 0, first)
-    # As those of the busiest are shown, not all become objects.
+    # Only the busiest are shown, so only those become objects.
     chosen = np.lexsort((first - last, ~is_rebalancing))[:LISTED].tolist()
     names = joined.names
     found = {}
@@ -71,7 +71,7 @@ def of_groups(
 
 
 def rebalancing(rows: MemberColumns, events: KnownNames, errors: KnownNames, now_ns: int) -> Flags:
-    """Of each group, whether it rebalances; rows as in `of_groups`."""
+    """Per group, whether it is rebalancing; rows as in `of_groups`."""
     if not len(rows.group):
         return np.zeros(0, bool)
     succeeded = rows.error == NONE
@@ -86,24 +86,24 @@ def rebalancing(rows: MemberColumns, events: KnownNames, errors: KnownNames, now
 
 
 def flagged(names: KnownNames, wanted: Container[str]) -> Flags:
-    """For each code, whether its text is one of these."""
+    """Per code, whether its text is in `wanted`."""
     return np.array([name in wanted for name in names.texts], bool)
 
 
 def members_of(rows: MemberColumns, events: KnownNames) -> Ints:
-    """How many members of each group there were and have not left; rows as in `of_groups`."""
+    """Per group, the number of members seen that have not left; rows as in `of_groups`."""
     order = np.lexsort((rows.time, rows.member, rows.group))
     group, member = rows.group[order], rows.member[order]
     last = np.append(runs(group, member)[1:], len(group)) - 1
     stays = (rows.event[order][last] != events.find("leave")) & (member[last] != NONE)
-    # Groups are numbered as they follow each other.
+    # Groups are numbered in order.
     number = np.cumsum(np.diff(group[last], prepend=group[:1]) != 0)
     counts: Ints = np.bincount(number, stays).astype(np.int64)
     return counts
 
 
 def last_where(flags: Flags, first: Ints) -> Ints:
-    """The last row with a flag in each run of rows; -1 where there is none."""
+    """The last flagged row in each run of rows; -1 if there is none."""
     found: Ints = np.maximum.reduceat(np.where(flags, np.arange(len(flags)), -1), first)
     return found
 
@@ -111,7 +111,7 @@ def last_where(flags: Flags, first: Ints) -> Ints:
 def waiting_groups(
     found: Mapping[str, Grouped], late: Mapping[int, Late], joined: MergedBuckets
 ) -> dict[str, Grouped]:
-    """Groups whose members wait for the others right now, so that no event tells of it yet."""
+    """Groups whose members are waiting for the others now, so that there are no events yet."""
     waiting: dict[str, Grouped] = {}
     for one in late.values():
         known = found.get(one.group_id)

@@ -1,4 +1,4 @@
-"""Latencies in buckets, 16 an octave: a percentile is then wrong by 2.2 % at the most."""
+"""Latency buckets, 16 per octave: the error of a percentile is at most 2.2 %."""
 
 from typing import Any, Final
 
@@ -10,12 +10,12 @@ from kdissect.tables.matrices import Ints
 Buckets = np.ndarray[Any, np.dtype[np.int16]]
 
 PER_OCTAVE: Final = 16
-# 0 is of what has no latency, 1 of all up to 1 ns, 2 begins there; 1010 ends behind 2^63 ns.
+# 0 means no latency, 1 is up to 1 ns, 2 begins there; 1010 ends beyond 2^63 ns.
 NO_LATENCY: Final = 0
 
 
 def buckets_of(latencies: Ints) -> Buckets:
-    """The bucket of each latency in ns; NO_LATENCY for NULL."""
+    """Bucket of each latency in ns; NO_LATENCY for NULL."""
     octaves = np.log2(np.maximum(latencies, 1))
     buckets = 2 + (octaves * PER_OCTAVE).astype(np.int16)
     buckets[latencies <= 1] = 1
@@ -24,16 +24,15 @@ def buckets_of(latencies: Ints) -> Buckets:
 
 
 def middle_ns(buckets: Ints) -> Ints:
-    """The middle of each bucket, as ratios go, in ns."""
+    """Geometric middle of each bucket, in ns."""
     octaves = (buckets - 2 + 0.5) / PER_OCTAVE
     return np.where(buckets <= 1, 1, np.rint(2.0**octaves)).astype(np.int64)
 
 
 def histograms(keys: Ints, buckets: Buckets, count: int) -> tuple[Ints, int]:
-    """How many rows of each key are in each bucket: a row for each of `count` keys.
+    """Counts by key and bucket: one row for each of `count` keys.
 
-    The columns begin with the bucket that is given beside, as few of them are used; NO_LATENCY is
-    not counted.
+    Columns begin at the returned bucket number, as only few are used; NO_LATENCY is not counted.
     """
     has_latency = buckets != NO_LATENCY
     if not has_latency.all():
@@ -49,7 +48,7 @@ def histograms(keys: Ints, buckets: Buckets, count: int) -> tuple[Ints, int]:
 
 
 def percentiles(counts: Ints, first: int, shares: tuple[float, ...]) -> Ints:
-    """For each row of `counts` the percentiles, in ns, by nearest rank; -1 of nothing."""
+    """Percentiles of each row of `counts`, in ns, by nearest rank; -1 for an empty row."""
     sums = np.cumsum(counts, axis=1)
     total = sums[:, -1]
     found = np.empty((len(counts), len(shares)), np.int64)

@@ -1,7 +1,7 @@
 """Exchanges by API, client and topic: rates, errors, bytes and percentiles.
 
-What some rows say of each name is a `Part`. Parts of one slice after the other are added up, so
-that what is known of a slice need not be counted again for each snapshot.
+A `Part` has the sums of some rows by name. Parts of successive time buckets are added, so that a
+time bucket is not counted again for each snapshot.
 """
 
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ from kdissect.live.counting.merged_buckets import MergedBuckets
 from kdissect.live.counting.snapshot import Timed
 from kdissect.tables.matrices import Ints
 
-# So many by each measure are told of: the most exchanges, errors, bytes, the longest latencies.
+# Limit of listed names by each measure: the most exchanges, errors, bytes, the longest latencies.
 LISTED: Final = 100
 SHARES: Final = (0.5, 0.95, 0.99)
-# Up to so many names, all are counted: of 4 MB of buckets at the most.
+# Up to this many names, percentiles of all are computed: at most 4 MB of buckets.
 FEW: Final = 500
 PRODUCES: Final = frozenset({"Produce", "MultiProduce"})
 
@@ -26,7 +26,7 @@ Numbers = np.ndarray[Any, Any]
 
 
 class Part(NamedTuple):
-    """Sums of each `code` that rows have; and `key` and `bucket` of each of these rows."""
+    """Sums by `code`; and the `key` and `bucket` of each row."""
 
     code: Ints
     exchanges: Ints
@@ -39,7 +39,7 @@ class Part(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Columns of rows, all but their key."""
+    """Columns of rows, without their key."""
 
     latency: Ints
     bucket: Buckets
@@ -47,7 +47,7 @@ class Measured(NamedTuple):
 
 
 def part_of(key: Codes, rows: Measured, to_broker: Numbers, to_client: Numbers, size: int) -> Part:
-    """The part of rows with these keys below `size`; bytes are sums of each key."""
+    """The part of rows with these keys below `size`; bytes are sums by key."""
     count = np.bincount(key, minlength=size)
     errors = np.bincount(key[rows.has_error], minlength=size)
     longest = np.full(size, -1, np.int64)
@@ -66,7 +66,7 @@ def part_of(key: Codes, rows: Measured, to_broker: Numbers, to_client: Numbers, 
 
 
 def exchange_part(joined: MergedBuckets, column: str, size: int) -> Part:
-    """The exchanges that are seen, by what a column has codes of."""
+    """Part of the selected exchanges, by a column of codes."""
     key = joined.column(column)
     to_broker = np.bincount(key, joined.column("request_size"), size)
     to_client = np.bincount(key, joined.column("response_size"), size)
@@ -75,10 +75,10 @@ def exchange_part(joined: MergedBuckets, column: str, size: int) -> Part:
 
 
 def topic_part(joined: MergedBuckets) -> Part:
-    """Topics with the exchanges that are seen and name them."""
+    """Part of the selected exchanges by topic."""
     topics, size = joined.topics, len(joined.names.topics)
     produces = np.array([name in PRODUCES for name in joined.names.apis.texts])
-    # By topic and whether it is produced to.
+    # By topic and whether it is a produce.
     both = topics.topic * np.int64(2)
     both += produces[joined.whole("api")[topics.row]]
     record_bytes = np.bincount(both, topics.bytes, 2 * size).reshape(-1, 2)
@@ -89,7 +89,7 @@ def topic_part(joined: MergedBuckets) -> Part:
 
 
 def timed(parts: Sequence[Part], names: list[str], seconds: float) -> tuple[Timed, ...]:
-    """What there is of each name, a place in `names`; the most exchanges first."""
+    """Measures by name, an index in `names`; the most exchanges first."""
     if not parts:
         return ()
     size = len(names)
@@ -111,7 +111,7 @@ def timed(parts: Sequence[Part], names: list[str], seconds: float) -> tuple[Time
 
 
 def timings(parts: Sequence[Part], chosen: Ints, size: int) -> Ints:
-    """The percentiles of some of `size` keys."""
+    """Percentiles of the `chosen` ones of `size` keys."""
     key = np.concatenate([part.key for part in parts], dtype=np.int64)
     bucket = np.concatenate([part.bucket for part in parts])
     if size <= FEW:
@@ -124,7 +124,7 @@ def timings(parts: Sequence[Part], chosen: Ints, size: int) -> Ints:
 
 
 def whole_of(parts: Sequence[Part], seconds: float) -> Timed:
-    """All exchanges as one, of parts in which each is once."""
+    """Totals of all exchanges, from parts that contain each once."""
     if not parts:
         return Timed("", 0.0, 0.0, 0.0, 0.0, -1, -1, -1, -1)
     longest = max(int(part.longest.max(initial=-1)) for part in parts)
@@ -137,12 +137,12 @@ def whole_of(parts: Sequence[Part], seconds: float) -> Timed:
 
 
 def different(parts: Sequence[Part]) -> int:
-    """How many names parts have, with those that are not listed."""
+    """Number of distinct names in parts, including those not listed."""
     return len(set().union(*(part.code.tolist() for part in parts)))
 
 
 def choose(count: Numbers, *others: Numbers) -> Ints:
-    """The codes with the most of anything, those with the highest count first."""
+    """Codes with the highest value of any measure, by descending count."""
     there = np.flatnonzero(count)
     best = [there[highest(measure[there])] for measure in (count, *others)]
     chosen = np.unique(np.concatenate(best))
@@ -151,7 +151,7 @@ def choose(count: Numbers, *others: Numbers) -> Ints:
 
 
 def highest(values: Numbers, listed: int = LISTED) -> Ints:
-    """The places of the `listed` highest values."""
+    """Indices of the `listed` highest values."""
     if len(values) <= listed:
         return np.arange(len(values))
     return np.argpartition(values, -listed)[-listed:]

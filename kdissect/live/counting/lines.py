@@ -1,4 +1,4 @@
-"""A snapshot as one line of text, or as JSON: for where there is no screen."""
+"""A snapshot as one line of text, or as JSON: for use without a screen."""
 
 import unicodedata
 from datetime import UTC, datetime
@@ -14,11 +14,10 @@ UNITS: Final = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 
 
 def line_of(snapshot: Snapshot) -> str:
-    """What matters most in `WIDTH` columns at most, harmless for a terminal.
+    """The main figures in at most `WIDTH` columns, escaped for a terminal.
 
-    Time, exchanges and errors a second, latency (half of them, 99 %), the API with the most
-    exchanges, the client with the longest ones, requests that wait, connections on which one waits
-    too long, packets lost.
+    Time, exchanges and errors per second, latency (50 %, 99 %), the API with the most exchanges,
+    the client with the longest ones, waiting requests, connections with overdue ones, packets lost.
     """
     whole, status = snapshot.whole, snapshot.status
     head = [
@@ -39,7 +38,7 @@ def line_of(snapshot: Snapshot) -> str:
 
 
 def client_text(clients: tuple[Timed, ...], width: int) -> str:
-    """The client whose slowest hundredth is slowest, and how slow that is."""
+    """The client with the highest p99, and its value."""
     slowest = max(clients, key=lambda client: client.p99_ns, default=None)
     if slowest is None:
         return NONE
@@ -49,7 +48,7 @@ def client_text(clients: tuple[Timed, ...], width: int) -> str:
 
 
 def number(value: float) -> str:
-    """At most five columns, up to 10^18; what is less than a hundredth is a hundredth.
+    """At most five columns, up to 10^18; values below a hundredth are shown as a hundredth.
 
     >>> number(0), number(0.0123), number(999.6), number(12345)
     ('0', '0.012', '1k', '12.3k')
@@ -63,7 +62,7 @@ def number(value: float) -> str:
 
 
 def duration(ns: int) -> str:
-    """At most six columns, up to a day; "-" for what is less than 0.
+    """At most six columns, up to a day; "-" for negative values.
 
     >>> duration(1_234_567), duration(999_999), duration(4321_000_000_000), duration(-1)
     ('1.23ms', '1ms', '4321s', '-')
@@ -79,13 +78,13 @@ def duration(ns: int) -> str:
 
 
 def cells(text: str) -> int:
-    """How many columns of a terminal a text takes, at most."""
+    """Upper bound on the terminal columns of a text."""
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
 def cut(text: str, width: int) -> str:
-    """The text, harmless, in so many columns."""
-    # So much of it is enough: what is escaped gets longer.
+    """Escape a text and cut it to `width` columns."""
+    # This much is enough: escaping only makes it longer.
     safe = escaped(text[:WIDTH])
     if cells(safe) <= width:
         return safe
@@ -95,9 +94,9 @@ def cut(text: str, width: int) -> str:
 
 
 def json_of(snapshot: Snapshot) -> dict[str, Any]:
-    """The whole snapshot as what `json.dumps` takes, under the names of its fields.
+    """The whole snapshot as a value for `json.dumps`, with the names of its fields.
 
-    Names are as they were on the wire; `json.dumps` escapes what would harm a terminal as long as
+    Names are as in the packets; `json.dumps` escapes what would harm a terminal as long as
     `ensure_ascii` stays on.
     """
     status, balance = snapshot.status, snapshot.status.balance

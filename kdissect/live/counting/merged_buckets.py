@@ -1,4 +1,4 @@
-"""Many slices as one: columns put together when somebody wants them, and a `Focus` on some."""
+"""Several time buckets as one: columns concatenated on demand, restricted by a `Focus`."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -31,17 +31,17 @@ from kdissect.live.counting.time_buckets import (
 )
 from kdissect.tables.matrices import Ints
 
-# Wide enough to count with: done while they are copied anyway.
+# Types to widen for counting: done while copying anyway.
 WIDE: Final = {np.dtype(np.int32): np.dtype(np.int64)}
 NOTHING: Final = (NO_ROWS,)
-NO_CODE: Final = -2  # no row has it
+NO_CODE: Final = -2  # a code that no row has
 EVERYTHING: Final = Focus()
 
 
 class MergedBuckets:
-    """The rows of slices that `focus` is on; rows of other tables say which exchange by its place.
+    """Rows of time buckets within `focus`; rows of other tables refer to exchanges by index.
 
-    `is_seen` are the exchanges that count, None for all of them.
+    `is_seen` flags the selected exchanges, None for all of them.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class MergedBuckets:
         self.focus = focus
         self._made: dict[str, np.ndarray[Any, Any]] = {}
         self._seen_columns: dict[str, np.ndarray[Any, Any]] = {}
-        # Where each slice begins.
+        # Start index of each time bucket.
         self.starts = [0, *accumulate(len(each.exchanges.time) for each in slices)]
         self.count = self.starts[-1]
         self.topic = self._code(names.topics, focus.topic)
@@ -60,7 +60,7 @@ class MergedBuckets:
 
     @cached_property
     def topics(self) -> TopicColumns:
-        """The topics of exchanges that are seen; with a topic in focus, that one alone."""
+        """Topics of selected exchanges; with a topic in focus, only that one."""
         topics = self.seen(self._all_topics)
         return picked(topics, topics.topic == self.topic) if self.focus.topic else topics
 
@@ -69,7 +69,7 @@ class MergedBuckets:
         return self._rows([each.topics for each in self.slices], NO_TOPICS)
 
     def first_topic(self, row: int) -> str:
-        """The first topic that an exchange names, "" when it names none."""
+        """The first topic of an exchange, "" if it has none."""
         piece = bisect_right(self.starts, row) - 1
         topics = self.slices[piece].topics
         there = np.flatnonzero(topics.row == row - self.starts[piece])
@@ -98,14 +98,14 @@ class MergedBuckets:
         return seen
 
     def whole(self, name: str) -> np.ndarray[Any, Any]:
-        """A column of all exchanges, whatever the focus is."""
+        """A column of all exchanges, whatever the focus."""
         if name not in self._made:
             parts = [getattr(each.exchanges, name) for each in self.slices or NOTHING]
             self._made[name] = np.concatenate(parts, dtype=WIDE.get(parts[0].dtype))
         return self._made[name]
 
     def column(self, name: str) -> np.ndarray[Any, Any]:
-        """A column of the exchanges that are seen."""
+        """A column of the selected exchanges."""
         if self.is_seen is None:
             return self.whole(name)
         if name not in self._seen_columns:
@@ -114,11 +114,11 @@ class MergedBuckets:
 
     @cached_property
     def rows(self) -> Ints:
-        """The places of the exchanges that are seen."""
+        """Indices of the selected exchanges."""
         return np.arange(self.count) if self.is_seen is None else np.flatnonzero(self.is_seen)
 
     def at(self, name: str, rows: Ints) -> list[Any]:
-        """The values of a column at a few places."""
+        """Values of a column at a few indices."""
         found = []
         for row in rows.tolist():
             piece = bisect_right(self.starts, row) - 1
@@ -127,7 +127,7 @@ class MergedBuckets:
         return found
 
     def seen(self, columns: Rows) -> Rows:
-        """Those rows whose exchange is seen."""
+        """Rows whose exchange is selected."""
         if self.is_seen is None:
             return columns
         return picked(columns, np.flatnonzero(self.is_seen[columns.row]))
@@ -146,7 +146,7 @@ class MergedBuckets:
         return ConnectionColumns(*(np.concatenate(c) for c in zip(*parts, strict=True)))
 
     def _rows(self, parts: list[Rows], nothing: Rows) -> Rows:
-        """The rows of all slices, with the places of their exchanges among all."""
+        """Rows of all time buckets, with the indices of their exchanges among all."""
         if not parts:
             return nothing
         moved = [part.row + start for part, start in zip(parts, self.starts, strict=False)]

@@ -1,8 +1,8 @@
-"""`Meters`: what came in the last seconds, in figures; it is what `kdissect top` shows.
+"""`Meters`: figures of the last seconds, as shown by `kdissect top`.
 
-Rows are kept as columns and counted when somebody looks: group-bys over arrays, never a loop over
-rows. What a second has is counted once, and added up for each snapshot; with a focus all is counted
-anew. A window is of when rows came, in whole ticks: an unanswered request is known when its
+Rows are kept as columns and counted on demand: by group-bys over arrays, never by loops over rows.
+Each second is counted once, and added up for each snapshot; with a focus all is counted again. The
+window is by arrival of rows, in whole ticks: an unanswered request becomes a row when its
 connection ends.
 """
 
@@ -37,8 +37,8 @@ BEFORE: Final = Status(0, NOTHING, Counts(), 0.0, 0)
 class Meters(Listener):
     """Keeps the rows of the last `window_s` seconds, at most `kept_rows` of a kind.
 
-    A row takes about 130 bytes, with its topics. `snapshot` may be called from any
-    thread at any time; all else is the watcher's.
+    A row takes about 130 bytes, with its topics. `snapshot` may be called from any thread at any
+    time; all other methods belong to the watcher's thread.
     """
 
     tables = TABLES
@@ -68,13 +68,13 @@ class Meters(Listener):
         self.tick(status)
 
     def set_window(self, window_s: float) -> None:
-        """Keep rows for so long from now on; may be called from any thread."""
+        """Set the length of the window; may be called from any thread."""
         self._window.window_ns = round(window_s * SECOND_NS)
 
     def snapshot(self, focus: Focus = EVERYTHING) -> Snapshot:
-        """What there was until the last tick; with a focus, of those exchanges alone.
+        """Figures up to the last tick; with a focus, of the selected exchanges only.
 
-        With a topic, also the lists of topics and errors have that one only.
+        With a topic, the lists of topics and errors are also restricted to it.
         """
         taken = self._taken
         if taken.status is self._standing and taken.focus == focus:
@@ -120,7 +120,7 @@ class Meters(Listener):
 
     def _close_slice(self, status: Status) -> None:
         slices = self._window.slices
-        # What came after a long silence came at its end.
+        # Rows after a long silence came at its end.
         begin = -1
         if slices and slices[-1].end_ns <= status.now_ns:
             begin = max(slices[-1].end_ns, status.now_ns - self._window.window_ns)

@@ -1,4 +1,4 @@
-"""Counters and histograms for Prometheus, and the page on which it finds them.
+"""Counters and histograms for Prometheus, and the HTTP endpoint that serves them.
 
 Nothing listens unless `serve` is called, and then on one address only.
 """
@@ -48,18 +48,18 @@ from kdissect.live.listener import Listener, LiveCapture, Status
 from kdissect.live.metrics_socket import LOOPBACK, Bound, bind, reason
 
 LABELS: Final = 100
-# A reader that says nothing for so long is not served.
+# Timeout of a client that sends nothing.
 READER_TIMEOUT_S: Final = 10
-# So many at once; one more is turned away, and those are cut off that took longer than that: a
-# reader that says a byte now and then would keep its place for a week.
+# Maximum number of concurrent clients; further ones are rejected, and those that take longer than
+# the timeout are cut off: a client that sends single bytes would keep its slot for a week.
 READERS: Final = 8
 LONGEST_LINE: Final = 65_536  # bytes of a request line, as http.server has it
-# What a reader can cause: it goes away, takes nothing for too long, or says what is no request.
+# Errors that a client can cause: it disconnects, reads too slowly, or sends an invalid request.
 READERS_FAULTS: Final = (OSError, HTTPException)
 
 
 class MetricsListener(Listener, Collector):
-    """Counts since the beginning; the first `labels` clients and topics have a name.
+    """Counts since the start; the first `labels` clients and topics have a name.
 
     Counts grow at each tick. `collect` may be called from any thread.
     """
@@ -94,7 +94,7 @@ class MetricsListener(Listener, Collector):
         self.tick(status)
 
     def collect(self) -> Iterable[Family]:
-        """All metrics, as they are now."""
+        """All metrics, with their current values."""
         with self._lock:
             totals, values = deepcopy(self._counters.totals), self._values
         names = self._counters.names
@@ -120,7 +120,7 @@ class MetricsListener(Listener, Collector):
 
 
 def family(metric: Metric, values: Values, distributions: list[Distribution]) -> Family:
-    """One metric with its samples, as the library wants it."""
+    """One metric with its samples, as a family of the library."""
     if metric.kind == HISTOGRAM:
         histogram = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
         for one in distributions:
@@ -137,7 +137,7 @@ def family(metric: Metric, values: Values, distributions: list[Distribution]) ->
 
 @cache
 def build() -> dict[str, str]:
-    """Which kdissect this is."""
+    """Build information."""
     try:
         number = version("kdissect")
     except PackageNotFoundError:
@@ -148,7 +148,7 @@ def build() -> dict[str, str]:
 
 
 class Server:
-    """Answers on `address` and `port` until it is closed."""
+    """Serves on `address` and `port` until it is closed."""
 
     def __init__(self, listening: "Listening") -> None:
         self._listening = listening
@@ -159,14 +159,14 @@ class Server:
         self._thread.start()
 
     def close(self) -> None:
-        """Answer no more; may be called again."""
+        """Stop serving; idempotent."""
         self._listening.shutdown()
         self._listening.server_close()
         self._thread.join()
 
 
 class Listening(ThreadingMixIn, WSGIServer):
-    """An HTTP server, a thread a reader, which asks no name server what it is called."""
+    """An HTTP server with one thread per client, without name lookups."""
 
     daemon_threads = True
 
@@ -191,7 +191,7 @@ class Listening(ThreadingMixIn, WSGIServer):
             self._cut_off()
 
     def _cut_off(self) -> None:
-        """Let readers that take too long have their end; their threads give their places back."""
+        """Disconnect clients that take too long; their threads release the slots."""
         for request, began in list(self._began.items()):
             if time.monotonic() - began > READER_TIMEOUT_S:
                 with suppress(OSError):
@@ -210,7 +210,7 @@ class Listening(ThreadingMixIn, WSGIServer):
 
 
 class Answer(ServerHandler):
-    """One response; a client that disconnects, or does not read, is no error of the page."""
+    """One response; a client that disconnects, or does not read, is not an error of the server."""
 
     request_handler: WSGIRequestHandler  # the base logs there
 
@@ -220,18 +220,18 @@ class Answer(ServerHandler):
 
 
 class Handler(WSGIRequestHandler):
-    """Logs nothing of requests: stderr is the command's."""
+    """Logs no requests: stderr belongs to the command."""
 
     timeout = READER_TIMEOUT_S
 
     def handle(self) -> None:
-        """Answer one request, as the base does, with an `Answer`."""
+        """Handle one request, as the base class does, with an `Answer`."""
         self.raw_requestline = self.rfile.readline(LONGEST_LINE + 1)
         if len(self.raw_requestline) > LONGEST_LINE:
             self.requestline = self.request_version = self.command = ""
             self.send_error(HTTPStatus.REQUEST_URI_TOO_LONG)
         elif self.parse_request():
-            # Both are typed as the bases of what they are.
+            # Both have the types of their base classes.
             output: Any = self.wfile
             server: Any = self.server
             answer = Answer(self.rfile, output, self.get_stderr(), self.get_environ(), False)
@@ -243,15 +243,15 @@ class Handler(WSGIRequestHandler):
 
 
 def serve(listener: MetricsListener, address: str = LOOPBACK, port: int = 0) -> Server:
-    """Let Prometheus read the metrics at ``http://address:port/metrics``.
+    """Serve the metrics at ``http://address:port/metrics``.
 
-    No address is loopback, port 0 one that is free. Raises OutputError where it cannot listen.
+    No address means loopback, port 0 a free one. Raises OutputError if it cannot listen.
     """
     return serve_at(bind(address, port), listener)
 
 
 def serve_at(bound: Bound, listener: MetricsListener) -> Server:
-    """The same at a socket of `metrics_socket.bind`, which is the server's to close from now on."""
+    """Serve at a socket of `metrics_socket.bind`, which the server then owns and closes."""
     registry = CollectorRegistry()
     registry.register(listener)
     try:

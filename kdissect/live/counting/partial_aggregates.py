@@ -1,6 +1,4 @@
-"""What is known of slices once they are complete: `PartialAggregate`, counted once and added up
-many times.
-"""
+"""Partial aggregates of complete time buckets: computed once, merged many times."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,7 +13,7 @@ from kdissect.live.counting.time_buckets import TimeBucket, Vocabulary
 
 
 class PartialAggregate(NamedTuple):
-    """The exchanges of some slices, as far as a focus is on them."""
+    """Aggregate of the exchanges of some time buckets, within a focus."""
 
     apis: Part
     clients: Part
@@ -24,7 +22,7 @@ class PartialAggregate(NamedTuple):
 
 
 def fold(joined: MergedBuckets) -> PartialAggregate:
-    """All that `joined` sees, as one."""
+    """Aggregate of all that `joined` selects."""
     return PartialAggregate(
         exchange_part(joined, "api", len(joined.names.apis)),
         exchange_part(joined, "client", len(joined.names.clients)),
@@ -34,19 +32,19 @@ def fold(joined: MergedBuckets) -> PartialAggregate:
 
 
 class PartialAggregates:
-    """Remembers the fold of each slice while it is asked for."""
+    """Caches the aggregate of each time bucket while it is in use."""
 
     def __init__(self) -> None:
-        # By the identity of the slice, which is kept beside it and so has no other's.
+        # By identity of the time bucket, which is kept alive here, so that the id is not reused.
         self._known: dict[int, tuple[TimeBucket, PartialAggregate]] = {}
 
     def of(self, joined: MergedBuckets) -> Sequence[PartialAggregate]:
-        """Folds that are together what `joined` sees."""
+        """Aggregates that together cover what `joined` selects."""
         if joined.focus != EVERYTHING:
             return [fold(joined)]
         known = self._known
         found = {id(one): self._of_slice(one, known, joined.names) for one in joined.slices}
-        # Two threads may do the same, and the later one is right too.
+        # Two threads may do the same; the later result is valid too.
         self._known = found
         starts = joined.starts
         return [

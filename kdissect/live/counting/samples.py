@@ -1,4 +1,4 @@
-"""What `MetricsListener` has counted, as samples: labels and values for each declared metric."""
+"""Counts of `MetricsListener` as samples: labels and values for each declared metric."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -21,12 +21,12 @@ from kdissect.live.listener import Status
 Labels = tuple[str, ...]
 Values = list[tuple[Labels, float]]
 BOUNDS: Final = (*(f"{ns / 1e9:g}" for ns in BOUNDS_NS.tolist()), "+Inf")
-# Names of labels, and which names they are of.
+# Label names, and the vocabularies of their values.
 LABELLED: Final = ("api", "client", "topic", "error")
 
 
 class Distribution(NamedTuple):
-    """A histogram: (upper bound, how many up to there), and the sum in seconds."""
+    """A histogram: (upper bound, cumulative count), and the sum in seconds."""
 
     labels: Labels
     buckets: list[tuple[str, float]]
@@ -34,7 +34,7 @@ class Distribution(NamedTuple):
 
 
 def counted(counts: Counts, *names: Sequence[str]) -> Values:
-    """The counts that are not 0, with the names of their places."""
+    """Non-zero counts, with the names of their indices."""
     places = np.nonzero(counts)
     values = counts[places].tolist()
     codes = zip(*(place.tolist() for place in places), strict=True)
@@ -45,7 +45,7 @@ def counted(counts: Counts, *names: Sequence[str]) -> Values:
 
 
 def distributions(durations: Durations, apis: Sequence[str]) -> Iterator[Distribution]:
-    """The histograms of APIs with anything in them."""
+    """Histograms of APIs, except empty ones."""
     sums = np.cumsum(durations.counts, axis=1)
     for code in np.flatnonzero(sums[:, -1]).tolist():
         buckets = list(zip(BOUNDS, sums[code].tolist(), strict=True))
@@ -53,7 +53,7 @@ def distributions(durations: Durations, apis: Sequence[str]) -> Iterator[Distrib
 
 
 def histograms_of(totals: Totals, names: Vocabulary[Names]) -> dict[str, list[Distribution]]:
-    """The histograms, by the names of their metrics."""
+    """Histograms, by metric name."""
     apis = names.apis.texts
     return {
         f"kdissect_{name}_seconds": list(distributions(durations, apis))
@@ -62,7 +62,7 @@ def histograms_of(totals: Totals, names: Vocabulary[Names]) -> dict[str, list[Di
 
 
 def values_of(totals: Totals, names: Vocabulary[Names]) -> dict[str, Values]:
-    """The counts of exchanges, by the names of their metrics."""
+    """Counts of exchanges, by metric name."""
     apis, clients, topics, errors = (of.texts for of in names[:4])
     return {
         "kdissect_exchanges": counted(totals.exchanges, apis, clients, OUTCOMES),
@@ -78,19 +78,19 @@ def values_of(totals: Totals, names: Vocabulary[Names]) -> dict[str, Values]:
 
 
 def labelled(names: Vocabulary[Names], count: Any) -> Values:
-    """A count of the names of each label."""
+    """Result of `count` for the names of each label."""
     return [((label,), count(of)) for label, of in zip(LABELLED, names[:4], strict=True)]
 
 
 class Growing:
-    """Counters of others, which may begin anew: what they had counts on."""
+    """External counters that may be reset, made monotonic."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, Labels], float] = {}
         self._before: dict[tuple[str, Labels], float] = {}
 
     def grown(self, name: str, labels: Labels, value: float) -> float:
-        """The value and all that was lost when it went back."""
+        """The value plus all values lost by resets."""
         key = name, labels
         last = self._last.get(key, 0)
         if value < last:
@@ -100,7 +100,7 @@ class Growing:
 
 
 def standing_gauges(status: Status, packet_ns: int) -> dict[str, float]:
-    """What is at the moment, without labels."""
+    """Current gauges, without labels."""
     found = {
         "kdissect_open_connections": status.open_connections,
         "kdissect_shedding_level": status.level,
@@ -113,7 +113,7 @@ def standing_gauges(status: Status, packet_ns: int) -> dict[str, float]:
 
 
 def standing_counts(status: Status) -> dict[str, Mapping[Labels, float]]:
-    """What others count since the beginning."""
+    """External counters since the start."""
     balance = status.balance
     return {
         "kdissect_ended_connections": {(): balance.connections},

@@ -1,4 +1,4 @@
-"""The slowest exchanges of the window, by the time that they did not ask for."""
+"""The slowest exchanges of the window, by latency without the wait they asked for."""
 
 from typing import Final, NamedTuple
 
@@ -19,18 +19,18 @@ COLUMNS: Final = (
 
 
 class Candidates(NamedTuple):
-    """Exchanges by their places, and how long each took by itself, in ns."""
+    """Exchanges by index, and their latency without the requested wait, in ns."""
 
     row: Ints
     own: Ints
 
 
 def candidates(joined: MergedBuckets) -> Candidates:
-    """The exchanges with the longest latency, less what a long poll waits by itself.
+    """Exchanges with the longest latency, less the wait of a long poll.
 
-    Those of which it is not known how long that was are none of them.
+    Exchanges whose wait is unknown are excluded.
     """
-    # NULL is far below 0: without latency it stays there.
+    # NULL is far below 0: a missing latency stays negative.
     wait = joined.column("wait")
     own = np.where(wait == NULL, -1, joined.column("latency") - wait)
     some = highest(own, LISTED)

@@ -1,7 +1,7 @@
-"""What a screen shows of the last seconds, as values; `Meters` makes them, nothing else is known.
+"""Values shown on the screen for the last seconds, made by `Meters`; independent of other modules.
 
-Rates are a second, over `window_s`; times are ns. Names are as they were on the wire: who shows
-them escapes them.
+Rates are per second, over `window_s`; times are ns. Names are as in the packets: they are escaped
+where they are displayed.
 """
 
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from kdissect.live.listener import Status
 
 
 class Focus(NamedTuple):
-    """What to look at alone; "" is all."""
+    """Restriction of a snapshot; "" means no restriction."""
 
     api: str = ""
     client: str = ""
@@ -18,10 +18,10 @@ class Focus(NamedTuple):
 
 
 class Timed(NamedTuple):
-    """Exchanges with something in common: an API, a client, or a topic.
+    """Measures of the exchanges of an API, a client, or a topic.
 
-    Percentiles are of latency, of answered exchanges, within 3 %; -1 where there are none. Of an
-    API and a client, bytes are those of requests and responses; of a topic, those of its records
+    Percentiles are of latency, of answered exchanges, within 3 %; -1 if there are none. For an API
+    and a client, bytes are those of requests and responses; for a topic, those of its records
     produced and fetched.
     """
 
@@ -37,7 +37,7 @@ class Timed(NamedTuple):
 
 
 class Failing(NamedTuple):
-    """An error code, of an API, and where it was met last."""
+    """An error code of an API, with its last occurrence."""
 
     error: str
     api: str
@@ -50,10 +50,9 @@ class Failing(NamedTuple):
 
 
 class DegradedConnection(NamedTuple):
-    """A connection of which something was lost, sent again or refused.
+    """A connection with missing bytes, retransmissions, zero windows or unanswered requests.
 
-    `waiting_ns` is the age of its oldest request without an answer, -1 without one; `waiting` how
-    many there are.
+    `waiting_ns` is the age of its oldest unanswered request, -1 if none; `waiting` their number.
     """
 
     connection_id: int
@@ -70,7 +69,7 @@ class DegradedConnection(NamedTuple):
 
 
 class Grouped(NamedTuple):
-    """A consumer group with membership events: joins, syncs, leaves, heartbeats that failed."""
+    """A consumer group with membership events: joins, syncs, leaves, failed heartbeats."""
 
     group_id: str
     events: int
@@ -99,13 +98,12 @@ class Slow(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """Everything at one moment; each list is in the order of what matters most.
+    """All figures at one moment; each list begins with the most important rows.
 
-    `problems` are kinds of problems and how many there were since the beginning.
-    `is_sampled`: there was more in the window than is kept, so it is shorter than asked for.
-    Lists have the first 100 by each of their measures, `slowest` 50: `clients_seen` and
-    `topics_seen` are how many there were. `waiting` requests have no answer now, whatever the focus
-    is; on `late` connections the oldest waits longer than it asked for.
+    `problems` are counts since the start, by kind. `is_sampled`: the window had more rows than are
+    kept, so it is shorter than requested. Lists have the first 100 by each of their measures,
+    `slowest` 50: `clients_seen` and `topics_seen` are the total numbers. `waiting` requests have no
+    response now, whatever the focus; on `late` connections the oldest is overdue.
     """
 
     status: Status

@@ -1,6 +1,6 @@
-"""The rows between two ticks as arrays: a `TimeBucket`, which never changes.
+"""Rows between two ticks as arrays: a `TimeBucket`, which is immutable.
 
-Other rows say which exchange they are of by its place among those of their slice.
+Other rows refer to their exchange by its index in the same time bucket.
 """
 
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -33,7 +33,7 @@ Each = TypeVar("Each")
 
 
 class Vocabulary(NamedTuple, Generic[Each]):
-    """Something, such as `Names`, for each kind of text that rows have codes of."""
+    """One value, such as `Names`, for each kind of coded text."""
 
     apis: Each
     clients: Each
@@ -46,9 +46,9 @@ class Vocabulary(NamedTuple, Generic[Each]):
 
 
 class ExchangeColumns(NamedTuple):
-    """Rows of `exchanges`: 70 bytes each. `latency` and `wait` are NULL where there is none."""
+    """Rows of `exchanges`: 70 bytes each. Missing values of `latency` and `wait` are NULL."""
 
-    time: Ints  # of the request, or of an orphan's response
+    time: Ints  # of the request, or of the response without a request
     exchange_id: Ints
     connection_id: Ints
     api: Codes
@@ -65,7 +65,7 @@ class ExchangeColumns(NamedTuple):
 
 
 class TroubleColumns(NamedTuple):
-    """Those of the exchanges in which something was lost, sent again or refused."""
+    """Exchanges with missing bytes, retransmissions, zero windows, or no response."""
 
     row: Ints
     connection_id: Ints
@@ -76,7 +76,7 @@ class TroubleColumns(NamedTuple):
 
 
 class TopicColumns(NamedTuple):
-    """A topic in an exchange, its partitions taken together; `bytes` are those of `records`."""
+    """A topic in an exchange, summed over partitions; `bytes` are those of `records`."""
 
     row: Ints
     topic: Codes
@@ -95,7 +95,7 @@ class ErrorColumns(NamedTuple):
 
 
 class MemberColumns(NamedTuple):
-    """Rows of `members`; `generation` is NULL where there is none."""
+    """Rows of `members`; a missing `generation` is NULL."""
 
     row: Ints
     time: Ints
@@ -107,7 +107,7 @@ class MemberColumns(NamedTuple):
 
 
 class ConnectionColumns(NamedTuple):
-    """Connections that ended, and the addresses of both sides with their ports."""
+    """Connections that ended, with the addresses and ports of both sides."""
 
     connection_id: Ints
     client: Codes
@@ -125,13 +125,13 @@ Columns = TypeVar(
     MemberColumns,
     ConnectionColumns,
 )
-# Those that say which exchange they are of.
+# Columns that refer to an exchange.
 Rows = TypeVar("Rows", TroubleColumns, TopicColumns, ErrorColumns, MemberColumns)
 UNANSWERED: Final = OUTCOMES.index("unanswered")
 
 
 class TimeBucket(NamedTuple):
-    """What came between two times, and how many packets did."""
+    """Rows between two times, and the number of packets."""
 
     begin_ns: int
     end_ns: int
@@ -145,16 +145,16 @@ class TimeBucket(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many rows it has of what has most."""
+        """Number of rows of its largest table."""
         return max(len(columns[0]) for columns in self[3:])
 
 
 def exchange_columns(batch: pa.RecordBatch, names: Vocabulary[Names]) -> ExchangeColumns:
     start = ints_of(batch["request_start"])
     latency = ints_of(batch["latency_ns"])
-    # Packets that were captured out of order make it negative.
+    # Packets captured out of order make it negative.
     np.maximum(latency, 0, out=latency, where=latency != NULL)
-    # How many errors there are is null where a response was not captured in full.
+    # The number of errors is null if a response was not captured in full.
     failed = ints_of(batch["error_count"]) > 0
     failed |= or_zero(ints_of(batch["error_code"])) != 0
     return ExchangeColumns(
@@ -176,7 +176,7 @@ def exchange_columns(batch: pa.RecordBatch, names: Vocabulary[Names]) -> Exchang
 
 
 def outcomes_of(batch: pa.RecordBatch) -> Outcomes:
-    """Each row's outcome, as its place in `OUTCOMES`."""
+    """Outcome of each row, as an index in `OUTCOMES`."""
     column = batch["outcome"]
     texts = [OUTCOMES.index(text) for text in used_texts(column)]
     return np.array([*texts, 0], np.int8)[indices_of(column)]
@@ -209,14 +209,14 @@ def topic_columns(batch: pa.RecordBatch, names: Vocabulary[Names]) -> TopicColum
     whole = TopicColumns(ids, topics_of(batch, names.topics), record_bytes, records, failed)
     columns = together(whole)
     if len(columns.row) > len(runs(columns.row)):
-        # A message may name a topic again, behind another.
+        # A message may name a topic again, after another one.
         order = np.lexsort((columns.topic, columns.row))
         columns = together(picked(columns, order))
     return columns
 
 
 def together(columns: TopicColumns) -> TopicColumns:
-    """Rows of one exchange and topic that follow each other as one."""
+    """Merge adjacent rows of the same exchange and topic."""
     first = runs(columns.row, columns.topic)
     return TopicColumns(
         columns.row[first],
@@ -228,7 +228,7 @@ def together(columns: TopicColumns) -> TopicColumns:
 
 
 def topics_of(batch: pa.RecordBatch, names: Names) -> Codes:
-    """Each row's topic; its id, where nothing has told the name."""
+    """Topic of each row; its id, if the name is unknown."""
     topics = names.codes(batch["topic"])
     nameless = topics == 0
     if nameless.any():
@@ -268,9 +268,9 @@ def connection_columns(batch: pa.RecordBatch, names: Vocabulary[Names]) -> Conne
 
 
 def placed(columns: Rows, exchange_ids: Ints) -> Rows:
-    """Columns in which `row` is the exchange's id until now: its place among `exchange_ids`.
+    """Replace the exchange ids in `row` by their indices in `exchange_ids`.
 
-    Rows of an exchange that is not there are left out.
+    Rows of missing exchanges are dropped.
     """
     found = places(exchange_ids, columns.row)
     there = found >= 0
@@ -280,5 +280,5 @@ def placed(columns: Rows, exchange_ids: Ints) -> Rows:
 
 
 def picked(columns: Columns, rows: Ints | Flags) -> Columns:
-    """Those rows, by their places or by a flag of each."""
+    """Select rows, by indices or flags."""
     return type(columns)._make(column[rows] for column in columns)

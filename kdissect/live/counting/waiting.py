@@ -1,8 +1,8 @@
-"""Requests that wait for an answer right now, looked up where they wait.
+"""Requests that wait for a response now, read from the connections' state.
 
-A connection that waits says so only when it is asked: a bounded number of them are asked at each
-tick, in turn, and those that were found waiting again. Connections of protocols from before 0.8
-are not.
+The state of a connection is only visible by polling: at each tick a bounded number of connections
+is polled, in turn, and also those found waiting before. Connections of protocols from before 0.8
+are not polled.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,20 +22,20 @@ from kdissect.protocol.readers import NULL
 from kdissect.streams.events import OPENER
 from kdissect.tables.rows import address_text
 
-# Connections asked at a tick: about a millisecond. 100 000 of them have their turn within 50 s.
+# Connections polled per tick: about a millisecond. 100 000 of them have their turn within 50 s.
 ASKED: Final = 2_000
-# Of those that wait too long, the oldest are asked again at every tick, and more is told of them.
+# Of overdue connections, the oldest are polled again at every tick, with more details.
 KEPT: Final = 500
-TOPICS: Final = 100  # of a request, that are told
+TOPICS: Final = 100  # topics reported per request
 MS: Final = 1_000_000
-# A rebalance takes what the members' poll intervals allow; brokers' default is a minute.
+# A rebalance takes as long as the members' poll intervals allow; brokers' default is a minute.
 GROUP_WAIT_NS: Final = 60_000_000_000
 
 
 class Waits(NamedTuple):
-    """Requests of a connection that wait: `waiting` of them, the oldest since `since_ns`.
+    """Waiting requests of a connection: their number, and `since_ns` of the oldest.
 
-    Not before `due_ns` is that too long: a fetch asks the broker to wait.
+    It is overdue after `due_ns`, not before: a fetch asks the broker to wait.
     """
 
     waiting: int
@@ -50,7 +50,7 @@ class Waits(NamedTuple):
 
 
 class Late(NamedTuple):
-    """A connection that waits too long, or for its group; `topics` that the request names."""
+    """A connection with an overdue request, or waiting for its group; `topics` of the request."""
 
     waits: Waits
     client: str
@@ -59,10 +59,10 @@ class Late(NamedTuple):
 
 
 class Waiting:
-    """Asks the connections in `states`, which belong to the thread that calls `look`.
+    """Polls the connections in `states`, which belong to the thread that calls `look`.
 
-    `by_connection` are those that wait. `late` are those that wait for what is due, or for their
-    group, and is replaced at each look. Another thread may read both; `topics` are names by id.
+    `by_connection` are those that wait. `late` are overdue ones, or those that wait for their
+    group; it is replaced at each look. Another thread may read both; `topics` are names by id.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Waiting:
         self._turn: Iterator[int] = iter(())
 
     def look(self, now_ns: int) -> None:
-        """Ask the next connections, and those again that were late."""
+        """Poll the next connections, and again those that were late."""
         late = {}
         for connection_id in dict.fromkeys([*self.late, *self._next()]):
             self._forget(connection_id)
@@ -106,7 +106,7 @@ class Waiting:
     def _next(self) -> list[int]:
         turn = list(islice(self._turn, self._asked))
         if len(turn) < self._asked:
-            # A new round; who is gone is not asked any more.
+            # A new round; connections that ended are not polled any more.
             for connection_id in [one for one in self.by_connection if one not in self._states]:
                 self._forget(connection_id)
             self._turn = iter(list(self._states))
@@ -123,7 +123,7 @@ class Waiting:
 
 
 def waits_of(oldest: Exchange, count: int) -> Waits:
-    """What is told of every connection on which so many requests wait."""
+    """Summary for any connection with `count` waiting requests."""
     since = oldest.request_end if oldest.request_end != NULL else oldest.request_start
     return Waits(count, since, since + allowed_ns(oldest), oldest.api_key, oldest.vendor)
 
@@ -142,7 +142,7 @@ def allowed_ns(exchange: Exchange) -> int:
 
 
 def addresses_of(state: ConnectionState) -> tuple[str, str]:
-    """Address and port of client and broker; the opener is the client while nobody knows."""
+    """Address and port of client and broker; if unknown, the opener is taken for the client."""
     flow = state.connection.flow
     width = (len(flow) - 4) // 2
     opener = address_and_port(flow[:width], int.from_bytes(flow[-4:-2], "big"))
@@ -153,12 +153,12 @@ def addresses_of(state: ConnectionState) -> tuple[str, str]:
 
 
 def address_and_port(address: bytes, port: int) -> str:
-    """Like 10.0.0.4:51812 or [::1]:9092."""
+    """Format like 10.0.0.4:51812 or [::1]:9092."""
     return endpoint_text(address_text(address), port)
 
 
 def endpoint_text(address: str, port: int) -> str:
-    """An address and a port.
+    """Format an address and a port.
 
     >>> endpoint_text("10.0.0.4", 51812), endpoint_text("::1", 9092)
     ('10.0.0.4:51812', '[::1]:9092')

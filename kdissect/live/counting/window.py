@@ -1,4 +1,4 @@
-"""The slices of the last seconds, and the names of what is in them; both are bounded."""
+"""Time buckets of the last seconds, and the names in them; both are bounded."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -16,16 +16,16 @@ from kdissect.live.counting.time_buckets import (
 
 SECOND_NS: Final = 1_000_000_000
 LEAST_NS: Final = 1_000_000
-# Names are forgotten when there are more than at first, and twice those that were in use then.
-# Where nearly all are in use that frees few: not again before so many ticks.
+# Names are dropped when there are more than this, and twice those in use at the last time. If
+# nearly all are in use that frees few: not again before this many ticks.
 FIRST_NAMES: Final = 10_000
 REST: Final = 10
 
 
 class Window:
-    """What came within `window_ns` of the last slice, `kept_rows` at the most of each kind.
+    """Rows within `window_ns` of the last time bucket, at most `kept_rows` of each kind.
 
-    `slices` and `names` are never changed, but replaced.
+    `slices` and `names` are immutable, and replaced on change.
     """
 
     def __init__(self, window_ns: int, kept_rows: int) -> None:
@@ -39,17 +39,17 @@ class Window:
 
     @property
     def is_sampled(self) -> bool:
-        """There was more, so that the slices do not go back as far as they should."""
+        """Whether rows were dropped, so that the window is shorter than requested."""
         return bool(self.slices) and self._lost_ns > self.slices[-1].end_ns - self.window_ns
 
     @property
     def seconds(self) -> float:
-        """How long the slices took; with all that came, a second at least."""
+        """Duration of the time buckets; if complete, at least a second."""
         span = self.slices[-1].end_ns - self.slices[0].begin_ns if self.slices else 0
         return max(span, LEAST_NS if self.is_sampled else SECOND_NS) / SECOND_NS
 
     def add(self, made: TimeBucket) -> None:
-        """One more slice; those before it that are too old, or too much with it, go."""
+        """Add a time bucket; earlier ones that are too old, or exceed the limit, are dropped."""
         if self.slices and made.end_ns < self.slices[-1].end_ns:
             # The clock went back: a recording begins.
             self.slices = ()
@@ -66,7 +66,7 @@ class Window:
         self.slices = tuple(slices)
 
     def forget_names(self) -> bool:
-        """Leave names that no row has; whether there are other `names` and codes now."""
+        """Drop unused names; returns whether `names` and codes have changed."""
         self._rest -= 1
         if self._rest > 0 or self._most_names() <= self._names_limit:
             return False
@@ -94,7 +94,7 @@ def new_names() -> Vocabulary[Names]:
 
 
 def all_columns(slices: Sequence[TimeBucket]) -> Vocabulary[list[Codes]]:
-    """The columns in which codes of each kind of names are."""
+    """The columns that hold codes of each kind of names."""
     found = Vocabulary[list[Codes]](*([] for _ in Vocabulary._fields))
     for kept in slices:
         found.apis.append(kept.exchanges.api)
@@ -109,7 +109,7 @@ def all_columns(slices: Sequence[TimeBucket]) -> Vocabulary[list[Codes]]:
 
 
 def recoded(old: TimeBucket, new: Vocabulary[Codes]) -> TimeBucket:
-    """The slice with other codes: `new` has one for each old one."""
+    """The time bucket with other codes: `new` maps old codes to new ones."""
     exchanges, members, errors = old.exchanges, old.members, old.errors
     return old._replace(
         exchanges=exchanges._replace(
@@ -133,9 +133,9 @@ def recoded(old: TimeBucket, new: Vocabulary[Codes]) -> TimeBucket:
 
 
 def last_rows(made: TimeBucket, kept_rows: int) -> TimeBucket:
-    """The slice without its first part, when it has more than so many rows of a kind.
+    """The time bucket without its first part, if it has more than `kept_rows` of a kind.
 
-    Rows come evenly: what is left took so much less time.
+    Rows are taken as evenly distributed: the duration shrinks in proportion.
     """
     if made.size <= kept_rows:
         return made
@@ -158,7 +158,7 @@ def last_of(columns: ConnectionColumns, kept_rows: int) -> ConnectionColumns:
 
 
 def behind(columns: Rows, first: int, kept_rows: int) -> Rows:
-    """The rows of exchanges from the `first` on, at most so many: the last ones."""
+    """Rows of exchanges from the `first` on, at most the last `kept_rows`."""
     kept = np.flatnonzero(columns.row >= first)[-kept_rows:]
     some = picked(columns, kept)
     return some._replace(row=some.row - first)

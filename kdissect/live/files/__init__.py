@@ -1,1 +1,1 @@
-"""Tables as files that rotate: from rows in memory to Parquet that survives a kill."""
+"""Rotating files of tables: from rows in memory to Parquet that survives a kill."""

@@ -1,4 +1,4 @@
-"""How much is kept: the newest rotations of all runs, and bytes in all."""
+"""Retention: the newest rotations of all runs, up to a number and total bytes."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,9 +11,9 @@ from kdissect.tables.rotations import GONE, OPEN, number_of, rotations_in, run_o
 
 
 class Budget:
-    """Takes away the oldest rotations of a directory; the newest always stays.
+    """Removes the oldest rotations of a directory; the newest always stays.
 
-    `keep` is a number of rotations, `disk` of bytes; None is any.
+    `keep` is a number of rotations, `disk` of bytes; None means unlimited.
     """
 
     def __init__(self, directory: Path, keep: int | None, disk: int | None) -> None:
@@ -23,7 +23,7 @@ class Budget:
         self._sizes: dict[Path, int] = {}
 
     def apply(self) -> list[Path]:
-        """Take away what is too much; gives what was."""
+        """Remove rotations beyond the limits; returns those removed."""
         if self.keep is None and self.disk is None:
             return []
         rotations = oldest_first(self.directory)
@@ -37,7 +37,7 @@ class Budget:
 
 
 def too_many(sizes: Sequence[int], keep: int | None, disk: int | None) -> int:
-    """How many of rotations, whose sizes come oldest first, are to go.
+    """Number of rotations to remove, given their sizes, oldest first.
 
     >>> too_many([5, 5, 5], 2, None), too_many([5, 5, 5], None, 9), too_many([50], 1, 9)
     (1, 2, 0)
@@ -51,20 +51,20 @@ def too_many(sizes: Sequence[int], keep: int | None, disk: int | None) -> int:
 
 
 def oldest_first(directory: Path) -> list[Path]:
-    """The rotations of all runs by the time they begin at."""
+    """Rotations of all runs in order of their begin times."""
     found = [one for run in runs_in(directory) for one in rotations_in(run)]
     return sorted(found, key=rotation_order)
 
 
 def rotation_order(rotation: Path) -> tuple[str, tuple[str, int], int]:
-    """What rotations are ordered by."""
+    """Sort key of a rotation."""
     return rotation.name.partition("-")[2], run_order(rotation.parent), number_of(rotation)
 
 
 def remove(directory: Path, rotation: Path) -> bool:
-    """Take a rotation away, all its files at once for who looks; whether that was done."""
+    """Remove a rotation, atomically for readers; returns whether that was done."""
     if (rotation.parent / f"{OPEN}{rotation.name}").exists():
-        # Its spools go first: with them alone it would be made again.
+        # Its spools go first: if only they remained, it would be made again.
         return False
     run = rotation.parent.name
     gone = f"{run}/{GONE}{rotation.name}"
@@ -78,7 +78,7 @@ def remove(directory: Path, rotation: Path) -> bool:
 
 
 def size_of(rotation: Path) -> int:
-    """Bytes of its files."""
+    """Total bytes of its files."""
     with suppress(OSError):
         return sum(file.lstat().st_size for file in rotation.iterdir())
     return 0

@@ -1,6 +1,6 @@
-"""What a disk does not take: told once when it begins and once when it is over, with what it cost.
+"""Disk errors: reported once when they begin and once when they end, with the rows lost.
 
-It is noted by the threads that write and told by the one that reads packets.
+Writer threads record them, and the thread that reads packets reports them.
 """
 
 import errno
@@ -16,56 +16,56 @@ DISK_FAILED: Final = "disk-failed"
 
 
 class DiskTrouble:
-    """Notes who fails to write, and rows that are lost for it."""
+    """Records writers that fail, and rows lost because of it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._failing: dict[str, str] = {}
         self._kind = DISK_FULL
         self._reason = ""
-        self._began_ns = -1  # -1: nothing is told of it yet
+        self._began_ns = -1  # -1: not reported yet
         self._lost: Counter[str] = Counter()
         self._others: list[Problem] = []
 
     @property
     def is_failing(self) -> bool:
-        """Whether somebody could not write when he tried last."""
+        """Whether the last attempt of any writer failed."""
         return bool(self._failing)
 
     def has(self, who: str) -> bool:
-        """Whether he could not write when he tried last."""
+        """Whether the last attempt of this writer failed."""
         return who in self._failing
 
     @property
     def reason(self) -> str:
-        """Why, in words."""
+        """The reason as text."""
         return self._reason
 
     def failed(self, who: str, error: Exception) -> None:
-        """Somebody could not write; he will try again."""
+        """Record a failed attempt of a writer, which will retry."""
         with self._lock:
             self._failing[who] = str(error)
             self._reason = str(error)
             self._kind = DISK_FULL if is_full(error) else DISK_FAILED
 
     def worked(self, who: str) -> None:
-        """Somebody could write."""
+        """Record a successful attempt of a writer."""
         if who in self._failing:
             with self._lock:
                 self._failing.pop(who, None)
 
     def lose(self, table: str, rows: int) -> None:
-        """Rows that there is no room for any more."""
+        """Record rows dropped for lack of room."""
         with self._lock:
             self._lost[table] += rows
 
     def add(self, problem: Problem) -> None:
-        """Something else that is to be told."""
+        """Add another problem to report."""
         with self._lock:
             self._others.append(problem)
 
     def take_problems(self, now_ns: int) -> list[Problem]:
-        """What is to be told now."""
+        """Return the problems to report now."""
         with self._lock:
             problems, self._others = self._others, []
             if self._failing and self._began_ns < 0:
@@ -81,7 +81,7 @@ class DiskTrouble:
             return [one._replace(time_ns=now_ns) if one.time_ns < 0 else one for one in problems]
 
     def loss(self) -> str:
-        """The rows that were lost since it began, by table."""
+        """Rows lost since the errors began, by table."""
         with self._lock:
             return lost_text(self._lost)
 
@@ -94,7 +94,7 @@ def lost_text(lost: Counter[str]) -> str:
 
 
 def is_full(error: BaseException | None) -> bool:
-    """Whether there is no room, in the words of the system or of what was made of them."""
+    """Whether the disk is full, by errno or by the text of the error."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in FULL:
             return True

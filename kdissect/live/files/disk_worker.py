@@ -1,4 +1,4 @@
-"""`DiskWorker`: a thread that writes, so that who reads packets need not wait for a disk."""
+"""`DiskWorker`: a writer thread, so that the thread that reads packets does not wait for a disk."""
 
 import threading
 import time
@@ -7,13 +7,13 @@ from typing import Final
 from kdissect.errors import OutputError
 from kdissect.live.files.disk_errors import DiskTrouble
 
-# So long it is tried to write the rest at the end, while nothing can be written.
+# Maximum time of attempts to write the rest at the end, while writing fails.
 LAST_TRIES_S: Final = 2.0
 LOOK_S: Final = 0.05
 
 
 class DiskWorker(threading.Thread):
-    """Does `work` whenever it is woken; what the disk does not take, it tries again then."""
+    """Runs `work` whenever it is woken; after a disk error it retries then."""
 
     def __init__(self, name: str, trouble: DiskTrouble) -> None:
         super().__init__(name=name, daemon=True)
@@ -24,19 +24,19 @@ class DiskWorker(threading.Thread):
         self._is_busy = False
 
     def work(self) -> None:
-        """Do what there is to do; raises OSError or OutputError where the disk does not take it."""
+        """Do the pending work; raises OSError or OutputError on disk errors."""
         raise NotImplementedError
 
     def has_work(self) -> bool:
-        """Whether there is still something to do."""
+        """Whether work is pending."""
         raise NotImplementedError
 
     def wake(self) -> None:
-        """There is something to do, or it is time to try again."""
+        """Signal new work, or a retry."""
         self._woken.set()
 
     def run(self) -> None:
-        """The thread."""
+        """Thread function."""
         while True:
             self._woken.wait()
             self._woken.clear()
@@ -45,7 +45,7 @@ class DiskWorker(threading.Thread):
             self._is_busy = True
             try:
                 self._try()
-            except BaseException as error:  # raised again where packets are read
+            except BaseException as error:  # re-raised in the thread that reads packets
                 self.failure = error
                 return
             finally:
@@ -60,12 +60,12 @@ class DiskWorker(threading.Thread):
             self.trouble.worked(self.name)
 
     def check(self) -> None:
-        """Raise what nobody has foreseen."""
+        """Re-raise an unexpected error."""
         if self.failure is not None:
             raise self.failure
 
     def drain(self) -> None:
-        """Finish all work, or give it up where the disk takes nothing."""
+        """Finish all work, or give up if writing keeps failing."""
         give_up = time.monotonic() + LAST_TRIES_S
         while (self.has_work() or self._is_busy) and self.failure is None:
             self.wake()
@@ -77,7 +77,7 @@ class DiskWorker(threading.Thread):
         self.check()
 
     def end(self) -> None:
-        """The same, and end."""
+        """Drain, and end the thread."""
         self.drain()
         self._is_ending = True
         self.wake()

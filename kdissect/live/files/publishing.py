@@ -1,4 +1,4 @@
-"""Spools → a rotation: complete Parquet files that appear together in a directory of their own."""
+"""Spools → a rotation: complete Parquet files that appear together in their own directory."""
 
 import json
 import os
@@ -23,14 +23,14 @@ from kdissect.tables.spool import SpoolReader, sync, write_whole
 from kdissect.tables.stored_rows import as_declared, believed
 from kdissect.tables.writers import ParquetFile
 
-# Of a row group in memory: one is written while the next is read.
+# Bytes of a row group in memory: one is written while the next is read.
 GROUP_SIZE: Final = 64 << 20
 
 
 class Sealed(NamedTuple):
-    """Spools that are a rotation to be; `balance` is None where a process was killed.
+    """Spools of a finished rotation; `balance` is None if the process was killed.
 
-    A row group of its files has `group_size` bytes in memory, GROUP_SIZE when that is None.
+    A row group of its files has `group_size` bytes in memory, None: GROUP_SIZE.
     """
 
     spools: Path
@@ -43,17 +43,17 @@ class Sealed(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of the rotation."""
+        """Name of the rotation."""
         return self.spools.name.removeprefix(OPEN)
 
     @property
     def run(self) -> Path:
-        """The directory of the run."""
+        """Directory of the run."""
         return self.spools.parent
 
 
 class Publisher(DiskWorker):
-    """Makes rotations of what is sealed, in order, and calls `after` when one is there."""
+    """Publishes sealed rotations, in order, and calls `after` for each."""
 
     def __init__(self, trouble: DiskTrouble, after: Callable[[], object]) -> None:
         super().__init__("rotations", trouble)
@@ -61,16 +61,16 @@ class Publisher(DiskWorker):
         self._after = after
 
     def add(self, sealed: Sealed) -> None:
-        """One more to make."""
+        """Add a rotation to publish."""
         self.queue.append(sealed)
         self.wake()
 
     def has_work(self) -> bool:
-        """Whether some are not made yet."""
+        """Whether rotations are pending."""
         return bool(self.queue)
 
     def work(self) -> None:
-        """Make all that are there."""
+        """Publish all pending rotations."""
         while self.queue:
             for problem in made_or_left(self.queue[0]):
                 self.trouble.add(problem)
@@ -82,7 +82,7 @@ class Publisher(DiskWorker):
 
 
 def made_or_left(sealed: Sealed) -> list[Problem]:
-    """Publish; what a process before has left, and cannot be, stays where it is and is told."""
+    """Publish; rotations of an earlier process that fail stay in place and are reported."""
     try:
         return publish(sealed)
     except Exception as error:
@@ -93,10 +93,10 @@ def made_or_left(sealed: Sealed) -> list[Problem]:
 
 
 def publish(sealed: Sealed) -> list[Problem]:
-    """Make the rotation and take its spools away; gives what was lost of damaged ones.
+    """Publish a rotation and remove its spools; returns what was lost of damaged ones.
 
-    Whenever this ends before its end, it can be done again: the rotation is there when it has its
-    name, and then its spools are of no use. Raises OutputError and OSError.
+    It can be repeated after an interruption at any step: the rotation is complete once it has its
+    final name, and then its spools are obsolete. Raises OutputError and OSError.
     """
     problems: list[Problem] = []
     if not sealed.spools.exists():
@@ -119,7 +119,7 @@ def publish(sealed: Sealed) -> list[Problem]:
 
 
 def write_tables(sealed: Sealed, to: Path) -> tuple[int, list[Problem]]:
-    """Write all files of a rotation; gives how many rows they have, and what was lost."""
+    """Write all files of a rotation; returns the number of rows, and what was lost."""
     rows = 0
     problems = []
     spooled = [path.name.removesuffix(SPOOL) for path in sealed.spools.glob(f"*{SPOOL}")]
@@ -140,7 +140,7 @@ def write_tables(sealed: Sealed, to: Path) -> tuple[int, list[Problem]]:
 
 
 def write_table(sealed: Sealed, to: Path, table: str, batches: Iterator[pa.RecordBatch]) -> int:
-    """Write a file of rows, with the names of topics that are known by now; gives how many."""
+    """Write a file of rows, with the topic names known by now; returns the number of rows."""
     declared = TABLES["connections" if table == OPEN_CONNECTIONS else table]
     builder = BatchBuilder(declared, (), dict(sealed.names), held_limit=0)
     first = next(batches, None)
@@ -165,7 +165,7 @@ def write_table(sealed: Sealed, to: Path, table: str, batches: Iterator[pa.Recor
 
 
 def noted(reader: SpoolReader, table: str, ended: set[int]) -> Iterator[pa.RecordBatch]:
-    """The rows of a spool; ids of connections are noted, which ended."""
+    """Rows of a spool; ids of connections that ended are added to `ended`."""
     for batch in reader:
         if table == "connections":
             ended.update(ints_of(batch["connection_id"]).tolist())
@@ -173,10 +173,10 @@ def noted(reader: SpoolReader, table: str, ended: set[int]) -> Iterator[pa.Recor
 
 
 def still_open(sealed: Sealed, reader: SpoolReader, ended: set[int]) -> Iterator[pa.RecordBatch]:
-    """The connections that are open, as far as is known.
+    """Connections that are still open, as far as known.
 
-    A process that was killed did not tell it at the end: then those that it told of last, and that
-    have not ended since.
+    A process that was killed did not report them at the end: then those it reported last, except
+    those that have ended since.
     """
     found = list(reader) or last_open(sealed)
     for batch in found:
@@ -185,7 +185,7 @@ def still_open(sealed: Sealed, reader: SpoolReader, ended: set[int]) -> Iterator
 
 
 def last_open(sealed: Sealed) -> list[pa.RecordBatch]:
-    """What the rotation before has told."""
+    """Open connections reported by the previous rotation."""
     before = [one for one in rotations_in(sealed.run) if one.name < sealed.name]
     if not before:
         return []
@@ -199,7 +199,7 @@ def last_open(sealed: Sealed) -> list[pa.RecordBatch]:
 
 
 def damage_of(reader: SpoolReader) -> list[Problem]:
-    """What is wrong with a spool, as a problem."""
+    """Damage of a spool, as a problem."""
     if not reader.damage:
         return []
     return [Problem("tables", "damaged-spool", reader.damage, bytes=reader.lost_bytes)]

@@ -1,9 +1,9 @@
-"""`RotatedTables`: rows of a live capture as Parquet files that rotate; docs/live-files.md.
+"""`RotatedTables`: rows of a live capture as rotating Parquet files; docs/live-files.md.
 
     take ──▶ memory ──flush──▶ spools ──rotate──▶ DIR/<run>/<rotation>/<table>.parquet
     (reads packets)   (a thread)       (another thread)
 
-Who reads packets waits for neither thread, unless more than `HELD_BYTES` wait for a slow disk.
+The packet thread waits for neither thread, unless more than `HELD_BYTES` wait for a slow disk.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,11 +27,11 @@ from kdissect.tables.rows import ProblemRows
 from kdissect.tables.schemas import TABLES
 
 SECOND_NS: Final = 1_000_000_000
-# Connections that are open are seen so often, for those who come after a kill.
+# Interval at which open connections are recorded, for recovery after a kill.
 SEEN_NS: Final = 10 * SECOND_NS
-# So many rotations wait to be made at most: until then rows go to the one that is open.
+# Maximum number of rotations waiting to be made: until then rows go to the open one.
 QUEUED: Final = 4
-OTHERS: Final = 0o077  # permissions of those who are not the owner
+OTHERS: Final = 0o077  # permissions of group and others
 Notice = Callable[[str], None]
 
 
@@ -39,11 +39,11 @@ class RotatedTables(Listener):
     """Writes tables to ``directory/<run>/<rotation>/<table>.parquet``.
 
     A rotation ends at multiples of `every_s` by the packets' clock, when its rows take about `size`
-    bytes, and with `reopen`. The newest `keep` rotations stay, and `disk` bytes of them. Rows are
-    on disk after `flush_s`, by the same clock; a kill loses those that came since. With `is_secret`
-    the files are readable by their owner only. About `memory` bytes at most wait to be written.
-    `notice` is called with each line that is to be shown to the operator.
-    Raises OutputError where nothing can be written.
+    bytes, and with `reopen`. The newest `keep` rotations are retained, up to `disk` bytes. Rows are
+    on disk after `flush_s`, by the same clock; a kill loses those since the last flush. With
+    `is_secret` the files are readable by their owner only. At most about `memory` bytes wait to be
+    written. `notice` is called with each line for the operator. Raises OutputError if nothing can
+    be written.
     """
 
     def __init__(
@@ -71,19 +71,19 @@ class RotatedTables(Listener):
         self.budget = Budget(directory, keep, disk)
         self.topics = TopicNames(directory, is_secret)
         self.publisher = Publisher(self.trouble, self.budget.apply)
-        # A half waits for spools; of a row group there are three copies while it is written.
+        # One half is for spools; a row group exists three times while it is written.
         held = None if memory is None else memory // 2
         self.group_size = None if memory is None else memory // 8
         self.writer = SpoolWriter(self.trouble, self._give, self._keep_names, held)
         self.current: OpenRotation | None = None
-        self.number = 0  # of rotations that were begun
-        self.rows = 0  # that were taken
+        self.number = 0  # of rotations begun
+        self.rows = 0  # taken so far
         self._begun_ns = 0
         self._flushed_ns = 0
         self._seen_ns = 0
 
     def begin(self, watcher: LiveCapture) -> None:
-        """Make the run's directory, put in order what runs before have left, and learn names."""
+        """Create the run's directory, recover earlier runs, and read topic names."""
         self.watcher = watcher
         if (self.directory / "exchanges.parquet").exists():
             text = f"{self.directory} has the tables of a capture: live tables want a directory"
@@ -110,11 +110,11 @@ class RotatedTables(Listener):
         self.writer.put(self.current, table, batch)
 
     def tick(self, status: Status) -> None:
-        """Rotate or flush when it is time to, and tell of trouble."""
+        """Rotate or flush when due, and report errors."""
         self.writer.check()
         self.publisher.check()
         now = status.now_ns
-        # Rows of a replay may come before its time is known.
+        # Rows of a replay may come before its clock is known.
         self._begun_ns = min(self._begun_ns, now)
         self.watcher.dissector.add_problems(self._problems(now))
         if self._is_due(now):
@@ -130,10 +130,9 @@ class RotatedTables(Listener):
         self._rotate(self.watcher.status())
 
     def finish(self, status: Status) -> None:
-        """Rotate what is left, and wait until it is there.
+        """Publish the rest, and wait until that is done.
 
-        Raises OutputError where the disk does not take it; what was flushed is taken up by the next
-        start.
+        Raises OutputError on a disk error; what was flushed is recovered by the next start.
         """
         self._flush(status.now_ns)
         self.writer.drain()
@@ -175,7 +174,7 @@ class RotatedTables(Listener):
         return current.size >= self.size
 
     def _rotate(self, status: Status) -> None:
-        """Nothing is done where there are no rows."""
+        """Rotate; a no-op if there are no rows."""
         if self.current is None:
             return
         now = status.now_ns
@@ -193,7 +192,7 @@ class RotatedTables(Listener):
         self.writer.wake()
 
     def _see(self, now_ns: int) -> None:
-        """Note the connections that are open."""
+        """Record the open connections."""
         if self.current is None or "connections" not in self.tables:
             return
         self._seen_ns = now_ns
@@ -205,7 +204,7 @@ class RotatedTables(Listener):
         self.current.see(batch.set_column(index, field, pa.nulls(batch.num_rows, field.type)))
 
     def _give(self, rotation: OpenRotation) -> None:
-        """What the one thread has written is for the other."""
+        """Pass the writer thread's output to the publisher thread."""
         tables = sorted(self.tables)
         names, balance = rotation.names, rotation.balance
         sealed = Sealed(rotation.directory, tables, names, balance, self.is_secret)
@@ -227,13 +226,13 @@ class RotatedTables(Listener):
             raise OutputError(f"{text}; let this user write there") from error
 
     def _recover(self, left: Run) -> None:
-        """Let the rotations be made that a process did not come to."""
+        """Publish the rotations that an earlier process left unfinished."""
         all_spools = left.spools()
         for spools in all_spools:
             done = left.close if spools == all_spools[-1] else None
             tables = sorted(self.tables)
             names = self.watcher.names
-            # What was for its owner alone stays so.
+            # Files that were private to their owner stay so.
             is_secret = self.is_secret or not spools.stat().st_mode & OTHERS
             sealed = Sealed(spools, tables, names, None, is_secret, done, self.group_size)
             self.publisher.queue.append(sealed)
@@ -241,7 +240,7 @@ class RotatedTables(Listener):
         self.trouble.add(Problem("tables", "recovered-run", text))
 
     def _problems(self, now_ns: int) -> list[Problem]:
-        """What is to be told now; it is said too."""
+        """Problems to report now; they are also shown to the operator."""
         problems = self.trouble.take_problems(now_ns)
         for problem in problems:
             if self.notice is not None:
@@ -249,7 +248,7 @@ class RotatedTables(Listener):
         return problems
 
     def _take_problems(self, problems: Sequence[Problem]) -> None:
-        """Take problems as rows, when nobody else makes rows of them any more."""
+        """Add problems as rows, once the dissector no longer does so."""
         if not problems or "problems" not in self.tables:
             return
         rows = ProblemRows()

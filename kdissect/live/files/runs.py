@@ -1,4 +1,4 @@
-"""Runs: each process has a directory that it locks for life; and what the dead have left."""
+"""Runs: each process locks its own directory for life; recovery of ended ones."""
 
 import fcntl
 import os
@@ -26,18 +26,18 @@ HIDDEN = (OPEN, MAKING, GONE)
 
 
 class Run:
-    """A run that this process has locked."""
+    """A run locked by this process."""
 
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
         self._lock = lock
 
     def spools(self) -> list[Path]:
-        """The directories of spools that are no rotations yet, or of which it is not certain."""
+        """Directories of spools whose rotations are missing or not known to be complete."""
         return list(hidden_in(self.path, OPEN))
 
     def close(self) -> None:
-        """Let go of it; without rotations it is taken away."""
+        """Release it; without rotations it is removed."""
         if self._lock >= 0:
             with suppress(OSError):
                 self.path.rmdir()
@@ -46,7 +46,7 @@ class Run:
 
 
 def make_run(directory: Path, now_ns: int, mode: int) -> Run:
-    """A new run in a directory, which is made where it is not there; raises OutputError."""
+    """Create a run in a directory, creating that if needed; raises OutputError."""
     try:
         directory.mkdir(mode, parents=True, exist_ok=True)
         with locked(directory):
@@ -63,7 +63,7 @@ def make_run(directory: Path, now_ns: int, mode: int) -> Run:
 
 
 def new_directory(directory: Path, name: str, mode: int) -> Path:
-    """Make a directory of that name, or of the next that is free."""
+    """Create a directory of that name, or of the next free one."""
     count = 1
     while True:
         path = directory / (name if count == 1 else f"{name}-{count}")
@@ -76,14 +76,14 @@ def new_directory(directory: Path, name: str, mode: int) -> Path:
 
 
 def left_runs(directory: Path) -> list[Run]:
-    """The runs whose process is gone and that have something to be put in order, locked.
+    """Runs whose process has ended and that need recovery, locked.
 
-    What was on its way out is taken away, and so are runs without anything.
+    Partial removals are completed, and empty runs are removed.
     """
     found = []
     with locked(directory), Below(directory) as below:
         check_links(directory)
-        # Of names that a process did not come to write; whoever writes them has the lock.
+        # Partial files of names; any process that writes them holds the lock.
         for half in directory.glob(f".{TOPICS}-*"):
             half.unlink(missing_ok=True)
         for path in runs_in(directory):
@@ -104,7 +104,7 @@ def left_runs(directory: Path) -> list[Run]:
 
 
 def remove_if_empty(directory: Path, run: Path) -> None:
-    """Take a run away that has nothing in it and no process."""
+    """Remove a run that is empty and has no process."""
     with locked(directory):
         lock = lock_of(run)
         if lock >= 0:
@@ -112,9 +112,9 @@ def remove_if_empty(directory: Path, run: Path) -> None:
 
 
 def lock_of(path: Path) -> int:
-    """An open file that keeps a directory locked until it is closed; -1 when somebody else has it.
+    """Open file that locks a directory until it is closed; -1 if another process has the lock.
 
-    The system lets go of it when the process ends, however it ends.
+    The system releases it when the process ends, however it ends.
     """
     try:
         file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -130,7 +130,7 @@ def lock_of(path: Path) -> int:
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Nobody else makes, takes over or removes runs meanwhile; all of that takes a moment."""
+    """Keep other processes from making, taking over or removing runs meanwhile; held briefly."""
     file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)

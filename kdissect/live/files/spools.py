@@ -1,4 +1,4 @@
-"""Rows on their way to disk: in memory for a moment, then in spools until they are rotated."""
+"""Rows on their way to disk: briefly in memory, then in spools until they are rotated."""
 
 import threading
 from collections import deque
@@ -14,23 +14,23 @@ from kdissect.system.confined import PUBLIC, SECRET
 from kdissect.tables.rotations import OPEN, OPEN_CONNECTIONS, SPOOL
 from kdissect.tables.spool import Spool, spooled, sync, write_whole
 
-# What may wait in memory for a disk, all together: 400 000 exchanges with what belongs to them.
+# Bytes that may wait in memory for a disk, in total: 400 000 exchanges with their other rows.
 HELD_BYTES: Final = 256 << 20
-# So much of one rotation does not wait for the time of the next flush.
+# This many bytes of one rotation are flushed before the next flush is due.
 FLUSH_BYTES: Final = 32 << 20
-# So much of a rotation is written at once: it is there three times meanwhile.
+# Bytes of a rotation written at once: they exist three times meanwhile.
 WRITE_BYTES: Final = 8 << 20
-# All tables of a capture take so much less space in spools than in memory: 3 times for exchanges,
-# 7 for partitions, measured on 63 000 exchanges in batches of a second.
+# Ratio of memory size to spool size over all tables of a capture: 3 for exchanges, 7 for
+# partitions, measured on 63 000 exchanges in batches of a second.
 COMPRESSES: Final = 5
 FILE_MODES: Final = {False: PUBLIC, True: SECRET}
 DIRECTORY_MODES: Final = {False: 0o777, True: 0o700}
 
 
 class OpenRotation:
-    """The rows of a rotation to be, and where they are; `add` them, `write` them, `seal` it.
+    """Rows of an unfinished rotation, and where they are; `add`, `write`, then `seal` it.
 
-    `add` is for the thread that reads packets, `spool` and `write` are for the one that writes.
+    `add` is for the thread that reads packets, `spool` and `write` are for the writer thread.
     """
 
     def __init__(self, run: Path, name: str, is_secret: bool) -> None:
@@ -48,32 +48,32 @@ class OpenRotation:
 
     @property
     def size(self) -> int:
-        """Bytes of its spools, about, also of what does not come to them yet."""
+        """Approximate bytes of its spools, including rows not yet spooled."""
         waiting = sum(int(batch.nbytes) for _, batch in list(self.waiting)) // COMPRESSES
         return waiting + sum(one.size + one.unwritten for one in list(self.spools.values()))
 
     @property
     def unwritten(self) -> int:
-        """Bytes that are only in memory, beside those of `waiting`."""
+        """Bytes that are only in memory, in addition to those of `waiting`."""
         return sum(spool.unwritten for spool in list(self.spools.values()))
 
     @property
     def is_written(self) -> bool:
-        """Whether nothing is in memory only."""
+        """Whether no rows are only in memory."""
         return not (self.waiting or self._snapshot is not None or self.unwritten)
 
     def see(self, connections: pa.RecordBatch) -> None:
-        """The connections that are open now, in place of those seen before."""
+        """Set the connections that are open now, replacing the earlier ones."""
         self._snapshot = spooled([connections])
 
     def seal(self, names: dict[bytes, str], balance: dict[str, Any]) -> None:
-        """No more rows; `names` are those of topics, `balance` what became of the bytes."""
+        """Close for new rows; `names` are topic names, `balance` is the balance of bytes."""
         self.names = names
         self.balance = balance
         self.is_sealed = True
 
     def spool(self) -> int:
-        """Take one batch that waits into its spool; gives its bytes."""
+        """Move one waiting batch into its spool; returns its bytes."""
         table, batch = self.waiting[0]
         if table not in self.spools:
             path = self.directory / f"{table}{SPOOL}"
@@ -83,7 +83,7 @@ class OpenRotation:
         return int(batch.nbytes)
 
     def write(self) -> None:
-        """Let what was spooled outlive the machine; raises OSError."""
+        """Make spooled rows survive a crash of the host; raises OSError."""
         if not self.directory.exists():
             self.directory.mkdir(DIRECTORY_MODES[self.is_secret])
             sync(self.run)
@@ -107,10 +107,9 @@ class OpenRotation:
 
 
 class SpoolWriter(DiskWorker):
-    """Spools what open rotations were given; gives away those that are sealed and written.
+    """Spools the rows of open rotations; passes on those that are sealed and written.
 
-    `after` is called when something was written. `held_bytes`, HELD_BYTES when None, may wait in
-    memory.
+    `after` is called after each write. `held_bytes`, None: HELD_BYTES, may wait in memory.
     """
 
     def __init__(
@@ -134,11 +133,11 @@ class SpoolWriter(DiskWorker):
         return self._waiting_size + sum(one.unwritten for one in list(self.rotations))
 
     def begin(self, rotation: OpenRotation) -> None:
-        """One more rotation to be."""
+        """Add an open rotation."""
         self.rotations.append(rotation)
 
     def put(self, rotation: OpenRotation, table: str, batch: pa.RecordBatch) -> None:
-        """Take rows. Where there are too many, wait for a slow disk; lose them to a full one."""
+        """Take rows. If there are too many, wait for a slow disk, but drop them if it is full."""
         with self._room:
             while not (self.has_room() or self.trouble.has(self.name) or self.failure):
                 self.wake()
@@ -157,16 +156,16 @@ class SpoolWriter(DiskWorker):
         return self.held < (HELD_BYTES if self.held_bytes is None else self.held_bytes)
 
     def has_work(self) -> bool:
-        """Whether rows are only in memory, or something sealed is still here."""
+        """Whether rows are only in memory, or a sealed rotation is still here."""
         return any(not one.is_written or one.is_sealed for one in list(self.rotations))
 
     def close(self) -> None:
-        """Close the files of what is left."""
+        """Close the files of the remaining rotations."""
         for rotation in self.rotations:
             rotation.close()
 
     def work(self) -> None:
-        """Write all that waits, the oldest first."""
+        """Write all waiting rows, the oldest first."""
         try:
             while self.rotations:
                 rotation = self.rotations[0]

@@ -1,7 +1,7 @@
-"""Names of topics by their ids, kept in the output directory for the next start.
+"""Topic names by id, kept in the output directory for the next start.
 
-Newer clients speak of topics by id and ask for names once in minutes: a capture that begins anew
-would not know them until then.
+Newer clients refer to topics by id and request names only every few minutes: until then a new
+capture would not know them.
 """
 
 import base64
@@ -19,24 +19,24 @@ from kdissect.tables.rotations import TOPICS
 from kdissect.tables.rows import topic_id_text
 from kdissect.tables.spool import write_whole
 
-# The newest are kept: 10 MB of file. Clusters have up to some ten thousand topics.
+# The newest are kept: a file of 10 MB. Clusters have up to some ten thousand topics.
 KEPT_NAMES: Final = 100_000
 ID_SIZE: Final = 16
-# A name has 249 bytes at most, its id 22: 28 MB for as many as are kept.
+# A name has 249 bytes at most, its id 22: 28 MB for the maximum number.
 TOPICS_BYTES: Final = 64 << 20
 
 
 class TopicNames:
-    """The file of names; `damage` is "" or what is wrong with what was there."""
+    """The file of names; `damage` is "" or describes what was wrong with the existing file."""
 
     def __init__(self, directory: Path, is_secret: bool) -> None:
         self.path = directory / TOPICS
         self.mode = FILE_MODES[is_secret]
-        self.known = 0  # names when it was written last
+        self.known = 0  # number of names at the last write
         self.damage = ""
 
     def read(self) -> dict[bytes, str]:
-        """The names that were kept; none where the file is damaged."""
+        """Names kept so far; none if the file is damaged."""
         try:
             with Below(self.path.parent) as below:
                 kept = parsed(below.read(self.path.name, TOPICS_BYTES), self.path.name)
@@ -51,7 +51,7 @@ class TopicNames:
         return {}
 
     def keep(self, names: dict[bytes, str]) -> None:
-        """Write the names, when there are others; raises OSError."""
+        """Write the names, if they have changed; raises OSError."""
         if len(names) == self.known:
             return
         known = dict(names)
@@ -65,7 +65,7 @@ class TopicNames:
 
 
 def id_of(text: str) -> bytes:
-    """A topic id of its text; raises ValueError.
+    """Parse a topic id; raises ValueError.
 
     >>> id_of("AAAAAAAAAAAAAAAAAAAAAQ")[-1]
     1
