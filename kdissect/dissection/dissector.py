@@ -412,9 +412,7 @@ class Dissector:
         self._finish()
 
     def finish_from(self) -> None:
-        """As `finish`, but pause when rows are to be taken: call it again as long as it
-        `is_behind`.
-        """
+        """As `finish` until rows are to be taken: to be called again as long as it `is_behind`."""
         self.pauses = True
         self._finish()
 

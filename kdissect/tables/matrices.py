@@ -19,9 +19,7 @@ KEPT: Final = 10
 
 
 def references(matrices: list[Ints], index: int) -> int:
-    """Reference count of a list: each object made of it, Arrow's arrays too, holds one
-    reference.
-    """
+    """Reference count of a list: each object made of it, Arrow arrays too, holds one reference."""
     return sys.getrefcount(matrices[index])
 
 

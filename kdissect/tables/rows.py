@@ -520,9 +520,7 @@ def code_in(dialect: i64, code: i64) -> i64:
 
 
 def api_code(x: Exchange) -> i64:
-    """API key of an exchange, with its protocol or vendor above the lower 16 bits: see
-    `code_in`.
-    """
+    """API key of an exchange, with its protocol or vendor above the 16 bits: see `code_in`."""
     return code_in(x.dialect if x.vendor == 0 else VENDOR_BASE + x.vendor, x.api_key)
 
 

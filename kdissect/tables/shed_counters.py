@@ -21,9 +21,7 @@ class ShedCounters:
         self.batches: i64 = 0
 
     def add_records(self, partitions: Partitions, reads_kept: bool) -> None:
-        """Count the records of an exchange; with `reads_kept`, records whose bytes were kept are
-        made.
-        """
+        """Count the records of an exchange; with `reads_kept`, those with kept bytes are made."""
         cells = partitions.cells
         index: i64 = 0
         while index < partitions.count:

@@ -172,9 +172,7 @@ class SpoolReader:
 
 
 def whole_spool(path: Path) -> Iterator[pa.RecordBatch]:
-    """Read all batches of a spool; raise KdissectError after the last whole one of a damaged
-    one.
-    """
+    """Read all batches of a spool; raise KdissectError after the last whole one if damaged."""
     reader = SpoolReader(path)
     yield from reader
     if reader.damage:

@@ -42,7 +42,5 @@ def check_rows(file: Any, rows: int, where: str) -> None:
 
 
 def as_declared(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Cast the rows to the columns and types of a schema; raises the errors that `believed`
-    handles.
-    """
+    """Cast the rows to the columns and types of a schema; raises what `believed` handles."""
     return rows.select(schema.names).cast(schema)
