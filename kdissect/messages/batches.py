@@ -1,6 +1,6 @@
-"""What walking a records field gives: `Batch` and `Record`, and the scans that carry them.
+"""Results of scanning a records field: `Batch` and `Record`, and the scans that carry them.
 
-All sizes are bytes, all times ms since 1970, -1 stands for "there is none" or "not known".
+All sizes are bytes, all times ms since 1970, -1 stands for absent or unknown.
 """
 
 from typing import Final
@@ -29,7 +29,7 @@ CONTROL_TYPES: Final = (
 
 @mypyc_attr(acyclic=True, free_list_len=1)
 class Batch:
-    """One entry of a records field, ``data[start:end]`` of what was scanned.
+    """One entry of a records field, ``data[start:end]`` of the scanned bytes.
 
     A magic-2 batch, a compressed magic-0/1 wrapper message, or a run of plain magic-0/1 messages
     of one magic and timestamp type. The record bytes are ``data[records_start:]``,

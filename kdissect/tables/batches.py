@@ -256,8 +256,7 @@ class Columns:
     """The columns of one batch under construction.
 
     A row of the buffer stands for one row of the table, or for as many as `repeats` says; values
-    that differ between those are in `single`, without nulls and at column width, or listed in
-    `own`.
+    that differ between those are in `single`, at column width without nulls, or listed in `own`.
     """
 
     def __init__(
