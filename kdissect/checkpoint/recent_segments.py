@@ -3,7 +3,6 @@
 The segments of prefixes are replayed one prefix after the other in the order of the split, the
 segments of connections that are read again afterwards. Marks and chunks are only compared with
 those of the same connection, and are forgotten by the number of segments since. So the entries that
-those of the same connection, and are forgotten by the number of segments since. So the entries that
 the replay of a prefix has left can be restored when its connection is read on, and at the end all
 are merged.
 """

@@ -84,7 +84,7 @@ def file_paths(source: Source | Sequence[Source]) -> list[str]:
 
 
 def split_sizes(total: int, packet_size: int, jobs: int) -> list[int]:
-    """Bytes of one split after the other.
+    """Sizes of the splits in bytes, in order.
 
     Large, as an edge costs about a message of each connection; smaller towards the end, where
     processes would wait for the one with the last; and with a bound on packets, as rows are made of

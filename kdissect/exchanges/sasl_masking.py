@@ -1,4 +1,4 @@
-"""Masks SASL tokens in place: the same length, without credentials or data to guess them from.
+"""Masks SASL tokens: the same length, without credentials or data to guess them from.
 
     PLAIN         authzid NUL user NUL xxxx
     SCRAM-*       n,,n=user,r=xxxx   r=xxxx,s=xxxx,i=4096   c=xxxx,r=xxxx,p=xxxx   v=xxxx

@@ -22,7 +22,7 @@ def mark_aborted(
 ) -> None:
     """Set `aborted` of every transactional batch of `data` that is not a marker itself.
 
-    `producers` and `first_offsets` are the aborted transactions in any order, None without any.
+    `producers` and `first_offsets` are the aborted transactions in any order, empty without any.
     """
     if not first_offsets:
         # Nearly always nothing is aborted.

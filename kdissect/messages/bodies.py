@@ -38,7 +38,7 @@ __all__ = [
 
 
 def decode(api: str | int, version: int, direction: str, data: bytes) -> Body:
-    """A body without its header; `direction` is "request" or "response".
+    """Decode a body without its header; `direction` is "request" or "response".
 
     `api` is a key, a name or a former name. The value is a dict of the fields in wire order, names
     in snake_case; ``layout_of``, first, names the releases when the body is in a layout that later

@@ -150,7 +150,7 @@ def kind_of(roles: frozenset[int], is_body: bool) -> int:
 
 @cache
 def fact_plans() -> Plans:
-    """Projected decodes of all API messages, with the roles of `facts.FieldSink`.
+    """Projected decodes of all API messages, with the roles of `extracted.FieldSink`.
 
     Always the same, so that each is built once a process.
     """
