@@ -151,7 +151,7 @@ class LeftEdge:
         self.history_used_ids: list[int] = []
         self.locked_ids: list[int] = []
         self.inside_ended: set[int] = set()
-        # Those of the stages without connections, for the merger.
+        # Problems of the stages without connections, for the merger.
         self.of_packets: list[Problem] = []
         # For the first split: flows of all connections, and flows that had more than one.
         self.used_flows: set[bytes] = set()

@@ -234,7 +234,7 @@ class _Step:
             if connection_id in asked or self.streams.receiver_of(flow) is not None:
                 self._drop(flow, (connection_id,))
         for prefix in boundary.prefixes:
-            # Of a later connection on the flow.
+            # A later connection on the flow.
             if not asked.isdisjoint(prefix.ids):
                 self._drop(prefix.flow, ())
 

@@ -18,6 +18,7 @@ UNSOUND: Final = (
 @contextmanager
 def going_on(what: str) -> Iterator[None]:
     """Resume from a state or boundary state of a file; raise EncodingError for a wrong one.
+
     `what` names the file.
     """
     try:

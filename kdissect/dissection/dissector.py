@@ -246,6 +246,7 @@ class Dissector:
 
     def feed_from(self, packets: list[Packet], at: i64) -> i64:
         """Process packets from `at` on until rows are to be taken; return the next one's index.
+
         Call it again, after taking rows or exchanges, as long as there are packets or `is_behind`.
         Not for a split of a capture. Once `pulse` has returned False no packet is taken any more.
         """

@@ -103,7 +103,7 @@ MAX_SHARED: Final = 256
 MAX_TRIES: Final = 16
 TELLING_SIZE: Final = 24  # of a response that fits one API: fewer bytes may fit by chance
 ILLEGAL_SASL_STATE: Final = 34
-# Kafka of any release: 0.7 where the bytes say so, the drafts of 2012 never.
+# Kafka of any release: 0.7 if the bytes show it, the drafts of 2012 never.
 AUTO: Final = -1
 
 NUMBER_OF_PLACES: Final = 1024  # a power of two

@@ -57,7 +57,7 @@ class Login:
         self.is_open: bool = False
         self.in_tokens: bool = False
         self.saw_token: bool = False
-        # Of the last successful authentication; both must stay the same (KIP-368).
+        # From the last successful authentication; both must stay the same (KIP-368).
         self.proven_mechanism = ""
         self.proven_user = ""
         self.is_past: bool = False

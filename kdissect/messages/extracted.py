@@ -196,7 +196,7 @@ class FieldSink(Sink):
         self.single_topics: dict[object, SingleTopic] = {}
         self.held: dict[int, HeldBatches] | None = None
         self.errors: list[ErrorFact] = []
-        # Those of the last error, whose memory is counted.
+        # Texts of the last error, whose memory is counted.
         self.charged_topic: str = ""
         self.charged_group: str = ""
         self.record_errors: list[ErrorFact] = []
