@@ -17,7 +17,7 @@ from kdissect.errors import CaptureError, KdissectError
 
 # In packets, which determine the time: fewer are dissected before another process has started.
 WORTHWHILE_PACKETS: Final = 2_000_000
-# From here on it is used without being requested.
+# From this many on the pool is used without being requested.
 ALWAYS_PACKETS: Final = 4_000_000
 SMALLEST_PACKET: Final = 56  # bytes in a file: record header, Ethernet or less, IP and TCP
 PROGRAM: Final = (

@@ -440,7 +440,7 @@ def producing_of(sink: FieldSink) -> Producing | None:
 def settle_answer(exchange: Exchange, sink: FieldSink, is_whole: bool) -> i64:
     """Fill in the fields of any response; return the number of partitions it names.
 
-    Those come first among the exchange's.
+    These come first among the exchange's partitions.
     """
     exchange.throttle_ms = sink.throttle_ms
     settle_errors(exchange, sink, is_whole)

@@ -23,7 +23,7 @@ class Told(NamedTuple):
 
 
 class DecodeAs:
-    """Rules by TCP port, and by endpoint as ``address bytes + port bytes``, which win."""
+    """Rules by TCP port and by ``address bytes + port bytes``; the endpoint rules go first."""
 
     def __init__(self, ports: dict[int, str], endpoints: dict[bytes, str]) -> None:
         self.ports = ports
