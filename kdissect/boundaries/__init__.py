@@ -1,1 +1,1 @@
-"""Connections at the boundary of a split: what is held back, kept and encoded until the merge."""
+"""Connections at the boundary of a split: held-back segments, kept state, and its encoding."""

@@ -1,11 +1,11 @@
-"""The left edge of a split: connections from before it, and from where on their rows count.
+"""The left edge of a split: connections from before it, and the point from which their rows count.
 
-A split is dissected alone. A connection without a SYN in it began earlier, or its SYN was lost;
-that cannot be told yet. States of a connection (`Connection.edge`):
+A split is dissected alone. A connection without a SYN in it began earlier, or its SYN was lost; the
+split cannot distinguish the two. States of a connection (`Connection.edge`):
 
     INSIDE        its SYN is in the split: its rows count from the first one
-    SUPPRESSED    older, or perhaps: its rows are dropped and its segments kept, in a `Prefix`
-    FIRST_SEEN    the same, and a request and its response were seen whole
+    SUPPRESSED    older, or possibly older: rows are dropped and segments kept, in a `Prefix`
+    FIRST_SEEN    as SUPPRESSED, after a request and its response were seen whole
     SYNCHRONIZED  its rows count from here on, if the merger comes to the same state
 
     first segment with SYN ──▶ INSIDE
@@ -13,12 +13,12 @@ that cannot be told yet. States of a connection (`Connection.edge`):
     SUPPRESSED, FIRST_SEEN ──`can_synchronize`──▶ SYNCHRONIZED          (the prefix ends)
     SUPPRESSED, FIRST_SEEN ──more segments than may be kept──▶ the merger reads the split again
 
-A connection can be synchronized when what comes no longer depends on the past, as far as the split
-can tell: both directions are cut into frames, a request seen whole is answered (so all before it
-are), and no round trip is timed that began earlier. What was known then is kept (`sync_state`). The
-merger knows the past: it replays the prefix and compares. Where the two differ, and where something
-later needed the past after all (`Connection.history_used`), the split's rows of the connection are
-replaced by the merger's.
+A connection can be synchronized when its further rows no longer depend on the past, as far as the
+split can determine: both directions are cut into frames, a request seen whole is answered (so all
+before it are), and no round trip is timed that began earlier. The state at that moment is kept
+(`sync_state`). The merger knows the past: it replays the prefix and compares. Where the two differ,
+and where something later needed the past after all (`Connection.history_used`), the split's rows of
+the connection are replaced by the merger's.
 
 Example. A split begins in the middle of a connection that has two requests waiting. The response to
 the first one comes (segment 1), a request (2), the second response (3), its own response (4). All
@@ -26,9 +26,9 @@ four segments are in the prefix; with 4 the request of 2 is answered, both direc
 field, so the connection is synchronized at 4, and exchanges from 5 on are rows of the split. The
 merger, which knows the two requests, makes the rows of 1 to 4.
 
-What repeats something may be a copy of a packet from before the connection was synchronized (see
-`streams.duplicates`). So the prefix also has what was asked about such segments and answered here,
-for the merger to answer too.
+A repeated segment may be a copy of a packet from before the connection was synchronized (see
+`streams.duplicates`). So the prefix also records the lookups made for such segments with their
+results, for the merger to repeat.
 """
 
 from typing import Any, Final
@@ -51,10 +51,10 @@ from kdissect.streams.recent_chunks import RECENT_SEGMENTS as CHUNKS_OF_SEGMENTS
 from kdissect.streams.recent_chunks import Comparison
 from kdissect.tls.stage import Tls
 
-# Bytes of segments that one prefix may hold, and all of a split.
+# Bytes of segments that one prefix may hold, and all prefixes of a split.
 PREFIX_BYTES: Final = 8 << 20
 PREFIX_BYTES_IN_ALL: Final = 128 << 20
-SEGMENT_COST: Final = 300  # bytes that a kept segment takes beside its payload, about
+SEGMENT_COST: Final = 300  # bytes that a kept segment takes beside its payload, approximately
 BOTH: Final = 3
 OF_PACKETS: Final = ("capture", "packets")
 
@@ -62,12 +62,11 @@ OF_PACKETS: Final = ("capture", "packets")
 class Prefix:
     """The first segments of one flow (both directions) in a split, until it is synchronized.
 
-    `places` are, for each segment, how many there were in the split with it. `is_cut`: there were
-    too many to be kept. `ids` are of all connections on the flow. Of the synchronization: `state`
-    is what was known (see `sync_state`), `at` what was counted, `place` that of the last segment;
-    `steps` are ``(row, to opener, to accepter)``: from that exchange of the connection on its
-    smallest round trips were these. `repeats` are what was asked since then that the past has a say
-    in.
+    `places` holds for each segment the number of segments in the split up to it. `is_cut`: there
+    were too many to keep. `ids` are of all connections on the flow. Of the synchronization: `state`
+    is the state then (see `sync_state`), `at` the counts, `place` that of the last segment; `steps`
+    are ``(row, to opener, to accepter)``: the smallest round trips of the connection from that
+    exchange on. `repeats` are the lookups since then whose results depend on the past.
     """
 
     __slots__ = (
@@ -86,7 +85,7 @@ class Prefix:
         self.is_cut: bool = False
         self.quiet: i64 = 0
         self.is_synchronized: bool = False
-        # The connection that was synchronized, and its id in the split.
+        # The synchronized connection, and its id in the split.
         self.synchronized = connection
         self.synchronized_id: i64 = -1
         self.state: tuple[Any, ...] = ()
@@ -113,7 +112,7 @@ class Ended:
 
 
 class LeftEdge:
-    """The connections of a split that may have been there before it."""
+    """Connections of a split that may have existed before it."""
 
     __slots__ = (
         "streams", "frames", "exchanges", "tls", "is_first", "prefixes", "open", "count", "size",
@@ -133,11 +132,11 @@ class LeftEdge:
         self.frames = frames
         self.exchanges = exchanges
         self.tls = tls
-        # There is nothing before it.
+        # Nothing precedes it.
         self.is_first = is_first
         # By both flows of a connection.
         self.prefixes: dict[bytes, Prefix] = {}
-        # Prefixes that go on growing.
+        # Prefixes that are still growing.
         self.open: i64 = 0
         self.count: i64 = 0
         self.size: i64 = 0
@@ -148,13 +147,13 @@ class LeftEdge:
         self.ended: list[Ended] = []
         # Exchanges that only the past of a fetch session can complete, and their round trips.
         self.deferred: list[tuple[Exchange, int, int]] = []
-        # Ended connections that asked for the past of others; TLS without keys; all that ended.
+        # Ended connections that used the history of others; TLS without keys; all that ended.
         self.history_used_ids: list[int] = []
         self.locked_ids: list[int] = []
         self.inside_ended: set[int] = set()
-        # Those of the stages that know no connections, for the whole to tell.
+        # Problems of the stages without connections, for the merger.
         self.of_packets: list[Problem] = []
-        # Of the first split: flows of all connections, and those that more than one had.
+        # For the first split: flows of all connections, and flows that had more than one.
         self.used_flows: set[bytes] = set()
         self.used_again: set[bytes] = set()
         # By connection and kind.
@@ -162,7 +161,7 @@ class LeftEdge:
         streams.notes_opened = True
 
     def note(self, segment: Segment) -> Prefix | None:
-        """To be called with each segment: the prefix that goes on growing by it, if any."""
+        """Note a segment, each in turn; return the growing prefix that it extends, if any."""
         self.count += 1
         if self.streams.repeats:
             repeats, self.streams.repeats = self.streams.repeats, []
@@ -181,8 +180,8 @@ class LeftEdge:
         return prefix
 
     def can_synchronize(self, prefix: Prefix) -> bool:
-        """Whether the connection of the prefix no longer depends on its past, as far as one
-        sees.
+        """Whether the connection of the prefix no longer depends on its past, as far as can be
+        seen.
         """
         connection = prefix.connection
         receiver = self.streams.receiver_of(connection.flow)
@@ -205,8 +204,8 @@ class LeftEdge:
         return True
 
     def join(self, prefix: Prefix) -> None:
-        """From here on what comes out of the connection counts; `can_synchronize` has just said
-        so.
+        """Synchronize the connection: its output counts from here on. `can_synchronize` must have
+        held.
         """
         connection = prefix.connection
         prefix.is_synchronized = True
@@ -215,15 +214,15 @@ class LeftEdge:
         prefix.place = self.count
         self.open -= 1
         self.suppressed.discard(connection.id)
-        # What speaks Kafka is no TLS.
+        # A connection that speaks Kafka is not TLS.
         self.tls.set_clear(connection)
         connection.history_used = 0
-        # Those measured since then are the whole's too.
+        # Round trips measured since then apply to the whole too.
         connection.min_rtt_ns = [-1, -1]
         connection.edge = SYNCHRONIZED
 
     def step(self, exchange: Exchange) -> None:
-        """One more exchange of a synchronized connection gets its row."""
+        """Count another exchange of a synchronized connection that gets its row."""
         connection = exchange.connection
         prefix = self.prefixes[connection.flow]
         to_opener, to_accepter = connection.min_rtt_ns
@@ -232,14 +231,14 @@ class LeftEdge:
         prefix.rows += 1
 
     def defer(self, exchange: Exchange) -> None:
-        """An exchange of which some rows wait for the past of its fetch session; batches do not."""
+        """Defer rows of an exchange that wait for its fetch session's past; batches do not wait."""
         if exchange.partitions is not None:
             exchange.partitions.held = None
         to_opener, to_accepter = exchange.connection.min_rtt_ns
         self.deferred.append((exchange, to_opener, to_accepter))
 
     def end_inside(self, connection: Connection, is_locked: bool) -> None:
-        """A connection that began in the split is over; locked: TLS that could not be read."""
+        """End a connection that began in the split; locked: TLS that could not be read."""
         self.inside_ended.add(connection.id)
         if connection.history_used & SHARED_PAST:
             self.history_used_ids.append(connection.id)
@@ -247,7 +246,7 @@ class LeftEdge:
             self.locked_ids.append(connection.id)
 
     def count_problem(self, problem: Problem) -> bool:
-        """Whether a problem counts here, which is counted then."""
+        """Whether a problem counts here; counts it if so."""
         if problem.connection_id in self.suppressed:
             return False
         if problem.stage in OF_PACKETS:
@@ -282,7 +281,7 @@ class LeftEdge:
             self._mute(connection)
 
     def _repeated(self, repeat: Repeat) -> None:
-        """Keep what was asked where what came before the synchronization has a say in it."""
+        """Keep a lookup whose result depends on segments from before the synchronization."""
         prefix = self.prefixes[repeat.flow]
         if repeat.number - 1 - RECENT_SEGMENTS >= prefix.place:
             return
@@ -310,7 +309,7 @@ class LeftEdge:
 
 
 def older(repeat: Repeat, synchronized: i64) -> list[Comparison] | None:
-    """With which chunks up to the synchronization a segment is compared; None where none may be."""
+    """Chunks up to the synchronization to compare a segment with; None if none may match."""
     compared = repeat.compared
     if compared is None or repeat.number - CHUNKS_OF_SEGMENTS >= synchronized:
         return None
@@ -319,15 +318,15 @@ def older(repeat: Repeat, synchronized: i64) -> list[Comparison] | None:
         if one[0] <= synchronized:
             found.append(one)
         elif one[1] <= 0:
-            # Nobody looks further.
+            # Lookups go no further.
             return None
     return found
 
 
 def is_first_answered(state: ConnectionState, framings: FramingStates) -> bool:
-    """Whether a response is coming in that answers the first of the requests that wait.
+    """Whether an incoming response answers the first of the waiting requests.
 
-    All before it were answered then.
+    All requests before it were answered then.
     """
     if state.request_direction < 0 or state.pending_head >= len(state.pending):
         return False
@@ -341,7 +340,7 @@ def is_first_answered(state: ConnectionState, framings: FramingStates) -> bool:
 
 
 def quiet_bit(receiver: Receiver) -> i64:
-    """The bit of a direction in which nothing waits for its acknowledgment."""
+    """Bit of a direction without unacknowledged data."""
     if receiver.timed_position >= 0 or receiver.next_sequence < 0:
         return 0
     if receiver.peer.latest_acknowledgment != receiver.next_sequence:

@@ -1,7 +1,7 @@
-"""Many segments as a few values of bytes: thousands of them are at an edge of a split.
+"""Many segments packed into a few bytes values: an edge of a split has thousands of them.
 
-numbers  = of each segment 17 little-endian int64: FIELDS
-contents = of each segment its flow, then its bytes
+numbers  = 17 little-endian int64 for each segment: FIELDS
+contents = flow, then bytes, of each segment
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ FIELDS: Final = 17
 
 
 def packed_segments(segments: list[Segment]) -> tuple[bytes, bytes]:
-    """Numbers and contents of segments."""
+    """Return numbers and contents of segments."""
     numbers = BytesWriter()
     contents = BytesWriter()
     for segment in segments:
@@ -44,7 +44,7 @@ def packed_segments(segments: list[Segment]) -> tuple[bytes, bytes]:
 
 
 def unpacked_segments(numbers: bytes, contents: bytes) -> list[Segment]:
-    """The segments again; raises ValueError for what `packed_segments` does not make."""
+    """Restore the segments; raise ValueError for input that `packed_segments` does not produce."""
     size: i64 = len(numbers)
     limit: i64 = len(contents)
     if size % (FIELDS * 8) != 0:
@@ -59,7 +59,7 @@ def unpacked_segments(numbers: bytes, contents: bytes) -> list[Segment]:
         header = read_i64_le(numbers, at + 88)
         flow_size = read_i64_le(numbers, at + 104)
         data_size = read_i64_le(numbers, at + 112)
-        # Each is at most what is left, so no sum of them wraps.
+        # Each is at most the remaining size, so no sum of them wraps.
         if not 0 <= flow_size <= limit - place or not 0 <= data_size <= limit - place - flow_size:
             raise ValueError(f"a segment of {flow_size} and {data_size} bytes, {limit} in all")
         if not 0 <= header <= start <= end <= data_size:

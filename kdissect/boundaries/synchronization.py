@@ -1,9 +1,9 @@
-"""What must be the same of a connection in a split and in the whole for both to go on alike.
+"""State of a connection that must agree between a split and the whole for both to continue alike.
 
-Positions count from what comes next, troubles from now, so that it does not matter where the
-counting began. Left out is what only grows (counts, smallest round trips: they are added up), what
-nobody asks for without `Connection.history_used` being set, and the positions of fetch sessions,
-which have their own way (`exchanges.fetches`).
+Positions count from the next byte, troubles from now, so that the start of counting does not
+matter. Left out are values that only grow (counts, smallest round trips: they are added up), values
+that are only used after setting `Connection.history_used`, and the positions of fetch sessions,
+which are handled in `exchanges.fetches`.
 """
 
 from hashlib import blake2b
@@ -23,9 +23,9 @@ FramingStates = tuple[FramingState | None, FramingState | None]
 
 
 class Counted(NamedTuple):
-    """What was counted of a connection up to a moment, by direction; see `FramingState`.
+    """Counts of a connection up to a moment, by direction; see `FramingState`.
 
-    `positions` are those of the next bytes, `frames` counts since the cutting was lost last.
+    `positions` are those of the next bytes, `frames` counts since framing was last lost.
     """
 
     positions: tuple[int, int]
@@ -40,7 +40,7 @@ NOTHING_COUNTED = Counted((0, 0), ((), ()), (0, 0), (0, 0), (0, 0), 0)
 
 
 def counted(receiver: Receiver, framings: FramingStates, state: ConnectionState) -> Counted:
-    """The counts of a connection now; `receiver` is the opener's."""
+    """Current counts of a connection; `receiver` is the opener's."""
     opener, accepter = framings
     connection = receiver.connection
     return Counted(
@@ -57,14 +57,14 @@ def counted(receiver: Receiver, framings: FramingStates, state: ConnectionState)
 
 
 def counts_of(counts: DirectionCounts) -> tuple[int, ...]:
-    """All counts of a direction, in the order of `fields_of`; what was seen of FIN and RST last."""
+    """All counts of a direction, in the order of `fields_of`; FIN and RST last."""
     return tuple(int(getattr(counts, name)) for name in fields_of(DirectionCounts))
 
 
 def sync_state(
     opener: Receiver, framings: FramingStates, state: ConnectionState
 ) -> tuple[Any, ...] | None:
-    """What must be the same; None when the connection is in the middle of something."""
+    """State that must agree; None when the connection is in the middle of something."""
     directions = (receiver_state(opener), receiver_state(opener.peer))
     cut = [framing_state(framing) for framing in framings]
     known = conversation_state(state)
@@ -74,7 +74,7 @@ def sync_state(
 
 
 def receiver_state(receiver: Receiver) -> tuple[Any, ...] | None:
-    """The reassembly of a direction; None while it waits for bytes."""
+    """Reassembly state of a direction; None while it waits for bytes."""
     here = receiver.next_position
     is_behind = receiver.acknowledged.position > here
     if receiver.next_sequence < 0 or not receiver.held.is_empty or receiver.stray or is_behind:
@@ -104,7 +104,7 @@ def receiver_state(receiver: Receiver) -> tuple[Any, ...] | None:
 
 
 def framing_state(framing: FramingState | None) -> tuple[Any, ...] | None:
-    """The cutting of a direction; None while frames are searched for."""
+    """Framing state of a direction; None while frames are searched for."""
     if framing is None or framing.state not in (AT_SIZE, IN_BODY):
         return None
     place: tuple[Any, ...] | None = None
@@ -119,7 +119,7 @@ def framing_state(framing: FramingState | None) -> tuple[Any, ...] | None:
 
 
 def conversation_state(state: ConnectionState) -> tuple[Any, ...] | None:
-    """What waits and what was said; None for what is not all Kafka, or in the middle of a login."""
+    """Waiting requests and protocol state; None if not all is Kafka, or during a login."""
     login = state.login
     if (
         state.protocol != "kafka"
@@ -138,7 +138,7 @@ def conversation_state(state: ConnectionState) -> tuple[Any, ...] | None:
     is_of_old = state.last_response_steps != state.connection.clock_steps
     is_before = bool(pending) and last_end <= pending[0].request_end
     if last_end != UNKNOWN_END and (is_of_old or is_before):
-        # The first request that waits has not been behind another, as far as is known: see
+        # As far as known, the first waiting request has not been behind another: see
         # `queue_ns`.
         last_end = NULL
     return (
@@ -166,12 +166,12 @@ LEFT_OUT = frozenset(
         "tcp_events_at_start", "steps_at_start", "records",
     )
 )  # fmt: skip
-# The rows get the name that is known in the end.
+# The rows get the final name.
 LEFT_OUT_BY_ID = LEFT_OUT | {"topic"}
 
 
 def pending_state(value: Any, tcp_events: int) -> Any:
-    """A request that waits, with all that is known of it, as plain values."""
+    """A waiting request with all its known properties, as plain values."""
     if isinstance(value, Partitions):
         value = value.rows()
     if isinstance(value, list | tuple):

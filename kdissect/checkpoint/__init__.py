@@ -1,3 +1,1 @@
-"""Splits of captures dissected alone, and put together so that nothing shows it
-(docs/splits.md).
-"""
+"""Dissects splits of captures alone, and merges them to the result of one pass (docs/splits.md)."""

@@ -1,9 +1,8 @@
-"""`BoundaryState`: what a split of a capture cannot know, or has left open, for `Merger` to put
-together.
+"""`BoundaryState`: what a split of a capture cannot know, or has left open: input of `Merger`.
 
-It holds no rows, but the stages' state of each connection that crosses an edge of the split: at its
-left, the segments before the connection was synchronized (`left_edge.Prefix`); at its right, where
-the stages stand. Its size is that of what crosses, and not of the split.
+It holds no rows, but the stages' state of each connection that crosses an edge of the split: at the
+left edge, the segments before the connection was synchronized (`left_edge.Prefix`); at the right
+edge, the state of the stages. Its size depends on the crossing connections, not on the split.
 """
 
 from typing import Any, Final, NamedTuple
@@ -70,7 +69,7 @@ ARROW: Final = pa.schema(
 
 
 class Open(NamedTuple):
-    """A connection that is open at the end of a split: where each stage stands with it."""
+    """A connection that is open at the end of a split, with the state of each stage."""
 
     opener: Receiver
     opener_framing: FramingState | None
@@ -80,7 +79,7 @@ class Open(NamedTuple):
 
 
 class Left(NamedTuple):
-    """A connection that nobody can go on with from here: TLS, protocols from before 0.8.
+    """A connection that cannot be continued from here: TLS, protocols from before 0.8.
 
     `given` exchanges came out of it in the split.
     """
@@ -91,9 +90,9 @@ class Left(NamedTuple):
 
 
 class Times(NamedTuple):
-    """Where the clock of a split's segments stands at both ends (see `streams.clock`).
+    """Clock of a split's segments at both ends (see `streams.clock`).
 
-    `first_ns` is -1 where there are none, `lowest_ns` the earliest time.
+    `first_ns` is -1 without segments, `lowest_ns` the earliest time.
     """
 
     first_ns: int
@@ -102,7 +101,7 @@ class Times(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """What a split counted: of all its packets, and of the connections that it counted itself."""
+    """Counts of a split: of all its packets, and of the connections that it counted itself."""
 
     packets: int
     captured_bytes: int
@@ -124,14 +123,14 @@ class Totals(NamedTuple):
 class BoundaryState(NamedTuple):
     """See above. `is_whole`: the split cannot be dissected alone, all of it is left open.
 
-    `prefixes` are of the flows that may have been there before. `born` are ``(flow, connection
-    id)`` of those that began in the split. `left_open` are to be dissected again. `history_used`
-    and `locked` are ids of connections that asked for the past of others, or are TLS without keys;
-    `inside_ended` of all that began and ended in the split. What is remembered of the last segments
+    `prefixes` are of the flows that may have existed before. `born` are ``(flow, connection id)``
+    of connections that began in the split. `left_open` are to be dissected again. `history_used`
+    and `locked` are ids of connections that used the history of others, or are TLS without keys;
+    `inside_ended` of all that began and ended in the split. The memory of the last segments
     (`marks` with their places, `chunks`), names, group protocols and fetch sessions are as the
     split, of so many `segments`, has left them. `problems` are of reading and of packets,
-    `link_types` those of packets that are not looked into. `reached` is where reading came to, None
-    for a whole file.
+    `link_types` those of packets that are not decoded. `reached` is the position where reading
+    ended, None for a whole file.
     """
 
     version: int
@@ -161,17 +160,17 @@ class BoundaryState(NamedTuple):
     reached: Reached | None
 
     def to_bytes(self) -> bytes:
-        """For another process, machine or day; `from_bytes` reads it."""
+        """Encode for another process, machine or day; `from_bytes` reads it."""
         return dump(DOCUMENT, self, self.version)
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "BoundaryState":
-        """Raises EncodingError for bytes that are no boundary state, or one of another version."""
+        """Decode; raise EncodingError for bytes that are no boundary state of this version."""
         boundary: BoundaryState = load(DOCUMENT, content)
         return boundary
 
     def to_arrow(self) -> pa.RecordBatch:
-        """One row; what is in `content` is for `from_arrow`."""
+        """Return one row; `from_arrow` uses its `content`."""
         row: dict[str, Any] = {
             "version": self.version,
             "path": self.split.path,
@@ -184,9 +183,7 @@ class BoundaryState(NamedTuple):
 
     @classmethod
     def from_arrow(cls, batch: pa.RecordBatch) -> "BoundaryState":
-        """The boundary state of a row that `to_arrow` made; raises EncodingError for other
-        batches.
-        """
+        """Restore the boundary state of a `to_arrow` row; raise EncodingError for other batches."""
         if batch.schema != ARROW or not batch.num_rows:
             raise EncodingError("no boundary state: a batch with other columns, or without a row")
         return cls.from_bytes(batch["content"][0].as_py() or b"")
@@ -199,7 +196,7 @@ def empty_boundary(
     times: Times,
     reached: Reached | None,
 ) -> BoundaryState:
-    """The boundary state of a split all of which is left open."""
+    """Boundary state of a split that is left open as a whole."""
     return BoundaryState(
         VERSION, split, True, (), (), (), (), (), (), (), (), frozenset(), problems,
         frozenset(), {}, (), (), 0,

@@ -1,7 +1,7 @@
-"""`Checkpoint`: all that is known of a tap after a split, so that others can go on behind it.
+"""`Checkpoint`: the merger's state of a tap after a split, so that a later run can continue.
 
-It is a boundary state without a left edge: where the stages stand with each connection that is
-open, and what connections share. Its size is that of what is open, whatever was before.
+It is a boundary state without a left edge: the state of the stages for each open connection, and
+the state that connections share. Its size depends on the open connections, not on the history.
 """
 
 from typing import Final, NamedTuple
@@ -28,14 +28,14 @@ VERSION: Final = 4
 
 
 class Checkpoint(NamedTuple):
-    """See above; no rows are in it.
+    """See above; it contains no rows.
 
-    `sessions` are those of TLS without keys. Of TLS that is `decrypted` only the packets say how it
-    goes on, as no secret is written down: they are in `splits`, which are empty where there is no
-    such connection. `due` are times to look for silent connections, see `Streams.due`; `clock` is
-    the capture's, and `odd` its last segment, where that may have a wrong time. Of the connections
-    `told` a problem said that they hold too much; `told_link_types` are such texts.
-    Marks and chunks, how many segments there were, names, groups, fetch sessions and what waits for
+    `sessions` are those of TLS without keys. TLS that is `decrypted` can only be continued from its
+    packets, as no secret is written: they are in `splits`, which are empty without such a
+    connection. `due` are times to look for silent connections, see `Streams.due`; `clock` is the
+    capture's, and `odd` its last segment, where that may have a wrong time. For the connections
+    `told` a problem was reported that they hold too much; `told_link_types` are such texts. Marks
+    and chunks, the number of segments, names, groups, fetch sessions and exchanges that wait for
     names are as in a boundary state.
     """
 
@@ -62,12 +62,12 @@ class Checkpoint(NamedTuple):
     totals: Totals
 
     def to_bytes(self) -> bytes:
-        """For another process, machine or day; `from_bytes` reads it."""
+        """Encode for another process, machine or day; `from_bytes` reads it."""
         return dump(DOCUMENT, self, self.version)
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Checkpoint":
-        """Raises EncodingError for bytes that are no state, or one of another version."""
+        """Decode; raise EncodingError for bytes that are no checkpoint of this version."""
         state: Checkpoint = load(DOCUMENT, content)
         return state
 

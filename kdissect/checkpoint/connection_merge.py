@@ -1,7 +1,7 @@
-"""A connection as a split has left it → as the whole has it: counts added up, sides as they are.
+"""Merges a connection's state in a split into that of the whole: adds counts, aligns the sides.
 
 Where the split did not see the SYN it took the side that sent first for the opener, so the two
-directions may have to change places.
+directions may have to be swapped.
 """
 
 from typing import Any
@@ -31,9 +31,9 @@ from kdissect.streams.receiver import Receiver
 
 
 class Synchronized:
-    """What the whole knew of a connection when it was synchronized; `is_turned`: the sides changed.
+    """State of a connection in the whole when it was synchronized; `is_turned`: sides are swapped.
 
-    `epoch` is that of the capture's clock then.
+    `epoch` is that of the capture's clock at that time.
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class Synchronized:
         self.framings = framings
         self.at = at
         self.is_turned = is_turned
-        # For those who ask for the past of its fetch session, which goes on.
+        # For users of the past of its fetch session, which continues.
         self.positions = copied(state.positions)
         self.halves = list(connection.handshake_half_ns)
         self.least = list(connection.min_rtt_ns)
 
     def rtt_ns(self, to_opener: int, to_accepter: int) -> int:
-        """The smallest round trip with what was measured since, by the split's sides."""
+        """Smallest round trip including those measured since, by the split's sides."""
         since = [to_opener, to_accepter]
         if self.is_turned:
             since.reverse()
@@ -73,14 +73,14 @@ class Synchronized:
         return sum(seen) if seen else -1
 
     def take(self, state: ConnectionState) -> None:
-        """Make what the split knows of the connection what the whole knows."""
+        """Convert the split's state of the connection to that of the whole."""
         if self.is_turned:
             turn(state)
         self._take_connection(state.connection)
         self._take_state(state)
 
     def take_receivers(self, opener: Receiver) -> None:
-        """The same for its reassembly; `opener` is the split's opener."""
+        """As `take`, for its reassembly; `opener` is the split's opener."""
         if self.is_turned:
             opener.direction, opener.peer.direction = opener.peer.direction, opener.direction
         first = opener.peer if self.is_turned else opener
@@ -96,7 +96,7 @@ class Synchronized:
             receiver.disagreements = own.disagreements
 
     def moved(self) -> tuple[int, int]:
-        """How much further positions count than in the split, by direction."""
+        """Offset of positions from those in the split, by direction."""
         here = self.prefix.at.positions
         if self.is_turned:
             here = (here[1], here[0])
@@ -120,7 +120,7 @@ class Synchronized:
         ]
         connection.refresh_rtt()
         if known.epoch == self.epoch:
-            # Packets may be a little out of order.
+            # Packets may be slightly out of order.
             connection.last_time_ns = max(connection.last_time_ns, known.last_time_ns)
         connection.edge = INSIDE
         connection.history_used = known.history_used
@@ -147,14 +147,14 @@ class Synchronized:
             exchange.connection_id = state.connection.id
 
     def cut(self, counted: tuple[int, int], before: tuple[int, int], then: tuple[int, int]) -> Any:
-        """Framed or skipped bytes: what the split counted since `before`, and the whole `then`."""
+        """Framed or skipped bytes: the split's count since `before` plus the whole's `then`."""
         since = [counted[0] - before[0], counted[1] - before[1]]
         if self.is_turned:
             since.reverse()
         return since[0] + then[0], since[1] + then[1]
 
     def take_framings(self, framings: list[FramingState]) -> list[FramingState]:
-        """The same for where frames are cut."""
+        """As `take`, for the framing states."""
         if self.is_turned:
             framings = framings[::-1]
         before = self.prefix.at
@@ -177,7 +177,7 @@ class Synchronized:
 
 
 def add(counts: DirectionCounts, before: tuple[int, ...], then: tuple[int, ...]) -> None:
-    """What a split counted since `before` on top of what the whole had `then`."""
+    """Add a split's counts since `before` to those that the whole had `then`."""
     for name, start, known in zip(fields_of(DirectionCounts), before, then, strict=True):
         value = getattr(counts, name)
         if isinstance(value, bool):
@@ -187,7 +187,7 @@ def add(counts: DirectionCounts, before: tuple[int, ...], then: tuple[int, ...])
 
 
 def shift(receiver: Receiver, moved: int) -> None:
-    """Positions as the whole counts them."""
+    """Positions as counted in the whole."""
     receiver.next_position += moved
     for name in ("timed_position", "fin_position", "window_probe"):
         if getattr(receiver, name) >= 0:
@@ -198,7 +198,7 @@ def shift(receiver: Receiver, moved: int) -> None:
 
 
 def turn(state: ConnectionState) -> None:
-    """Let the two sides of a connection change places."""
+    """Swap the two sides of a connection."""
     connection = state.connection
     connection.flow = reverse_flow(connection.flow)
     connection.counts = connection.counts[::-1]
@@ -212,21 +212,21 @@ def turn(state: ConnectionState) -> None:
 
 
 def turned_state(known: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A `sync_state` with the sides changed."""
+    """A `sync_state` with swapped sides."""
     one, other, first, second, request_direction, *rest = known
     return (other, one, second, first, 1 - request_direction, *rest)
 
 
 def copied(positions: Positions) -> Positions:
-    """Positions that do not change with these."""
+    """Copy positions, independent of these."""
     return {topic: known.copied() for topic, known in positions.items()}
 
 
 def complete(positions: Positions, past: Positions) -> None:
-    """Put into the positions of a fetch session what the split did not know of its past."""
+    """Complete the positions of a fetch session with the past that the split did not know."""
     goes_on = positions.pop(PAST, None) is not None
     unknown = unknown_mark(past)
-    # Responses that were missed in the split may have stated the past's marks anew.
+    # Responses missed in the split may have stated the past's marks anew.
     has_missed = LOST in positions
     for topic, here in positions.items():
         known = past.get(topic, TopicPositions())
@@ -247,7 +247,7 @@ def complete(positions: Positions, past: Positions) -> None:
 
 
 def opened(synchronized: Synchronized, one: Open, state: ConnectionState) -> Open:
-    """An open connection of a split, with its state there, as the whole has it."""
+    """An open connection of a split, with its state there, as it is in the whole."""
     framings = [one.opener_framing, one.accepter_framing]
     synchronized.take(state)
     synchronized.take_receivers(one.opener)

@@ -1,4 +1,4 @@
-"""What a merger has to say of the rows of one split, and rows with that done."""
+"""Corrections of the rows of one split by the merger, and their application."""
 
 from typing import Final, NamedTuple
 
@@ -17,17 +17,17 @@ RTT: Final = "rtt_ns"
 
 
 class Correction(NamedTuple):
-    """Of one connection: its true id, and ``(row, ns)``: its smallest round trip from there on."""
+    """For one connection: true id, and ``(row, ns)``: its smallest round trip from that row on."""
 
     connection_id: int
     rtt_steps: list[tuple[int, int]]
 
 
 class Corrections:
-    """To be applied to all batches of a split, in the order in which they were made.
+    """Applied to all batches of a split, in the order in which they were made.
 
-    `synchronized` are by connection id in the split; rows of `dropped` ids do not count, or none at
-    all when `drops_all`. `dropped_exchanges` are among the counts.
+    `synchronized` are by connection id in the split; rows of `dropped` ids do not count, or no rows
+    at all when `drops_all`. `dropped_exchanges` are included in the counts.
     """
 
     def __init__(self) -> None:
@@ -35,22 +35,22 @@ class Corrections:
         self.dropped: set[int] = set()
         self.dropped_exchanges = 0
         self.synchronized: dict[int, Correction] = {}
-        # Rows of each connection so far; `apply` counts them.
+        # Number of rows of each connection so far; counted by `apply`.
         self._rows: dict[int, int] = {}
 
     def to_bytes(self) -> bytes:
-        """For another process or machine, before they are applied; `from_bytes` reads it."""
+        """Encode for another process or machine, before `apply`; `from_bytes` reads it."""
         return dump(DOCUMENT, self)
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Corrections":
-        """Raises EncodingError for bytes that are no corrections, or of another version."""
+        """Decode; raise EncodingError for bytes that are not corrections, or of another version."""
         corrections: Corrections = load(DOCUMENT, content)
         corrections._rows = {}
         return corrections
 
     def apply(self, table: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a batch that count, as they are in the whole."""
+        """Rows of a batch that count, as they are in the whole."""
         if self.drops_all:
             return batch.slice(0, 0)
         if self.dropped:
@@ -94,7 +94,7 @@ class Corrections:
 
 
 def replaced(batch: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
-    """The batch with other values in a column."""
+    """Return the batch with other values in a column."""
     index = batch.schema.get_field_index(name)
     return batch.set_column(index, batch.schema.field(index), values)
 

@@ -1,7 +1,7 @@
-"""Several processes dissect the splits of captures, and this one too; it puts them together.
+"""Dissects the splits of captures in several processes, including this one, which merges them.
 
-Splits are given out in order. This process takes the next one when the rows it has to go on with
-are not there yet; while it works on it, it gives out more, each time it has read some packets.
+Splits are assigned in order. This process takes the next one when the rows it needs to continue are
+not ready yet; while working on it, it assigns more, each time it has read some packets.
 """
 
 import tempfile
@@ -18,18 +18,18 @@ from kdissect.checkpoint.worker_pool import WorkerPool
 from kdissect.errors import CaptureError
 from kdissect.pipeline import Options
 
-# Splits that are given out or done and not put together yet, for each process.
+# Splits assigned or done and not merged yet, for each process.
 AHEAD: Final = 2
-# Those that a worker has at a time: when it has done one it need not wait for the next.
+# Splits that a worker has at a time: after one it need not wait for the next.
 AT_ONCE: Final = 2
-# Bytes of rows of a split that stay in this process; those of a split that is not the next do not.
+# Bytes of a split's rows kept in this process; rows of a split that is not the next are not kept.
 KEPT_BYTES: Final = 64 << 20
 
 
 class Shared:
     """Iterate over it once: the splits' rows and boundary states, in order.
 
-    `names` gives those of topics known by then. Raises what dissecting a split raises, and
+    `names` returns the topic names known so far. Raises the errors of dissecting a split, and
     KdissectError when a process is killed.
     """
 
@@ -47,13 +47,13 @@ class Shared:
         self.pool = pool
         self.names = names
         self.directory = ""
-        # Those that every process has to do.
+        # Number of splits assigned to each worker.
         self.given = [0] * len(pool.workers)
-        # The next one to be given out, and to be put together.
+        # The next one to assign, and the next one to merge.
         self.next_given = 0
         self.next_taken = 0
         self.answers: dict[int, Any] = {}
-        # Nothing is guessed any more.
+        # No starts are guessed any more.
         self.is_planned = False
 
     def __iter__(self) -> Iterator[SplitRows]:
@@ -76,7 +76,7 @@ class Shared:
                     self._serve(None)
 
     def _fits(self, boundary: BoundaryState) -> bool:
-        """Whether the split ends where the next one, which may be guessed, begins."""
+        """Whether the split ends where the next one, which may be speculative, begins."""
         reached = boundary.reached
         if boundary.split.is_last or boundary.split.is_counted or reached is None:
             return True
@@ -84,19 +84,19 @@ class Shared:
         return (reached.offset, reached.layout) == (following.start, following.layout)
 
     def _plan_again(self) -> None:
-        """From the split to be taken on the places are not where they were guessed: find them."""
+        """Replan: from the next split on, the guessed places are wrong; find the true ones."""
         wrong = self.splits[self.next_taken]
         if self.is_planned:
             raise CaptureError(f"{wrong.path}: no longer the file that was cut into splits")
         self.is_planned = True
         end = self.splits[-1].end
-        # What is begun or done of those behind does not count: nobody takes it.
+        # Later splits already begun or done do not count: they are discarded.
         self.next_given = self.next_taken = len(self.splits)
         self.answers.clear()
         self.splits += plan_from(wrong, end)
 
     def _has_more(self) -> bool:
-        """Whether there is a split to begin with, and not too many are begun."""
+        """Whether there is a split to begin, and not too many are begun."""
         ahead = (len(self.given) + 1) * AHEAD
         return self.next_given < min(len(self.splits), self.next_taken + ahead)
 
@@ -105,12 +105,12 @@ class Shared:
         return self.next_given - 1
 
     def _serve(self, timeout: float | None) -> None:
-        """Take what workers have done, and give them more; wait for it `timeout` seconds."""
+        """Take the results of workers and assign more; wait for results `timeout` seconds."""
         for worker, (number, answer) in self.pool.receive(timeout):
             self.given[worker] -= 1
             if number >= self.next_taken:
                 self.answers[number] = answer
-        # This process has the first to do: nobody has to wait for another then.
+        # This process has the first to do: it does not wait for another then.
         if self.next_given == 0:
             return
         for wanted in range(AT_ONCE):
@@ -123,7 +123,7 @@ class Shared:
                     self.given[worker] += 1
 
     def _dissect(self, number: int) -> None:
-        """Do one here."""
+        """Dissect one split here."""
         try:
             self.answers[number] = self._rows(number)
         except Exception as error:  # raised when it is its turn, as those of others

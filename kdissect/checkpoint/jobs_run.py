@@ -18,7 +18,7 @@ from kdissect.tables.schemas import TABLES
 
 
 class JobsRun:
-    """As `Run`, of files whose splits this process and those of `pool` dissect, which end then."""
+    """As `Run`, for files whose splits this process and those of `pool` dissect, which end then."""
 
     def __init__(
         self, paths: Sequence[str], splits: list[Split], options: Options, pool: WorkerPool
@@ -55,7 +55,7 @@ class JobsRun:
 
     @property
     def balance(self) -> Balance:
-        """What became of the bytes of the splits so far."""
+        """Balance of the bytes of the splits so far."""
         return self.together.balance
 
     def _names(self) -> dict[bytes, str]:
@@ -71,6 +71,6 @@ class JobsRun:
 
 
 def find_secrets(paths: Sequence[str]) -> list[Secrets]:
-    """All keys for TLS that the captures hold."""
+    """All TLS keys in the captures."""
     with open_captures(list(paths)) as capture:
         return capture.find_secrets()

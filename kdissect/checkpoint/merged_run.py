@@ -15,10 +15,9 @@ from kdissect.tables.schemas import TABLES
 
 
 class MergedRun:
-    """Iterate over it once for ``(table, record batch)``: the rows of the splits put together.
+    """Iterate over it once for ``(table, record batch)``: the merged rows of the splits.
 
-    `splits` are the splits' own rows and boundary states in order, `captures` the names of the
-    files.
+    `splits` are the splits' rows and boundary states in order, `captures` the names of the files.
     """
 
     def __init__(
@@ -38,7 +37,7 @@ class MergedRun:
             name: BatchBuilder(TABLES[name], captures, names, options.columns.get(name))
             for name in options.tables
         }
-        # Those of splits have what is needed to correct them too.
+        # Rows of splits also have the columns needed to correct them.
         self.own = {
             name: BatchBuilder(
                 TABLES[name], captures, names, made_columns(options.columns.get(name)), 0
@@ -51,7 +50,7 @@ class MergedRun:
             yield name, self.numbering.apply(batch)
 
     def _as_numbered(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows with numbers and ids as the splits have them."""
+        """Rows with numbers and ids as in the splits."""
         for rows in self.splits:
             self.numbering.add(rows.boundary)
             corrections = self.merger.add(rows.boundary)
@@ -65,7 +64,7 @@ class MergedRun:
 
     @property
     def balance(self) -> Balance:
-        """What became of all bytes."""
+        """Balance of all bytes."""
         return self.merger.balance
 
     def _corrected(

@@ -1,12 +1,10 @@
-"""Boundary states in the order of their splits → what the splits could not know: the rest of the
-rows.
+"""Boundary states in the order of their splits → the rows that the splits could not make.
 
-The `Merger` is all stages once more, with what is known of the whole. Of each split it takes the
-segments of the prefixes, so that it comes by itself to where the split's own connections were
-synchronized; where the two agree it takes over what the split made of the connection, rows and
-state, and where they do not it reads that connection's packets in the split again. So what comes
-out is always what one pass over everything gives; how much is read again decides only how long it
-takes.
+The `Merger` is all stages once more, with the state of the whole. Of each split it replays the
+segments of the prefixes, and so reaches the point where the split's own connections were
+synchronized; where the two agree it takes over the split's rows and state of the connection, and
+where they differ it reads that connection's packets in the split again. So the result is always
+that of one pass over everything; the amount read again only affects the time it takes.
 """
 
 from collections import Counter
@@ -44,11 +42,11 @@ FindSecrets = Callable[[], Sequence[Secrets]]
 
 
 class Merger:
-    """Feed it the boundary states in order; what it gives itself are rows of its `dissector`.
+    """Feed it the boundary states in order; its own output are rows of its `dissector`.
 
-    `reread` gives the packets of a split again, `find_secrets` all that the captures hold of keys
-    for TLS; both are called only when they are needed. With the `state` of another one it goes on
-    behind what that was fed; see `resumed_merger.carry_on`.
+    `reread` returns the packets of a split again, `find_secrets` all TLS keys in the captures; both
+    are called only when needed. With the `state` of another merger it continues after that one's
+    input; see `resumed_merger.carry_on`.
     """
 
     def __init__(
@@ -63,7 +61,7 @@ class Merger:
         self.dissector = make_dissector(options, collects=False, keeps_frames=False)
         self._find_secrets = find_secrets
         self.told: set[str] = set()
-        # Those that were put together, as far as anybody may have to read them again.
+        # Merged splits, as far as they may have to be read again.
         self.splits: list[Split] = []
         self.totals: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
@@ -74,22 +72,22 @@ class Merger:
         self.read_again = 0
         self.replayed = 0
         if state is not None:
-            # Nobody else needs it, and it brings all of TLS with it.
+            # Not needed elsewhere, and it imports all of TLS.
             from kdissect.checkpoint.resumed_merger import carry_on
 
             carry_on(self, state)
 
     def state(self) -> "Checkpoint":
-        """What is known now, so that another merger can go on.
+        """Return the current state, so that another merger can continue.
 
-        Write it down before this one goes on. Rows that are there stay here, to be taken.
+        Encode it before this one continues. Rows that are waiting stay here, to be taken.
         """
         from kdissect.checkpoint.resumed_merger import state_of
 
         return state_of(self)
 
     def add(self, boundary: BoundaryState) -> Corrections:
-        """Put a split behind those before it; what has to be corrected in its rows."""
+        """Merge a split after those before it; return the corrections of its rows."""
         self.splits.append(boundary.split)
         clock = self.dissector.streams.clock
         first_ns, lowest_ns, _ = boundary.times
@@ -105,7 +103,7 @@ class Merger:
         return corrections
 
     def has_keys(self) -> bool:
-        """Whether there are keys for TLS; then what splits could not read is tried with all."""
+        """Whether there are TLS keys; then data that splits could not read is tried with all."""
         keys = self.dissector.tls.keys
         if self._find_secrets is not None:
             add_secrets(keys, self._find_secrets())
@@ -113,12 +111,12 @@ class Merger:
         return len(keys) > 0
 
     def finish(self) -> None:
-        """No split follows."""
+        """Finish: no split follows."""
         self.dissector.finish()
 
     @property
     def balance(self) -> Balance:
-        """What became of the bytes of all splits; complete after `finish`."""
+        """Balance of the bytes of all splits; complete after `finish`."""
         own = make_balance(self.dissector)
         added = {name: getattr(own, name) + self.totals[name] for name in NUMBERS}
         return replace(
@@ -130,7 +128,7 @@ class Merger:
         )
 
     def _dissect_whole(self, boundary: BoundaryState) -> Corrections:
-        """A split that does not stand alone."""
+        """Dissect a split that cannot be dissected alone."""
         dissector = self.dissector
         self.read_again += 1
         self._take_problems([one for one in boundary.problems if one.stage == "capture"])
@@ -141,7 +139,7 @@ class Merger:
         return corrections
 
     def _take_problems(self, problems: Iterable[Problem]) -> None:
-        """Problems of reading and of packets; of a link type the first packet is told of."""
+        """Take problems of reading and of packets; a link type is reported for its first packet."""
         for problem in problems:
             if problem.kind == "unknown-link-type":
                 if problem.message in self.told:
@@ -150,7 +148,7 @@ class Merger:
             self.dissector.add_problems([problem])
 
     def _count(self, boundary: BoundaryState, corrections: Corrections) -> None:
-        """Add what the split counted, without what does not count."""
+        """Add the split's counts, without those that do not count."""
         totals = boundary.totals
         self.reasons.update(totals.packets_by_reason)
         self.totals.update(packets=totals.packets, captured_bytes=totals.captured_bytes)
@@ -166,7 +164,7 @@ class Merger:
         self.totals["exchanges"] -= corrections.dropped_exchanges
 
 
-# The plain numbers among the totals, and those of them that are of connections.
+# The plain numbers among the totals, and those that are of connections.
 NUMBERS: Final = tuple(
     name for name in Totals._fields if name not in ("packets_by_reason", "protocols", "problems")
 )
@@ -174,7 +172,7 @@ COUNTED: Final = tuple(name for name in NUMBERS if name not in ("packets", "capt
 
 
 class _Step:
-    """One boundary state while it is put behind those before it."""
+    """The merge of one boundary state with those before it."""
 
     def __init__(self, merger: Merger, boundary: BoundaryState) -> None:
         self.merger = merger
@@ -184,20 +182,20 @@ class _Step:
         # By connection id in the split.
         self.synchronized: dict[int, Synchronized] = {}
         self.corrections = Corrections()
-        # Flows whose packets are read again, and the ordinal from which on, by both directions.
+        # Flows whose packets are read again, and the ordinal to start from, by both directions.
         self.again: dict[bytes, int] = {}
         self.is_all_again = False
         self.fed: dict[bytes, int] = {}
         # Positions of the connections that were taken over, by identity.
         self.own_positions: set[int] = set()
         self.synchronized_by_connection: dict[int, Synchronized] = {}
-        # Exchanges that came out of connections, apart from those that began and ended inside.
+        # Exchanges made by connections, apart from those that began and ended inside.
         self.given: dict[int, int] = {left.connection_id: left.given for left in boundary.left_open}
         for one in boundary.open:
             self.given[int(one.opener.connection.id)] = int(one.opener.connection.given)
         for ended in boundary.ended:
             self.given[int(ended.state.connection.id)] = int(ended.state.connection.given)
-        # By both directions of their flow, those that began in the split.
+        # By both directions of their flow, connections that began in the split.
         self.born: dict[bytes, list[int]] = {}
         for flow, connection_id in boundary.born:
             for one_way in (flow, reverse_flow(flow)):
@@ -220,10 +218,10 @@ class _Step:
         self.corrections.drops_all = self.is_all_again
         return self.corrections
 
-    # What does not count
+    # Items that do not count
 
     def _check_born(self) -> None:
-        """Connections that began in the split, unless they did not, or asked for the past."""
+        """Drop connections that began in the split but were known before, or used the history."""
         boundary = self.boundary
         asked = set(boundary.history_used)
         if (boundary.locked or boundary.left_open) and self.merger.has_keys():
@@ -236,7 +234,7 @@ class _Step:
             if connection_id in asked or self.streams.receiver_of(flow) is not None:
                 self._drop(flow, (connection_id,))
         for prefix in boundary.prefixes:
-            # Of a later connection on the flow.
+            # A later connection on the flow.
             if not asked.isdisjoint(prefix.ids):
                 self._drop(prefix.flow, ())
 
@@ -245,17 +243,17 @@ class _Step:
             self._drop(left.flow, (left.connection_id,))
 
     def _drop(self, flow: bytes, ids: Iterable[int]) -> None:
-        """Connections of a flow are dissected again, with all that began on it in the split."""
+        """Dissect connections of a flow again, with all that began on it in the split."""
         for connection_id in {*ids, *self.born.get(flow, ())}:
             self.corrections.dropped.add(connection_id)
             self.corrections.dropped_exchanges += self.given.get(connection_id, 0)
             if connection_id in self.boundary.inside_ended:
-                # What they counted is among the counts of all.
+                # Their counts are included in the counts of all.
                 self.is_all_again = True
         first = self.fed.get(flow, -1)
         self.again[flow] = self.again[reverse_flow(flow)] = first
 
-    # Heads
+    # Prefixes
 
     def _replay_heads(self) -> None:
         for prefix in self.boundary.prefixes:
@@ -294,7 +292,7 @@ class _Step:
             self._drop(prefix.flow, ())
 
     def _join(self, prefix: Prefix) -> Synchronized | None:
-        """What the whole knows, when it is what the split believes."""
+        """Return the state of the whole, if it is what the split assumes."""
         opener = self.streams.receiver_of(prefix.synchronized.flow)
         if opener is None or prefix.synchronized.history_used or prefix.flow in self.again:
             return None
@@ -366,7 +364,7 @@ class _Step:
             self.dissector.take_waiting(exchange)
 
     def _take_deferred(self, exchange: Exchange, to_opener: int, to_accepter: int) -> None:
-        """An exchange that only lacks what its fetch session stood at before."""
+        """Take an exchange that only lacks the earlier positions of its fetch session."""
         synchronized = self.synchronized.get(int(exchange.connection_id))
         if synchronized is None:
             return
@@ -376,7 +374,7 @@ class _Step:
         self.dissector.add_rows(exchange)
 
     def _take_ended(self, ended: Ended) -> None:
-        """A connection from before the split that ended in it."""
+        """Take a connection from before the split that ended in it."""
         synchronized = self.synchronized.get(int(ended.state.connection.id))
         if synchronized is None:
             return
@@ -397,11 +395,11 @@ class _Step:
         synchronized = self.synchronized.get(int(connection.id))
         if synchronized is not None and one.state is not None:
             self._note(synchronized)
-            # Before the two directions of what was known here no longer know each other.
+            # Before the two known directions are separated from each other.
             one = opened(synchronized, one, one.state)
             self._forget(synchronized.opener)
         connection.edge = INSIDE
-        # A split has one epoch of the clock, and that is the whole's.
+        # A split has one epoch of the clock, which is that of the whole.
         connection.epoch = self.streams.clock.epoch
         dissector = self.dissector
         self.streams.take_in(one.opener)
@@ -412,7 +410,7 @@ class _Step:
             self._allow(one.state)
 
     def _note(self, synchronized: Synchronized) -> None:
-        """What has to be corrected in the rows of a synchronized connection."""
+        """Note the corrections for the rows of a synchronized connection."""
         prefix = synchronized.prefix
         steps = [(row, synchronized.rtt_ns(one, other)) for row, one, other in prefix.steps]
         self.corrections.synchronized[int(prefix.synchronized_id)] = Correction(
@@ -420,7 +418,7 @@ class _Step:
         )
 
     def _forget(self, opener: Receiver) -> None:
-        """What the merger had of a connection that the split has brought forward."""
+        """Forget the merger's state of a connection that the split has brought forward."""
         self.streams.forget(opener)
         self.dissector.tls.set_clear(opener.connection)
         self.dissector.frames.forget(opener.connection)
@@ -430,7 +428,7 @@ class _Step:
         self.own_positions.add(id(state.positions))
 
     def _take_sessions(self) -> None:
-        """Fetch sessions of connections that were taken over, and of those that ended."""
+        """Take fetch sessions of connections that were taken over, and of those that ended."""
         sessions = self.dissector.exchanges.bodies.sessions
         for session, positions in self.boundary.sessions.items():
             if id(positions) in self.own_positions or (
@@ -438,10 +436,10 @@ class _Step:
             ):
                 sessions.keep(session, positions)
 
-    # What was seen last
+    # Recent segments
 
     def _take_rings(self) -> None:
-        """The last segments and chunks, as one pass would have them."""
+        """Take the last segments and chunks, as in one pass."""
         renewed = {
             id(synchronized.connection): synchronized.prefix.synchronized
             for synchronized in self.synchronized.values()
@@ -454,7 +452,7 @@ class _Step:
         self.rings.end(self.boundary, self._stream_of, self._place, renew)
 
     def _stream_of(self, place: int, mark: Mark) -> int:
-        """The number in the whole of a direction in the split; -1 where it was replayed."""
+        """Number in the whole of a direction in the split; -1 where it was replayed."""
         connection_id = mark.stream >> 1
         if self.is_all_again or connection_id in self.corrections.dropped:
             return -1
@@ -464,19 +462,19 @@ class _Step:
         if not prefix.is_synchronized or prefix.flow in self.again or place < prefix.place:
             return -1
         if connection_id != prefix.synchronized_id:
-            # One that began later on the same flow.
+            # A connection that began later on the same flow.
             return mark.stream
         return self.synchronized_streams[connection_id][mark.stream & 1]
 
     def _place(self, chunk: Chunk) -> bool:
-        """Whether the chunk is of a connection that was taken over; it is where it was there."""
+        """Whether the chunk is of a connection that was taken over; moves it to its place here."""
         receiver = self.streams.receiver_of(chunk.connection.flow)
         if receiver is None or receiver.connection is not chunk.connection:
             return False
         synchronized = self.synchronized_by_connection.get(id(chunk.connection))
         if synchronized is not None:
             if chunk.seen <= synchronized.prefix.place:
-                # It is here already.
+                # Already here.
                 return False
             if synchronized.is_turned:
                 chunk.direction = 1 - chunk.direction

@@ -1,11 +1,10 @@
-"""What is remembered of the last segments (`duplicates`, `recent_chunks`) while a boundary state is
-put behind others.
+"""Memory of the last segments (`duplicates`, `recent_chunks`) while a boundary state is merged.
 
-The prefixes' segments are replayed one prefix after the other as they come in the split, the
-segments of connections that are read again afterwards. Marks and chunks are only ever compared with
-those of the same connection, and are forgotten by how many segments came since. So what the replay
-of a prefix has left can be put back when its connection is read on, and in the end all is put
-together.
+The segments of prefixes are replayed one prefix after the other in the order of the split, the
+segments of connections that are read again afterwards. Marks and chunks are only compared with
+those of the same connection, and are forgotten by the number of segments since. So the entries that
+the replay of a prefix has left can be restored when its connection is read on, and at the end all
+are merged.
 """
 
 from collections.abc import Callable
@@ -20,25 +19,25 @@ from kdissect.streams.sequence import MASK
 
 
 class Rings:
-    """The rings of a merger's streams during one step."""
+    """Rings of a merger's streams during one step."""
 
     def __init__(self, streams: Streams) -> None:
         self.streams = streams
         self.copies, self.recent = streams.copies, streams.recent
-        # Segments before the split.
+        # Number of segments before the split.
         self.before = int(self.copies.count)
         self.past = self.copies.placed()
         self.past_chunks = self.recent.remembered()
-        # What prefixes have left, by the ordinal of their last segments.
+        # Entries left by prefixes, by the ordinal of their last segments.
         self.marks: dict[int, list[tuple[int, Mark]]] = {}
         self.chunks: dict[int, list[Chunk]] = {}
 
     def go_to(self, number: int) -> None:
-        """The next segment is the `number`th of the split."""
+        """Advance to the `number`th segment of the split."""
         self.copies.jump(self.before + number - 1)
 
     def note(self, prefix: Prefix) -> None:
-        """The segment that was just replayed is one of this prefix."""
+        """Note that the segment just replayed belongs to this prefix."""
         last = int(prefix.segments[-1].ordinal)
         at = int(self.copies.count) - 1
         mark = self.copies.marks[at % RECENT_SEGMENTS]
@@ -47,7 +46,7 @@ class Rings:
         self.chunks.setdefault(last, []).extend(self.recent.latest())
 
     def answers_alike(self, repeats: list[Repeat]) -> bool:
-        """Whether what a split asked of the past it knew is answered here as it was there."""
+        """Whether a split's lookups in its known past have the same results here."""
         for one in repeats:
             receiver = self.streams.receiver_of(one.flow)
             if receiver is None:
@@ -68,13 +67,13 @@ class Rings:
         return True
 
     def go_back(self) -> None:
-        """To the start of the split: segments of it are read again."""
+        """Go back to the start of the split: segments of it are read again."""
         self.copies.refill(self.before, self.past)
         self.recent.now = self.before
         self.recent.refill(self.past_chunks)
 
     def pass_by(self, segment: Segment, number: int) -> None:
-        """A segment that was replayed in a prefix: with its last one, what the prefix has left."""
+        """Pass a segment replayed in a prefix; at its last one, restore the prefix's entries."""
         marks = self.marks.get(int(segment.ordinal), [])
         if marks:
             self.copies.jump(self.before + number)
@@ -90,11 +89,11 @@ class Rings:
         place: Callable[[Chunk], bool],
         renew: Callable[[Chunk], None],
     ) -> None:
-        """What was replayed, and what the split has seen, as one pass would have it.
+        """Merge the replayed entries with those of the split, as in one pass.
 
-        `stream_of` gives the stream of a mark of the split, -1 where the one here counts; `place`
-        says whether a chunk of the split counts, and puts it where it is here; `renew` gives a
-        chunk the connection that has been taken over.
+        `stream_of` returns the stream of a mark of the split, -1 where the one here counts; `place`
+        returns whether a chunk of the split counts, and moves it to its place here; `renew` assigns
+        a chunk the connection that has been taken over.
         """
         now = self.before + boundary.segments
         self.copies.jump(now)

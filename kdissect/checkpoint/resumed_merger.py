@@ -1,7 +1,7 @@
-"""The state of a merger, and a merger that goes on with one.
+"""State of a merger, and a merger resumed from one.
 
-What it knows is a value of the stages' own parts (`Checkpoint`), but for TLS that is decrypted:
-secrets are not written down, so where such a connection stands in them is found in its packets.
+The state consists of the stages' own parts (`Checkpoint`), except for TLS that is decrypted:
+secrets are not written, so the position of such a connection in them is found in its packets.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ COUNTERS: Final = ("packets_by_reason", "protocols", "problems")
 
 
 class Resumable(Protocol):
-    """What is read and set of a merger."""
+    """Attributes of a merger that are read and set here."""
 
     options: Options
     splits: list[Split]
@@ -41,25 +41,25 @@ class Resumable(Protocol):
 
     @property
     def balance(self) -> Balance:
-        """What became of the bytes of all splits."""
+        """Balance of the bytes of all splits."""
         ...
 
     def has_keys(self) -> bool:
-        """Whether there are keys for TLS."""
+        """Whether there are TLS keys."""
         ...
 
 
 def state_of(merger: Resumable) -> Checkpoint:
-    """What a merger knows; written down before it goes on, as the two share their values."""
+    """State of a merger; encode it before the merger continues, as the two share their values."""
     dissector = merger.dissector
-    # Problems that nobody has taken yet become rows.
+    # Problems not taken yet become rows.
     dissector.feed([])
     streams, tls, exchanges = dissector.streams, dissector.tls, dissector.exchanges
     opened = [open_of(dissector, opener) for opener in streams.openers()]
     connections = [one.opener.connection for one in opened]
     sessions = [session for one in connections if (session := tls.session_of(one)) is not None]
     decrypted = tuple(one.connection for one in sessions if one.has_keys)
-    # One whose keys are not there yet may have them in the next split.
+    # One whose keys are missing may have them in the next split.
     begun = [one.connection for one in sessions] if merger.has_keys() else decrypted
     merger.splits = needed(merger.splits, begun)
     balance = merger.balance
@@ -89,7 +89,7 @@ def state_of(merger: Resumable) -> Checkpoint:
 
 
 def open_of(dissector: Dissector, opener: Receiver) -> Open:
-    """Where the stages stand with an open connection."""
+    """State of the stages for an open connection."""
     connection = opener.connection
     state = dissector.exchanges.states.get(connection.id)
     if state is not None:
@@ -99,7 +99,7 @@ def open_of(dissector: Dissector, opener: Receiver) -> Open:
 
 
 def needed(splits: Sequence[Split], connections: Sequence[Connection]) -> list[Split]:
-    """The splits from that on in which the first of the connections begins."""
+    """Splits from the one on in which the first of the connections begins."""
     if not connections:
         return []
     first = min(int(one.id) for one in connections)
@@ -108,12 +108,12 @@ def needed(splits: Sequence[Split], connections: Sequence[Connection]) -> list[S
 
 
 def carry_on(merger: Resumable, state: Checkpoint) -> None:
-    """Let a merger that was fed nothing go on with a state, whose values it takes over.
+    """Resume an unused merger from a state, whose values it takes over.
 
-    Raises CaptureError where packets are needed and are not there.
+    Raises CaptureError where packets are needed and missing.
     """
     dissector = merger.dissector
-    # Whoever made the state has told what is wrong with a key log.
+    # The merger that made the state has reported problems of the key log.
     dissector.tls.keys.problems.clear()
     merger.splits = list(state.splits)
     merger.told |= state.told_link_types
@@ -140,7 +140,7 @@ def carry_on(merger: Resumable, state: Checkpoint) -> None:
 
 
 def take_open(dissector: Dissector, one: Open) -> None:
-    """Go on with an open connection."""
+    """Resume an open connection."""
     connection = one.opener.connection
     dissector.streams.take_in(one.opener)
     dissector.frames.take_in(connection, (one.opener_framing, one.accepter_framing))
@@ -154,7 +154,7 @@ def take_open(dissector: Dissector, one: Open) -> None:
 
 
 def take_shared(dissector: Dissector, state: Checkpoint) -> None:
-    """What belongs to no connection alone."""
+    """Resume the state shared by connections."""
     copies, recent = dissector.streams.copies, dissector.streams.recent
     copies.refill(state.segments, list(state.marks))
     recent.now = state.segments
@@ -171,7 +171,7 @@ def take_shared(dissector: Dissector, state: Checkpoint) -> None:
 
 
 def decrypt_again(merger: Resumable, state: Checkpoint) -> None:
-    """Bring TLS forward, by its packets, to where the state stands."""
+    """Advance TLS, by its packets, to the position of the state."""
     merger.has_keys()
     streams = make_dissector(merger.options, collects=False, keeps_frames=False).streams
     tls = merger.dissector.tls.sibling()
@@ -206,14 +206,14 @@ def segments_again(merger: Resumable, state: Checkpoint) -> Iterator[Segment]:
 
 
 def is_waiting(segment: Segment, state: Checkpoint) -> bool:
-    """Whether the state waits for the next packet to tell what the segment's time means."""
+    """Whether the state waits for the next packet to determine the segment's time."""
     return state.odd is not None and state.odd.ordinal == segment.ordinal
 
 
 def with_right_times(segments: Iterable[Segment]) -> Iterator[Segment]:
-    """The segments, where one with a wrong time has that of the one before, as the whole has it.
+    """Return the segments, where a wrong time is replaced by the one before, as in the whole.
 
-    The packets of some connections alone would not tell: the next packet may be of another.
+    The packets of some connections alone do not suffice: the next packet may be of another.
     """
     clock = Clock()
     odd: Segment | None = None
@@ -237,7 +237,7 @@ def with_right_times(segments: Iterable[Segment]) -> Iterator[Segment]:
 def session_at(
     streams: Streams, tls: Tls, known: Receiver | None, connection: Connection
 ) -> Session:
-    """The session of a connection, which must be where the state has it."""
+    """The session of a connection, which must be at the position of the state."""
     found = streams.receiver_of(connection.flow)
     session = tls.session_of(found.connection) if found is not None else None
     if found is None or known is None or session is None or places(found) != places(known):
@@ -247,5 +247,5 @@ def session_at(
 
 
 def places(receiver: Receiver) -> tuple[int, int]:
-    """How far both directions are."""
+    """Positions of both directions."""
     return int(receiver.next_position), int(receiver.peer.next_position)

@@ -1,4 +1,4 @@
-"""Whether one process reads captures, or several share the work."""
+"""Decides whether one process reads captures, or several share the work."""
 
 import os
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ LARGEST_PACKETS: Final = 256 << 10
 def make_run(
     source: Source | Sequence[Source], options: Options, pool: WorkerPool | None = None
 ) -> "Run | JobsRun":
-    """What reads the captures: in several processes where they are files, large and in turn.
+    """Return a run over the captures: in several processes for files that are large and in turn.
 
-    `pool` are such processes, for this; those that are not needed end.
+    `pool` are such processes; processes that are not needed end.
     """
     run = None
     try:
@@ -41,7 +41,7 @@ def make_run(
 def shared_run(
     source: Source | Sequence[Source], options: Options, pool: WorkerPool | None
 ) -> "JobsRun | None":
-    """What reads them in several processes, None where one has to."""
+    """Return a run in several processes, None if one has to do it."""
     jobs = wanted_jobs(options.jobs)
     if jobs < 2 or options.strict:
         return None
@@ -52,7 +52,7 @@ def shared_run(
     total = sum(Path(path).stat().st_size for path in paths)
     if not is_worthwhile(total // look.packet_size, options.jobs):
         return None
-    # What several processes need would take one a tenth of its start-up.
+    # Imports for several processes would cost a single one a tenth of its start-up.
     from kdissect.checkpoint.jobs_run import JobsRun
 
     splits = find_splits(paths, look, total, jobs)
@@ -60,7 +60,7 @@ def shared_run(
 
 
 def find_splits(paths: Sequence[str], look: Look, total: int, jobs: int) -> list[Split]:
-    """The splits of the files; none where they cannot be cut, or overlap in time."""
+    """Splits of the files; none if they cannot be split, or overlap in time."""
     sizes = split_sizes(total, look.packet_size, jobs)
     if len(paths) == 1:
         splits = guess_splits(paths[0], look, list(accumulate(sizes))[:-1])
@@ -73,9 +73,9 @@ def find_splits(paths: Sequence[str], look: Look, total: int, jobs: int) -> list
 
 
 def file_paths(source: Source | Sequence[Source]) -> list[str]:
-    """The captures' paths in the order of their first packets; none when some have no path."""
+    """Paths of the captures in the order of their first packets; none if some have no path."""
     for one in listed(source):
-        # A pipe can be opened once only, and that is not here.
+        # A pipe can be opened only once, and not here.
         if not isinstance(one, str | os.PathLike) or os.fspath(one) == STDIN or is_pipe(one):
             return []
     with open_captures(source) as capture:
@@ -84,11 +84,11 @@ def file_paths(source: Source | Sequence[Source]) -> list[str]:
 
 
 def split_sizes(total: int, packet_size: int, jobs: int) -> list[int]:
-    """Bytes of one split after the other.
+    """Sizes of the splits in bytes, in order.
 
     Large, as an edge costs about a message of each connection; smaller towards the end, where
-    processes would wait for the one with the last; and of so many packets at most, as rows are made
-    of packets and wait in memory, or on disk, for those before them.
+    processes would wait for the one with the last; and with a bound on packets, as rows are made of
+    packets and wait in memory, or on disk, for those before them.
     """
     largest = max(SMALLEST_SPLIT, min(LARGEST_SPLIT, LARGEST_PACKETS * packet_size))
     smallest = max(SMALLEST_SPLIT, min(largest, SMALLEST_PACKETS * packet_size))

@@ -1,6 +1,4 @@
-"""Record batches and a boundary state in a file, for another process, which maps it instead of
-copying it.
-"""
+"""Record batches and a boundary state in a file that another process maps instead of copying."""
 
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -11,20 +9,20 @@ from kdissect.errors import EncodingError
 
 # Arrow reads batches in place that start at multiples of this.
 ALIGNMENT: Final = 64
-# Smaller ones are copied: rows of which there are few wait long to be written, and as long as one
-# of its batches is there, all of a file is.
+# Smaller ones are copied: the rows of small tables wait long to be written, and a mapped file stays
+# as long as one of its batches is in use.
 COPIED_BYTES: Final = 1 << 20
 
 
-# Before a boundary state that is packed: its size.
+# Size in front of a packed boundary state.
 SIZE_BYTES: Final = 8
-# Of bytes in a frame, so that a small file takes little memory; most boundary states shrink to a
+# Of bytes in a frame, so that a small file takes little memory; most boundary states shrink to
 # half.
 LARGEST_RATIO: Final = 64
 
 
 class Written(NamedTuple):
-    """Where a table's batch is in the file, in bytes."""
+    """Position of a table's batch in the file, in bytes."""
 
     table: str
     start: int
@@ -32,7 +30,7 @@ class Written(NamedTuple):
 
 
 class BatchFile:
-    """A file of record batches, written one after the other; `close` gives where they are."""
+    """A file of record batches, written one after the other; `close` returns their positions."""
 
     def __init__(self, path: Path) -> None:
         self.sink = pa.OSFile(str(path), "wb")
@@ -47,25 +45,25 @@ class BatchFile:
         self.places.append(Written(table, start, self.sink.tell() - start))
 
     def write_boundary(self, content: bytes) -> None:
-        """Add what is no batch; `Contents.boundary state`."""
+        """Add the boundary state, which is not a batch; see `Contents`."""
         self.places.append(Written("", self.sink.tell(), len(content)))
         self.sink.write(content)
 
     def close(self) -> list[Written]:
-        """Nothing more comes."""
+        """Close the file."""
         self.sink.close()
         return self.places
 
 
 class Contents(NamedTuple):
-    """What was in a file."""
+    """Contents of a file."""
 
     batches: list[tuple[str, pa.RecordBatch]]
     boundary: bytes
 
 
 def read_file(path: Path, places: list[Written]) -> Contents:
-    """All of a file, which is removed; the batches live in it until nobody needs them."""
+    """Read a whole file and remove it; the batches live in it until they are released."""
     if not places:
         path.unlink()
         return Contents([], b"")
@@ -87,7 +85,7 @@ def read_file(path: Path, places: list[Written]) -> Contents:
 
 
 def packed(boundary: bytes) -> bytes:
-    """A boundary state as bytes that wait in a file: much of it is payload that may not be
+    """Compress a boundary state that waits in a file: much of it is payload that may not be
     compressed yet.
 
     A size, then a zstd frame; or the boundary state as it is, where the frame would be less than a
@@ -100,8 +98,8 @@ def packed(boundary: bytes) -> bytes:
 
 
 def unpacked(content: bytes) -> bytes:
-    """The boundary state again; raises EncodingError for other bytes, LARGEST_RATIO times as long
-    at most.
+    """Restore the boundary state, at most LARGEST_RATIO times as long; raise EncodingError for
+    other bytes.
     """
     size = int.from_bytes(content[:SIZE_BYTES], "little")
     inside = content[SIZE_BYTES:]

@@ -1,4 +1,4 @@
-"""One split of a capture → rows that may have to be corrected, and a `BoundaryState`."""
+"""One split of a capture → rows that may need corrections, and a `BoundaryState`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -35,10 +35,9 @@ class SplitRows(NamedTuple):
 
 
 class SplitRun:
-    """One pass over a split: iterate over it for ``(table, record batch)``, then take `boundary
-    state`.
+    """One pass over a split: iterate over it for ``(table, record batch)``, then take `boundary`.
 
-    `captures` are the names of the files, by `Split.capture`; `names` topics' names that are known.
+    `captures` are the names of the files, by `Split.capture`; `names` are known topic names.
     `between` is called whenever some packets were dissected. `copy` is where the split's bytes are,
     if not at its path.
     """
@@ -67,7 +66,7 @@ class SplitRun:
             dissector.tls,
             self.is_first,
         )
-        # What is wrong with a key log is told once, by the whole.
+        # Problems of a key log are reported once, by the whole.
         dissector.tls.keys.problems.clear()
         dissector.exchanges.names.update(names or {})
         self.builders = {
@@ -101,20 +100,21 @@ class SplitRun:
 
     @property
     def boundary(self) -> BoundaryState:
-        """What is left open; to be asked for once, after all rows were taken."""
+        """Return the state left open; call it once, after all rows were taken."""
         dissector = self.dissector
         edges = self.edges
         streams = dissector.streams
         opened, flows = find_open(dissector)
         clock = streams.clock
-        # Where a time may be wrong only the whole knows it: by the packets on both sides.
+        # Only the whole knows where a time may be wrong: by the packets on both sides.
         is_whole = (
             dissector.decoder.fragments > 0
             or bool(dissector.waiting.given_up)
             or clock.back_count > 0
             or streams.is_last_odd
             or edges.count == 1
-            # One that began here ended by silence, and its flow goes on: both or neither count.
+            # A connection that began here ended by silence, and its flow continues: both or neither
+            # count.
             or any(flow in edges.prefixes for flow in edges.born_flows)
             or any(left.flow in edges.used_again for left in flows)
         )
@@ -158,14 +158,14 @@ def dissect_split(
     captures: Sequence[str],
     names: dict[bytes, str] | None = None,
 ) -> SplitRows:
-    """The rows and the boundary state of a split; raises CaptureError when it cannot be read."""
+    """Return rows and boundary state of a split; raise CaptureError when it cannot be read."""
     run = SplitRun(split, replace(options, progress=None), captures, names)
     batches = list(run)
     return SplitRows(batches, run.boundary)
 
 
 def made_columns(wanted: Sequence[str] | None) -> list[str] | None:
-    """The columns that have to be made, so that rows can be corrected."""
+    """Columns that have to be made, so that rows can be corrected."""
     if wanted is None:
         return None
     more = ["connection_id"]
@@ -189,7 +189,7 @@ def compared_part(chunk: Chunk) -> Chunk:
 
 
 def find_open(dissector: Dissector) -> tuple[list[Open], list[Left]]:
-    """The connections that others can go on with, and those that they cannot."""
+    """Connections that can be continued, and those that cannot."""
     opened: list[Open] = []
     flows: list[Left] = []
     for opener in dissector.streams.openers():
@@ -209,14 +209,14 @@ def find_open(dissector: Dissector) -> tuple[list[Open], list[Left]]:
 
 
 def forget_answered(state: ConnectionState) -> None:
-    """Only requests that wait travel; those before them are in the list for a while."""
+    """Transfer only waiting requests; the ones before them stay in the list for a while."""
     state.pending = state.pending[int(state.pending_head) :]
     state.pending_head = 0
     state.by_id = None
 
 
 def totals_of(dissector: Dissector) -> Totals:
-    """The counts of a dissector."""
+    """Counts of a dissector."""
     return Totals(
         int(dissector.packets),
         int(dissector.captured_bytes),

@@ -1,6 +1,4 @@
-"""States and boundary states whose values fit no capture: what they raise where stages go on with
-them.
-"""
+"""Validates resumed states and boundary states whose values fit no capture."""
 
 import struct
 from collections.abc import Iterator
@@ -10,7 +8,7 @@ from typing import Final
 from kdissect.errors import EncodingError
 
 # An index outside a list, a size below 0, a time beyond 64 bits: types and lengths are checked
-# where bytes are read, what values mean to each other only the stages know.
+# where bytes are read; the relations between values are known only to the stages.
 UNSOUND: Final = (
     LookupError, ValueError, TypeError, AttributeError, ArithmeticError, AssertionError,
     RecursionError, struct.error,
@@ -19,8 +17,7 @@ UNSOUND: Final = (
 
 @contextmanager
 def going_on(what: str) -> Iterator[None]:
-    """Go on with a state or a boundary state that came out of a file; raises EncodingError for a
-    wrong one.
+    """Resume from a state or boundary state of a file; raise EncodingError for a wrong one.
 
     `what` names the file.
     """

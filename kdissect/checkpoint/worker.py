@@ -1,7 +1,7 @@
-"""The program of another process: splits in, files of their rows and boundary states out.
+"""Worker process: takes splits, returns files of their rows and boundary states.
 
-In: one `Task`, then ``(number, split, names)``; out: ``(number, places)`` in the split's file, or
-``(number, error)``.
+Input: one `Task`, then ``(number, split, names)``; output: ``(number, places)`` in the split's
+file, or ``(number, error)``.
 """
 
 import gc
@@ -20,7 +20,7 @@ from kdissect.pipeline import Options
 
 
 class Task(NamedTuple):
-    """What is the same of all splits; `directory` is for the rows."""
+    """Values common to all splits; `directory` is for the rows."""
 
     options: Options
     captures: Sequence[str]
@@ -28,22 +28,22 @@ class Task(NamedTuple):
 
 
 def main() -> None:
-    """Work until nobody asks for more."""
+    """Work until the input ends."""
     source = sys.stdin.buffer
-    # What anybody prints is no answer.
+    # Printed output is not part of the protocol.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    # What was imported stays; `WorkerPool` has turned the collector off for what makes no cycles.
+    # Imports stay; `WorkerPool` has turned the collector off for what makes no cycles.
     gc.freeze()
     try:
         work(source, answers)
     except (EOFError, BrokenPipeError):
-        # The process that asked has gone; what it does not wait for needs no end.
+        # The parent process has ended; output it does not wait for needs no clean-up.
         os._exit(0)
 
 
 def work(source: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer until the other side has gone, which is an EOFError."""
+    """Answer until the other side closes, which is an EOFError."""
     task: Task = read_value(source)
     while True:
         number, split, names = read_value(source)
@@ -56,7 +56,7 @@ def work(source: IO[bytes], answers: IO[bytes]) -> None:
 
 
 def dissect(task: Task, number: int, split: Split, names: dict[bytes, str]) -> list[Written]:
-    """Put the rows of a split and its boundary state into a file."""
+    """Write the rows of a split and its boundary state to a file."""
     file = BatchFile(split_path(task.directory, number))
     try:
         run = SplitRun(split, task.options, task.captures, names)
@@ -69,5 +69,5 @@ def dissect(task: Task, number: int, split: Split, names: dict[bytes, str]) -> l
 
 
 def split_path(directory: str, number: int) -> Path:
-    """Where the rows of a split are."""
+    """Path of a split's rows."""
     return Path(directory, f"{number}.arrows")

@@ -1,8 +1,7 @@
-"""Other processes of this program, started before they are needed; imports next to nothing.
+"""Worker processes of this program, started before they are needed; imports next to nothing.
 
-They are programs of their own (`worker`) and no forks: a fork of a process with threads, as
-Arrow's and numpy's are, may never wake up again. What they have to import they import while this
-process does the same.
+They are separate programs (`worker`) and not forks: a fork of a process with threads, as those of
+Arrow and numpy, may deadlock. They import their modules while this process does the same.
 """
 
 import os
@@ -16,9 +15,9 @@ from typing import IO, Any, Final
 
 from kdissect.errors import CaptureError, KdissectError
 
-# Packets, as they are what takes the time: fewer are dissected before another process has begun.
+# In packets, which determine the time: fewer are dissected before another process has started.
 WORTHWHILE_PACKETS: Final = 2_000_000
-# From here on nobody has to ask for it.
+# From this many on the pool is used without being requested.
 ALWAYS_PACKETS: Final = 4_000_000
 SMALLEST_PACKET: Final = 56  # bytes in a file: record header, Ethernet or less, IP and TCP
 PROGRAM: Final = (
@@ -28,7 +27,7 @@ PROGRAM: Final = (
 
 
 class WorkerPool:
-    """`size` processes, each of which takes values and gives others; a context manager.
+    """`size` processes, each of which takes values and returns others; a context manager.
 
     They end when this process does. Values are pickled. Raises KdissectError when one was killed.
     """
@@ -36,12 +35,12 @@ class WorkerPool:
     def __init__(self, size: int) -> None:
         program = PROGRAM.format(path=sys.path)
         self.workers = [
-            # In a group of its own Ctrl-C does not reach it: that is for this process.
+            # In its own group Ctrl-C does not reach it: that is for this process.
             subprocess.Popen(  # noqa: S603  # this Python, and a program without input of others
                 [sys.executable, "-c", program],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                # What is in a buffer here nobody could wait for.
+                # Buffered data here could not be waited for.
                 bufsize=0,
                 process_group=0,
             )
@@ -55,7 +54,7 @@ class WorkerPool:
         self.close()
 
     def send(self, number: int, value: Any) -> None:
-        """Give a value to a worker; it waits there until the worker has time."""
+        """Send a value to a worker; it is queued until the worker has time."""
         to = self.workers[number].stdin
         assert to is not None  # noqa: S101  # it is a pipe
         try:
@@ -80,7 +79,7 @@ class WorkerPool:
         return values
 
     def close(self) -> None:
-        """End all, whatever they do."""
+        """End all workers, even busy ones."""
         for worker in self.workers:
             worker.kill()
         for worker in self.workers:
@@ -92,9 +91,9 @@ class WorkerPool:
 
 
 def early_pool(paths: Sequence[str], jobs: int) -> WorkerPool | None:
-    """A worker pool for files that look as if it were worth it, None for others.
+    """Return a worker pool for files that seem large enough, None for others.
 
-    To be called before anything large is imported; `make_run` looks more closely.
+    Call it before any large import; `make_run` examines the files more closely.
     """
     wanted = wanted_jobs(jobs)
     if wanted < 2 or not all(Path(path).is_file() for path in paths):
@@ -102,13 +101,13 @@ def early_pool(paths: Sequence[str], jobs: int) -> WorkerPool | None:
     total = sum(Path(path).stat().st_size for path in paths)
     if total < SMALLEST_PACKET * WORTHWHILE_PACKETS:
         return None
-    # That would be the largest of what is imported here.
+    # That would be the largest import here.
     from kdissect.capture.speculative_splits import look_at
 
     try:
         look = look_at(paths[0])
     except CaptureError:
-        # Who reads it tells.
+        # The reader reports the error.
         return None
     if look is None or not is_worthwhile(total // look.packet_size, jobs):
         return None
@@ -116,24 +115,24 @@ def early_pool(paths: Sequence[str], jobs: int) -> WorkerPool | None:
 
 
 def wanted_jobs(jobs: int) -> int:
-    """How many processes share the work when it is enough; 0 asks for one each processor."""
+    """Number of processes to share the work if it is enough; 0 requests one each processor."""
     if os.name != "posix" or not sys.executable:
         return 1
     return jobs or usable_cores()
 
 
 def is_worthwhile(packets: int, jobs: int) -> bool:
-    """Whether they are enough work for several processes."""
+    """Whether the files are enough work for several processes."""
     return packets >= (WORTHWHILE_PACKETS if jobs else ALWAYS_PACKETS)
 
 
 def usable_cores() -> int:
-    """The processors that this process may run on."""
+    """Processors that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def write_value(to: IO[bytes], value: Any) -> None:
-    """A value with its size before it."""
+    """Write a value preceded by its size."""
     content = pickle.dumps(value)
     left = memoryview(len(content).to_bytes(8, "big") + content)
     while left:
@@ -142,13 +141,13 @@ def write_value(to: IO[bytes], value: Any) -> None:
 
 
 def read_value(source: IO[bytes]) -> Any:
-    """The next value; raises EOFError when the other side has gone."""
+    """Read the next value; raise EOFError when the other side has closed."""
     size = int.from_bytes(exactly(source, 8), "big")
     return pickle.loads(exactly(source, size))  # noqa: S301  # a process of our own
 
 
 def exactly(source: IO[bytes], size: int) -> bytes:
-    """So many bytes; raises EOFError when they are not there."""
+    """Read exactly so many bytes; raise EOFError when they are missing."""
     parts = []
     while size > 0:
         part = source.read(size)
@@ -160,5 +159,5 @@ def exactly(source: IO[bytes], size: int) -> bytes:
 
 
 def killed() -> KdissectError:
-    """What to raise when a worker is gone."""
+    """Error to raise when a worker has died."""
     return KdissectError("a process that dissects a split was killed")

@@ -1,14 +1,13 @@
-"""Packets → rows: synchronizes the stages over one capture; compiled, so it knows rows but no
-Arrow.
+"""Packets → rows: runs the stages over one capture; compiled, so it uses rows but no Arrow.
 
 A few bytes can become many rows, so with `feed_from` the stages pause where rows are to be taken:
 
     packets ──▶ events ──▶ frames ──▶ exchanges ──▶ rows
             1          2                       3
 
-1: between two packets. 2: the events that a segment gives wait in `_events`. 3: the exchanges that
-one event completes wait in `_unwritten`, and the records of one that has many in `_steps`. What
-waits is written first when it goes on, so rows come in the same order with pauses and without.
+1: between two packets. 2: the events of a segment wait in `_events`. 3: the exchanges that one
+event completes wait in `_unwritten`, and the records of a large exchange in `_steps`. Waiting items
+are written first on resumption, so the order of rows is the same with and without pauses.
 """
 
 from collections import deque
@@ -82,10 +81,10 @@ from kdissect.tls.keylog import KeyLog
 from kdissect.tls.session_properties import SessionProperties
 from kdissect.tls.stage import Tls
 
-# Characters of long texts in the rows of a table before they become a batch.
+# Characters of long texts in the rows of a table at which they become a batch.
 TEXT_LIMIT: Final = 16 << 20
-# Bytes of rows of all tables, about, at which the stages pause. As they become columns there are
-# four copies of them.
+# Approximate bytes of rows of all tables at which the stages pause. Converting them to columns
+# takes four copies.
 ROWS_LIMIT: Final = 16 << 20
 EXCHANGE_BYTES: Final = 328  # its row of 41 integers
 ERROR_BYTES: Final = 280  # an error and its row
@@ -97,15 +96,15 @@ PROBLEM_BYTES: Final = 500  # a problem with its text, and its row
 LARGE_RECORD_BYTES: Final = 256 << 10
 LARGE_RECORD_COUNT: Final = 65_536
 DONE: Final = object()
-NO_RECORDS: Final = RecordScan()  # of a batch that nobody reads; nothing is added to it
+NO_RECORDS: Final = RecordScan()  # of a batch that is not scanned; nothing is added to it
 TOO_MANY: Final = "too many records and headers in one message"
-# After so much work the owner may look at what else there is: a tenth of a second. In steps of
-# `frame_search`; a byte of a frame is about one.
+# Steps of work between calls of `pulse`: a tenth of a second. In steps of `frame_search`; a byte of
+# a frame is about one.
 PULSE_STEPS: Final = 1 << 24
 FRAME_STEPS: Final = 256
 RECORD_STEPS: Final = 64
 
-# How much is made, see `Dissector.set_detail`; each is without what those before it are without.
+# Levels of detail, see `Dissector.set_detail`; each leaves out all that those before it leave out.
 ALL: Final = 0
 NO_RECORD_ROWS: Final = 1
 NO_BODIES: Final = 2
@@ -113,7 +112,7 @@ NO_PARTITIONS: Final = 3
 
 
 class Kept(NamedTuple):
-    """What exchanges have with them where all is made, see `Exchanges`."""
+    """What exchanges keep at full detail, see `Exchanges`."""
 
     frames: bool
     batches: bool
@@ -121,10 +120,10 @@ class Kept(NamedTuple):
 
 
 class Dissector:
-    """All stages over one capture: feed it packets, take rows of tables or exchanges from it.
+    """All stages over one capture: feed packets, take rows of tables or exchanges.
 
     `tables` names the tables whose rows are made. With `collects` the exchanges themselves are
-    kept in `exchanges_done` for the caller to take. Exchanges whose bodies somebody may look at
+    kept in `exchanges_done` for the caller to take. Exchanges whose bodies may be inspected
     wait for names of topics; without `waits` they do not.
     """
 
@@ -165,13 +164,13 @@ class Dissector:
             limits.unpacked_bytes, limits.unpacked_ratio, limits.unpacked_ratio_in_all
         )
         self.decoded_limit: i64 = limits.decoded_bytes
-        # Rows are to be taken before more is done, where `pauses` says so.
+        # Rows are to be taken before continuing, where `pauses` is set.
         self.is_full: bool = False
         self.pauses: bool = False
-        # Bytes of rows made since some were taken, and how many are too many.
+        # Bytes of rows made since rows were taken last, and the limit.
         self._made: i64 = 0
         self.rows_limit: i64 = ROWS_LIMIT
-        # What waits, see the top of the module; `_holds_back` when there may be any.
+        # Waiting items, see the top of the module; `_holds_back` when there may be any.
         self._holds_back: bool = False
         self._events: deque[Event] = deque()
         self._unwritten: deque[Exchange] = deque()
@@ -182,15 +181,15 @@ class Dissector:
         self.exchanges_done: list[Exchange] = []
         self.waiting = NameWait(exchanges.names, limits.name_wait_bytes)
         self.waits = waits
-        # Called after every PULSE_STEPS of work. Once it returns False it `is_ended`: no packet is
-        # taken and no frame is searched any more; what was begun is finished.
+        # Called after every PULSE_STEPS of work. Once it returns False `is_ended` is set: no packet
+        # is taken and no frame is searched any more; work already begun is finished.
         self.pulse: Callable[[], bool] | None = None
         self.is_ended: bool = False
         self._worked: i64 = 0
         self._pulse_due: i64 = PULSE_STEPS
-        # Of a split of a capture that is not its first, see `left_edge`.
+        # For a split of a capture other than its first, see `left_edge`.
         self.edges: LeftEdge | None = None
-        # Kind → how many; and the first one, for callers that are strict.
+        # Kind → count; and the first one, for strict callers.
         self.problem_counts: dict[str, int] = {}
         self.first_problem: Problem | None = None
         self.packets: i64 = 0
@@ -213,7 +212,7 @@ class Dissector:
             exchanges.bodies.sink.keeps_records,
         )
         self.unmade = ShedCounters()
-        # Less than all was asked for at some time.
+        # Detail was reduced at some time.
         self.has_shed: bool = False
         self.makes_connections: bool = "connections" in tables
         self.makes_exchanges: bool = "exchanges" in tables
@@ -235,9 +234,9 @@ class Dissector:
         self.problem_rows = ProblemRows()
 
     def feed(self, packets: list[Packet]) -> int:
-        """Take packets in the order of the capture, however many rows that makes.
+        """Process packets in the order of the capture, however many rows that makes.
 
-        Returns how many were taken: all of them, unless `pulse` ended it.
+        Returns how many were processed: all of them, unless `pulse` ended it.
         """
         if self.edges is not None:
             self._feed_at_edge(packets, self.edges)
@@ -246,18 +245,17 @@ class Dissector:
         return self._feed_from(packets, 0)
 
     def feed_from(self, packets: list[Packet], at: i64) -> i64:
-        """Take packets from `at` on until rows are to be taken; the place of the next one.
+        """Process packets from `at` on until rows are to be taken; return the next one's index.
 
-        To be called again, after rows or exchanges were taken, as long as there are packets or
-        `is_behind`. Not for a split of a capture. Once `pulse` has returned False no packet is
-        taken any more.
+        Call it again, after taking rows or exchanges, as long as there are packets or `is_behind`.
+        Not for a split of a capture. Once `pulse` has returned False no packet is taken any more.
         """
         self.pauses = True
         return self._feed_from(packets, at)
 
     @property
     def is_behind(self) -> bool:
-        """Whether something of packets that were fed waits until rows are taken."""
+        """Whether items of packets already fed wait until rows are taken."""
         return self._holds_back or (self._is_ending and not self._is_over)
 
     def _feed_from(self, packets: list[Packet], at: i64) -> i64:
@@ -290,7 +288,7 @@ class Dissector:
                         self._take_events(streams.take_odd(segment.time_ns))
                     self._take_events(streams.feed_with_care(copied(segment)))
         finally:
-            # Of packets that were begun: what an interruption leaves is still all accounted for.
+            # Of packets already begun: what an interruption leaves is still fully accounted for.
             self.captured_bytes += captured
             self.unpacking.captured = self.captured_bytes
         self.packets += at - first
@@ -298,7 +296,7 @@ class Dissector:
         return at
 
     def _look(self) -> None:
-        """Call `pulse` when enough work was done since it was called last."""
+        """Call `pulse` if enough work was done since its last call."""
         done = self.frames.steps + self._worked
         if self.pulse is not None and not self.is_ended and done >= self._pulse_due:
             self._pulse_due = done + PULSE_STEPS
@@ -307,7 +305,7 @@ class Dissector:
                 self.frames.searches = False
 
     def _take_events(self, events: list[Event]) -> None:
-        """Take events in their order; where the stages pause, the others wait."""
+        """Process events in order; when the stages pause, the others wait."""
         for event in events:
             if self._holds_back:
                 self._events.append(event)
@@ -316,7 +314,7 @@ class Dissector:
                 self._look()
 
     def _go_on(self) -> None:
-        """Do what waits, as far as rows need not be taken again before."""
+        """Process waiting items until rows have to be taken again."""
         while not self.is_full:
             if self._steps is not None:
                 self._step()
@@ -334,19 +332,19 @@ class Dissector:
             self._look()
 
     def _step(self) -> None:
-        """Go on with the records of one exchange."""
+        """Continue with the records of one exchange."""
         if self._steps is not None and next(self._steps, DONE) is DONE:
             self._steps = None
 
     def _note_made(self, size: i64) -> None:
-        """Count bytes of rows, and pause when they are many."""
+        """Count bytes of rows, and pause when there are many."""
         self._made += size
         if self._made > self.rows_limit and self.pauses:
             self.is_full = True
             self._holds_back = True
 
     def _feed_at_edge(self, packets: list[Packet], edges: LeftEdge) -> None:
-        """The same for a split of a capture."""
+        """As `feed`, for a split of a capture."""
         decoder = self.decoder
         streams = self.streams
         for packet in packets:
@@ -365,55 +363,55 @@ class Dissector:
                 if step == GIVES_CHUNK:
                     self._chunk(streams.chunk)
             if prefix is not None and edges.can_synchronize(prefix):
-                # What was said until now is suppressed.
+                # Rows up to here are suppressed.
                 self._take_problems()
                 edges.join(prefix)
-        # Fragments make splits inseparable: nobody takes what is late.
+        # Fragments make splits inseparable: late segments are not used.
         decoder.late = []
         self.unpacking.captured = self.captured_bytes
         self.packets += len(packets)
         self._take_problems()
 
     def replay(self, segment: Segment) -> None:
-        """Take a segment of a packet that is counted elsewhere."""
+        """Process a segment of a packet that is counted elsewhere."""
         for event in self.streams.feed(segment):
             self._event(event)
         self._take_problems()
 
     def take_waiting(self, exchange: Exchange) -> None:
-        """An exchange that waits for the names of its topics; it was counted elsewhere."""
+        """Add an exchange that waits for the names of its topics; it was counted elsewhere."""
         for named in self.waiting.feed(exchange):
             self._named(named)
 
     def advance(self, passed_ns: i64) -> None:
-        """So much time has passed since the latest segment."""
+        """Advance the clock by the time since the latest segment."""
         self._take_events(self.streams.advance(passed_ns))
         self._take_problems()
 
     def begin_replay(self, first_ns: i64) -> None:
-        """What is replayed is of a split whose first segment has that time, see `Streams`."""
+        """Begin the replay of a split whose first segment has that time, see `Streams`."""
         self._take_events(self.streams.begin_replay(first_ns))
 
     def end_replay(self, now_ns: i64) -> None:
-        """The split's clock stands there at its end."""
+        """End the replay; the split's clock stands at this time."""
         self._take_events(self.streams.end_replay(now_ns))
         self._take_problems()
 
     def end_silent(self, since: i64, most: i64) -> int:
-        """End at most `most` connections silent since that time; how many there were."""
+        """End at most `most` connections silent since that time; return their number."""
         count = self.connection_count
         self._take_events(self.streams.end_silent(since, most))
         self._take_problems()
         return self.connection_count - count
 
     def finish(self) -> None:
-        """The capture is over: end every connection that is still open."""
+        """End of capture: end every connection that is still open."""
         self.pauses = False
         self.is_full = False
         self._finish()
 
     def finish_from(self) -> None:
-        """The same until rows are to be taken: to be called again as long as it `is_behind`."""
+        """As `finish` until rows are to be taken: to be called again as long as it `is_behind`."""
         self.pauses = True
         self._finish()
 
@@ -434,14 +432,14 @@ class Dissector:
         self._take_problems()
 
     def _late(self) -> None:
-        """Segments that the decoder gives before the one just decoded."""
+        """Segments that the decoder returns before the one just decoded."""
         late, self.decoder.late = self.decoder.late, []
         for segment in late:
             for event in self.streams.feed_late(segment):
                 self._event(event)
 
     def open_connection_rows(self) -> ConnectionRows:
-        """A row for each connection that is still open, as if it ended now; nothing changes."""
+        """Return a row for each open connection, as if it ended now; nothing changes."""
         rows = ConnectionRows()
         for opener in self.streams.openers():
             connection = opener.connection
@@ -455,12 +453,12 @@ class Dissector:
         return rows
 
     def set_detail(self, level: i64) -> None:
-        """How much to make from now on: ALL that was asked for, or less, which `shed_counters`
-        counts.
+        """Set the detail from now on: ALL that was requested, or less, counted by `shed_counters`.
 
-        NO_RECORD_ROWS: no record is unpacked. NO_BODIES: nor is there a row of `bodies`, or a
-        message kept for one. NO_PARTITIONS: nor one of `partitions` and `batches`. Rows of other
-        tables stay as they are. To be called between two `feed`; not where exchanges are collected.
+        NO_RECORD_ROWS: records are not unpacked. NO_BODIES: in addition no rows of `bodies`, and no
+        messages kept for them. NO_PARTITIONS: in addition no rows of `partitions` and `batches`.
+        Rows of other tables stay as they are. Call it between two `feed`; not where exchanges are
+        collected.
         """
         tables = self.tables
         self.has_shed = self.has_shed or level > ALL
@@ -479,7 +477,7 @@ class Dissector:
                 self._leave_out_bodies(exchange)
 
     def add_problems(self, problems: list[Problem]) -> None:
-        """Problems of the stage before, which this class does not see."""
+        """Add problems of the stage before, which this class does not see."""
         edges = self.edges
         for problem in problems:
             if edges is not None and not edges.count_problem(problem):
@@ -494,8 +492,8 @@ class Dissector:
     def full_tables(self, row_limit: i64) -> list[str]:
         """Names of the tables with at least `row_limit` rows waiting (and at least one).
 
-        Those with long texts are full earlier. Who asks takes them: for a `row_limit` of 1 that is
-        all there are, so that it can go on.
+        Tables with long texts are full earlier. The caller takes all of them: with a `row_limit` of
+        1 these are all waiting rows, so that it can go on.
         """
         if row_limit <= 1:
             self._made = 0
@@ -508,7 +506,7 @@ class Dissector:
         return full
 
     def take_rows(self, table: str) -> Rows:
-        """The waiting rows of a table; later rows go to new ones."""
+        """Return the waiting rows of a table; later rows go to new ones."""
         self._made = 0
         rows = self._tables()[table]
         if table == "connections":
@@ -532,7 +530,7 @@ class Dissector:
         return rows
 
     def take_exchanges(self) -> list[Exchange]:
-        """The exchanges completed since the last call, when the dissector collects them."""
+        """Exchanges completed since the last call, if the dissector collects them."""
         done = self.exchanges_done
         self.exchanges_done = []
         self._made = 0
@@ -553,7 +551,7 @@ class Dissector:
         }
 
     def _chunk(self, chunk: Chunk) -> None:
-        """The common event, as `_event` would take it."""
+        """Process the common event, as `_event` would."""
         if not chunk.connection.clear_directions >> chunk.direction & 1:
             for inner in self.tls.feed(chunk):
                 self._clear_event(inner)
@@ -610,7 +608,7 @@ class Dissector:
         skipped: tuple[int, int],
         facts: SessionProperties | None,
     ) -> None:
-        """Count a connection that is over; framed and skipped bytes are by direction."""
+        """Count a closed connection; framed and skipped bytes are by direction."""
         connection = state.connection
         for counts in connection.counts:
             self.payload_bytes += counts.payload_bytes
@@ -642,7 +640,7 @@ class Dissector:
             self._write(exchange)
 
     def _write(self, exchange: Exchange) -> None:
-        """The rows of an exchange that counts."""
+        """Write the rows of an exchange that counts."""
         self._note_made(size_of_rows(exchange))
         if self.has_shed:
             self._exchange_in_part(exchange)
@@ -661,7 +659,7 @@ class Dissector:
         self._detail(exchange)
 
     def _exchange_in_part(self, exchange: Exchange) -> None:
-        """The rows of an exchange of which some are not made now, or were not to be once."""
+        """Write an exchange with rows left out, now or when it began."""
         if self.makes_bodies:
             for named in self.waiting.feed(exchange):
                 self._named(named)
@@ -677,7 +675,7 @@ class Dissector:
         if "records" in self.tables:
             self.unmade.add_records(partitions, self.makes_records)
         if "batches" in self.tables:
-            # Those that are made, now or later, are taken from it.
+            # Rows that are made, now or later, are subtracted.
             self.unmade.add_batches(partitions)
 
     def _leave_out_bodies(self, exchange: Exchange) -> None:
@@ -695,14 +693,14 @@ class Dissector:
         return True
 
     def add_rows(self, exchange: Exchange) -> None:
-        """The rows of an exchange in which its fetch session has a say."""
+        """Add the rows of an exchange that depend on its fetch session."""
         if self.makes_exchanges:
             self.exchange_rows.add(exchange)
         if self.makes_partitions:
             self.partition_rows.add(exchange)
 
     def _detail(self, exchange: Exchange) -> None:
-        """The rows of its errors, members, batches and records."""
+        """Add the rows of its errors, members, batches and records."""
         if self.makes_errors and exchange.errors is not None:
             self.error_rows.add(exchange)
         if self.makes_members and is_group_api(exchange.api_key):
@@ -720,7 +718,7 @@ class Dissector:
             self.unpacking.settle(budget)
 
     def _begin_steps(self, exchange: Exchange, partitions: Partitions, budget: Budget) -> None:
-        """Write batches and records of an exchange that has many, as far as there is room."""
+        """Write batches and records of a large exchange, as far as there is room."""
         self._steps = self._large(exchange, partitions, budget)
         while self._steps is not None and not self.is_full:
             self._step()
@@ -728,14 +726,14 @@ class Dissector:
             self._holds_back = True
 
     def _named(self, exchange: Exchange) -> None:
-        """An exchange whose topics have all the names that they will have."""
+        """Process an exchange whose topic names are final."""
         if self._holds_back:
             self._unshown.append(exchange)
         else:
             self._show(exchange)
 
     def _show(self, exchange: Exchange) -> None:
-        """Give an exchange to those who want all of it."""
+        """Pass an exchange to the consumers of whole exchanges."""
         if self.collects:
             self.exchanges_done.append(exchange)
             self._note_made(held_size(exchange))
@@ -753,7 +751,7 @@ class Dissector:
                 self.add_problems([Problem("messages", "late-topic-name", text)])
 
     def _members(self, exchange: Exchange) -> None:
-        """Rows of a group's exchange; most are heartbeats that change nothing."""
+        """Add rows of a group's exchange; most are heartbeats without changes."""
         if exchange.api_key == API_HEARTBEAT and exchange.error_code in (0, NULL):
             return
         request = self._body(exchange, False)
@@ -781,7 +779,7 @@ class Dissector:
         self._note_made(len(shown[0]) + len(shown[1]))
 
     def _body_text(self, exchange: Exchange, side: str) -> str:
-        """A body as JSON; problems say what is odd about it."""
+        """Return a body as JSON; problems report oddities in it."""
         body = self._body(exchange, side == "response")
         self._nulls(exchange, side, body)
         allowance = ValueBudget(self.decoded_limit)
@@ -792,14 +790,14 @@ class Dissector:
         return text
 
     def _body_problem(self, exchange: Exchange, side: str, kind: str, text: str) -> None:
-        """A problem with the request or the response of an exchange."""
+        """Report a problem with the request or the response of an exchange."""
         is_answer = side == "response"
         time = exchange.response_start if is_answer else exchange.request_start
         packet = exchange.response_packet if is_answer else exchange.request_packet
         self._problem(exchange, kind, text, time, packet, 0)
 
     def _nulls(self, exchange: Exchange, side: str, body: Body | None) -> None:
-        """A problem for what only the full decode sees: nulls where the layout has none."""
+        """Report nulls that the layout does not allow; only the full decode sees them."""
         if body is None or UNEXPECTED_NULLS not in body:
             return
         places = body[UNEXPECTED_NULLS]
@@ -809,9 +807,9 @@ class Dissector:
         self._body_problem(exchange, side, "unexpected-null", text)
 
     def _body(self, exchange: Exchange, is_response: bool) -> Body | None:
-        """A body in full; None when there is none, or none that can be decoded (a problem says).
+        """Return a body in full; None if absent or not decodable (with a problem).
 
-        One with a hole is none of them.
+        A body with a hole is not decoded.
         """
         asked = exchange.request_frame
         frame = exchange.response_frame if is_response else asked
@@ -856,7 +854,7 @@ class Dissector:
         scan: RecordScan,
         budget: Budget,
     ) -> None:
-        """The row of a batch, and what `scan` of its records told."""
+        """Add the row of a batch, with the results of `scan` of its records."""
         if scan.error is not None and self.makes_records:
             self._lost(exchange, partition, scan, budget)
         if self.makes_batches:
@@ -870,7 +868,7 @@ class Dissector:
         self._look()
 
     def _large(self, exchange: Exchange, partitions: Partitions, budget: Budget) -> Iterator[None]:
-        """The rows of the batches of an exchange, some records at a time."""
+        """Add the rows of the batches of an exchange, some records at a time."""
         held = partitions.held
         if held is None:
             return
@@ -905,7 +903,7 @@ class Dissector:
     def _records(
         self, exchange: Exchange, partition: Partition, batch: Batch, budget: Budget
     ) -> RecordScan:
-        """The rows of the records of a batch."""
+        """Add the rows of the records of a batch."""
         if self.has_payload or exchange.dialect:
             scan = self._read(exchange, partition, batch, budget)
         else:
@@ -922,7 +920,7 @@ class Dissector:
         scan: RecordScan,
         budget: Budget,
     ) -> None:
-        """The rows of records of one batch."""
+        """Add the rows of records of one batch."""
         count = scan.packed_count
         if scan.records:
             count += self._add_records(partition, scan, budget)
@@ -931,7 +929,7 @@ class Dissector:
         self._note_made(RECORD_BYTES * count)
 
     def _add_records(self, partition: Partition, scan: RecordScan, budget: Budget) -> i64:
-        """Add the records that were read one by one; gives their number."""
+        """Add records that were read one by one; return their number."""
         # Credentials are among the records of the metadata log; opened bodies have them redacted.
         is_secret = partition.topic_id == CLUSTER_METADATA_ID or partition.topic == CLUSTER_METADATA
         rows = self.record_rows
@@ -951,7 +949,7 @@ class Dissector:
     def _lost(
         self, exchange: Exchange, partition: Partition, scan: RecordScan, budget: Budget
     ) -> None:
-        """A problem for records of a batch that could not be read."""
+        """Report records of a batch that could not be read."""
         text = f"partition {partition.partition}: {scan.lost_count} records lost: {scan.error}"
         kind = "corrupt-records"
         if budget.is_of_all and isinstance(scan.error, DecompressionLimit):
@@ -969,7 +967,7 @@ class Dissector:
     def _problem(
         self, exchange: Exchange, kind: str, text: str, time: i64, packet: i64, size: i64
     ) -> None:
-        """A problem with the messages of one exchange; NULL is no time and no packet."""
+        """Report a problem with the messages of one exchange; NULL is no time and no packet."""
         problem = Problem(
             "messages",
             kind,
@@ -1006,7 +1004,7 @@ class Dissector:
 
 
 def size_of_rows(exchange: Exchange) -> i64:
-    """Bytes of the rows of an exchange and what it says of partitions and errors, about."""
+    """Approximate bytes of the rows of an exchange, its partitions and errors."""
     size: i64 = EXCHANGE_BYTES
     partitions = exchange.partitions
     if partitions is not None:
@@ -1017,14 +1015,14 @@ def size_of_rows(exchange: Exchange) -> i64:
 
 
 def is_large(exchange: Exchange) -> bool:
-    """Whether the records of an exchange may be very many."""
+    """Whether an exchange may have very many records."""
     if exchange.record_bytes > LARGE_RECORD_BYTES:
         return True
     return exchange.record_count > LARGE_RECORD_COUNT
 
 
 def left_out_of(body: Body | None) -> int:
-    """How many values of a body had no room."""
+    """Number of values of a body that had no room."""
     if body is None or LEFT_OUT not in body:
         return 0
     count: int = body[LEFT_OUT]["count"]
@@ -1032,17 +1030,17 @@ def left_out_of(body: Body | None) -> int:
 
 
 def note_told(told: RecordScan, scan: RecordScan, batch: Batch) -> None:
-    """Take what is told of the batch when all of its slices were read."""
+    """Take the results for a batch once all its slices are read."""
     told.lost_count += scan.lost_count
     if told.error is None:
         told.error = scan.error
     if has_inner_crc(batch):
-        # Those inside a wrapper come in one slice, and are few enough.
+        # Records inside a wrapper come in one slice, and are few enough.
         told.records = scan.records
 
 
 def lacks_frame(exchange: Exchange) -> bool:
-    """Whether bytes of an exchange were not kept: it was begun when there were to be no bodies."""
+    """Whether bytes of an exchange were not kept because it began while bodies were left out."""
     if exchange.outcome == ORPHAN:
         return exchange.response_frame is None
     return exchange.request_frame is None

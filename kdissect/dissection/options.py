@@ -18,16 +18,16 @@ DEFAULT_LIMITS: Final = Limits()
 
 @dataclass
 class Options:
-    """How to dissect; `limits` bound the memory that it takes.
+    """Dissection options; `limits` bound the memory use.
 
-    `ports` are broker ports beside the known ones; `brokers` are ``address:port`` that are brokers
-    whatever else speaks for it. `decode_as` are ``port=protocol`` and ``address:port=protocol``:
-    they force a protocol (one of `messages.old_protocols.PROTOCOLS`, "tls") or exclude what is
-    there ("none"). `protocol` is what brokers and clients speak: "auto" for Kafka of any release,
-    else one of `PROTOCOLS` for every connection. `keylog` is a TLS key log (NSS format) or several,
-    beside the secrets in pcapng files. `jobs` processes share the work of `write` and `make_run` on
-    files of two million packets and more: 0 for as many as there are processors, from four million
-    on.
+    `ports` are broker ports beside the known ones; `brokers` are ``address:port`` treated as
+    brokers regardless of other evidence. `decode_as` are ``port=protocol`` and
+    ``address:port=protocol``: they force a protocol (one of `messages.old_protocols.PROTOCOLS`,
+    "tls") or exclude the connection ("none"). `protocol` is the protocol of brokers and clients:
+    "auto" for Kafka of any release, else one of `PROTOCOLS` for every connection. `keylog` is one
+    or more TLS key logs (NSS format), beside the secrets in pcapng files. `jobs` processes share
+    the work of `write` and `make_run` on files of two million packets and more: 0 for as many as
+    there are processors, from four million on.
     """
 
     ports: Sequence[int] = ()

@@ -1,16 +1,16 @@
-"""Exchanges that do not hold together, of which the API may be another one than the header says.
+"""Exchanges that do not fit their API, which may be another one than the header says.
 
-One wrong byte in a header makes a login a Heartbeat: its token is then a group, and is shown. Such
-an exchange nearly never decodes to the last byte on both sides. So one that does is believed, and
-one whose request does not decode, but whose response does. Of all others
+One wrong byte in a header makes a login a Heartbeat: its token then appears as a group. Such an
+exchange nearly never decodes to the last byte on both sides. So an exchange that does is trusted,
+and one whose request does not decode, but whose response does. For all others
 
-    DOUBTFUL   no text is kept that has control characters, is no UTF-8 or has a ``=``, as tokens
+    DOUBTFUL   no text is kept that has control characters, is not UTF-8 or has a ``=``, as tokens
                of SASL, keys, and configs of JAAS do
     HOPELESS   neither side fits: no text of the bodies is kept
 
 Numbers, errors and the row stay. A client id of a request that does not decode is a name without
-control characters, or its length is wrong and it is part of the body: the first byte of a body
-is one, or no UTF-8, in all versions with credentials.
+control characters, or its length is wrong and it is part of the body: the first byte of a body is a
+control character, or not UTF-8, in all versions with credentials.
 """
 
 import re
@@ -34,14 +34,14 @@ BELIEVED: Final = 0
 DOUBTFUL: Final = 1
 HOPELESS: Final = 2
 
-# The interner writes what is no UTF-8 with backslashes.
+# The interner writes bytes that are not UTF-8 with backslashes.
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\\\ufffd\ud800-\udfff]")
 NOT_PLAIN: Final = re.compile(r"[=\x00-\x1f\x7f-\x9f\\\ufffd\ud800-\udfff]")
 MARK: Final = "<withheld,"
 
 
 def doubt_of(exchange: Exchange) -> int:
-    """How far an exchange is from holding together."""
+    """How doubtful the API of an exchange is."""
     status = int(exchange.status)
     misfit = status & MISFIT
     if misfit == REQUEST_FAILED and exchange.outcome == ANSWERED:
@@ -54,7 +54,7 @@ def doubt_of(exchange: Exchange) -> int:
 
 
 def withhold(exchange: Exchange) -> None:
-    """Forget the texts of an exchange that may be something else."""
+    """Remove the texts of an exchange that may be something else."""
     if exchange.client_id is not None and CONTROL.search(exchange.client_id):
         exchange.client_id = None
     doubt = doubt_of(exchange)
@@ -75,7 +75,7 @@ def withhold(exchange: Exchange) -> None:
 
 
 def withhold_topics(partitions: Partitions, doubt: int) -> None:
-    """Forget names of topics; the lists are new ones, as other exchanges may have the old."""
+    """Remove topic names; the lists are new ones, as other exchanges may share the old."""
     partitions.topics = [kept(topic, doubt) for topic in partitions.topics]
     if doubt == HOPELESS:
         partitions.topic_ids = [NO_ID] * len(partitions.topics)
@@ -85,12 +85,12 @@ def withhold_topics(partitions: Partitions, doubt: int) -> None:
 
 
 def kept(text: str, doubt: int) -> str:
-    """The text, or none."""
+    """The text, or "" if it must not be kept."""
     return "" if doubt == HOPELESS or NOT_PLAIN.search(text) else text
 
 
 def guarded(body: Any, doubt: int) -> Any:
-    """A decoded body with sizes in place of what may be credentials; records are as they are."""
+    """Return a decoded body with sizes in place of possible credentials; records are unchanged."""
     if doubt == BELIEVED:
         return body
     if isinstance(body, dict):
@@ -107,7 +107,7 @@ def guarded(body: Any, doubt: int) -> Any:
 
 
 def blanked(body: Any) -> Any:
-    """A guarded body with empty texts in place of what is not shown."""
+    """Return a guarded body with empty texts in place of hidden values."""
     if isinstance(body, dict):
         return {name: blanked(field) for name, field in body.items()}
     if isinstance(body, list):
@@ -116,5 +116,5 @@ def blanked(body: Any) -> Any:
 
 
 def mark(size: int) -> str:
-    """What stands in place of a text or bytes."""
+    """Placeholder for a text or bytes."""
     return f"{MARK} {size} bytes>"

@@ -1,12 +1,12 @@
-"""What tables want to know of bodies: of requests, of their answers, of responses without request.
+"""Reads the fields of bodies that tables need: requests, responses, responses without request.
 
 A body is read with the projected decode of its API and version; one that does not fit, with the
-layouts that releases had before they changed it. What cannot be read is a problem, costs what
-stands behind that place, and never the row.
+layouts that releases had before they changed it. Unreadable parts cause a problem and cost the
+fields behind that place, but never the row.
 
-Of a body with a hole only what stands before the hole is told, and no count: whether more would
-follow is not known. When the hole is in the header before it, where the body starts is not known,
-and nothing of it is read.
+Of a body with a hole only the fields before the hole are reported, and no count: whether more would
+follow is unknown. With a hole in the header before it, the start of the body is unknown, and
+nothing of it is read.
 """
 
 from contextlib import suppress
@@ -76,9 +76,9 @@ ILLEGAL_SASL_STATE: Final = 34
 
 
 class BodyReader:
-    """Reads bodies of frames into exchanges; `problems` grows until the owner takes it away.
+    """Reads bodies of frames into exchanges; `problems` grows until the owner takes it.
 
-    `names` are the topics' names by id: they grow with every body that holds both.
+    `names` are the topics' names by id: they grow with every body that contains both.
     """
 
     def __init__(
@@ -93,19 +93,19 @@ class BodyReader:
         self.groups = GroupProtocols()
         self.sessions = FetchSessions(max_size=decoded_bytes)
         self.sink = FieldSink(self.interner, names, decoded_bytes)
-        # Other sinks meet few bodies of many layouts, most of which do not fit.
+        # Other sinks see few bodies of many layouts, most of which do not fit.
         self.sink.takes_fast_paths = True
         self.sink.keeps_batches = keeps_batches
         self.sink.keeps_records = keeps_records
         self.plans: Plans = fact_plans()
         self.candidates = Candidates(self.plans)
-        # What orphans may take that come to light at once: hundreds may have waited.
+        # Bound on orphans found at once: hundreds may have waited.
         self.guess_room: i64 = decoded_bytes
 
     def read_request(
         self, state: ConnectionState, exchange: Exchange, header: RequestHeader, frame: Frame
     ) -> None:
-        """Read what the tables need of the request; leave the exchange as it is on failure."""
+        """Read the request's fields for the tables; leave the exchange as it is on failure."""
         plan = self._plan(exchange.api_key, exchange.api_version, False)
         sink = self.sink
         if plan is None:
@@ -145,7 +145,7 @@ class BodyReader:
                 frame.connection.history_used |= SHARED_PAST
         elif exchange.api_key == API_VERSIONS and sink.software_name:
             if exchange.status & MISFIT:
-                return  # it may be another request, and that a part of it
+                return  # it may be another request, or part of one
             state.software_name = kept(sink.software_name)
             state.software_version = kept(sink.software_version)
             if is_long(state.software_name) or is_long(state.software_version):
@@ -167,18 +167,18 @@ class BodyReader:
                 self.tell_cut(frame, "the user", exchange.exchange_id)
 
     def tell_cut(self, frame: Frame, what: str, exchange_id: i64 = -1) -> None:
-        """A problem for a name of which a connection keeps the beginning only."""
+        """Report a name of which a connection keeps only the beginning."""
         text = f"the name of {what} is cut to {LONGEST_KEPT} characters"
         self._problem(frame, "decoded-limit", text, exchange_id)
 
     def _login_changed(self, frame: Frame, exchange: Exchange, changed: str) -> None:
-        """A problem when a client that logs in again is not who it was."""
+        """Report a client that logs in again as another user."""
         if changed:
             text = f"a connection logs in again with {changed}"
             self._problem(frame, "login-changed", text, exchange.exchange_id)
 
     def read_answer(self, state: ConnectionState, exchange: Exchange, frame: Frame) -> None:
-        """Read what the tables need of the response to a request."""
+        """Read the fields that the tables need of the response to a request."""
         key = exchange.api_key
         version = response_layout_version(key, exchange.api_version, frame.data)
         plan = self._plan(key, version, True)
@@ -223,7 +223,7 @@ class BodyReader:
         exchange.wait_ns = own_wait_ns(exchange)
 
     def forget_answer(self, exchange: Exchange) -> None:
-        """The response to a request may have been missed: what it would say is not known."""
+        """The response to a request may have been missed: mark its fields as unknown."""
         exchange.topic_count = NULL
         self._forget_answered(exchange, 0)
 
@@ -238,8 +238,8 @@ class BodyReader:
         state.misses_answers = True
 
     def _forget_answered(self, exchange: Exchange, answered: i64) -> None:
-        """Forget what the response would say better than the request, which is what the client
-        believes: the producer, and leader epochs of partitions behind those that are answered.
+        """Forget fields that the response would state better than the request, which has the
+        client's view: the producer, and leader epochs of partitions after the answered ones.
         """
         producing = exchange.producing
         if exchange.api_key == API_INIT_PRODUCER_ID and producing is not None:
@@ -257,9 +257,9 @@ class BodyReader:
             at += WIDTH
 
     def guess(self, state: ConnectionState, exchange: Exchange, frame: Frame) -> None:
-        """Say what an orphan may be; and what it holds when it can be of one API only."""
+        """Set the candidates of an orphan, and its fields when it can be of one API only."""
         if frame.connection.edge in (SUPPRESSED, FIRST_SEEN):
-            return  # nobody will see it
+            return  # not requested
         data = frame.data
         found, percent = weighed(self.candidates.of(data), state)
         exchange.candidates = ", ".join([one.text for one in found])
@@ -288,20 +288,20 @@ class BodyReader:
                 self._tell_unkept(exchange, frame, RESPONSE_FAILED)
 
     def begin_guesses(self) -> None:
-        """Orphans follow that come to light at once."""
+        """Begin a series of orphans that are found at once."""
         self.guess_room = self.sink.limit
 
     def _plan(self, key: i64, version: i64, is_response: bool) -> Plan | None:
-        """The projected decode of a body; None when there is no layout for it."""
+        """Return the projected decode of a body; None without a layout."""
         try:
             return self.plans.get(key, version, is_response)
         except UnknownApi:
             return None
 
     def _run(self, plan: Plan, exchange: Exchange, frame: Frame, offset: i64, failed: i64) -> bool:
-        """Run a projection over a body; False when not all of it could be read.
+        """Run a projection over a body; return False when not all of it could be read.
 
-        The sink then holds what stood before the place where reading ended.
+        The sink then holds the fields before the place where reading ended.
         """
         if frame.missing:
             self._run_cut(plan, exchange, frame, offset, failed)
@@ -336,9 +336,9 @@ class BodyReader:
     def _run_cut(
         self, plan: Plan, exchange: Exchange, frame: Frame, offset: i64, failed: i64
     ) -> None:
-        """Read a body with a hole: the sink then holds what stood before the hole.
+        """Read a body with a hole: the sink then holds the fields before the hole.
 
-        Nothing where several layouts share the version: which one it is only the end tells.
+        Nothing is read where several layouts share the version: only the end distinguishes them.
         """
         exchange.status |= DAMAGED
         sink = self.sink
@@ -357,9 +357,9 @@ class BodyReader:
     def _run_variant(
         self, plan: Plan, exchange: Exchange, data: bytes, offset: i64, failed: i64
     ) -> bool:
-        """What does not fit a version's layout may fit one that a release had before it changed.
+        """Try a body that does not fit its version's layout with the layouts of earlier releases.
 
-        Otherwise the sink is as `plan` left it.
+        If none fits, the sink is as `plan` left it.
         """
         variants = self.plans.variants(exchange.api_key, plan.version, failed == RESPONSE_FAILED)
         sink = self.sink
@@ -382,13 +382,13 @@ class BodyReader:
     def _body_problem(
         self, exchange: Exchange, frame: Frame, kind: str, failed: i64, text: str
     ) -> None:
-        """A body does not decode as it should: `failed` is the status bit of its side."""
+        """Report a body that does not decode properly: `failed` is the status bit of its side."""
         exchange.status |= failed
         side = "request" if failed == REQUEST_FAILED else "response"
         self._problem(frame, f"{kind}-{side}", text, exchange.exchange_id)
 
     def _tell_unkept(self, exchange: Exchange, frame: Frame, side: i64) -> None:
-        """A problem for what a body says that had no room, or was cut."""
+        """Report fields of a body that had no room, or were cut."""
         sink = self.sink
         counts = (
             (sink.unkept_rows, "partitions without row"),
@@ -407,29 +407,29 @@ class BodyReader:
 
 
 def body_name(exchange: Exchange, failed: i64) -> str:
-    """What a problem's text calls a body, like ``Fetch response v12``."""
+    """Name of a body in a problem's text, like ``Fetch response v12``."""
     side = "request" if failed == REQUEST_FAILED else "response"
     version = "" if exchange.api_version == NULL else f" v{exchange.api_version}"
     return f"{api_name(exchange.api_key)} {side}{version}"
 
 
 def note_vendor(state: ConnectionState, exchange: Exchange) -> None:
-    """Say whose API a request is of whose key Apache Kafka does not have."""
+    """Note the vendor of a request whose key Apache Kafka does not have."""
     exchange.vendor = max(state.vendor, 0)
     if state.vendor < 0 and state.connection.edge != INSIDE:
-        # The broker may have said it before the split.
+        # The broker may have identified itself before the split.
         state.connection.history_used |= OWN_PAST
 
 
 def learn_vendor(state: ConnectionState, data: bytes, version: i64) -> None:
-    """Whose the broker is, by the keys that its ApiVersions response offers."""
+    """Return the broker's vendor, by the keys that its ApiVersions response offers."""
     keys = keys_above(data, response_body_offset(API_VERSIONS, version, data), version)
     if keys is not None:
         state.vendor = vendor_of(keys) if keys else 0
 
 
 def producing_of(sink: FieldSink) -> Producing | None:
-    """What a request says of its producer; None when it is about something else."""
+    """Producer properties of a request; None for requests without any."""
     if sink.producer_id == NULL and sink.transaction_timeout_ms == NULL:
         return None
     return Producing(
@@ -438,9 +438,9 @@ def producing_of(sink: FieldSink) -> Producing | None:
 
 
 def settle_answer(exchange: Exchange, sink: FieldSink, is_whole: bool) -> i64:
-    """Fill in what tables want to know of any response; how many partitions it names.
+    """Fill in the fields of any response; return the number of partitions it names.
 
-    Those come first among the exchange's.
+    These come first among the exchange's partitions.
     """
     exchange.throttle_ms = sink.throttle_ms
     settle_errors(exchange, sink, is_whole)
@@ -464,9 +464,9 @@ def settle_answer(exchange: Exchange, sink: FieldSink, is_whole: bool) -> i64:
 
 
 def forget_counts(exchange: Exchange) -> None:
-    """The response has a hole: what counts its parts is not known.
+    """Clear the counts of a response with a hole, as they are unknown.
 
-    Records of a Produce are those of its request.
+    The record counts of a Produce are those of its request.
     """
     exchange.topic_count = NULL
     exchange.error_count = NULL
@@ -476,7 +476,7 @@ def forget_counts(exchange: Exchange) -> None:
 
 
 def settle_errors(exchange: Exchange, sink: FieldSink, is_whole: bool) -> None:
-    """Fill in the errors of a response; that there is none is known only of a whole one."""
+    """Fill in the errors of a response; their absence is known only of a whole one."""
     if sink.errors:
         exchange.errors = sink.errors
     if sink.errors or is_whole:
@@ -490,7 +490,7 @@ def settle_errors(exchange: Exchange, sink: FieldSink, is_whole: bool) -> None:
 
 
 def settle_login(login: Login, exchange: Exchange, sink: FieldSink, is_whole: bool) -> None:
-    """What an answer says of the authentication that is going on."""
+    """Process an answer's part in the ongoing authentication."""
     key = exchange.api_key
     token = sink.auth_bytes
     sink.auth_bytes = b""
@@ -500,5 +500,5 @@ def settle_login(login: Login, exchange: Exchange, sink: FieldSink, is_whole: bo
         elif key == API_SASL_AUTHENTICATE and is_whole:
             login.receive(token)
     elif key != API_VERSIONS and exchange.error_code not in (ILLEGAL_SASL_STATE, NULL):
-        # Before the end brokers answer ApiVersions as ever, and refuse all else.
+        # Before the end brokers answer ApiVersions as usual, and refuse all other requests.
         login.settle(OK)

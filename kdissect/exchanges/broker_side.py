@@ -1,4 +1,4 @@
-"""Which side of a connection is the broker."""
+"""Decides which side of a connection is the broker."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ DEFAULT_PORTS: Final = (9092, 9093, 9094, 19092, 29092)
 
 
 def decide_sides(state: ConnectionState, ports: frozenset[int], brokers: frozenset[bytes]) -> None:
-    """Tell the broker's side by the user's word, the SYN, or a known port; else leave it open."""
+    """Decide the broker's side by user options, the SYN, or a known port; else leave it open."""
     flow = state.connection.flow
     size = len(flow)
     address = (size - 4) // 2

@@ -1,9 +1,9 @@
-"""What a response may answer whose request was not captured.
+"""Candidate APIs of a response whose request was not captured.
 
-A response says neither its API nor its version, but few layouts end exactly where it ends with
-error codes that exist, topic names that may be and counts in their place. Layouts that are the same
-to the byte can never be told apart; which of the rest it is, what the connection was certain to
-speak before makes more likely.
+A response contains neither its API nor its version, but few layouts end exactly where it ends with
+existing error codes, plausible topic names and plausible counts. Layouts that are the same to the
+byte can never be distinguished; among the others, APIs that the connection certainly used before
+are more likely.
 """
 
 import re
@@ -24,10 +24,10 @@ from kdissect.protocol.structures import skip_tags
 TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 MAX_PARTITION: Final = 1_000_000
 MAX_THROTTLE_MS: Final = 3_600_000
-SPOKEN_WEIGHT: Final = 20  # of an API that the connection is known to speak, against 1
+SPOKEN_WEIGHT: Final = 20  # of an API that the connection is known to use, against 1
 NO_SUCH_VERSION: Final = b"\0\x23"  # error 35
-FORGOTTEN_AFTER: Final = 1000  # tries, then names read from what nothing may be are let go
-# Answers to heartbeats and commits are the same again and again, and a try costs 200 layouts.
+FORGOTTEN_AFTER: Final = 1000  # tries, then names read from implausible candidates are dropped
+# Answers to heartbeats and commits repeat again and again, and a try costs 200 layouts.
 REMEMBERED_SIZE: Final = 256
 REMEMBERED: Final = 4096  # 2 MB at most
 # Steps of trying a layout, and for each byte.
@@ -36,7 +36,7 @@ LAYOUT_STEPS_A_BYTE: Final = 4
 
 
 class Candidate(NamedTuple):
-    """Versions `first` to `last` of an API; all fit, but those between need not."""
+    """Versions `first` to `last` of an API; both fit, but those between need not."""
 
     key: int
     first: int
@@ -50,7 +50,7 @@ class Candidate(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """One response layout and all that share it."""
+    """One response layout and all versions that share it."""
 
     plan: Plan
     min_size: int
@@ -72,9 +72,9 @@ class Candidates:
         self._remembered: dict[bytes, list[Candidate]] = {}
 
     def of(self, data: bytes) -> list[Candidate]:
-        """What a whole response, header included, may be; in the order of API keys.
+        """Return the candidates for a whole response, header included, in the order of API keys.
 
-        The list is for reading only.
+        The list must not be changed.
         """
         behind_id = data[4:]
         known = self._remembered.get(behind_id)
@@ -87,7 +87,7 @@ class Candidates:
         return known
 
     def _tried(self, data: bytes) -> list[Candidate]:
-        """The same by trying all layouts."""
+        """As `of`, by trying all layouts."""
         if not self._layouts:
             self._layouts = response_layouts(self._plans)
         self._forget()
@@ -102,7 +102,7 @@ class Candidates:
                 for key, version in layout.members:
                     versions.setdefault(key, []).append(version)
         if data[4:6] == NO_SUCH_VERSION and API_VERSIONS in versions:
-            # A broker answers a version it does not know in the layout of v0.
+            # A broker answers an unknown version in the layout of v0.
             versions[API_VERSIONS].append(APIS[API_VERSIONS].highest)
         return [Candidate(key, min(found), max(found)) for key, found in sorted(versions.items())]
 
@@ -127,7 +127,7 @@ class Candidates:
 
 @cache
 def response_layouts(plans: Plans) -> list[Layout]:
-    """All response layouts that differ, each once; the list is for reading only."""
+    """All distinct response layouts; the list must not be changed."""
     found: dict[object, Layout] = {}
     for key, api in APIS.items():
         spec = api.definition().layouts["response"]
@@ -144,12 +144,12 @@ def response_layouts(plans: Plans) -> list[Layout]:
 
 
 def layout_shape(spec: MessageSpec, version: int) -> object:
-    """A value that is the same for layouts that are the same on the wire and in what they mean."""
+    """A value that is equal for layouts that are the same on the wire and in meaning."""
     return tuple(field_shape(field, version) for field in spec.fields if version in field.versions)
 
 
 def field_shape(field: FieldSpec, version: int) -> object:
-    """The same for a field: error codes are checked, so they are no int16."""
+    """As `layout_shape`, for a field: error codes are checked, so they are not int16."""
     inside = tuple(field_shape(one, version) for one in field.fields if version in one.versions)
     kind = "error" if field.name.endswith("ErrorCode") else field.type if not inside else ""
     nullable = bool(inside) and version in field.nullable
@@ -158,7 +158,7 @@ def field_shape(field: FieldSpec, version: int) -> object:
 
 
 def is_sensible(sink: FieldSink) -> bool:
-    """Whether what was read may have been said by a broker."""
+    """Whether a broker may have sent the decoded values."""
     codes = error_codes()
     if sink.top_error != NULL and sink.top_error not in codes:
         return False
@@ -176,7 +176,7 @@ def is_sensible(sink: FieldSink) -> bool:
 
 
 def weighed(candidates: list[Candidate], state: ConnectionState) -> tuple[list[Candidate], int]:
-    """The likeliest first, and how likely the first is, in percent."""
+    """Candidates sorted by likelihood, and the likelihood of the first, in percent."""
     weights = {one: SPOKEN_WEIGHT if has_spoken(state, one.key) else 1 for one in candidates}
     order = sorted(candidates, key=lambda one: -weights[one])
     if not order:

@@ -1,4 +1,4 @@
-"""What has to be remembered of one connection between its frames."""
+"""State of one connection between its frames."""
 
 from bisect import bisect_left
 from typing import Any, Final
@@ -18,49 +18,49 @@ EXCHANGES_PER_PACKET: Final = (
     100_000  # more than frames fit into one 256 KiB segment (>= 4 bytes each)
 )
 BITS_EACH: Final = 60
-MIN_DROPPED: Final = 64  # requests that wait no longer, before the list of them is cut
+MIN_DROPPED: Final = 64  # requests that no longer wait, before the list of them is cut
 # Requests that wait longest: a response is nearly always to one of them. Others are found by id.
 NEAR: Final = 16
 
 
-# In place of a high watermark or a topic: what is not here may have been said before the split of
-# the capture that is looked at, see `fetches`.
+# In place of a high watermark or a topic: a missing value may have been stated before the split of
+# the capture, see `fetches`.
 ASK: Final[i64] = -(1 << 62) + 1
 PAST: Final = None
-# In place of a high watermark or a topic: what is not here may have been said where the capture has
-# holes, see `fetches`.
+# In place of a high watermark or a topic: a missing value may have been stated in a hole of the
+# capture, see `fetches`.
 UNSTATED: Final[i64] = -(1 << 62) + 2
 LOST: Final = False
-# A row of `TopicPositions`: the number of a partition, and behind it
+# A row of `TopicPositions`: the number of a partition, followed by
 POSITION_WIDTH: Final = 3
 AT_OFFSET: Final = 1
 AT_MARK: Final = 2
 # Bytes of memory of a topic without partitions, with its name, and of a partition in `places`.
 TOPIC_BYTES: Final = 256
 PLACE_BYTES: Final = 128
-# Up to here a partition is found by looking at each.
+# Up to this size a partition is found by linear search.
 FEW_CELLS: Final[i64] = 144
 
 
 class TopicPositions:
-    """Where a fetch session stands in the partitions of a topic: rows of `WIDTH` in `cells`.
+    """Positions of a fetch session in the partitions of a topic: rows of `WIDTH` in `cells`.
 
-    A row is a partition's number, its offset, NULL when no request named it yet, and how far the
-    broker said the log goes, NULL, ASK or UNSTATED. They are in the order in which they were named
-    first, which is nearly always the order in which they are asked for again.
+    A row is a partition's number, its offset, NULL when no request named it yet, and the end of the
+    log as stated by the broker, NULL, ASK or UNSTATED. They are in the order in which they were
+    named first, which is nearly always the order in which they are requested again.
     """
 
     __slots__ = ("cells", "places", "is_ascending")
 
     def __init__(self) -> None:
         self.cells: vec[i64] = vec[i64]()
-        # Certainly: then a number above the last is not there.
+        # Known to be sorted: then a number above the last is absent.
         self.is_ascending: bool = True
-        # By number, made of many when somebody asks out of order.
+        # By number, built when one of many is requested out of order.
         self.places: dict[int, int] | None = None
 
     def place(self, number: i64, guess: i64) -> i64:
-        """The row of a partition, as an index into `cells`; -1 when there is none. Try `guess`."""
+        """Index into `cells` of the partition's row; -1 if absent. Tries `guess` first."""
         cells = self.cells
         size: i64 = len(cells)
         if guess < size and cells[guess] == number:
@@ -79,7 +79,7 @@ class TopicPositions:
         return places.get(number, -1)
 
     def add(self, number: i64, offset: i64, high_watermark: i64) -> i64:
-        """One more partition; where its row is."""
+        """Add a partition; return the index of its row."""
         place: i64 = len(self.cells)
         if place > 0 and self.cells[place - POSITION_WIDTH] >= number:
             self.is_ascending = False
@@ -90,21 +90,21 @@ class TopicPositions:
 
     @property
     def size(self) -> i64:
-        """Bytes of memory that they take, about."""
+        """Approximate bytes of memory."""
         size: i64 = TOPIC_BYTES + 8 * len(self.cells)
         if self.places is not None:
             size += PLACE_BYTES * len(self.places)
         return size
 
     def copied(self) -> "TopicPositions":
-        """The same, which does not change with this one."""
+        """Return an independent copy."""
         made = TopicPositions()
         made.cells = self.cells[:]
         made.is_ascending = self.is_ascending
         return made
 
     def forget_marks(self) -> None:
-        """How far the logs go is not known any more."""
+        """Forget the ends of the logs."""
         cells = self.cells
         at: i64 = AT_MARK
         while at < len(cells):
@@ -118,7 +118,7 @@ class TopicPositions:
 
 
 def unpacked_positions(cells: bytes) -> TopicPositions:
-    """Positions out of what `TopicPositions.packed` gave."""
+    """Restore positions from the output of `TopicPositions.packed`."""
     made = TopicPositions()
     made.cells = vec[i64](memoryview(cells).cast("q").tolist())
     made.is_ascending = False
@@ -130,9 +130,9 @@ Positions = dict[object, TopicPositions]
 
 
 class EarlyResponse:
-    """A response whose request was not there yet; `previous_end` is of the answer before it.
+    """A response that came before its request; `previous_end` is of the answer before it.
 
-    `tries` is with how many requests of its id it was compared.
+    `tries` is the number of requests of its id that it was compared with.
     """
 
     __slots__ = ("correlation_id", "frame", "previous_end", "tries")
@@ -144,26 +144,25 @@ class EarlyResponse:
         self.tries: i64 = 0
 
 
-# In place of a request that waits no longer.
+# In place of a request that no longer waits.
 NOBODY: Final = Exchange(Connection(-1, 0, b"", 0, 0), -1, -1, -1)
 
 
 class ConnectionState:
-    """What has to be remembered of one connection between its frames.
+    """State of one connection between its frames.
 
-    `request_direction` is the direction that carries requests, -1 while it is not known;
-    `protocol` is "" while nothing was understood. Requests waiting are ``pending[pending_head:]``.
-    `by_id` are the indices of those that wait, and of some that did, by correlation id; it is made
-    when a response is not to one of the first.
-    `old` is the memory of a connection that speaks a protocol from before 0.8, in place of the
-    rest.
+    `request_direction` is the direction that carries requests, -1 while unknown; `protocol` is ""
+    while nothing was recognized. Requests waiting are ``pending[pending_head:]``. `by_id` maps
+    correlation ids to the indices of waiting requests, and of some that waited; it is built for a
+    response to none of the first. `old` is the state of a connection that uses a protocol from
+    before 0.8, instead of the rest.
 
-    `dialect` is the one protocol that is spoken, or AUTO; `is_told`: the user says so.
-    `is_unproved` while frames are cut from the stream's first byte on and none of them must be
-    Kafka. `refused` client frames could not be requests, `refusal` tells of the first.
-    `proxied_ip` and `proxied_port` are the client's that a proxy told of. `repeats_ids`: a request
-    had the correlation id of the one before it. `vendor` is whose the broker is, by its last answer
-    to ApiVersions on this connection (see `apis.VENDORS`); -1 when there was none.
+    `dialect` is the one protocol in use, or AUTO; `is_told`: the user has set it. `is_unproved`
+    while frames are cut from the stream's first byte on and none of them must be Kafka. `refused`
+    client frames could not be requests, `refusal` describes the first. `proxied_ip` and
+    `proxied_port` are the client's as reported by a proxy. `repeats_ids`: a request had the
+    correlation id of the one before it. `vendor` is the broker's, by its last answer to ApiVersions
+    on this connection (see `apis.VENDORS`); -1 without one.
     """
 
     __slots__ = (
@@ -192,29 +191,29 @@ class ConnectionState:
         self.software_version = ""
         # The newest Fetch request, by its exchange.
         self.newest_fetch: i64 = -1
-        # Fetch offsets, for sessions that leave them out; `session_id` is 0 while there is none.
+        # Fetch offsets, for sessions that leave them out; `session_id` is 0 without a session.
         self.positions: Positions = {} if connection.edge == INSIDE else {PAST: TopicPositions()}
         self.session_id: i64 = 0
-        # Frames that wait until it is known what is spoken, and how many there was no room for.
+        # Frames that wait until the protocol is known, and the number that had no room.
         self.held: list[Frame] = []
         self.unheld: i64 = 0
         self.early: list[EarlyResponse] = []
         # Of the newest request.
         self.last_correlation_id: i64 = NULL
         self.last_client_id: str | None = None
-        self.client_id_bytes = b""  # of the newest one that was not null
+        self.client_id_bytes = b""  # of the newest non-null one
         self.last_request_ns: i64 = NULL
-        # API keys that were certainly spoken, as bits; those from BITS_EACH on in the second.
+        # API keys that were certainly used, as bits; those from BITS_EACH on in the second.
         self.spoken_low: i64 = 0
         self.spoken_high: i64 = 0
-        # A problem has told that requests, or early responses, were let go.
+        # A problem has reported that requests, or early responses, were dropped.
         self.has_overflowed: bool = False
         self.has_let_go: bool = False
         self.repeats_ids: bool = False
         # Responses may have been missed since the last one that answered a request.
         self.misses_answers: bool = False
         self.vendor: i64 = -1
-        self.old: Any = None  # an `OldConversation` where a protocol from before 0.8 is spoken
+        self.old: Any = None  # an `OldConversation` for a protocol from before 0.8
         self.dialect: i64 = -1
         self.is_told: bool = False
         self.is_unproved: bool = False
@@ -223,12 +222,12 @@ class ConnectionState:
         self.has_proxy_header: bool = False
         self.proxied_ip = b""
         self.proxied_port: i64 = NULL
-        # Which directions the sniffer has been asked about, as bits.
+        # Directions examined by the detector, as bits.
         self.probed: i64 = 0
 
 
 def note_spoken(state: ConnectionState, key: i64) -> None:
-    """The connection has certainly spoken this API."""
+    """Note that the connection has certainly used this API."""
     # Compiled, a constant on the left is shifted in 32 bits: so it is a variable.
     bit: i64 = 1
     if 0 <= key < BITS_EACH:
@@ -240,14 +239,14 @@ def note_spoken(state: ConnectionState, key: i64) -> None:
 
 
 def has_spoken(state: ConnectionState, key: i64) -> bool:
-    """Whether `note_spoken` was told of the API."""
+    """Whether `note_spoken` was called for the API."""
     if 0 <= key < BITS_EACH:
         return state.spoken_low >> key & 1 == 1
     return BITS_EACH <= key < 2 * BITS_EACH and state.spoken_high >> (key - BITS_EACH) & 1 == 1
 
 
 def may_see_answers(state: ConnectionState) -> bool:
-    """Whether the capture holds what the broker sends, or the start of that, which was nothing."""
+    """Whether the capture has the broker's data, or the start of that direction, without data."""
     direction = 1 - state.request_direction
     counts = state.connection.counts[direction]
     is_start_seen = state.connection.start_seen[direction]
@@ -255,7 +254,7 @@ def may_see_answers(state: ConnectionState) -> bool:
 
 
 def new_exchange(state: ConnectionState, frame: Frame) -> Exchange:
-    """One more exchange of the connection, which begins with `frame`."""
+    """Create an exchange of the connection, which begins with `frame`."""
     state.exchange_count += 1
     exchange = Exchange(
         frame.connection,
@@ -271,7 +270,7 @@ def new_exchange(state: ConnectionState, frame: Frame) -> Exchange:
 
 
 def place_response(exchange: Exchange, frame: Frame) -> None:
-    """Fill in when and where the response was."""
+    """Fill in time and place of the response."""
     if (
         frame.steps_at_start != exchange.steps_at_start
         or frame.connection.clock_steps != frame.steps_at_start
@@ -287,7 +286,7 @@ def place_response(exchange: Exchange, frame: Frame) -> None:
 
 
 def frame_problem(frame: Frame, kind: str, text: str, exchange_id: i64) -> Problem:
-    """A problem with a frame; `exchange_id` is -1 when it has no exchange."""
+    """A problem with a frame; `exchange_id` is -1 without exchange."""
     return Problem(
         "exchanges",
         kind,
@@ -302,14 +301,14 @@ def frame_problem(frame: Frame, kind: str, text: str, exchange_id: i64) -> Probl
 
 
 def drop_pending(state: ConnectionState, head: i64) -> None:
-    """Requests before `head` wait no longer; the list is cut when most of it is such."""
+    """Drop requests before `head`; the list is cut when most of it is dropped."""
     pending = state.pending
     at = state.pending_head
     state.pending_head = head
     if head >= MIN_DROPPED and head * 2 >= len(pending):
         del pending[:head]
         state.pending_head = 0
-        # To make it again takes no longer than to drop what was dropped.
+        # Building it again takes no longer than the removals did.
         state.by_id = None
         return
     while at < head:
@@ -319,7 +318,7 @@ def drop_pending(state: ConnectionState, head: i64) -> None:
 
 
 def position_in_pending(state: ConnectionState, data: bytes) -> i64:
-    """Which of the requests that wait has the correlation id of a response; -1 for none."""
+    """Index of the waiting request with a response's correlation id; -1 for none."""
     if len(data) < 4:
         return -1
     correlation_id = i64(read_i32_be(data, 0))
@@ -334,7 +333,7 @@ def position_in_pending(state: ConnectionState, data: bytes) -> i64:
 
 
 def find_pending(state: ConnectionState, correlation_id: i64, first: i64) -> i64:
-    """Which of ``pending[first:]`` has the correlation id, all of which wait; -1 for none."""
+    """Index in ``pending[first:]``, all waiting, of the correlation id; -1 for none."""
     by_id = state.by_id
     if by_id is None:
         by_id = {}
@@ -349,7 +348,7 @@ def find_pending(state: ConnectionState, correlation_id: i64, first: i64) -> i64
 
 
 def note_pending(state: ConnectionState, at: i64) -> None:
-    """``pending[at]``, the last one so far, can be found by its correlation id."""
+    """Index ``pending[at]``, the last one so far, by its correlation id."""
     by_id = state.by_id
     if by_id is None:
         return

@@ -1,4 +1,4 @@
-"""What the errors of a CreateAcls response concern: its results say only their place."""
+"""Resources of the errors in a CreateAcls response, whose results have only their position."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -14,9 +14,9 @@ CREATE_ACLS: Final = 30
 def name_resources(
     version: int, request: bytes, response: bytes, errors: Sequence[ErrorFact], limit: int
 ) -> None:
-    """Fill in the resource of each error: that of the creation in the place of its result.
+    """Fill in the resource of each error: that of the creation in the same position as its result.
 
-    Those beyond what fits into `limit` bytes have none.
+    Resources beyond `limit` bytes are left out.
     """
     try:
         with spending(limit // 2):

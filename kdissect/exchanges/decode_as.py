@@ -1,4 +1,4 @@
-"""What the user says that ports and endpoints speak, whatever the bytes look like."""
+"""Protocols that the user assigns to ports and endpoints, regardless of their bytes."""
 
 import ipaddress
 from collections.abc import Iterable
@@ -9,28 +9,28 @@ from kdissect.messages.old_protocols import PROTOCOLS
 from kdissect.streams.events import ACCEPTER, OPENER
 
 TLS: Final = "tls"
-EXCLUDED: Final = "none"  # is not looked into
+EXCLUDED: Final = "none"  # is not dissected
 WORDS: Final = (*PROTOCOLS, TLS, EXCLUDED)
 UNDECIDED: Final = -1
 MAX_PORT: Final = 65_535
 
 
 class Told(NamedTuple):
-    """A protocol of WORDS, "" for nothing; `broker_side` is OPENER, ACCEPTER or UNDECIDED."""
+    """A protocol of WORDS, "" for none; `broker_side` is OPENER, ACCEPTER or UNDECIDED."""
 
     protocol: str = ""
     broker_side: int = UNDECIDED
 
 
 class DecodeAs:
-    """Rules by TCP port, and by endpoint as ``address bytes + port bytes``, which go first."""
+    """Rules by TCP port and by ``address bytes + port bytes``; the endpoint rules go first."""
 
     def __init__(self, ports: dict[int, str], endpoints: dict[bytes, str]) -> None:
         self.ports = ports
         self.endpoints = endpoints
 
     def find(self, flow: bytes) -> Told:
-        """What was told of a connection; `flow` is its opener's direction (see `Segment.flow`)."""
+        """Return a connection's rule; `flow` is its opener's direction (see `Segment.flow`)."""
         width = (len(flow) - 4) // 2
         opener = flow[:width] + flow[-4:-2]
         accepter = flow[width : 2 * width] + flow[-2:]
@@ -44,7 +44,7 @@ class DecodeAs:
 
 
 def chosen(opener: str, accepter: str) -> Told:
-    """The rule of two sides; when both have one, the accepter's, and no side is told."""
+    """Choose between the rules of two sides; of both the accepter's, with undecided side."""
     if opener and accepter:
         return Told(accepter)
     if accepter:
@@ -53,7 +53,7 @@ def chosen(opener: str, accepter: str) -> Told:
 
 
 def parse_decode_as(texts: Iterable[str]) -> DecodeAs:
-    """Rules from ``PORT=PROTOCOL`` and ``ADDRESS:PORT=PROTOCOL``; raises KdissectError."""
+    """Parse ``PORT=PROTOCOL`` and ``ADDRESS:PORT=PROTOCOL``; raise KdissectError."""
     ports: dict[int, str] = {}
     endpoints: dict[bytes, str] = {}
     for text in texts:
@@ -72,7 +72,7 @@ def parse_decode_as(texts: Iterable[str]) -> DecodeAs:
 
 
 def port_number(digits: str, text: str) -> int:
-    """A TCP port; `text` is what an error is about.
+    """Parse a TCP port; `text` is quoted in errors.
 
     >>> port_number("9092", "9092=kafka")
     9092

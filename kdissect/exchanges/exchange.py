@@ -1,4 +1,4 @@
-"""`Exchange`: what the exchanges stage gives, and the words and bits on it."""
+"""`Exchange`: output of the exchanges stage, with its constants and status bits."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ API_HEARTBEAT: Final = 12
 API_SHARE_FETCH: Final = 78
 GROUP_HEARTBEATS: Final = (68, 76, 88)  # consumer, share and streams groups
 
-# Outcomes. PENDING is also that of an exchange which is over when the capture does not tell it.
+# Outcomes. PENDING also stands for an ended exchange if the capture does not show its end.
 PENDING: Final = 0
 ANSWERED: Final = 1
 UNANSWERED: Final = 2
@@ -30,25 +30,25 @@ NO_RESPONSE_EXPECTED: Final = 3
 ORPHAN: Final = 4
 OUTCOMES: Final = ("unknown", "answered", "unanswered", "no_response_expected", "orphan")
 
-# Decode status: what of the exchange is not decoded, as bits; 0 is all decoded.
+# Decode status: parts of the exchange that are not decoded, as bits; 0 is all decoded.
 REQUEST_FAILED: Final = 1
 RESPONSE_FAILED: Final = 2
 UNKNOWN_VERSION: Final = 4
 UNKNOWN_API: Final = 8
 DAMAGED: Final = 16
-NO_REQUEST: Final = 32  # an orphan response says neither its API nor its version
-LEFTOVER: Final = 64  # all fields of a body are there, and bytes behind them
+NO_REQUEST: Final = 32  # an orphan response contains neither its API nor its version
+LEFTOVER: Final = 64  # all fields of a body are present, followed by more bytes
 UNSEEN: Final = 128  # nothing of the direction that carries responses was captured
-CLOCK_SET: Final = 256  # the capture's clock was set meanwhile: no duration is known
-# A body of those does not end where its layout does, or is not all there.
+CLOCK_SET: Final = 256  # the capture's clock was set meanwhile: durations are unknown
+# A body with those does not end where its layout does, or is incomplete.
 MISFIT: Final = REQUEST_FAILED | RESPONSE_FAILED | LEFTOVER
 INCOMPLETE: Final = DAMAGED | NO_REQUEST
-# Of exchanges with none of these and an answer both sides fit, see `api_mismatches`.
+# An answered exchange with none of these fits on both sides, see `api_mismatches`.
 SUSPECT: Final = MISFIT | INCOMPLETE | UNKNOWN_API | UNKNOWN_VERSION
-# From this bit on: the number in VARIANTS, counted from 1, of the layout that a body is in.
+# From this bit on: the number in VARIANTS, counted from 1, of the layout of a body.
 VARIANT_SHIFT: Final = 9
 # The first release of every layout that was changed under the same version later, and names of
-# layouts that are of no release.
+# layouts that belong to no release.
 VARIANTS: Final = ("0.8.2-beta", "0.8.2", "2.7", "3.5", "3.7", "3.9", "no-throttle-time")
 
 # Fetch classes.
@@ -59,7 +59,7 @@ FETCH_ERROR: Final = 4
 FETCH_CLASSES: Final = ("", "data", "waited", "empty", "error")
 
 
-# Before anything is known of a group's protocol type and name.
+# Before a group's protocol type and name are known.
 NO_PROTOCOL: Final = ("", "")
 
 
@@ -70,11 +70,11 @@ def is_group_api(key: i64) -> bool:
 
 @mypyc_attr(acyclic=True)
 class Asks:
-    """What a Fetch response holds of partitions whose positions are not known, see `fetches`.
+    """Partitions of a Fetch response with unknown positions, see `fetches`.
 
-    `rows` are those, by their place among the exchange's partitions, `stated` the high watermarks
-    of before (ASK: not known either); `was_there`: whether one of the others had its data waiting,
-    see `long_polls`. `record_bytes` are of all partitions. `is_overtaken`: a later request of the
+    `rows` are their indices among the exchange's partitions, `stated` the previous high watermarks
+    (ASK: also unknown); `was_there`: whether one of the others had its data waiting, see
+    `long_polls`. `record_bytes` are of all partitions. `is_overtaken`: a later request of the
     session came before the response; `is_lost`: responses of the session were missed in the split.
     """
 
@@ -99,7 +99,7 @@ class Asks:
 
 @mypyc_attr(acyclic=True)
 class Producing:
-    """What requests of a producer with an id say of it; NULL where they do not.
+    """Producer properties in requests of a producer with an id; NULL if absent.
 
     `timeout_ms` is that of its transactions, `is_commit` how it ends one: 1 or 0.
     """
@@ -117,19 +117,18 @@ class Producing:
 
 @mypyc_attr(acyclic=True, free_list_len=1)
 class Exchange:
-    """A request and what became of it; times in ns since 1970, NULL where there is none.
+    """A request and its outcome; times in ns since 1970, NULL if absent.
 
-    `queue_ns` is the part of the latency behind earlier requests, `wait_ns` the part of the
-    service time that the request asked for. The frames are kept only when asked for.
-    `topic_count` is NULL while request or response is not there in full: how many topics and
-    partitions it names is not known then.
-    `group_protocol` is the protocol type and name that the group of a JoinGroup or SyncGroup
-    agreed on. `dialect` is 0, or which of `messages.old_protocols` API key, version and
-    error codes are of. `candidates` is for orphans: what they may be, the likeliest first, and
-    `certainty` how likely that is, in percent; 100 where a request says it. `asks` is what only the
-    past of a fetch session can say, in a split of a capture that does not hold it. `producing` is
-    of requests by which producers get ids and run transactions. `vendor` is of requests with keys
-    that Apache Kafka does not have: whose the broker is, in `apis.VENDORS`.
+    `queue_ns` is the part of the latency behind earlier requests, `wait_ns` the part of the service
+    time that the request asked for. The frames are kept only on request. `topic_count` is NULL
+    while request or response is incomplete: the number of topics and partitions is unknown then.
+    `group_protocol` is the protocol type and name that the group of a JoinGroup or SyncGroup agreed
+    on. `dialect` is 0, or the protocol of `messages.old_protocols` of API key, version and error
+    codes. `candidates` is for orphans: possible APIs, the likeliest first, and `certainty` the
+    likelihood of that one, in percent; 100 with a request. `asks` holds what only the past of a
+    fetch session can complete, in a split of a capture without it. `producing` is set for requests
+    by which producers get ids and run transactions. `vendor` is set for requests with keys that
+    Apache Kafka does not have: index in `apis.VENDORS`.
     """
 
     __slots__ = (
@@ -203,7 +202,7 @@ class Exchange:
         self.steps_at_start: i64 = 0
 
     def note_tcp_events(self, tcp_events: i64) -> None:
-        """Count what happened to the connection meanwhile; `tcp_events` are its at the end."""
+        """Count the connection's TCP events meanwhile; `tcp_events` are its counters at the end."""
         # Less than 0 when the request came late, from behind a hole.
         met = max(0, tcp_events - self.tcp_events_at_start)
         self.retransmits = met & (ZERO_WINDOW - 1)

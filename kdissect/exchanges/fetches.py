@@ -1,14 +1,14 @@
 """Fetch sessions: offsets that a request leaves out, and how a long poll ended (KIP-227).
 
-A session lives on the broker, which numbers it. A client that connects anew goes on with it, so
-sessions are kept by broker and number, and by connection the one that is in use.
+A session lives on the broker, which numbers it. A client that reconnects continues it, so sessions
+are kept by broker and number, and the one in use by connection.
 
-In a split of a capture the past of a session is not known. Its positions have the key PAST then,
-and high watermarks that may have been stated before are ASK; what depends on them is left to
-whoever knows the past (`Exchange.asks`, `settle_asks`).
+In a split of a capture the past of a session is unknown. Its positions then have the key PAST, and
+high watermarks that may have been stated before are ASK; the columns that depend on them are left
+to the merger, which knows the past (`Exchange.asks`, `settle_asks`).
 
 Where requests or responses of a session are missing, in whole or in part, its past is lost, for the
-whole capture too. Its positions have the key LOST then, high watermarks that may have been stated
+whole capture too. Its positions then have the key LOST, high watermarks that may have been stated
 before are UNSTATED, and columns that depend on them are null. A full fetch request names all
 positions anew.
 """
@@ -57,15 +57,15 @@ from kdissect.streams.events import FIRST_SEEN, INSIDE, OPENER, SHARED_PAST, SUP
 # its requests named.
 SESSION_LIMIT: Final = 5_000
 POSITION_BYTES: Final = 8 * POSITION_WIDTH
-FORGOTTEN_SHARE: Final = 16  # one in so many goes at once: a dict is slow to find its first key
-NOWHERE: Final = TopicPositions()  # of a topic that is not known; nothing is added to it
+FORGOTTEN_SHARE: Final = 16  # dropped at once, one in so many: finding a dict's first key is slow
+NOWHERE: Final = TopicPositions()  # of an unknown topic; nothing is added to it
 
 
 class FetchSessions:
     """The sessions of all brokers; the oldest are forgotten when there are too many.
 
-    Positions of all connections may take `max_size` bytes; `size` are those that were added since
-    they were counted last.
+    Positions of all connections may take `max_size` bytes; `size` counts those added since the last
+    count.
     """
 
     def __init__(self, limit: i64 = SESSION_LIMIT, max_size: i64 = DECODED_BYTES) -> None:
@@ -75,15 +75,15 @@ class FetchSessions:
         self.size: i64 = 0
 
     def note(self, partition_count: i64, topic_count: i64) -> None:
-        """Positions of so many partitions may be new; those known already are noted too."""
+        """Note positions of so many partitions that may be new; known ones are noted too."""
         self.size += partition_count * POSITION_BYTES + topic_count * TOPIC_BYTES
 
     def has_too_many(self) -> bool:
-        """Whether positions are to be counted, and perhaps forgotten."""
+        """Whether positions have to be counted, and possibly forgotten."""
         return self.size > self.max_size
 
     def count(self, states: list[ConnectionState]) -> bool:
-        """Count the positions of all and forget them when they are too many; True then."""
+        """Count the positions of all and forget them if too many; return True then."""
         known: dict[int, Positions] = {id(state.positions): state.positions for state in states}
         for positions in self.by_number.values():
             known[id(positions)] = positions
@@ -91,18 +91,18 @@ class FetchSessions:
         for positions in known.values():
             for topic in positions.values():
                 self.size += topic.size
-        # A quarter of it may be added before they are counted again.
+        # A quarter of it may be added before the next count.
         if self.size <= self.max_size // 4 * 3:
             return False
         for state in states:
-            # Not PAST: what a split before this one left is older than what is forgotten.
+            # Not PAST: the state left by an earlier split is older than the forgotten one.
             state.positions = {LOST: NOWHERE}
         self.by_number = {}
         self.size = 0
         return True
 
     def go_on(self, state: ConnectionState, number: i64) -> None:
-        """The connection uses a session that was made on another one, or before the capture."""
+        """Continue a session that was made on another connection, or before the capture."""
         session = (broker_of(state), number)
         known = self.by_number.get(session)
         connection = state.connection
@@ -120,12 +120,12 @@ class FetchSessions:
         state.session_id = number
 
     def made(self, state: ConnectionState, number: i64) -> None:
-        """The broker gave the connection's session its number."""
+        """The broker assigned the connection's session its number."""
         state.session_id = number
         self.keep((broker_of(state), number), state.positions)
 
     def keep(self, session: tuple[bytes, int], positions: Positions) -> None:
-        """A session, by broker and number, stands at these positions."""
+        """Store the positions of a session, by broker and number."""
         self.by_number[session] = positions
         if len(self.by_number) > self.limit:
             count = max(1, self.limit // FORGOTTEN_SHARE)
@@ -151,7 +151,7 @@ def broker_of(state: ConnectionState) -> bytes:
 def remember_positions(
     state: ConnectionState, exchange: Exchange, sink: FieldSink, sessions: FetchSessions
 ) -> None:
-    """Keep the fetch offsets a Fetch request names; epoch 0 or -1 names them all anew (KIP-227)."""
+    """Store the fetch offsets of a Fetch request; epoch 0 or -1 names them all anew (KIP-227)."""
     state.newest_fetch = exchange.exchange_id
     if sink.session_epoch == NULL or sink.session_epoch <= 0:
         if sink.session_id > 0:
@@ -169,18 +169,18 @@ def remember_positions(
 
 
 def forget_positions(state: ConnectionState) -> None:
-    """Requests of the session may have been missed, or parts of them: nothing is known of it."""
+    """Forget the session: its requests may have been missed, in whole or in part."""
     positions = state.positions
     positions.clear()
     if state.connection.edge in (SUPPRESSED, FIRST_SEEN):
-        # Whoever knows the past of the split knows what was missed then.
+        # The merger, which knows the past of the split, also knows what was missed then.
         positions[PAST] = NOWHERE
     else:
         positions[LOST] = NOWHERE
 
 
 def forget_marks(state: ConnectionState) -> None:
-    """Responses of the session may have been missed, or parts of them: where logs end, too."""
+    """Forget the ends of logs: responses of the session, or parts, may have been missed."""
     positions = state.positions
     if state.connection.edge in (SUPPRESSED, FIRST_SEEN):
         forget_positions(state)
@@ -191,7 +191,7 @@ def forget_marks(state: ConnectionState) -> None:
 
 
 def remember_rows(state: ConnectionState, partitions: Partitions, fresh: Positions) -> None:
-    """Put what is asked for into `fresh`; the high watermarks go on from those of the state."""
+    """Add the requested rows to `fresh`; the high watermarks are carried over from the state."""
     unknown = unknown_mark(state.positions)
     cells = partitions.cells
     known = NOWHERE
@@ -207,7 +207,7 @@ def remember_rows(state: ConnectionState, partitions: Partitions, fresh: Positio
             before = state.positions.get(key, NOWHERE)
             known = fresh.get(key, NOWHERE)
             if known is NOWHERE:
-                # Nearly always the same partitions are asked for again.
+                # Nearly always the same partitions are requested again.
                 is_same = names_same(before, cells, at)
                 known = before.copied() if is_same else TopicPositions()
                 fresh[key] = known
@@ -228,9 +228,9 @@ def remember_rows(state: ConnectionState, partitions: Partitions, fresh: Positio
 
 
 def unknown_mark(positions: Positions) -> i64:
-    """The high watermark of a partition that the session is not known to have.
+    """High watermark of a partition that the session is not known to have.
 
-    Behind responses that were missed (LOST) it is not asked of the past: what that knows is older.
+    After missed responses (LOST) the past is not asked for it: its knowledge is older.
     """
     if LOST in positions:
         return UNSTATED
@@ -238,7 +238,7 @@ def unknown_mark(positions: Positions) -> i64:
 
 
 def names_same(known: TopicPositions, cells: vec[i64], at: i64) -> bool:
-    """Whether the rows of the topic whose first is at `at` are of the partitions of `known`."""
+    """Whether the rows of the topic that begin at `at` have the partitions of `known`."""
     numbers = known.cells
     topic = cells[at]
     place: i64 = 0
@@ -251,13 +251,13 @@ def names_same(known: TopicPositions, cells: vec[i64], at: i64) -> bool:
 
 
 def topic_key(partitions: Partitions, topic: i64) -> object:
-    """What a topic is called in `Positions`."""
+    """Key of a topic in `Positions`."""
     topic_id = partitions.topic_ids[topic]
     return topic_id if topic_id != NO_ID else partitions.topics[topic]
 
 
 def positions_in(positions: Positions, key: object) -> TopicPositions:
-    """The positions in a topic, put there when it has none."""
+    """Positions in a topic, created if absent."""
     known = positions.get(key)
     if known is None:
         known = TopicPositions()
@@ -272,10 +272,10 @@ def settle_fetch(
     sink: FieldSink,
     sessions: FetchSessions,
 ) -> None:
-    """Fill in fetch offsets the session left out, and say how the long poll ended.
+    """Fill in fetch offsets the session left out, and set how the long poll ended.
 
-    The first `answered` partitions are those of the response. Data had been there already when the
-    offset asked for was below the high watermark last stated on this connection (or none was stated
+    The first `answered` partitions are those of the response. Data was present already when the
+    requested offset was below the high watermark last stated on this connection (or none was stated
     yet); otherwise the broker waited for it.
     """
     if sink.session_id > 0 and sink.session_id != state.session_id:
@@ -284,7 +284,7 @@ def settle_fetch(
     partitions = exchange.partitions
     if partitions is not None and answered > 0:
         sessions.note(answered, len(partitions.topics))
-        # Behind a later request the session stands somewhere else.
+        # After a later request the session has other positions.
         is_overtaken = state.newest_fetch != exchange.exchange_id
         was_there, asks = settle_rows(state, partitions, answered, is_overtaken)
         if asks is not None:
@@ -298,9 +298,9 @@ def settle_fetch(
 def settle_rows(
     state: ConnectionState, partitions: Partitions, count: i64, is_overtaken: bool
 ) -> tuple[i64, Asks | None]:
-    """Fill in offsets; whether data was there, and which rows only the past can tell of.
+    """Fill in offsets; return whether data was present, and the rows that need the past.
 
-    When a later request came first, the offsets that it was asked for are not known.
+    If a later request came first, the requested offsets are unknown.
     """
     was_there: i64 = WAS_NOT_THERE
     asks: Asks | None = None
@@ -320,7 +320,7 @@ def settle_rows(
         partition = cells[at + AT_PARTITION]
         place = known.place(partition, guess)
         if place < 0:
-            # No request named it; how far its log goes is worth remembering.
+            # No request named it; the end of its log is worth remembering.
             place = known.add(partition, NULL, unknown)
         mark = known.cells[place + AT_MARK]
         is_lost = is_session_lost
@@ -347,9 +347,9 @@ def settle_rows(
 
 
 def was_waiting(cells: vec[i64], at: i64, seen: i64, is_lost: bool) -> i64:
-    """Whether a partition's records had been there already; `seen`: how far the log went.
+    """Whether a partition's records were present already; `seen`: end of the log.
 
-    `is_lost`: an offset that is not known was in a request that was missed, or overtaken.
+    `is_lost`: an unknown offset was in a request that was missed, or overtaken.
     """
     offset = cells[at + AT_FETCH_OFFSET]
     if cells[at + AT_RECORD_BYTES] <= 0:
@@ -362,7 +362,7 @@ def was_waiting(cells: vec[i64], at: i64, seen: i64, is_lost: bool) -> i64:
 
 
 def settle_asks(exchange: Exchange, past: Positions) -> None:
-    """Say what had to be left open, now that the positions of its session are known."""
+    """Complete the columns left open, now that the positions of the session are known."""
     asks = exchange.asks
     partitions = exchange.partitions
     if asks is None or partitions is None:

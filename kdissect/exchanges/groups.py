@@ -1,18 +1,18 @@
-"""Which protocol each group agreed on, learnt of JoinGroup for those APIs that do not say it."""
+"""Protocols that groups agreed on, learnt from JoinGroup for the APIs that do not contain them."""
 
 from typing import Final
 
 from kdissect.exchanges.exchange import NO_PROTOCOL
 
-# Groups kept: a broker has thousands, each costs about 200 bytes.
+# Maximum number of groups: a broker has thousands, each costs about 200 bytes.
 GROUP_LIMIT: Final = 100_000
 SIZE_LIMIT: Final = 16 << 20  # characters of all texts: hostile ones may be long
 
 
 class GroupProtocols:
-    """Protocol type and name by group id; forgets all when `limit` groups are known, or long ones.
+    """Protocol type and name by group id; cleared when `limit` groups are known, or long ones.
 
-    Groups of the same name in two clusters share an entry: who synchronises has joined just before.
+    Groups of the same name in two clusters share an entry: a SyncGroup soon follows its JoinGroup.
     """
 
     __slots__ = ("limit", "protocols", "size")
@@ -23,7 +23,7 @@ class GroupProtocols:
         self.size = 0
 
     def learn(self, group_id: str, protocol: tuple[str, str]) -> None:
-        """The members of a group agreed on a protocol."""
+        """Store the protocol that a group's members agreed on."""
         known = self.protocols.pop(group_id, None)
         if known is not None:
             self.size -= size_of(group_id, known)
@@ -34,10 +34,10 @@ class GroupProtocols:
         self.protocols[group_id] = protocol
 
     def find(self, group_id: str) -> tuple[str, str]:
-        """What the group agreed on last; two empty texts when that was not seen."""
+        """Protocol that the group agreed on last; two empty texts if not seen."""
         return self.protocols.get(group_id, NO_PROTOCOL)
 
 
 def size_of(group_id: str, protocol: tuple[str, str]) -> int:
-    """Characters of what is known of a group."""
+    """Characters stored for a group."""
     return len(group_id) + len(protocol[0]) + len(protocol[1])

@@ -7,14 +7,14 @@ from mypy_extensions import i64
 from kdissect.exchanges.exchange import CLOCK_SET, Exchange
 from kdissect.protocol.readers import NULL
 
-# In place of the end of the previous answer, when that was not captured; NULL: there was none.
+# In place of the end of the previous answer, if not captured; NULL: there was none.
 UNKNOWN_END: Final[i64] = -1
 
 
 def queue_ns(exchange: Exchange, response_start: i64, previous_end: i64) -> i64:
     """Part of the latency spent behind earlier requests: within 0 and the latency; NULL unknown.
 
-    Unknown too where packets are not in order of time, or the clock was set meanwhile.
+    Also unknown where packets are not in order of time, or the clock was set meanwhile.
     """
     if exchange.request_end == NULL or previous_end == UNKNOWN_END:
         return NULL
@@ -32,7 +32,7 @@ def queue_ns(exchange: Exchange, response_start: i64, previous_end: i64) -> i64:
 
 
 def own_wait_ns(exchange: Exchange) -> i64:
-    """Wait of a request that asks for none: 0; NULL where its latency is not known."""
+    """Wait of a request without a requested wait: 0; NULL if its latency is unknown."""
     if exchange.request_end == NULL or exchange.status & CLOCK_SET:
         return NULL
     return 0 if exchange.response_start >= exchange.request_end else NULL

@@ -1,4 +1,4 @@
-"""How well bytes fit a message: to the last byte, as far as they go, or not at all."""
+"""Layout fit: whether bytes fit a message to the last byte, as far as they go, or not at all."""
 
 from typing import Final
 
@@ -16,25 +16,25 @@ from kdissect.protocol.plans import Plan, Plans
 from kdissect.protocol.readers import Sink
 
 NOT: Final = 0
-# As far as it was captured, or whole with a body that hardly says anything.
+# As far as it was captured, or whole with a nearly empty body.
 PLAUSIBLE: Final = 1
 EXACT: Final = 2
-LONG: Final = 3  # so much of a frame that it is as good as all
-# Bodies below this size fit too many things.
+LONG: Final = 3  # so much of a frame that it counts as all
+# Bodies below this size fit too many layouts.
 TELLING_SIZE: Final = 8
 LONG_PREFIX: Final = 1 << 16
-# What is looked at first of a body that is large, and how much more each time it fits so far: what
-# does not fit is seldom read to its end.
+# First bytes examined of a large body, and the factor for each further try while it fits: a body
+# that does not fit is seldom read to its end.
 FIRST_LOOK: Final = 256
 MORE_EACH: Final = 8
-# Steps (see `frame_search`) of looking at a frame, of reading each of its bytes, of an error.
+# Steps (see `frame_search`) of examining a frame, of reading each of its bytes, of an error.
 FIT_STEPS: Final = 16
 STEPS_A_BYTE: Final = 4
 ERROR_STEPS: Final = 256
 
 
 class LayoutFit:
-    """Asks the layouts of `plans`; nothing is kept of what is read."""
+    """Tries the layouts of `plans`; decoded values are discarded."""
 
     def __init__(self, plans: Plans) -> None:
         self.plans = plans
@@ -43,10 +43,10 @@ class LayoutFit:
         self.steps: i64 = 0
 
     def request_in(self, data: bytes, start: i64, stop: i64, size: i64) -> i64:
-        """As `request` of ``data[start:stop]``, of which no more is copied than need be."""
+        """As `request` for ``data[start:stop]``, copying no more than necessary."""
         stage = start + FIRST_LOOK
         while stage < stop:
-            # What does not fit cut short does not fit with more behind it either.
+            # A part that does not fit does not fit with more bytes behind it either.
             if self.request(data[start:stage], size) == NOT:
                 return NOT
             stage = start + (stage - start) * MORE_EACH
@@ -55,7 +55,7 @@ class LayoutFit:
     def response_in(
         self, key: i64, version: i64, data: bytes, start: i64, stop: i64, size: i64
     ) -> i64:
-        """The same as `response`."""
+        """As `request_in`, for `response`."""
         stage = start + FIRST_LOOK
         while stage < stop:
             if self.response(key, version, data[start:stage], size) == NOT:
@@ -64,7 +64,7 @@ class LayoutFit:
         return self.response(key, version, data[start:stop], size)
 
     def request(self, data: bytes, size: i64) -> i64:
-        """How well a frame of `size` bytes, of which `data` are the first, fits a request."""
+        """Fit of a request frame of `size` bytes, of which `data` are the first."""
         is_whole = len(data) == size
         self.steps += FIT_STEPS
         if not is_plausible_request(data, is_whole):
@@ -84,7 +84,7 @@ class LayoutFit:
         return found if is_telling else min(found, PLAUSIBLE)
 
     def response(self, key: i64, version: i64, data: bytes, size: i64) -> i64:
-        """The same for a response, header included, to a request of this API key and version."""
+        """Fit of a response, header included, to a request of this API key and version."""
         self.steps += FIT_STEPS
         if len(data) < 4:
             return PLAUSIBLE if size >= 4 else NOT
@@ -96,9 +96,9 @@ class LayoutFit:
         return self._best(plans, data, offset, size) if plans else PLAUSIBLE
 
     def may_be_response(self, data: bytes) -> bool:
-        """Whether what reads like a request may be a response as well.
+        """Whether bytes that read like a request may be a response as well.
 
-        A small correlation id reads as the key of Produce and a version; where that has no layout,
+        A small correlation id reads as the key of Produce and a version; without a layout for it,
         nothing in the body proves it.
         """
         if len(data) < 4 or read_i16_be(data, 0) != 0:
@@ -106,7 +106,7 @@ class LayoutFit:
         return not self._layouts(0, i64(read_i16_be(data, 2)), False)
 
     def _layouts(self, key: i64, version: i64, is_response: bool) -> list[Plan]:
-        """The layouts that a body may be in; none when the key or version is not known."""
+        """Layouts of a body; none for an unknown key or version."""
         try:
             plan = self.plans.get(key, version, is_response)
         except UnknownApi:
@@ -128,7 +128,7 @@ class LayoutFit:
         return EXACT if end == size else NOT
 
     def _fit_of_first(self, error: DecodeError, data: bytes, size: i64) -> i64:
-        """How well the first bytes of a frame of `size` bytes fit, which cannot be read on."""
+        """Fit of the first bytes of a frame of `size` bytes, of which no more can be read."""
         self.steps += ERROR_STEPS + STEPS_A_BYTE * max(0, error.offset)
         needed: i64 = error.needed
         if len(data) >= size or needed < 0 or needed > size:

@@ -1,4 +1,4 @@
-"""How the long poll of a fetch ended, and how much of its time it asked for."""
+"""How the long poll of a fetch ended, and its long-poll share."""
 
 from typing import Final
 
@@ -16,17 +16,17 @@ from kdissect.messages.extracted import FieldSink
 from kdissect.protocol.readers import NULL
 
 MS: Final = 1_000_000
-# Whether the data of a response was there when it was asked for; the larger of two counts.
+# Whether the data of a response was present when requested; the larger of two counts.
 WAS_NOT_THERE: Final = 0
-MAY_HAVE_BEEN_THERE: Final = 1  # what tells was not captured
+MAY_HAVE_BEEN_THERE: Final = 1  # the evidence was not captured
 WAS_THERE: Final = 2
 
 
 def settle_share_fetch(exchange: Exchange, sink: FieldSink) -> None:
-    """Say how the long poll of a share group's member ended.
+    """Set how the long poll of a share group's member ended.
 
-    It names no offsets: the broker waited for data when the newest record, by its timestamp, is not
-    older than the request.
+    The request names no offsets: the broker waited for data when the newest record, by its
+    timestamp, is not older than the request.
     """
     newest = sink.newest_ms
     was_there: i64 = WAS_NOT_THERE
@@ -38,10 +38,10 @@ def settle_share_fetch(exchange: Exchange, sink: FieldSink) -> None:
 
 
 def classify(exchange: Exchange, was_there: i64, record_bytes: i64) -> None:
-    """Say how the long poll ended, as far as what was captured tells.
+    """Set how the long poll ended, as far as the captured data shows.
 
-    The response is there in full. Of a request that is not, less is known: what it waits for, and
-    for how long.
+    The response is complete. Of an incomplete request, the awaited amount and the maximum wait are
+    unknown.
     """
     service = service_ns(exchange)
     min_bytes = exchange.min_bytes
@@ -54,7 +54,7 @@ def classify(exchange: Exchange, was_there: i64, record_bytes: i64) -> None:
             asked = max(exchange.max_wait_ms, 0) * MS
             exchange.wait_ns = min(service, asked)
     elif min_bytes == NULL or was_there == MAY_HAVE_BEEN_THERE:
-        # The rest depends on it.
+        # The remaining cases depend on it.
         return
     elif was_there == WAS_THERE:
         exchange.fetch_class = FETCH_DATA

@@ -1,8 +1,8 @@
-"""What the exchanges stage holds of all connections together, and the bounds on it.
+"""Memory that the exchanges stage holds for all connections together, and its bounds.
 
-Frames wait as early responses, whose request is behind a hole, or undecided, until it is known what
-the connection speaks. One that cannot be held costs its exchange, and nothing else. Requests wait
-for their answers; one that is let go is unanswered.
+Frames wait as early responses, whose request is behind a hole, or undecided, until the protocol of
+the connection is known. A frame that cannot be held costs its exchange, and nothing else. Requests
+wait for their answers; a dropped one is unanswered.
 """
 
 from typing import Final
@@ -14,20 +14,20 @@ from kdissect.exchanges.exchange import Exchange
 from kdissect.framing.frames import Frame
 from kdissect.limits import Limits
 
-FRAME_COST: Final = 256  # bytes a frame takes beside its body, so tiny ones count too
-# Undecided bodies of one connection: a stranger does not take all that there is for all.
+FRAME_COST: Final = 256  # bytes a frame takes beside its body, so that tiny ones count too
+# Undecided bodies of one connection: an unknown protocol must not use up the memory of all.
 UNDECIDED_BYTES: Final = 1 << 20
-# Bytes that a request takes, and its row of each partition, beside frame and records, about.
+# Approximate bytes of a request, and of its row of each partition, beside frame and records.
 REQUEST_COST: Final = 1024
 PARTITION_COST: Final = 128
-LET_GO_SHARE: Final = 16  # one in so many goes when there are too many: sorting is paid by many
+LET_GO_SHARE: Final = 16  # one in so many is dropped when there are too many: amortizes the sort
 
 
 class MemoryBudget:
-    """Counts what waits; bounds as in `Limits`.
+    """Counts waiting frames and requests; bounds as in `Limits`.
 
-    `frame_bytes` are those of all frames, `request_bytes` of all requests; with `keeps_records` a
-    request holds its records.
+    `frame_bytes` are those of all frames, `request_bytes` of all requests; with `keeps_records`
+    requests hold their records.
     """
 
     __slots__ = (
@@ -47,24 +47,24 @@ class MemoryBudget:
         self.keeps_records: bool = False
 
     def add(self, frame: Frame) -> None:
-        """One more frame waits."""
+        """Add a waiting frame."""
         self.frame_bytes += FRAME_COST + len(frame.data)
 
     def remove(self, frame: Frame) -> None:
-        """A frame waits no longer."""
+        """Remove a frame that no longer waits."""
         self.frame_bytes -= FRAME_COST + len(frame.data)
 
     def add_request(self, exchange: Exchange) -> bool:
-        """One more request waits; whether they are too many now."""
+        """Add a waiting request; return whether there are now too many."""
         self.request_bytes += self._request_cost(exchange)
         return self.has_too_many_requests()
 
     def has_too_many_requests(self) -> bool:
-        """Whether some must be let go."""
+        """Whether some must be dropped."""
         return self.request_bytes > self.max_request_bytes
 
     def remove_request(self, exchange: Exchange) -> None:
-        """A request waits no longer; to be told before its answer is read."""
+        """Remove a request that no longer waits; call it before its answer is read."""
         self.request_bytes -= self._request_cost(exchange)
 
     def _request_cost(self, exchange: Exchange) -> i64:
@@ -82,11 +82,11 @@ class MemoryBudget:
         return cost
 
     def has_too_many(self, early_count: i64) -> bool:
-        """Whether a connection with so many early responses must let one go."""
+        """Whether a connection with so many early responses must drop one."""
         return early_count > self.early_responses or self.frame_bytes > self.max_frame_bytes
 
     def has_room(self, held: list[Frame], frame: Frame) -> bool:
-        """Whether a connection may hold a frame beside those that it holds undecided."""
+        """Whether a connection may hold another frame beside its undecided ones."""
         if len(held) >= self.undecided_frames:
             return False
         own: i64 = len(frame.data)
@@ -98,15 +98,15 @@ class MemoryBudget:
 
 
 def oldest_waiting(states: list[ConnectionState]) -> list[tuple[ConnectionState, int]]:
-    """Which requests to let go: one in LET_GO_SHARE of all that wait, and one at least.
+    """Choose the requests to drop: one in LET_GO_SHARE of all waiting ones, at least one.
 
-    Connections, each with the index in `pending` of the first that may stay.
+    Returns connections, each with the index in `pending` of the first that may stay.
     """
     times: list[int] = []
     for state in states:
         latest: i64 = 0
         for exchange in state.pending[state.pending_head :]:
-            # Of one connection the first goes first, whatever the clock says.
+            # Within a connection the first is dropped first, whatever the clock says.
             latest = max(latest, exchange.request_start)
             times.append(latest)
     if not times:

@@ -1,11 +1,11 @@
-"""One connection that speaks a protocol from before 0.8: its frames → its exchanges.
+"""One connection that uses a protocol from before 0.8: its frames → its exchanges.
 
-0.7 has no correlation ids. A broker answers in order, and its clients wait for an answer before
-they ask again, so a response belongs to the oldest request that gets one. After loss that may be
-another: then it is the newest one that was sent before the response and fits it. The drafts of
-2012 have correlation ids.
+0.7 has no correlation ids. A broker answers in order, and its clients wait for an answer before the
+next request, so a response belongs to the oldest request that gets one. After loss that may be
+wrong: then it is the newest one that was sent before the response and fits it. The drafts of 2012
+have correlation ids.
 
-Requests may wait by the thousand, so `OldWaiting` knows where to look.
+Thousands of requests may wait, so `OldWaiting` indexes them.
 """
 
 from typing import Final
@@ -50,13 +50,13 @@ from kdissect.messages.old_protocols import (
 from kdissect.messages.old_recognition import is_request_07
 from kdissect.protocol.readers import NULL
 
-# Requests that an early response is compared with: each time all of it is read.
+# Requests that an early response is compared with: each comparison reads all of it.
 MAX_TRIES: Final = 16
 _NOTHING: Final[list[Exchange]] = []
 
 
 class OldConversation:
-    """Feed it the frames of both sides as they complete; `problems` is the owner's to take."""
+    """Feed it the frames of both sides as they complete; the owner takes `problems`."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class OldConversation:
         self._holding = holding
         self._waiting = OldWaiting()
         self._early: list[Frame] = [early.frame for early in state.early]
-        # With how many requests each of them was compared.
+        # Number of requests that each of them was compared with.
         self._tries = [0] * len(self._early)
         self._last_end: int = NULL
         self._last_steps: int = 0  # of the clock, when that was
@@ -85,21 +85,21 @@ class OldConversation:
         state.protocol = CONNECTION_PROTOCOLS[protocol]
 
     def move_to(self, sink: FieldSink, holding: MemoryBudget) -> None:
-        """Go on in another stage."""
+        """Move to another stage."""
         self._sink = sink
         self._holding = holding
         for asked in self._waiting.rest():
             asked.facts.sink = sink
 
     def keep_frames(self, keeps: bool) -> None:
-        """Whether exchanges are to have their frames from now on."""
+        """Set whether exchanges keep their frames from now on."""
         self._keeps_frames = keeps
 
     def request(self, frame: Frame) -> list[Exchange]:
-        """The client's frame: the exchanges that it completes."""
+        """Process the client's frame: return the exchanges that it completes."""
         data = frame.data
         if frame.missing and len(data) < 2:
-            # Too little was captured of it to say what it asks.
+            # Too little of it was captured to identify the request.
             return _NOTHING
         key = int.from_bytes(data[:2], "big", signed=True)
         api = old_api(self.protocol, key)
@@ -133,7 +133,7 @@ class OldConversation:
         return done
 
     def response(self, frame: Frame) -> list[Exchange]:
-        """The broker's frame: the exchanges that it completes."""
+        """Process the broker's frame: return the exchanges that it completes."""
         if frame.is_behind_loss:
             self._state.misses_answers = True
             self._last_end = UNKNOWN_END
@@ -148,7 +148,7 @@ class OldConversation:
         return done
 
     def end(self) -> list[Exchange]:
-        """The connection is over: what is left."""
+        """End of the connection: return the remaining exchanges."""
         state = self._state
         if state.connection.unframed >> (1 - state.request_direction) & 1:
             state.misses_answers = True
@@ -160,7 +160,7 @@ class OldConversation:
         return left
 
     def is_awaited(self, data: bytes, size: int, time_ns: int) -> bool:
-        """Whether a frame of `size` bytes that starts with `data` then may answer what waits."""
+        """Whether a frame of `size` bytes that starts with `data` may answer a waiting request."""
         if size < 2 or len(data) < 2:
             return False
         if self.protocol != KAFKA_07:
@@ -194,7 +194,7 @@ class OldConversation:
             self.problems += take_response(asked.api, exchange, asked.facts, frame)
 
     def _position(self, frame: Frame) -> int:
-        """Which of the requests that wait a response answers; -1 for none."""
+        """Index of the waiting request that a response answers; -1 for none."""
         if self.protocol != KAFKA_07:
             return self._waiting.find_id(self._answered_id(frame.data))
         counts = self._state.connection.counts
@@ -202,7 +202,7 @@ class OldConversation:
         has_lost = gaps != self._gaps
         if not has_lost:
             return 0 if self._waiting.count else -1
-        # The loss is over once an answer was found that nothing could come before.
+        # The loss is over once an answer was found that must be the next.
         for at, asked in self._waiting.newest(frame.start_time_ns):
             if fits(asked.api, frame.data, frame.missing):
                 self._gaps = gaps
@@ -210,7 +210,7 @@ class OldConversation:
         return -1
 
     def _keep_early(self, frame: Frame) -> list[Exchange]:
-        """No request waits for this response: it was lost, or comes later from behind a hole."""
+        """Keep a response without a waiting request: lost, or coming later from behind a hole."""
         self._early.append(frame)
         self._tries.append(0)
         self._holding.add(frame)
@@ -227,14 +227,14 @@ class OldConversation:
         return done
 
     def _answered_id(self, data: bytes) -> int | None:
-        """The correlation id of a response of 2012; None where there is none."""
+        """The correlation id of a response of 2012; None for others."""
         start = 4 if self.protocol == TRUNK_2012 else 0
         if len(data) < start + 4:
             return None
         return int.from_bytes(data[start : start + 4], "big", signed=True)
 
     def _meet_early(self, frame: Frame) -> list[Exchange]:
-        """The request that just came may be that of an early response, or show it an orphan."""
+        """Match the newest request with an early response, or find the response to be an orphan."""
         done: list[Exchange] = []
         early, self._early = self._early, []
         tries, self._tries = self._tries, []
@@ -252,12 +252,12 @@ class OldConversation:
         return done
 
     def _let_go(self, asked: Asked) -> Exchange:
-        """A request that no response came for."""
+        """Complete a request without a response."""
         exchange = asked.exchange
         state = self._state
         exchange.note_tcp_events(state.connection.tcp_events)
         if exchange.api_key == PRODUCE and exchange.acks == 0:
-            # Of the drafts no text says whether acks 0 is answered, so it may be.
+            # The drafts do not specify whether acks 0 is answered, so it may be.
             exchange.outcome = NO_RESPONSE_EXPECTED
         elif state.misses_answers or not may_see_answers(state):
             exchange.topic_count = NULL
@@ -290,14 +290,14 @@ def make_conversation(
     pending_limit: int,
     holding: MemoryBudget,
 ) -> OldConversation:
-    """The memory of a connection that speaks an old protocol, put into its state."""
+    """Create the conversation of a connection with an old protocol, and store it in its state."""
     made = OldConversation(state, protocol, sink, keeps_frames, pending_limit, holding)
     state.old = made
     return made
 
 
 def fits(api: OldApi, data: bytes, missing: int) -> bool:
-    """Whether a response's bytes, of which `missing` are not there, can be those of an API."""
+    """Whether a response's bytes, of which `missing` are absent, can be those of an API."""
     read = read_old(api.response, data)
     if missing:
         return bool(read.body)

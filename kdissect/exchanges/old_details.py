@@ -1,4 +1,4 @@
-"""What a request from before 0.8 and its response say, put on their exchange."""
+"""Details of a request from before 0.8 and its response, put on their exchange."""
 
 from typing import Final
 
@@ -28,7 +28,7 @@ UNKEPT_BATCHES: Final = "batches without row"
 
 
 def take_request(api: OldApi, exchange: Exchange, facts: OldFields, frame: Frame) -> list[Problem]:
-    """Fill in what the request says; gives what is wrong with it."""
+    """Fill in the request's fields; return what is wrong with it."""
     read = read_old(api.request, frame.data, int(facts.sink.limit))
     facts.missing = frame.missing
     facts.read_request(read, frame.data)
@@ -50,7 +50,7 @@ def take_request(api: OldApi, exchange: Exchange, facts: OldFields, frame: Frame
 
 
 def take_response(api: OldApi, exchange: Exchange, facts: OldFields, frame: Frame) -> list[Problem]:
-    """Fill in what the response says; `facts` are those of the request. Gives what is wrong."""
+    """Fill in the response's fields; `facts` are those of the request. Return what is wrong."""
     read = read_old(api.response, frame.data, int(facts.sink.limit))
     facts.missing = frame.missing
     facts.corrupt_records = ""
@@ -72,7 +72,7 @@ def take_response(api: OldApi, exchange: Exchange, facts: OldFields, frame: Fram
 
 
 def forget_counts(exchange: Exchange) -> None:
-    """A side has a hole: what counts its parts is not known, nor how long a fetch was to wait."""
+    """Clear the counts of a side with a hole, which are unknown, as is the wait of a fetch."""
     exchange.topic_count = NULL
     exchange.error_count = NULL
     exchange.record_count = NULL
@@ -84,7 +84,7 @@ def forget_counts(exchange: Exchange) -> None:
 def check_side(
     api: OldApi, exchange: Exchange, facts: OldFields, frame: Frame, read: OldRead, failed: int
 ) -> list[Problem]:
-    """Set the status of a side; gives what is wrong with it. `failed` is its status bit."""
+    """Set the status of a side; return what is wrong with it. `failed` is its status bit."""
     if frame.missing:
         exchange.status |= DAMAGED
         return []
@@ -110,7 +110,7 @@ def check_side(
 
 
 def settle_fetch(exchange: Exchange) -> None:
-    """Say how a fetch ended, and how long it waited for data: 0.7 never does."""
+    """Set how a fetch ended, and how long it waited for data: 0.7 never waits."""
     if exchange.error_count > 0:
         exchange.fetch_class = FETCH_ERROR
     elif exchange.record_bytes > 0:

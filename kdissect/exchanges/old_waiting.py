@@ -1,7 +1,7 @@
-"""The requests of a protocol from before 0.8 that wait for an answer, in the order they were sent.
+"""The waiting requests of a protocol from before 0.8, in the order they were sent.
 
 A request is found by its correlation id, or as the newest of its API that was sent before some
-time, without a look at each of them.
+time, without a scan of all.
 """
 
 from bisect import bisect_left, bisect_right
@@ -12,11 +12,11 @@ from kdissect.messages.old_extracted import OldFields
 from kdissect.messages.old_protocols import OldApi
 from kdissect.protocol.readers import NULL
 
-MIN_DROPPED: Final = 64  # requests that wait no longer, before the list of them is cut
+MIN_DROPPED: Final = 64  # requests that no longer wait, before the list of them is cut
 
 
 class Asked:
-    """A request that waits, and what it said."""
+    """A waiting request with its fields."""
 
     __slots__ = ("api", "exchange", "facts")
 
@@ -27,11 +27,11 @@ class Asked:
 
 
 class OldWaiting:
-    """A queue of requests; places are counted from the first one that waits.
+    """A queue of requests; places are counted from the first waiting one.
 
-    Those waiting are ``_asked[_head:]``. `_by_id` are indices in it by correlation id, in order.
-    `_by_api` has of each API the indices of those sent before all of that API behind them, and
-    `_times` when they were: both only grow along the list.
+    The waiting requests are ``_asked[_head:]``. `_by_id` maps correlation ids to indices in it, in
+    order. `_by_api` has for each API the indices of requests sent before all later ones of that
+    API, and `_times` their times: both only grow along the list.
     """
 
     def __init__(self) -> None:
@@ -43,20 +43,20 @@ class OldWaiting:
 
     @property
     def count(self) -> int:
-        """How many wait."""
+        """Number of waiting requests."""
         return len(self._asked) - self._head
 
     def rest(self) -> list[Asked]:
-        """All that wait."""
+        """All waiting requests."""
         return self._asked[self._head :]
 
     def add(self, asked: Asked) -> None:
-        """One more."""
+        """Add a request."""
         self._asked.append(asked)
         self._note(len(self._asked) - 1)
 
     def take_first(self, count: int) -> list[Asked]:
-        """The first ones, which wait no longer."""
+        """Remove the first ones, which no longer wait."""
         end = self._head + count
         taken = self._asked[self._head : end]
         self._head = end
@@ -88,13 +88,13 @@ class OldWaiting:
         return sorted(found, key=lambda one: -one[0])
 
     def _first_of(self, correlation_id: int | None) -> int:
-        """The index of the first request with this id that waits; -1 for none."""
+        """The index of the first waiting request with this id; -1 for none."""
         indices = self._by_id.get(NULL if correlation_id is None else correlation_id, [])
         at = bisect_left(indices, self._head)
         return indices[at] if at < len(indices) else -1
 
     def _note(self, index: int) -> None:
-        """Remember where a request is."""
+        """Index a request."""
         exchange = self._asked[index].exchange
         if exchange.correlation_id != NULL:
             self._by_id.setdefault(int(exchange.correlation_id), []).append(index)
@@ -102,7 +102,7 @@ class OldWaiting:
         indices = self._by_api.setdefault(key, [])
         times = self._times.setdefault(key, [])
         while times and times[-1] >= exchange.request_start:
-            # The one behind it is newer, and was sent no later.
+            # The one after it is newer, and was sent no later.
             times.pop()
             indices.pop()
         times.append(int(exchange.request_start))

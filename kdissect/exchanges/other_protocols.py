@@ -1,8 +1,8 @@
-"""What else may speak on a connection: protocols that their first bytes give away for certain.
+"""Recognizes other protocols on a connection by unmistakable first bytes.
 
-Bytes come from either side, the first of its direction. A protocol is named only by what no Kafka
-message can be: most magics are impossible frame sizes, the rest would decode to nothing. ZooKeeper
-and PostgreSQL send int32 sizes as Kafka does, so fields behind them are asked for too.
+Bytes come from either side, the first of its direction. A protocol is named only by bytes that no
+Kafka message can have: most magics are impossible frame sizes, the rest would decode to nothing.
+ZooKeeper and PostgreSQL send int32 sizes as Kafka does, so fields behind them are required too.
 
     tls         record of a handshake or an alert, SSL 3.0 to TLS 1.3
     http        HTTP/1 request line or status line
@@ -24,7 +24,7 @@ from typing import Final
 
 TLS_HANDSHAKE: Final = 0x16
 TLS_ALERT: Final = 0x15
-# What is looked at: more than a DNS name of 255 bytes and what is around it, or anything else here.
+# Bytes examined: more than a DNS name of 255 bytes and its surroundings, or anything else here.
 # Messages that must be alone fill less.
 LOOK: Final = 300
 
@@ -61,7 +61,7 @@ MAX_ZOOKEEPER_TIMEOUT: Final = 100_000_000  # ms, a day and more; servers allow 
 
 
 def foreign_protocol(data: bytes, start: int, end: int) -> str:
-    """What the first bytes of a direction, ``data[start:end]``, say it is; "" for nothing here."""
+    """Protocol of a direction's first bytes, ``data[start:end]``; "" for none of these."""
     first = data[start : min(end, start + LOOK)]
     if len(first) < 4:
         return ""
@@ -92,7 +92,7 @@ def is_ssh(first: bytes) -> bool:
 
 
 def is_zookeeper(first: bytes) -> bool:
-    """The first message of either side, or an administrator's word.
+    """The first message of either side, or an administrator's four-letter word.
 
         ConnectRequest   int32 size, int32 version 0, int64 last zxid, int32 timeout (ms),
                          int64 session, int32 16, 16 bytes [, bool read-only]
@@ -128,7 +128,7 @@ def is_rmi(first: bytes) -> bool:
 
 
 def is_postgresql(first: bytes) -> bool:
-    """What a client may begin with; a StartupMessage would be Metadata v0 but for its names."""
+    """A client's first messages; a StartupMessage would be Metadata v0 but for its names."""
     if first[:8] in POSTGRES_CODES:
         return True
     return first[4:8] in POSTGRES_STARTUP and POSTGRES_PARAMETER.match(first, 8) is not None
@@ -157,7 +157,7 @@ def is_mqtt(first: bytes) -> bool:
 def is_dns(first: bytes) -> bool:
     """One message and nothing else: uint16 size, id, flags, four counts, a question (RFC 1035).
 
-    As a Kafka frame it would be of 1 MB or more.
+    As a Kafka frame it would have 1 MB or more.
     """
     size = len(first)
     if not SMALLEST_DNS <= size < LOOK or int.from_bytes(first[:2], "big") != size - 2:

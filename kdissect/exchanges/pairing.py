@@ -3,8 +3,8 @@
 A broker answers the requests of one connection in order, so pairing is first in, first out with
 the correlation id as check; after loss the id repairs the order. A request behind a hole comes
 after its response, so a response without a request waits until one sent later shows that it is an
-orphan. A request is remembered from its header alone, before its body is decoded, so a body that
-does not decode costs its details and never the row.
+orphan. A request is stored from its header alone, before its body is decoded, so a body that does
+not decode costs its details and never the row.
 
 States of an exchange on the way to its row:
 
@@ -19,8 +19,8 @@ Example. Requests 1, 2, 3 are sent, the segment with 2 is lost in the capture. R
 request 1. Response 2 has no request, so it is early. Response 3 completes request 3. Request 4 is
 sent later than response 2 came: request 2 cannot come any more, and response 2 is an orphan row.
 
-Longer than other modules: what waits, what came early and what is not sure to be Kafka change
-together; bodies are read by `body_reader`.
+Longer than other modules: waiting requests, early responses and unconfirmed frames change together;
+bodies are read by `body_reader`.
 """
 
 from typing import Final
@@ -93,17 +93,17 @@ DEFAULT_PENDING_LIMIT: Final = (
     10_000  # requests waiting on one connection; clients allow 5 to 1 000
 )
 BITS: Final = (1 << VARIANT_SHIFT) - 1
-# Where ids count up, a request may be captured so long after its response.
+# Where ids count up, a request may be captured this long after its response.
 LATE_NS: Final = 1_000_000_000
 
 # Requests of one id that a response is compared with, behind a hole: a controller of 0.8 sends a
-# few of a round, and a client that gives one id to all has as many as it lets wait. Requests that
-# an early response is compared with: each time all of it is read.
+# few of a round, and a client that uses one id for all has as many as it lets wait. Requests that
+# an early response is compared with: each comparison reads all of it.
 MAX_SHARED: Final = 256
 MAX_TRIES: Final = 16
 TELLING_SIZE: Final = 24  # of a response that fits one API: fewer bytes may fit by chance
 ILLEGAL_SASL_STATE: Final = 34
-# Kafka of any release: 0.7 where the bytes say so, the drafts of 2012 never.
+# Kafka of any release: 0.7 if the bytes show it, the drafts of 2012 never.
 AUTO: Final = -1
 
 NUMBER_OF_PLACES: Final = 1024  # a power of two
@@ -114,10 +114,10 @@ _NOTHING: Final[list[Exchange]] = []
 class Exchanges:
     """The stage: feed it frames in the order they complete, and the connections that end.
 
-    `ports` are ports of brokers, used when the capture does not hold the SYN of a connection;
-    `brokers` are endpoints as ``address bytes + port bytes`` that are brokers whatever else.
-    `dialect` is the one protocol that is spoken (see `messages.old_protocols`), or AUTO; `rules`
-    say it of ports and endpoints.
+    `ports` are ports of brokers, used when the capture does not contain the SYN of a connection;
+    `brokers` are endpoints as ``address bytes + port bytes`` that are always brokers. `dialect` is
+    the one protocol in use (see `messages.old_protocols`), or AUTO; `rules` set it by port and
+    endpoint.
     """
 
     def __init__(
@@ -149,11 +149,11 @@ class Exchanges:
         self.states: dict[int, ConnectionState] = {}
         # States that are found without looking up their connection.
         self._places: list[ConnectionState | None] = [None] * NUMBER_OF_PLACES
-        # What nearly every response completes: one, in the same list again and again.
+        # The result for nearly every response: one exchange, in a reused list.
         self._alone: list[Exchange] = [NOBODY]
 
     def feed(self, frame: Frame) -> list[Exchange]:
-        """The exchanges that this frame completes; the list is to be read before the next call."""
+        """Return the exchanges that this frame completes; read the list before the next call."""
         state = self.state_of(frame.connection)
         if state.request_direction < 0:
             decide_sides(state, self.ports, self.brokers)
@@ -162,7 +162,7 @@ class Exchanges:
         return self._one(state, frame)
 
     def end(self, connection: Connection) -> tuple[list[Exchange], ConnectionState]:
-        """The connection is over: its unanswered requests, and what was learnt of it."""
+        """End a connection: return its unanswered requests, and its final state."""
         state = self.state_of(connection)
         self.states.pop(connection.id, None)
         self._places[connection.id & (NUMBER_OF_PLACES - 1)] = None
@@ -177,7 +177,7 @@ class Exchanges:
         state.pending_head = 0
         counts = connection.counts
         to_broker = counts[max(0, state.request_direction)].payload_bytes
-        # Bytes of the client that are no requests were not answered by Kafka.
+        # Bytes of the client that are not requests were not answered by Kafka.
         if state.protocol == "kafka" or (not state.protocol and to_broker == 0):
             for early in state.early:
                 left.append(self._orphan(state, early))
@@ -195,7 +195,7 @@ class Exchanges:
         return left, state
 
     def take_in(self, state: ConnectionState) -> None:
-        """The memory of a connection that another `Exchanges` has brought forward."""
+        """Take the state of a connection that another `Exchanges` has brought forward."""
         self.states[state.connection.id] = state
         self._places[state.connection.id & (NUMBER_OF_PLACES - 1)] = None
         for frame in [*state.held, *[early.frame for early in state.early]]:
@@ -204,7 +204,7 @@ class Exchanges:
             self.holding.add_request(exchange)
 
     def forget(self, connection: Connection) -> None:
-        """A connection that has been brought forward elsewhere; it held no frames."""
+        """Forget a connection that has been brought forward elsewhere; it held no frames."""
         state = self.states.pop(connection.id, None)
         self._places[connection.id & (NUMBER_OF_PLACES - 1)] = None
         if state is not None:
@@ -212,9 +212,9 @@ class Exchanges:
                 self.holding.remove_request(exchange)
 
     def keep(self, frames: bool, batches: bool, records: bool) -> None:
-        """What exchanges are to have with them from now on, as at the beginning.
+        """Set what exchanges keep from now on, as at the beginning.
 
-        Without `frames`, requests that wait let go of theirs. Otherwise they keep what they have.
+        Without `frames`, waiting requests drop theirs. Otherwise they keep what they have.
         """
         self.keeps_frames = frames
         self.bodies.sink.keeps_batches = batches
@@ -233,18 +233,18 @@ class Exchanges:
                 self.holding.add_request(exchange)
 
     def _needs_frame(self, key: i64) -> bool:
-        """Whether other tables than that of bodies look into requests of an API."""
+        """Whether tables other than that of bodies need requests of an API."""
         return key == CREATE_ACLS or (self.keeps_group_frames and is_group_api(key))
 
     def take_problems(self) -> list[Problem]:
-        """The problems since the last call."""
+        """Return the problems since the last call."""
         problems = self.bodies.problems
         if problems:
             self.bodies.problems = []
         return problems
 
     def state_of(self, connection: Connection) -> ConnectionState:
-        """The memory of a connection, made when it is asked for first."""
+        """State of a connection, created on first use."""
         at = connection.id & (NUMBER_OF_PLACES - 1)
         near = self._places[at]
         if near is not None and near.connection is connection:
@@ -257,7 +257,7 @@ class Exchanges:
         return state
 
     def make_state(self, connection: Connection) -> ConnectionState:
-        """The memory of a connection of which nothing was seen; it is not kept here."""
+        """Create the state of a connection without data; it is not stored here."""
         state = ConnectionState(connection)
         state.dialect = self.dialect
         if self.rules is None:
@@ -274,7 +274,7 @@ class Exchanges:
         return state
 
     def _decide_by_content(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
-        """Neither SYN nor port tell: the side that sends plausible requests is the client."""
+        """Without SYN and known port, the side that sends plausible requests is the client."""
         if self.is_convincing(frame.data, frame.size, state.dialect):
             state.request_direction = frame.direction
             state.broker_side_by = "content"
@@ -283,7 +283,7 @@ class Exchanges:
         return _NOTHING
 
     def _hold(self, state: ConnectionState, frame: Frame) -> None:
-        """Keep a frame until it is known what it is, when there is room."""
+        """Keep a frame until its protocol is known, if there is room."""
         if self.holding.has_room(state.held, frame):
             self.holding.add(frame)
             state.held.append(frame)
@@ -291,7 +291,7 @@ class Exchanges:
             state.unheld += 1
 
     def _take_held(self, state: ConnectionState) -> list[Frame]:
-        """The frames that were kept; none is any more."""
+        """Return the held frames and clear them."""
         held = state.held
         state.held = []
         for frame in held:
@@ -299,7 +299,7 @@ class Exchanges:
         return held
 
     def _take_up(self, state: ConnectionState, frame: Frame | None) -> list[Exchange]:
-        """It is known what is spoken: take what was kept, and `frame`."""
+        """Process the held frames, and `frame`, now that the protocol is known."""
         frames = self._take_held(state)
         if frame is not None:
             frames.append(frame)
@@ -318,8 +318,8 @@ class Exchanges:
         return self._response(state, frame)
 
     def is_convincing(self, data: bytes, size: i64, dialect: i64) -> bool:
-        """Whether `data`, all or the first of a frame's `size` bytes, is a request, where nothing
-        else speaks for it.
+        """Whether `data`, all or the first of a frame's `size` bytes, is certainly a request
+        without other evidence.
 
         A whole one must decode to its last byte; one that is not, or of a version without layout,
         must have a client id.
@@ -336,7 +336,7 @@ class Exchanges:
         return len(data) == size or (len(data) >= 10 and i64(read_i16_be(data, 8)) > 0)
 
     def _old_conversation(self, state: ConnectionState, frame: Frame) -> OldConversation | None:
-        """What speaks a protocol from before 0.8 on the connection; None when nothing does."""
+        """Conversation of a connection that uses a protocol from before 0.8; None for others."""
         known: OldConversation | None = state.old
         if known is not None:
             return known
@@ -387,7 +387,7 @@ class Exchanges:
                 self._problem(frame, "bad-request-header", str(error))
                 return _NOTHING
             if len(data) < FIXED_HEADER_SIZE:
-                # Too little was captured of it to say what it asks.
+                # Too little of it was captured to identify the request.
                 self.bodies.miss_requests(state)
                 return _NOTHING
             header = read_cut_header(data)
@@ -440,20 +440,20 @@ class Exchanges:
         return [*done, *self._make_room(frame)] if is_full else done
 
     def _count_positions(self, frame: Frame) -> None:
-        """The positions of fetch sessions may take too much: all are forgotten then."""
+        """Forget all positions of fetch sessions when they take too much memory."""
         if self.bodies.sessions.count(list(self.states.values())):
             text = "positions of all fetch sessions take too much memory: they are forgotten"
             self._problem(frame, "session-limit", text)
 
     def _unknown_request(self, state: ConnectionState, frame: Frame) -> None:
-        """A frame of the client that is no request: a raw SASL token, or not Kafka at all."""
+        """Handle a client frame that is not a request: a raw SASL token, or not Kafka at all."""
         data = frame.data
         if state.login.in_tokens:
             state.login.send_raw(data, frame.missing == 0)
             if is_long(state.login.user):
                 self.bodies.tell_cut(frame, "the user")
         elif frame.missing:
-            # Too little may have been captured of it to say that it is none.
+            # Too little of it may have been captured to exclude a request.
             self.bodies.miss_requests(state)
         elif not state.protocol and data[:1] == GSSAPI_TAG:
             # 0.9 clients start GSSAPI without a handshake.
@@ -469,21 +469,21 @@ class Exchanges:
                 state.refusal = frame_problem(frame, "not-a-request", text, -1)
 
     def _weigh(self, state: ConnectionState, frame: Frame) -> list[Exchange]:
-        """What may be a request, of a connection that has not proved to be Kafka."""
+        """Handle a possible request of a connection that is not confirmed as Kafka."""
         if is_proof(self.fitting, frame):
             return self._believe(state, frame)
         self._hold(state, frame)
         return _NOTHING
 
     def _believe(self, state: ConnectionState, frame: Frame | None) -> list[Exchange]:
-        """The connection is Kafka: take what was held, and `frame`."""
+        """Confirm the connection as Kafka: process the held frames, and `frame`."""
         state.is_unproved = False
         if state.refusal is not None:
             self.bodies.problems.append(state.refusal)
         return self._take_up(state, frame)
 
     def _make_room(self, frame: Frame) -> list[Exchange]:
-        """The requests that wait on all connections take too much: the oldest are let go."""
+        """Drop the oldest waiting requests of all connections when they take too much memory."""
         done: list[Exchange] = []
         while self.holding.has_too_many_requests():
             for state, stays in oldest_waiting(list(self.states.values())):
@@ -497,7 +497,7 @@ class Exchanges:
         return done
 
     def _let_go(self, state: ConnectionState, exchange: Exchange) -> None:
-        """A request waits no longer, and has no answer."""
+        """Complete a waiting request without an answer."""
         self.holding.remove_request(exchange)
         self._set_unanswered(state, exchange)
 
@@ -538,7 +538,7 @@ class Exchanges:
             state.login.receive_raw(data, frame.missing == 0)
             return _NOTHING
         if at < 0 and is_token(data) and (data or not (state.login.count or frame.missing)):
-            # What the client said before was not captured, or comes later.
+            # The client's earlier requests were not captured, or come later.
             return _NOTHING
         if len(data) < 4:
             if state.protocol == "kafka" and not frame.missing:
@@ -559,9 +559,9 @@ class Exchanges:
         return self._keep_early(state, early)
 
     def _behind_hole(self, state: ConnectionState, at: i64, frame: Frame) -> i64:
-        """Which request is answered, when answers before this one are lost.
+        """Find the answered request when answers before this one are lost.
 
-        ``pending[at]`` where ids tell; -1 for one that is lost, too.
+        ``pending[at]`` where ids determine it; -1 for one that is lost, too.
         """
         pending = state.pending
         correlation_id = pending[at].correlation_id
@@ -583,7 +583,7 @@ class Exchanges:
     def _pair(
         self, state: ConnectionState, at: i64, frame: Frame, previous_end: i64
     ) -> list[Exchange]:
-        """``pending[at]`` is answered, what was asked before it is not going to be."""
+        """Complete ``pending[at]`` with its answer; requests before it will not be answered."""
         pending = state.pending
         exchange = pending[at]
         head = state.pending_head
@@ -604,7 +604,7 @@ class Exchanges:
         return done
 
     def _keep_early(self, state: ConnectionState, early: EarlyResponse) -> list[Exchange]:
-        """No request waits for this response: it was lost, or comes later from behind a hole."""
+        """Keep a response without a waiting request: lost, or coming later from behind a hole."""
         holding = self.holding
         state.early.append(early)
         holding.add(early.frame)
@@ -614,7 +614,7 @@ class Exchanges:
             oldest = state.early.pop(0)
             holding.remove(oldest.frame)
             done.append(self._orphan(state, oldest))
-        # Where no request was captured none can come late.
+        # Without any captured request none can come late.
         is_asked = state.connection.counts[max(0, state.request_direction)].packets > 0
         if done and is_asked and not state.has_let_go:
             state.has_let_go = True
@@ -623,12 +623,12 @@ class Exchanges:
         return done
 
     def _meet_early(self, state: ConnectionState, exchange: Exchange) -> list[Exchange]:
-        """The newest request may be the one of an early response, or show that it is an orphan."""
+        """Match the newest request with an early response, or find the response to be an orphan."""
         self.bodies.begin_guesses()
         done: list[Exchange] = []
         left: list[EarlyResponse] = []
         is_met = False
-        # Packets may be captured in another order; ids that all are the same tell nothing then.
+        # Packets may be captured in another order; identical ids do not determine it then.
         start = exchange.request_start
         before = start
         if exchange.correlation_id != state.last_correlation_id:
@@ -642,7 +642,7 @@ class Exchanges:
             else:
                 before_this = before
             if may_count_up and early.correlation_id > exchange.correlation_id:
-                # Its request is sent later, whenever this one was sent again.
+                # Its request is sent later, even if this one was retransmitted.
                 left.append(early)
                 continue
             if time_ns < before_this:
@@ -655,7 +655,7 @@ class Exchanges:
             ):
                 is_met = True
                 at = len(state.pending) - 1
-                # Those that wait before it are answered later.
+                # Requests that wait before it are answered later.
                 state.misses_answers = True
                 done += self._pair(state, at, early.frame, early.previous_end)
             else:
@@ -671,13 +671,13 @@ class Exchanges:
         return may_answer(self.fitting, exchange, early.frame)
 
     def _set_unanswered(self, state: ConnectionState, exchange: Exchange) -> None:
-        """No answer came; whether there was one is not known where answers may be missing."""
+        """Set the outcome without an answer; unknown where answers may be missing."""
         if state.connection.counts[1 - state.request_direction].packets == 0:
             exchange.status |= UNSEEN
         if state.misses_answers or not may_see_answers(state):
             self.bodies.forget_answer(exchange)
         elif exchange.api_key != API_PRODUCE or exchange.acks != NULL:
-            # A request whose acks were not captured may ask for no response.
+            # A request whose acks were not captured may request no response.
             exchange.outcome = UNANSWERED
 
     def _orphan(self, state: ConnectionState, early: EarlyResponse) -> Exchange:
@@ -700,7 +700,7 @@ class Exchanges:
     def _answer(
         self, state: ConnectionState, exchange: Exchange, frame: Frame, previous_end: i64
     ) -> None:
-        """Fill in what the response says."""
+        """Fill in the response's fields."""
         exchange.outcome = ANSWERED
         self._set_response(exchange, frame)
         exchange.queue_ns = queue_ns(exchange, frame.start_time_ns, previous_end)
@@ -713,9 +713,9 @@ class Exchanges:
 
 
 def protocol_without_kafka(connection: Connection, known: str) -> str:
-    """What a connection speaks of which nothing was understood; "" when too much is missing.
+    """Protocol of a connection on which nothing was recognized; "" when too much is missing.
 
-    `known` is what its bytes show it to be, other or proxy, else "".
+    `known` is the protocol shown by its bytes, other or proxy, else "".
     """
     one, other = connection.counts
     missing = one.missing_bytes + other.missing_bytes
@@ -727,7 +727,7 @@ def protocol_without_kafka(connection: Connection, known: str) -> str:
 
 
 def end_login(state: ConnectionState) -> None:
-    """The connection is over, and with it what is known of its logins."""
+    """Complete the login state at the end of a connection."""
     connection = state.connection
     is_all_seen = not connection.unframed and not state.misses_answers
     is_closed = connection.closed_by in ("fin", "rst")

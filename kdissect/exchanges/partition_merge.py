@@ -1,4 +1,4 @@
-"""One row per topic-partition out of what a request and its response say of it."""
+"""Merges the rows of a request and its response into one per topic-partition."""
 
 from typing import Final
 
@@ -28,16 +28,16 @@ ANY_NUMBER: Final = 1 << 62
 def merge_partitions(
     asked: Partitions | None, answered: Partitions, most: i64 = ANY_NUMBER
 ) -> Partitions:
-    """One row per topic-partition from what the request and the response say of it.
+    """Merge the rows of the request and the response into one row per topic-partition.
 
-    Those of the response come first, in its order; what it does not answer follows, up to `most`
-    rows. `answered` is what they are put into.
+    Rows of the response come first, in its order; partitions it does not answer follow, up to
+    `most` rows. `answered` receives the result.
     """
     if asked is None:
         return answered
     if asked.unkept == 0 and answered.unkept == 0:
         return merge_rows(asked, answered, most)
-    # Which of the partitions without a row both sides name is not known.
+    # It is unknown which of the partitions without a row both sides name.
     named = max(asked.count + asked.unkept, answered.count + answered.unkept)
     merged = merge_rows(asked, answered, most if answered.unkept == 0 else answered.count)
     merged.unkept = max(named - merged.count, 0)
@@ -49,13 +49,13 @@ def merge_rows(asked: Partitions, answered: Partitions, most: i64) -> Partitions
     ours = answered.cells
     theirs = asked.cells
     count = answered.count
-    # The topics of the row before.
+    # Topics of the previous row.
     one: i64 = -1
     other: i64 = -1
     gives_id = False
     index: i64 = 0
     while index < count:
-        # Nearly always they come in the order they were asked for.
+        # Nearly always they come in the order of the request.
         at = index * WIDTH
         if index == asked.count or theirs[at + AT_PARTITION] != ours[at + AT_PARTITION]:
             return merge_unordered(asked, answered, index, most)
@@ -93,7 +93,7 @@ def are_same(asked: Partitions, one: i64, answered: Partitions, other: i64) -> b
 
 
 def is_same_topic(one: str, one_id: bytes, other: str, other_id: bytes) -> bool:
-    """By topic id where both have one, else by name: a name may be learnt in between."""
+    """Compare by topic id where both have one, else by name: a name may be learnt in between."""
     if one_id != NO_ID and other_id != NO_ID:
         return one_id == other_id
     return one == other
@@ -148,7 +148,7 @@ def row_key(number: i64, partition: i64) -> i64:
 
 
 def absorb(answered: Partitions, index: i64, asked: Partitions, row: i64) -> None:
-    """Put into row `index` of a response what only row `row` of the request says."""
+    """Copy into row `index` of a response the fields that only row `row` of the request has."""
     ours = answered.cells
     at = index * WIDTH
     absorb_numbers(ours, at, asked.cells, row * WIDTH)
@@ -161,7 +161,7 @@ def absorb(answered: Partitions, index: i64, asked: Partitions, row: i64) -> Non
 
 
 def absorb_numbers(ours: vec[i64], at: i64, theirs: vec[i64], of: i64) -> None:
-    """The offsets and the epoch that only the row of the request says."""
+    """Copy the offsets and the epoch that only the request's row has."""
     if ours[at + AT_FETCH_OFFSET] == NULL:
         ours[at + AT_FETCH_OFFSET] = theirs[of + AT_FETCH_OFFSET]
     if ours[at + AT_COMMITTED_OFFSET] == NULL:
@@ -171,7 +171,7 @@ def absorb_numbers(ours: vec[i64], at: i64, theirs: vec[i64], of: i64) -> None:
 
 
 def absorb_records(answered: Partitions, index: i64, asked: Partitions, row: i64) -> None:
-    """What the request says of its records."""
+    """Copy the request's values about its records."""
     ours = answered.cells
     theirs = asked.cells
     at = index * WIDTH

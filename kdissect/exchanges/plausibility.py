@@ -1,9 +1,9 @@
-"""Whether a connection's first frames are Kafka, when nothing but their place speaks for them.
+"""Plausibility of a connection's first frames as Kafka, with no evidence but their position.
 
-A stream that was captured from its first byte on is cut into frames from there, whatever it is.
-A frame that decodes to its last byte, or has a client id, is a proof. One that only could be a
+A stream that was captured from its first byte on is cut into frames from there, whatever it is. A
+frame that decodes to its last byte, or has a client id, is proof. A frame that only could be a
 request (zeros and small numbers make many) is held until another proves it, or until answers repeat
-the correlation ids of what is held; other protocols seldom do, and never large ones.
+the correlation ids of the held frames; other protocols seldom do, and never large ones.
 """
 
 from typing import Final
@@ -15,13 +15,13 @@ from kdissect.exchanges.connection_state import ConnectionState
 from kdissect.exchanges.layout_fit import NOT, LayoutFit
 from kdissect.framing.frames import Frame
 
-REFUSED_LIMIT: Final = 3  # frames that cannot be requests, before it is not Kafka for good
+REFUSED_LIMIT: Final = 3  # frames that cannot be requests, before Kafka is ruled out for good
 SMALL_ID: Final = 0xFFFF  # counters, lengths and flags of other protocols are below
 MANY: Final = 3  # answers that repeat small ids
 
 
 def is_proof(fitting: LayoutFit, frame: Frame) -> bool:
-    """Whether a frame that may be a request is one."""
+    """Whether a possible request is proof of Kafka."""
     data = frame.data
     if len(data) >= 10 and i64(read_i16_be(data, 8)) > 0:
         return True
@@ -29,7 +29,7 @@ def is_proof(fitting: LayoutFit, frame: Frame) -> bool:
 
 
 def is_answered(state: ConnectionState) -> bool:
-    """Whether the answers among what is held have the correlation ids of the requests, in order."""
+    """Whether the held answers have the correlation ids of the requests, in order."""
     asked: list[int] = []
     answered: list[int] = []
     for frame in state.held:

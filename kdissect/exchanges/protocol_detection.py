@@ -1,7 +1,7 @@
-"""Tells from a direction's bytes whether and where Kafka frames start in them.
+"""Detects from a direction's bytes whether and where Kafka frames start in them.
 
-The frames stage asks (`frames.Probe`) for the first bytes of every direction, and after loss; the
-answer needs what the exchanges stage knows of the connection, so it lives beside it.
+The frames stage calls it (`frames.Probe`) for the first bytes of every direction, and after loss;
+the answer depends on the exchanges stage's state of the connection, so it is part of that stage.
 """
 
 from typing import Final
@@ -31,15 +31,15 @@ from kdissect.messages.old_recognition import is_request_07
 from kdissect.streams.events import FIRST_SEEN, SUPPRESSED, Connection
 from kdissect.streams.proxy_header import INCOMPLETE, NO_HEADER, read_cut_header, read_proxy_header
 
-# Where connections are only looked at to be compared with what is known of them elsewhere, all of
-# a direction's first bytes are searched, and its bytes behind the second limit. Between the two,
-# in what may be the rest of a large message, only the first bytes of segments are looked at.
+# Where connections are only compared with their state elsewhere, all of a direction's first bytes
+# are searched, and its bytes behind the second limit. Between the two, in the possible rest of a
+# large message, only the first bytes of segments are examined.
 SEARCHED_BYTES: Final = 16 << 10
 LOOKED_AT_BYTES: Final = 4 << 20
 
 
 class ProtocolDetector(Probe):
-    """Answers by what `exchanges` knows; sets `protocol` of connections that are not Kafka."""
+    """Decides by the state of `exchanges`; sets `protocol` of connections that are not Kafka."""
 
     def __init__(self, exchanges: Exchanges) -> None:
         self.exchanges = exchanges
@@ -47,7 +47,7 @@ class ProtocolDetector(Probe):
         self.responses = ResponseSearch(exchanges.fitting, exchanges.bodies.candidates)
 
     def ends_first(self, connection: Connection) -> i64:
-        """See `Probe.ends_first`: requests tell what responses are."""
+        """See `Probe.ends_first`: requests determine the responses."""
         return self.exchanges.state_of(connection).request_direction
 
     def find_start(self, connection: Connection, direction: i64, window: Window) -> i64:
@@ -81,10 +81,10 @@ class ProtocolDetector(Probe):
         return self._find_response(state, connection, direction, window)
 
     def _find_at_segment(self, state: ConnectionState, direction: i64, window: Window) -> i64:
-        """Whether a frame seems to start with the newest segment: its index, or NOT_HERE.
+        """Index of a frame that seems to start with the newest segment, or NOT_HERE.
 
-        For a split of a capture, of connections from before it: much less proof will do, as what is
-        found is compared with the truth, and the earlier it is found the less is to be compared.
+        For a split of a capture, for connections from before it: much less proof suffices, as the
+        result is compared with the truth, and an earlier start leaves less to compare.
         """
         if not window.starts:
             return NOT_HERE
@@ -97,7 +97,7 @@ class ProtocolDetector(Probe):
             if size < 4 or size > MAX_FRAME_SIZE:
                 return NOT_HERE
             answered: i64 = i64(read_i32_be(window.data, start + 4))
-            # The response to the first may have begun in the middle of what was looked at.
+            # The response to the first may have begun in the middle of the examined bytes.
             for exchange in state.pending[state.pending_head : state.pending_head + MAX_ASKED]:
                 if exchange.correlation_id == answered:
                     return start
@@ -123,7 +123,7 @@ class ProtocolDetector(Probe):
     def _find_opening(
         self, state: ConnectionState, connection: Connection, direction: i64, window: Window
     ) -> i64:
-        """About the first bytes of a direction: NOT_HERE unless they are the first of its stream.
+        """Examine the first bytes of a direction: NOT_HERE unless they are the first of its stream.
 
         The first frame starts there, if only because it must start somewhere.
         """
@@ -149,7 +149,7 @@ class ProtocolDetector(Probe):
         return start if is_start else NOT_HERE
 
     def is_believed(self, connection: Connection) -> bool:
-        """See `Probe.is_believed`: Kafka was spoken, or the user or the port say so."""
+        """See `Probe.is_believed`: Kafka was recognized, or set by user or port."""
         state = self.exchanges.state_of(connection)
         if state.protocol != "":
             return state.protocol.startswith("kafka") or state.is_told
@@ -174,8 +174,8 @@ class ProtocolDetector(Probe):
         return found
 
     def _turn_around(self, state: ConnectionState, direction: i64, window: Window) -> i64:
-        """A request where the port says that responses are, before any was found where it says
-        that requests are; NOT_HERE for none.
+        """Find a request where the port implies responses, before any was found on the other side;
+        NOT_HERE for none.
 
         Clients may have a port that brokers have, too. A segment must begin with it: requests
         inside records begin anywhere.
@@ -216,7 +216,7 @@ class ProtocolDetector(Probe):
     def _find_any(
         self, state: ConnectionState, connection: Connection, direction: i64, window: Window
     ) -> i64:
-        """It is not known whether this direction carries requests."""
+        """Search a direction of which it is unknown whether it carries requests."""
         found = self._find_request(state, window)
         if found >= 0:
             state.request_direction = direction
@@ -230,12 +230,12 @@ class ProtocolDetector(Probe):
                 state.broker_side_by = "content"
                 state.protocol = "kafka"
         elif not window.is_last and not window.is_full:
-            # They may be responses to what is found later.
+            # They may be responses to requests found later.
             found = window.hold(window.start)
         return found
 
     def _is_old_request(self, window: Window, start: i64, dialect: i64) -> bool:
-        """A plausible size field followed by a request from before 0.8."""
+        """Whether a plausible size field is followed by a request from before 0.8."""
         if window.end - start < 12:
             return False
         size: i64 = i64(read_i32_be(window.data, start))
@@ -245,10 +245,10 @@ class ProtocolDetector(Probe):
 
 
 def behind_proxy_header(state: ConnectionState, direction: i64, window: Window) -> i64:
-    """Index behind a PROXY header, where there is one; WAIT for the rest of it, or what follows."""
+    """Index behind a PROXY header, if any; WAIT for the rest of it, or for the next bytes."""
     if state.has_proxy_header:
         return window.start
-    # Bytes of a hole are zeros here, and say nothing.
+    # Bytes of a hole are zeros here, and carry no information.
     seen = window.seen_from(window.start)
     header = read_proxy_header(window.data, window.start, seen)
     if header.size == INCOMPLETE and seen < window.end:
@@ -270,22 +270,22 @@ def behind_proxy_header(state: ConnectionState, direction: i64, window: Window) 
 
 
 def is_alone(connection: Connection, direction: i64) -> bool:
-    """Whether nothing of the other direction may tell what this one is.
+    """Whether nothing of the other direction can determine this one.
 
-    Of a connection that is only compared with the truth, it is waited for: whatever its first
-    direction is taken for alone, the two would not agree.
+    A connection that is only compared with the truth waits for it: whatever its first direction is
+    taken for alone, the two would not agree.
     """
     is_compared = connection.edge in (SUPPRESSED, FIRST_SEEN)
     return not is_compared and connection.counts[1 - direction].payload_bytes == 0
 
 
 def is_size(data: bytes, start: i64, end: i64) -> bool:
-    """Whether a stream may start with this size field, or with too few bytes to tell."""
+    """Whether a stream may start with this size field, or with too few bytes to decide."""
     return end - start < 4 or 0 <= i64(read_i32_be(data, start)) <= MAX_FRAME_SIZE
 
 
 def first_of(window: Window, start: i64, size: i64) -> bytes:
-    """What is seen of the body of a frame that starts at `start`, to be read."""
+    """The captured part of the body of a frame that starts at `start`, read-only."""
     stop = min(start + 4 + size, window.seen_from(start))
     # Compiled, a slice that ends before it starts is an error.
     if stop <= start + 4:
@@ -295,7 +295,7 @@ def first_of(window: Window, start: i64, size: i64) -> bytes:
 
 
 def is_start_07(window: Window, start: i64) -> bool:
-    """A plausible size field followed by a request of Kafka 0.7."""
+    """Whether a plausible size field is followed by a request of Kafka 0.7."""
     if window.end - start < 12:
         return False
     size: i64 = i64(read_i32_be(window.data, start))
@@ -305,7 +305,7 @@ def is_start_07(window: Window, start: i64) -> bool:
 
 
 def is_awaited_by(old: OldConversation, window: Window, start: i64) -> bool:
-    """A plausible size field followed by what may answer a request from before 0.8."""
+    """Whether a plausible size field is followed by a possible answer to an old request."""
     if window.end - start < 4:
         return False
     size: i64 = i64(read_i32_be(window.data, start))

@@ -1,4 +1,4 @@
-"""What would be told of a connection if it ended now; what is remembered of it stays as it is."""
+"""Row of a connection as if it ended now; its state is not changed."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ KAFKA_PROTOCOL: Final = "kafka"
 def until_now(
     exchanges: Exchanges, connection: Connection, facts: SessionProperties | None
 ) -> ConnectionState:
-    """The memory of an open connection for its row; `facts` are of its TLS."""
+    """State of an open connection for its row; `facts` are of its TLS."""
     known = exchanges.states.get(int(connection.id))
     told = exchanges.make_state(connection)
     if known is not None:
@@ -30,7 +30,7 @@ def until_now(
 
 
 def copy_told(known: ConnectionState, told: ConnectionState) -> None:
-    """Copy what the table of connections tells."""
+    """Copy the fields that the table of connections needs."""
     told.request_direction = known.request_direction
     told.broker_side_by = known.broker_side_by
     told.protocol = known.protocol
@@ -53,7 +53,7 @@ def copy_told(known: ConnectionState, told: ConnectionState) -> None:
 
 
 def note_tls(exchanges: Exchanges, state: ConnectionState, facts: SessionProperties) -> None:
-    """What a connection is of which TLS is all that was understood."""
+    """Set the protocol of a connection of which only TLS was recognized."""
     if state.protocol == "" and facts.plaintext_bytes == 0:
         state.protocol = "tls"
     if state.request_direction < 0:

@@ -1,7 +1,7 @@
-"""Where among bytes of a client a request starts, when nothing before them says so.
+"""Finds where a request starts among a client's bytes, without earlier evidence.
 
-A guess is a size field, a key, a version and a client id that may be. From there on frames must
-follow each other; one that cannot be refutes the guess. What speaks for it is counted:
+A guess is a plausible size field, key, version and client id. From there on frames must follow each
+other; an impossible one refutes the guess. Points in favour of it:
 
     3  very much of a frame that is too large to be seen whole
     2  a frame that decodes to its last byte, and has a body or a client id to speak of
@@ -11,16 +11,16 @@ follow each other; one that cannot be refutes the guess. What speaks for it is c
     1  a frame ends where a segment ends: the sender had no more to send
     2  the connection's client id, and a correlation id a little after its last one
 
-TRUST is enough, but only where a frame ends with its segment: those inside a record (Kafka traffic
-in Kafka) end anywhere. Where that cannot be seen, because no more comes or is held, the rest has to
-do; at a hole, only with the connection's client or at a segment's start.
+TRUST is enough, but only where a frame ends with its segment: frames inside a record (Kafka traffic
+in Kafka) end anywhere. Where that cannot be seen, because no more comes or is held, the other
+points must suffice; at a hole, only with the connection's client or at a segment's start.
 
-Many guesses lead to the same frames. What was found of a frame, and of the chain behind it, is
-remembered while a window is looked at (`Judge`), so that no byte is read again for each guess.
+Many guesses lead to the same frames. The results for a frame, and for the chain behind it, are
+cached for each window (`Judge`), so that no byte is read again for each guess.
 
-Where the sides are not known, a client id must be among it, or a frame with much in it that
-begins with its segment and decodes to its last byte: a response may look like less. Where only a
-port tells them, less is enough.
+Where the sides are unknown, a client id is required, or a large frame that begins with its segment
+and decodes to its last byte: a response may look like less. Where only a port decides the sides,
+less is enough.
 """
 
 import re
@@ -36,23 +36,23 @@ from kdissect.framing.frame_search import NOT_HERE, WAIT, Window
 TRUST: Final = 3
 # int32 size below 112 MiB, an int16 key of Apache or AutoMQ, an int16 version below 32.
 HEADER: Final = re.compile(rb"[\0-\x06][\0-\xff]{3}(?:\0[\0-\x7f]|[\x01\x02][\0-\xff])\0[\0-\x1f]")
-# Where a guess is worth while: with a size of at least MIN_SIZE. Zeros are passed over quickly.
+# Where a guess is worthwhile: with a size of at least MIN_SIZE. Zeros are skipped quickly.
 GUESS: Final = re.compile(rb"(?!\0\0\0[\0-\x07])" + HEADER.pattern)
 HEADER_SIZE: Final = 8
-TOLD_SIZE: Final = 20  # fewer bytes of a frame tell nothing of how it goes on
-CLIENT_ID: Final = 12  # where in a frame with its size field the length of a client id is
+TOLD_SIZE: Final = 20  # fewer bytes of a frame do not show how it continues
+CLIENT_ID: Final = 12  # offset of the length of a client id in a frame with its size field
 JUDGED_SIZE: Final = 12  # size field, key, version and correlation id
 MIN_SIZE: Final = 8
 MAX_SIZE: Final = 104_857_600  # socket.request.max.bytes, the broker's default
-LONG_CHAIN: Final = 16  # frames that decode in a row: nobody hides so many
+LONG_CHAIN: Final = 16  # frames that decode in a row: no record contains so many
 ID_STEP: Final = 1000  # requests that may be lost in a hole
 MAX_PRODUCE: Final = 0xFFFF  # key 0 and any version, as one number
-TELLING_SIZE: Final = 42  # without client id: 10 bytes of header, and 32 that hold together
+TELLING_SIZE: Final = 42  # without client id: 10 bytes of header, and 32 that decode
 
 # Steps (see `frame_search`) of a guess, and of a frame of its chain beside reading it.
 GUESS_STEPS: Final = 8
 FRAME_STEPS: Final = 8
-# How a chain ends that was not believed: where the window does, else
+# End of a chain that was not trusted: at the end of the window, else
 BROKEN: Final = -2
 HOLED: Final = -3
 HAS_CLIENT: Final = 1
@@ -60,18 +60,18 @@ FLAGS: Final = 16
 
 
 class RequestSearch:
-    """Answers `Probe.find_start` for the side that sends requests."""
+    """Implements `Probe.find_start` for the side that sends requests."""
 
     def __init__(self, fitting: LayoutFit) -> None:
         self.fitting = fitting
 
     def find(self, state: ConnectionState, window: Window) -> i64:
-        """The first guess that holds; NOT_HERE, or WAIT for one that may."""
+        """Return the first guess that holds; NOT_HERE, or WAIT for a possible one."""
         judge = Judge(self.fitting, state, window)
         wait_at: i64 = -1
         need: i64 = 0
         is_likely = False
-        # Nobody can tell from zeros in a hole, of which there may be a megabyte.
+        # Zeros in a hole are undecidable, and there may be a megabyte of them.
         for first, last in window.seen_parts():
             at: i64 = first
             while not is_likely and not window.is_spent:
@@ -102,7 +102,7 @@ class Judge:
 
     `_fits` are those of frames, by index. A chain that has TRUST, but was not believed, is not
     walked again from where it was walked with the same `flags` and as many frames before: `_walked`
-    says with how many, and `_ends` what became of it.
+    holds that number, and `_ends` the result.
     """
 
     __slots__ = (
@@ -115,7 +115,7 @@ class Judge:
         self.state = state
         self.window = window
         self.known = state.last_client_id.encode() if state.last_client_id else b""
-        # Where the sides are not known, a response may look like a request without a client.
+        # Where the sides are unknown, a response may look like a request without a client.
         self.is_hinted = is_told_by_port(state)
         self.is_known_side = state.request_direction >= 0 and not self.is_hinted
         self._fits: dict[int, int] = {}
@@ -123,7 +123,7 @@ class Judge:
         self._ends: dict[int, int] = {}
 
     def judge(self, start: i64) -> i64:
-        """Whether a chain of requests starts at `start`: its index, NOT_HERE or WAIT."""
+        """Return the index if a chain of requests starts at `start`, NOT_HERE or WAIT."""
         window = self.window
         data = window.data
         at = start
@@ -172,7 +172,7 @@ class Judge:
                 break
             is_damaged = seen < end and seen < window.end
             if count == 0 and is_damaged and not is_known and not has_client_id(data, at, seen):
-                # It may end by chance where a request starts: what follows says nothing of it.
+                # It may end by chance where a request starts: the bytes behind it are no evidence.
                 return NOT_HERE
             if end <= seen or seen - at >= TOLD_SIZE:
                 score += fit
@@ -214,7 +214,7 @@ class Judge:
         return start if is_likely else NOT_HERE
 
     def _fit(self, at: i64, seen: i64, size: i64) -> i64:
-        """How well the frame at `at` fits a request, and no response where that may be."""
+        """Fit of the frame at `at` as a request; a possible response does not fit."""
         known = self._fits.get(at, -1)
         if known >= 0:
             return known
@@ -248,7 +248,7 @@ class Judge:
 
 
 def flags_of(has_client: bool, is_aligned: bool, is_known: bool, is_same_kind: bool) -> i64:
-    """What the rest of a chain's judgment depends on beside its frames, as a number below FLAGS."""
+    """State beside the frames on which the rest of a chain depends, as a number below FLAGS."""
     flags: i64 = 1 if has_client else 0
     if is_aligned:
         flags |= 2
@@ -260,10 +260,10 @@ def flags_of(has_client: bool, is_aligned: bool, is_known: bool, is_same_kind: b
 
 
 def is_told_by_port(state: ConnectionState) -> bool:
-    """Whether a port alone says which side is the broker, and nothing said yet contradicts it."""
+    """Whether only a port decides the broker's side, without contradiction so far."""
     return state.broker_side_by == "port" and state.protocol == ""
 
 
 def has_client_id(data: bytes, at: i64, seen: i64) -> bool:
-    """Whether enough was captured of the frame at `at`, and a client id is there."""
+    """Whether enough of the frame at `at` was captured, and it has a client id."""
     return seen - at >= TOLD_SIZE and i64(read_i16_be(data, at + CLIENT_ID)) > 0

@@ -1,12 +1,12 @@
-"""Whether a chain of responses starts at some place among a broker's bytes.
+"""Decides whether a chain of responses starts at a given place among a broker's bytes.
 
-Frames must follow each other, none may be what its request cannot be answered with, and ids must
-not go back where those of the requests do not. What speaks for a guess is counted as in
-`request_search`, with 1 for the answer to the request that has waited longest; where no frame was
-captured whole, 1 more is asked for.
+Frames must follow each other, each must be a possible answer to its request, and ids must not
+decrease where those of the requests do not. Points are counted as in `request_search`, with 1 for
+the answer to the request that has waited longest; where no frame was captured whole, 1 more is
+required.
 
-Many guesses lead to the same frames. What was found of a frame, and of the chain behind it, is
-remembered while a window is looked at, so that no byte is read again for each guess.
+Many guesses lead to the same frames. The results for a frame, and for the chain behind it, are
+cached for each window, so that no byte is read again for each guess.
 """
 
 from typing import Final
@@ -20,17 +20,17 @@ from kdissect.framing.frame_search import NOT_HERE, Window
 from kdissect.streams.acknowledged import REORDER_NS
 
 TRUST: Final = 3
-SURE: Final = TRUST + 2  # a higher score says no more
+SURE: Final = TRUST + 2  # a higher score adds no certainty
 MAX_SIZE: Final = (100 << 20) + (64 << 10)
 MIN_SIZE: Final = 4
-TOLD_SIZE: Final = 20  # fewer bytes of a frame tell nothing of how it goes on
+TOLD_SIZE: Final = 20  # fewer bytes of a frame do not show how it continues
 # Steps (see `frame_search`) of a guess, and of a frame of its chain beside reading it.
 GUESS_STEPS: Final = 8
 FRAME_STEPS: Final = 8
-# How a chain ends that was not believed: where the window does, else
+# End of a chain that was not trusted: at the end of the window, else
 BROKEN: Final = -1
 HOLED: Final = -2
-# Beside it, whether it was trusted, and more than that.
+# Also, whether it was trusted, and more than that.
 TRUSTED: Final = 1
 MORE: Final = 2
 NO_INDICES: Final[list[int]] = []
@@ -41,7 +41,7 @@ class Judge:
 
     `_indices` are those of requests in `pending`, by correlation id. `_fits` are those of frames,
     by index and layout. A chain that was not believed is not walked again behind a frame behind
-    which it was walked in the same standing: `_ends` says what became of it.
+    which it was walked in the same standing: `_ends` holds the result.
     """
 
     __slots__ = ("fitting", "pending", "window", "_indices", "_fits", "_ends")
@@ -57,7 +57,7 @@ class Judge:
         self._ends: dict[int, int] = {}
 
     def judge(self, start: i64) -> i64:
-        """Whether a chain of responses starts at `start`: its index, NOT_HERE or WAIT."""
+        """Return the index if a chain of responses starts at `start`, NOT_HERE or WAIT."""
         window = self.window
         data = window.data
         at = start
@@ -86,7 +86,8 @@ class Judge:
             end = at + 4 + size
             correlation_id: i64 = i64(read_i32_be(data, at + 4))
             index = self._index_of(correlation_id, asked)
-            # Ids may go back where requests wait in that order: some clients count some APIs apart.
+            # Ids may decrease where requests wait in that order: some clients count some APIs
+            # separately.
             if correlation_id < before and index < 0:
                 ended = BROKEN
                 break
@@ -104,8 +105,8 @@ class Judge:
                 if end <= seen:
                     trust = TRUST
                 elif at == start and not is_start and fit != LONG:
-                    # Inside a response the size and first offset of its records look like this,
-                    # and end where it ends, so what follows says nothing of them.
+                    # Inside a response the size and first offset of its records look like this, and
+                    # end where it ends, so the bytes behind it are no evidence.
                     may_be_nested = True
                     if seen < window.end:
                         index = -1
@@ -147,7 +148,7 @@ class Judge:
         return self._answer(start, is_start, may_be_nested, ended)
 
     def _answer(self, start: i64, is_start: bool, may_be_nested: bool, ended: i64) -> i64:
-        """What to say of a guess whose chain was not believed by itself."""
+        """Result for a guess whose chain was not trusted by itself."""
         window = self.window
         end = ended >> 2
         if end == BROKEN:
@@ -157,18 +158,18 @@ class Judge:
             return start if ended & TRUSTED != 0 and is_start else NOT_HERE
         if window.can_wait(start):
             return window.wait(start, max(end, window.end + 1))
-        # What ends where no segment does must be surer than that.
+        # A chain that does not end with a segment needs more certainty.
         return start if ended & MORE != 0 and not may_be_nested else NOT_HERE
 
     def _index_of(self, correlation_id: i64, first: i64) -> i64:
-        """Which of ``pending[first:]`` has the id; -1 for none."""
+        """Index in ``pending[first:]`` of the request with the id; -1 for none."""
         for index in self._indices.get(correlation_id, NO_INDICES):
             if index >= first:
                 return index
         return -1
 
     def _fit(self, at: i64, seen: i64, size: i64, index: i64) -> i64:
-        """How well the frame at `at` fits the answer to a request."""
+        """Fit of the frame at `at` as the answer to a request."""
         request = self.pending[index]
         key = request.api_key
         version = request.api_version
@@ -189,7 +190,7 @@ class Judge:
 def standing(
     at: i64, asked: i64, score: i64, trust: i64, is_aligned: bool, may_be_nested: bool
 ) -> i64:
-    """All that the rest of a chain's judgment depends on, behind the frame at `at`."""
+    """State on which the rest of a chain depends, behind the frame at `at`."""
     known = asked << 3 | score
     known = known << 1 | (1 if trust == TRUST else 0)
     known = known << 1 | (1 if is_aligned else 0)

@@ -1,10 +1,10 @@
-"""Where among bytes of a broker a response starts, when nothing before them says so.
+"""Finds where a response starts among a broker's bytes, without earlier evidence.
 
-A guess is a size field before the correlation id of a request that waits; `response_judge` says
-which of them are believed.
+A guess is a size field before the correlation id of a waiting request; `response_judge` decides
+which guesses hold.
 
-Without any request (nothing was captured of that direction) CHAIN frames are believed that begin
-with their segment and follow each other with ids that go up, when each may be a response and one
+Without any request (nothing was captured of that direction) CHAIN frames are accepted that begin
+with their segment and follow each other with increasing ids, when each may be a response and one
 can be that of one API only.
 """
 
@@ -21,7 +21,7 @@ from kdissect.exchanges.response_judge import FRAME_STEPS, GUESS_STEPS, MAX_SIZE
 from kdissect.framing.frame_search import JOINED_EACH, NOT_HERE, WAIT, Window
 from kdissect.streams.acknowledged import REORDER_NS
 
-MAX_ASKED: Final = 64  # requests that wait and are looked for
+MAX_ASKED: Final = 64  # waiting requests whose ids are searched for
 CHAIN: Final = 3
 TELLING_SIZE: Final = 24
 ID_STEP: Final = 1000
@@ -30,20 +30,20 @@ FIRST_SEARCH: Final = 1 << 10  # bytes searched for all ids at first, then twice
 
 
 class Needles:
-    """Where any of some texts is next; bytes far ahead are not searched before it is their turn."""
+    """Next position of any of some texts; bytes far ahead are not searched before their turn."""
 
     __slots__ = ("window", "texts", "places", "searched", "size")
 
     def __init__(self, texts: set[bytes], window: Window) -> None:
         self.window = window
         self.texts = list(texts)
-        # Of each: where it was found last, -1 for nowhere before `searched`.
+        # For each: where it was found last, -1 if not before `searched`.
         self.places = [-1] * len(self.texts)
         self.searched: i64 = window.start
         self.size: i64 = FIRST_SEARCH
 
     def next_from(self, at: i64) -> i64:
-        """The first place at or behind `at`, which only ever grows; the end for nowhere."""
+        """First position at or behind `at`, which only ever grows; the end for none."""
         end = self.window.end
         while True:
             nearest = end
@@ -63,7 +63,7 @@ class Needles:
                     self._find(index, start)
 
     def _find(self, index: i64, at: i64) -> i64:
-        """Search a text among the bytes whose turn it is, and those that it ends in."""
+        """Search a text in the bytes whose turn it is, and matches that end in them."""
         window = self.window
         stop = min(window.end, self.searched + len(self.texts[index]) - 1)
         place: i64 = window.data.find(self.texts[index], at, stop)
@@ -73,14 +73,14 @@ class Needles:
 
 
 class ResponseSearch:
-    """Answers `Probe.find_start` for the side that sends responses."""
+    """Implements `Probe.find_start` for the side that sends responses."""
 
     def __init__(self, fitting: LayoutFit, candidates: Candidates) -> None:
         self.fitting = fitting
         self.candidates = candidates
 
     def find(self, state: ConnectionState, window: Window) -> i64:
-        """The first guess that holds; NOT_HERE, or WAIT for one that may."""
+        """Return the first guess that holds; NOT_HERE, or WAIT for a possible one."""
         pending = state.pending[state.pending_head : state.pending_head + MAX_ASKED]
         ids = Needles({pack(">i", exchange.correlation_id) for exchange in pending}, window)
         judge = Judge(self.fitting, pending, window)
@@ -103,12 +103,12 @@ class ResponseSearch:
             at += 1
         answer = let_go(state, window)
         if wait_at >= 0:
-            # Bytes before the guess may yet be of a request that comes late.
+            # Bytes before the guess may yet answer a request that comes late.
             return window.wait(min(window.at, wait_at), min(window.need, need))
         return answer
 
     def find_alone(self, window: Window) -> i64:
-        """The same where there is no request at all."""
+        """As `find`, without any request."""
         tried: dict[int, int] = {}
         for start in window.starts:
             if window.is_spent:
@@ -120,7 +120,7 @@ class ResponseSearch:
         return window.hold(window.start)
 
     def _follow(self, window: Window, start: i64, tried: dict[int, int]) -> bool:
-        """Whether CHAIN whole frames follow each other from `start` on that may be responses."""
+        """Whether CHAIN whole frames that may be responses follow each other from `start` on."""
         data = window.data
         frames: list[int] = []
         at = start
@@ -148,7 +148,7 @@ class ResponseSearch:
         return is_telling
 
     def _count(self, window: Window, at: i64, tried: dict[int, int]) -> i64:
-        """Of how many APIs the frame at `at` may be; `tried` are those of frames, by index."""
+        """Number of possible APIs of the frame at `at`; `tried` are those of frames, by index."""
         known = tried.get(at, -1)
         if known >= 0:
             return known
@@ -161,13 +161,13 @@ class ResponseSearch:
 
 
 def is_size(window: Window, at: i64) -> bool:
-    """Whether a frame may have the size that is at `at`."""
+    """Whether a frame may have the size at `at`."""
     window.work += FRAME_STEPS
     return MIN_SIZE <= i64(read_i32_be(window.data, at)) <= MAX_SIZE
 
 
 def let_go(state: ConnectionState, window: Window) -> i64:
-    """No frame starts here that is known of: the answer for bytes that may be of a later request.
+    """Result for bytes without a known frame start, which may answer a later request.
 
     Requests may come late, from behind a hole; those from before the newest one are all known.
     """

@@ -1,4 +1,4 @@
-"""Logging in: what SASL tokens say in clear (RFC 4616, 5802, 7628); nothing else of them is kept.
+"""Logins: plain-text contents of SASL tokens (RFC 4616, 5802, 7628); nothing else of them is kept.
 
     PLAIN         client: authzid NUL user NUL password       broker: empty
     SCRAM-*       client: n,,n=user,r=nonce[,tokenauth=true]  broker: r=..,s=..,i=..
@@ -7,7 +7,7 @@
 
 Of a delegation token (tokenauth) the user is the token's id. Where an OAUTHBEARER client names no
 user, it is the claim ``sub`` of its token, if that is a JSON web token: Kafka's default too.
-Mechanisms whose tokens are opaque (GSSAPI and others) went well when the broker serves a request.
+Mechanisms with opaque tokens (GSSAPI and others) succeeded when the broker serves a request.
 """
 
 import base64
@@ -23,25 +23,25 @@ OK: Final = "ok"
 FAILED: Final = "failed"
 NONE: Final = "none"
 GSSAPI: Final = "GSSAPI"
-GSSAPI_TAG: Final = b"\x60"  # ASN.1 application 0: how a GSSAPI client's first token begins
+GSSAPI_TAG: Final = b"\x60"  # ASN.1 application 0: start of a GSSAPI client's first token
 MECHANISM: Final = re.compile(r"[A-Z0-9_-]{1,20}")  # RFC 4422, 3.1
-MAX_CLAIMS_SIZE: Final = 16_384  # bytes of a JSON web token that are looked into
-# Brokers take no larger ones (sasl.server.max.receive.size). One of separators would become a list
-# of 8 bytes for each.
+MAX_CLAIMS_SIZE: Final = 16_384  # bytes of a JSON web token that are parsed
+# Brokers accept no larger ones (sasl.server.max.receive.size). A token of separators would become a
+# list of 8 bytes for each.
 MAX_TOKEN_SIZE: Final = 524_288
 # Characters of each name that a connection keeps: at most six of 1 KiB, of 65 536 connections.
 LONGEST_KEPT: Final = 256
-# ApiVersions, SaslHandshake and SaslAuthenticate: what comes before the end of a login.
+# ApiVersions, SaslHandshake and SaslAuthenticate: requests before the end of a login.
 LOGIN_APIS: Final = (18, 17, 36)
 
 
 class Login:
-    """The authentications of one connection, the last one in front.
+    """The authentications of one connection; properties are of the last one.
 
-    `outcome` is ok or failed, "" while none came to an end; `count` is of those that did, NULL in
-    the end where that is not known. `in_tokens`: frames are raw tokens, as after SaslHandshake v0.
-    `is_open`: one is going on. `is_past`: a request was seen that clients send after they have
-    logged in. `is_missed`: an authentication may not be in the capture.
+    `outcome` is ok or failed, "" while none has ended; `count` is the number that did, NULL at the
+    end if unknown. `in_tokens`: frames are raw tokens, as after SaslHandshake v0. `is_open`: one is
+    in progress. `is_past`: a request was seen that clients send after they have logged in.
+    `is_missed`: an authentication may be missing in the capture.
     """
 
     __slots__ = (
@@ -57,32 +57,32 @@ class Login:
         self.is_open: bool = False
         self.in_tokens: bool = False
         self.saw_token: bool = False
-        # Of the last authentication that went well; both must stay the same (KIP-368).
+        # From the last successful authentication; both must stay the same (KIP-368).
         self.proven_mechanism = ""
         self.proven_user = ""
         self.is_past: bool = False
         self.is_missed: bool = False
 
     def note_request(self, key: i64) -> None:
-        """The client sends a request of this API."""
+        """Note a client request of this API."""
         if key not in LOGIN_APIS:
             self.is_past = True
 
     def miss(self) -> None:
-        """Requests may be missing: of a client that has not logged in yet, or does so again."""
+        """Note possibly missing requests of a client before its login, or during another one."""
         if not self.is_past or self.mechanism:
             self.is_missed = True
 
     def begin_unread(self, is_raw: bool) -> None:
-        """The client chose a mechanism that was not captured."""
+        """Begin with a mechanism that was not captured."""
         self.begin(self.proven_mechanism, is_raw)
 
     def begin(self, mechanism: str, is_raw: bool) -> str:
-        """The client chose a mechanism; with `is_raw` its tokens come without Kafka's headers.
+        """Begin with the client's mechanism; with `is_raw` its tokens come without Kafka's headers.
 
-        Gives what is wrong with the choice, "" when nothing is.
+        Returns what is wrong with the choice, "" if nothing.
         """
-        # What is no name of a mechanism may be a part of another message.
+        # A text that is not a mechanism name may be part of another message.
         self.mechanism = mechanism if MECHANISM.fullmatch(mechanism) else ""
         self.in_tokens = is_raw
         self.is_open = True
@@ -92,15 +92,15 @@ class Login:
         return ""
 
     def send_raw(self, token: bytes, is_whole: bool = True) -> None:
-        """A token of the client in a frame of its own, or the first bytes of one."""
+        """Process a client token in a frame of its own, or the first bytes of one."""
         self.saw_token = True
-        # A name that is cut is another name: one is told only with what ends it.
+        # A cut name is another name: a name is only reported with its terminator.
         self.send(token if is_whole else token[: max(token.rfind(b","), token.rfind(b"\0")) + 1])
 
     def send(self, token: bytes) -> str:
-        """A token of the client: take the user out of it.
+        """Process a client token: take the user from it.
 
-        Gives what is wrong with the user, "" when nothing is.
+        Returns what is wrong with the user, "" if nothing.
         """
         if not self.outcome:
             self.is_open = True
@@ -116,12 +116,12 @@ class Login:
         self.in_tokens = False
 
     def receive_raw(self, token: bytes, is_whole: bool) -> None:
-        """A token of the broker in a frame of its own."""
+        """Process a broker token in a frame of its own."""
         if is_whole:
             self.receive(token)
 
     def receive(self, token: bytes) -> None:
-        """A token of the broker; those in between say nothing of the outcome."""
+        """Process a broker token; intermediate ones do not show the outcome."""
         if self.mechanism.startswith("SCRAM"):
             if token[:2] == b"v=":
                 self.settle(OK)
@@ -138,7 +138,7 @@ class Login:
         self.in_tokens = False
 
     def settle(self, outcome: str) -> None:
-        """The authentication is over; a later one on the connection may settle it anew."""
+        """End the authentication; a later one on the connection may replace its outcome."""
         if self.is_open:
             self.outcome = outcome
             self.count += 1
@@ -148,10 +148,10 @@ class Login:
                 self.proven_user = self.user
 
     def end(self, is_closed: bool, is_all_seen: bool, is_kafka: bool) -> None:
-        """The connection is over: ok, failed, none, or still "" when the capture does not tell.
+        """Outcome at the end of the connection: ok, failed, none, or still "" if unknown.
 
-        `is_all_seen`: nothing was missed at its end. A broker that refuses a raw token says nothing
-        and closes.
+        `is_all_seen`: nothing was missed at its end. A broker that refuses a raw token closes
+        without an answer.
         """
         if self.is_open and self.in_tokens and self.saw_token and is_closed and is_all_seen:
             self.settle(FAILED)
@@ -176,15 +176,15 @@ def may_be_token(mechanism: str, data: bytes) -> bool:
 
 
 def is_token(data: bytes) -> bool:
-    """Whether a broker's frame that answers nothing known is a token in a frame of its own.
+    """Whether an unmatched broker frame is a token in a frame of its own.
 
-    As a correlation id each of these would be above 10^9, far more than a login comes after.
+    As correlation ids all of these would be above 10^9, far more than precede a login.
     """
     return data[:2] in (b"r=", b"v=", b"e=", b'{"') or data[:1] == GSSAPI_TAG or not data
 
 
 def user_of(mechanism: str, token: bytes) -> str:
-    """The user name in a client's token; "" where there is none in clear, or it is too large."""
+    """The user name in a client's token; "" if not in plain text, or too large."""
     if len(token) > MAX_TOKEN_SIZE:
         return ""
     if mechanism == "PLAIN":
@@ -199,7 +199,7 @@ def user_of(mechanism: str, token: bytes) -> str:
 
 
 def saslname(message: bytes, name: bytes) -> str:
-    """An attribute of a GS2 header or SCRAM message, with its ``=2C`` and ``=3D`` undone."""
+    """An attribute of a GS2 header or SCRAM message, with ``=2C`` and ``=3D`` unescaped."""
     for part in message.split(b","):
         if part.startswith(name):
             return printable(part[2:].replace(b"=2C", b",").replace(b"=3D", b"="))
@@ -207,7 +207,7 @@ def saslname(message: bytes, name: bytes) -> str:
 
 
 def subject(pairs: bytes) -> str:
-    """The claim ``sub`` of the JSON web token among OAUTHBEARER's pairs; "" when there is none."""
+    """Claim ``sub`` of the JSON web token among OAUTHBEARER's pairs; "" if absent."""
     _, _, rest = pairs.partition(b"auth=Bearer ")
     parts = rest.partition(b"\x01")[0].split(b".")
     if len(parts) != 3 or len(parts[1]) > MAX_CLAIMS_SIZE:
@@ -221,13 +221,13 @@ def subject(pairs: bytes) -> str:
 
 
 def printable(name: bytes) -> str:
-    """A name as text, whatever its bytes are; its beginning when it is long."""
-    # A character takes up to 4 bytes, so one more than is kept is there when the name is longer.
+    """Convert a name of any bytes to text; a long one is cut."""
+    # A character takes up to 4 bytes, so one more than the kept ones is present in longer names.
     return kept(name[: 4 * LONGEST_KEPT + 4].decode("utf-8", "backslashreplace"))
 
 
 def kept(name: str) -> str:
-    """A name as a connection keeps it: the beginning and an ellipsis when it is long."""
+    """A name as stored for a connection: a long one is cut and gets an ellipsis."""
     return name if len(name) <= LONGEST_KEPT else name[:LONGEST_KEPT] + "\u2026"
 
 

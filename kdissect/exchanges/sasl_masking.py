@@ -1,11 +1,11 @@
-"""Masks SASL tokens: as many bytes, in which nothing is left that logs in or can be guessed from.
+"""Masks SASL tokens: the same length, without credentials or data to guess them from.
 
     PLAIN         authzid NUL user NUL xxxx
     SCRAM-*       n,,n=user,r=xxxx   r=xxxx,s=xxxx,i=4096   c=xxxx,r=xxxx,p=xxxx   v=xxxx
     OAUTHBEARER   n,a=user,^Axxxx
-    others        the first byte, or two of JSON, by which `sasl` knows them; xxxx
+    others        the first byte, or two of JSON, by which `sasl` recognizes them; xxxx
 
-Names of users stay where they are in clear.
+User names in plain text stay.
 """
 
 import re
@@ -19,7 +19,7 @@ KEPT_OF_JSON: Final = 2
 
 
 def masked_token(token: bytes) -> bytes:
-    r"""A token of the same length without its credentials.
+    r"""Return a token of the same length without its credentials.
 
     >>> masked_token(b"\0alice\0secret"), masked_token(b"c=biws,r=no,p=AAAA")
     (b'\x00alice\x00xxxxxx', b'c=xxxx,r=xx,p=xxxx')
@@ -37,6 +37,6 @@ def masked_token(token: bytes) -> bytes:
 
 
 def bearer_head(token: bytes) -> int:
-    """Size of the GS2 header of an OAUTHBEARER token; 0 when it is none."""
+    """Size of the GS2 header of an OAUTHBEARER token; 0 for other tokens."""
     match = GS2_HEADER.match(token)
     return match.end() if match else 0

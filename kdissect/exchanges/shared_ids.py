@@ -1,8 +1,8 @@
-"""Whether a response answers a request, where its correlation id alone does not say so.
+"""Matches a response with a request where the correlation id alone is ambiguous.
 
-Controllers of Kafka 0.8 give LeaderAndIsr, StopReplica and UpdateMetadata of one round the same id,
-and some clients give it to all their requests. Where nothing is lost the order tells; behind a
-hole, and of a response that was captured before its request, only what is in it.
+Controllers of Kafka 0.8 use the same id for LeaderAndIsr, StopReplica and UpdateMetadata of one
+round, and some clients use it for all their requests. Without loss the order decides; behind a
+hole, and for a response that was captured before its request, only its content.
 """
 
 from typing import Final
@@ -34,9 +34,9 @@ def is_of_round(exchange: Exchange) -> bool:
 
 
 class Answer:
-    """A response, compared with requests one after the other.
+    """A response that is compared with one request after the other.
 
-    It is read once for each layout that they have, however many they are.
+    It is read once for each distinct layout of theirs, however many they are.
     """
 
     __slots__ = ("_fitting", "_frame", "_fits", "_named")
@@ -59,7 +59,7 @@ class Answer:
         asked = exchange.partitions
         if fit != EXACT or asked is None or exchange.missing_bytes or not is_of_round(exchange):
             return True
-        # LeaderAndIsr and StopReplica are answered in one layout, about the partitions they name.
+        # LeaderAndIsr and StopReplica are answered in one layout, with the partitions they name.
         return self._answered(exchange) <= asked.named()
 
     def _fit(self, key: i64, version: i64) -> i64:
@@ -72,7 +72,7 @@ class Answer:
         return known
 
     def _answered(self, exchange: Exchange) -> frozenset[tuple[str, int]]:
-        """Topic and partition of what the response names, read as one to the request."""
+        """Topic and partition of each entry of the response, read as an answer to the request."""
         known = self._named.get(exchange.api_key)
         if known is None:
             known = answered_partitions(self._fitting, exchange, self._frame.data)
@@ -88,7 +88,7 @@ def may_answer(fitting: LayoutFit, exchange: Exchange, frame: Frame) -> bool:
 def answered_partitions(
     fitting: LayoutFit, exchange: Exchange, data: bytes
 ) -> frozenset[tuple[str, int]]:
-    """Topic and partition of all that a whole response names, which fits the request's layout."""
+    """Topic and partition of each entry of a whole response in the request's layout."""
     key = exchange.api_key
     sink = FieldSink(Interner(), {})
     try:

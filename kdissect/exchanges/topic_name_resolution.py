@@ -1,8 +1,8 @@
-"""Exchanges that wait for the name of a topic, so that their bodies do not depend on the order.
+"""Holds exchanges until topic names are known, so that bodies do not depend on packet order.
 
-Records of Kafka's own topics are opened by the topic's name, and newer messages have only its id.
+Records of Kafka's own topics are decoded by the topic's name, and newer messages have only its id.
 The name may come later in the capture: until then an exchange with such records waits, and all
-behind it, so that their order stays. What waits has a limit.
+behind it, so that their order is kept. The size of the queue is limited.
 """
 
 from typing import Final
@@ -14,17 +14,17 @@ from kdissect.exchanges.exchange import Exchange
 from kdissect.messages.extracted import ROW_BYTES
 from kdissect.messages.partitions import AT_RECORD_BYTES, NO_ID, WIDTH
 
-# Frames of what waits. A client asks for names every 5 minutes (metadata.max.age.ms) at least.
+# Bytes of waiting frames. A client requests names every 5 minutes (metadata.max.age.ms) at least.
 WAITING_LIMIT: Final = 32 << 20
-EXCHANGE_SIZE: Final = 2_048  # bytes that an exchange takes beside its frames, about
+EXCHANGE_SIZE: Final = 2_048  # approximate bytes that an exchange takes beside its frames
 GIVEN_UP_LIMIT: Final = 10_000  # topic ids
 
 
 class NameWait:
-    """A queue of exchanges: feed it all, take those whose turn has come.
+    """A queue of exchanges: feed all, take those that no longer wait.
 
-    `names` are topic names by id, which somebody else learns. `given_up` counts by topic id the
-    exchanges that had to go without a name because of the limit.
+    `names` are topic names by id, learnt elsewhere. `given_up` counts by topic id the exchanges
+    that were released without a name because of the limit.
     """
 
     def __init__(self, names: dict[bytes, str], limit: i64 = WAITING_LIMIT) -> None:
@@ -32,20 +32,20 @@ class NameWait:
         self.limit = limit
         self.size: i64 = 0
         self.queue: list[Exchange] = []
-        # How many of the queue wait no longer; where in the first one that does looking goes on.
+        # Released entries at the queue's head; row of the next entry where the check resumes.
         self._gone: i64 = 0
         self._looked: i64 = 0
         self.given_up: dict[bytes, int] = {}
 
     def feed(self, exchange: Exchange) -> list[Exchange]:
-        """The exchanges that wait no longer, in the order in which they were fed."""
+        """Return the exchanges that no longer wait, in the order in which they were fed."""
         if not self.queue:
             self._looked = 0
             if not self._unnamed(exchange):
                 return [exchange]
         self.queue.append(exchange)
         self.size += held_size(exchange)
-        # Nearly always the first one goes on waiting.
+        # Nearly always the first one continues to wait.
         start = self._gone
         while self._gone < len(self.queue):
             first = self.queue[self._gone]
@@ -69,7 +69,7 @@ class NameWait:
         return done
 
     def finish(self) -> list[Exchange]:
-        """All that still wait; no name will come."""
+        """Return all waiting exchanges; no name will come."""
         left = self.waiting()
         self.queue = []
         self._gone = 0
@@ -77,16 +77,16 @@ class NameWait:
         return left
 
     def waiting(self) -> list[Exchange]:
-        """All that wait, in their order."""
+        """All waiting exchanges, in order."""
         return self.queue[self._gone :]
 
     def give_up(self, topic_id: bytes) -> None:
-        """Count an exchange that went without the name."""
+        """Count an exchange that was released without the name."""
         if topic_id in self.given_up or len(self.given_up) < GIVEN_UP_LIMIT:
             self.given_up[topic_id] = self.given_up.get(topic_id, 0) + 1
 
     def _unnamed(self, exchange: Exchange) -> bytes:
-        """The id of the first topic with records and without a name; b"" for none.
+        """Id of the first topic with records and without a name; b"" for none.
 
         Rows before `_looked` have names, and a name is never removed.
         """
@@ -109,7 +109,7 @@ class NameWait:
 
 
 def held_size(exchange: Exchange) -> i64:
-    """Bytes that an exchange keeps from being freed, about."""
+    """Approximate bytes that an exchange holds."""
     size: i64 = EXCHANGE_SIZE
     partitions = exchange.partitions
     if partitions is not None:

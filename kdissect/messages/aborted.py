@@ -1,6 +1,6 @@
-"""Which batches of a read_committed fetch belong to aborted transactions.
+"""Marks batches of aborted transactions in a read_committed fetch.
 
-The response names the aborted transactions that touch what it brings: producer id and first offset
+The response lists the aborted transactions that touch its batches: producer id and first offset
 (KIP-98). From its first offset on a producer's transactional batches are aborted, up to the ABORT
 marker, a control batch of the same producer. Consumers filter in the same way.
 """
@@ -22,10 +22,10 @@ def mark_aborted(
 ) -> None:
     """Set `aborted` of every transactional batch of `data` that is not a marker itself.
 
-    `producers` and `first_offsets` are the aborted transactions in any order, none for none.
+    `producers` and `first_offsets` are the aborted transactions in any order, empty without any.
     """
     if not first_offsets:
-        # Nearly always: nothing is aborted.
+        # Nearly always nothing is aborted.
         for batch in batches:
             if batch.is_transactional and not batch.is_control:
                 batch.aborted = 0
@@ -45,6 +45,6 @@ def mark_aborted(
 
 
 def is_abort_marker(data: bytes, batch: Batch) -> bool:
-    """Whether a control batch ends a transaction without its records."""
+    """Whether a control batch aborts a transaction."""
     records = read_records(data, batch, MARKER_LIMIT, 1).records
     return len(records) > 0 and records[0].control_type() == ABORT

@@ -1,6 +1,6 @@
-"""What a records field says in all, where nobody asks for its batches: no object for each.
+"""Totals of a records field where its batches are not requested: no object for each.
 
-Only what holds together and is of magic 2 is counted here; `records.scan_batches` knows the rest.
+Only valid batches of magic 2 are counted here; `records.scan_batches` handles the rest.
 """
 
 from librt.strings import read_i32_be, read_i64_be
@@ -23,7 +23,7 @@ from kdissect.protocol.readers import NULL
 
 
 class BatchCounts:
-    """The counts of one records field: of its batches, its records, and the codec of all.
+    """Totals of one records field: of its batches, its records, and their common codec.
 
     The codec is NULL without batches, MIXED_CODEC when they differ.
     """
@@ -34,7 +34,7 @@ class BatchCounts:
         self.codec: i64 = NULL
 
     def count(self, data: bytes, start: i64, end: i64) -> bool:
-        """Count ``data[start:end]``, which must be there; False when something in it is odd."""
+        """Count ``data[start:end]``, which must be in bounds; return False if anything is odd."""
         batches: i64 = 0
         records: i64 = 0
         codec: i64 = NULL
@@ -74,13 +74,13 @@ class BatchCounts:
         return True
 
     def clear(self) -> None:
-        """Count from none again."""
+        """Reset the counts."""
         self.batches = 0
         self.records = 0
         self.codec = NULL
 
     def add(self, batches: list[Batch]) -> None:
-        """Add batches that were scanned."""
+        """Add scanned batches."""
         codec = codec_of(batches)
         if self.batches > 0 and batches and codec != self.codec:
             codec = MIXED_CODEC

@@ -1,6 +1,6 @@
-"""What walking a records field gives: `Batch` and `Record`, and the scans that carry them.
+"""Results of scanning a records field: `Batch` and `Record`, and the scans that carry them.
 
-All sizes are bytes, all times ms since 1970, -1 stands for "there is none" or "not known".
+All sizes are bytes, all times ms since 1970, -1 stands for absent or unknown.
 """
 
 from typing import Final
@@ -28,19 +28,19 @@ CONTROL_TYPES: Final = (
 
 @mypyc_attr(acyclic=True, free_list_len=1)
 class Batch:
-    """One entry of a records field, ``data[start:end]`` of what was scanned.
+    """One entry of a records field, ``data[start:end]`` of the scanned bytes.
 
     A magic-2 batch, a compressed magic-0/1 wrapper message, or a run of plain magic-0/1 messages
     of one magic and timestamp type. The record bytes are ``data[records_start:]``,
     `compressed_size` of them: what follows the header, the wrapper's value, or the whole run.
 
-    `uncompressed_size` of a compressed batch is what its codec's own headers claim. Of a wrapper,
+    `uncompressed_size` of a compressed batch is the size in its codec's own headers. Of a wrapper,
     `base_offset`, `base_time_ms` and `record_count` are only known inside; `read_records` fills
-    them in, and the true `uncompressed_size`. `last_offset` is as the header has it, so compacted
+    them in, and the true `uncompressed_size`. `last_offset` is as in the header, so compacted
     batches span more than `record_count`. With `has_delete_horizon`, `base_time_ms` is the time
-    after which tombstones may go. `timestamp_type` is 0 create, 1 log append, -1 none (magic 0).
-    `crc` is the stored one, unsigned; that of the first message of a run. `aborted` is 1 when the
-    response says that the batch is of an aborted transaction, 0 when it says that it is not.
+    after which tombstones may be removed. `timestamp_type` is 0 create, 1 log append, -1 none
+    (magic 0). `crc` is the stored one, unsigned; that of the first message of a run. `aborted` is 1
+    if the response marks the batch as part of an aborted transaction, 0 if it does not.
     """
 
     __slots__ = (
@@ -100,28 +100,28 @@ class Batch:
 
     @property
     def is_transactional(self) -> bool:
-        """Written inside a transaction (magic 2)."""
+        """Whether it was written inside a transaction (magic 2)."""
         return self.magic == 2 and (self.attributes & TRANSACTIONAL_MASK) != 0
 
     @property
     def is_control(self) -> bool:
-        """Holds a marker of the broker's, not anyone's records (magic 2)."""
+        """Whether it contains a marker of the broker instead of records (magic 2)."""
         return self.magic == 2 and (self.attributes & CONTROL_MASK) != 0
 
     @property
     def has_delete_horizon(self) -> bool:
-        """`base_time_ms` is a delete horizon (magic 2, log cleaner of 3.1 and later)."""
+        """Whether `base_time_ms` is a delete horizon (magic 2, log cleaner of 3.1 and later)."""
         return self.magic == 2 and (self.attributes & DELETE_HORIZON_MASK) != 0
 
 
 @mypyc_attr(acyclic=True, free_list_len=1)
 class BatchScan:
-    """The batches of a records field, in order; every byte of it is accounted for.
+    """Batches of a records field, in order; every byte of it is accounted for.
 
-    Their sizes + `corrupt_size` + `partial_size` = the bytes scanned. `partial_size`: an entry cut
-    off at the end, as brokers do at a fetch's byte limit; no error. `corrupt_size`: entries that
-    do not hold together, of which `error` is the first. `next_start` is where the first batch
-    begins of those that were too many, and so not scanned; NULL when all were.
+    Their sizes + `corrupt_size` + `partial_size` = the bytes scanned. `partial_size`: an entry
+    truncated at the end, as brokers do at a fetch's byte limit; no error. `corrupt_size`: invalid
+    entries, of which `error` describes the first. `next_start` is the start of the first batch
+    beyond the maximum, which is not scanned; NULL if all were.
     """
 
     __slots__ = ("batches", "partial_size", "corrupt_size", "error", "next_start")
@@ -138,7 +138,7 @@ class BatchScan:
 class Record:
     """One record, or message of magic 0/1: ``payload[start:end]``, its length field not included.
 
-    The payload is the decompressed records part, or what was scanned when nothing was compressed.
+    The payload is the decompressed records part, or the scanned bytes without compression.
     `key_size` and `value_size` are -1 for null. Headers start at `headers_start`.
     """
 
@@ -178,7 +178,7 @@ class Record:
         return cut(self.payload, self.key_start, self.key_size)
 
     def value(self) -> bytes | None:
-        """The value's bytes; None for null, which compaction takes for a tombstone."""
+        """The value's bytes; None for null, which is a tombstone for compaction."""
         return cut(self.payload, self.value_start, self.value_size)
 
     def headers(self) -> list[tuple[bytes, bytes | None]]:
@@ -195,7 +195,7 @@ class Record:
         return headers
 
     def control_type(self) -> i64:
-        """Of a control batch's record: index in CONTROL_TYPES, more for unknown ones, -1 for none.
+        """Type of a control batch's record: index in CONTROL_TYPES, more if unknown, -1 for none.
 
         The key is int16 version, int16 type.
         """
@@ -208,11 +208,11 @@ class Record:
 
 @mypyc_attr(acyclic=True)
 class RecordScan:
-    """The records of one batch, in order.
+    """Records of one batch, in order.
 
-    `lost_count` records that the batch declares are not among them; `error` says why the first
-    was lost, or why all were. Records before and after a damaged one are given. `packed_count` of
-    them are not here, but in packed columns.
+    `lost_count` records that the batch declares are not included; `error` is why the first was
+    lost, or why all were. Records before and after a damaged one are included. `packed_count` of
+    them are in packed columns instead.
     """
 
     __slots__ = ("records", "packed_count", "lost_count", "error")
@@ -232,10 +232,10 @@ class RecordScan:
 
 @mypyc_attr(acyclic=True)
 class Budget:
-    """What may still be made of the records in one message, so that no message can ask for more.
+    """Limits for the records of one message, which no message can exceed.
 
-    `size` bytes may be unpacked, `count` records and headers may become values. `is_of_all`: the
-    size is what is left of that of all messages; `given` is what it was when it was counted last.
+    `size` bytes may be decompressed, `count` records and headers may become values. `is_of_all`:
+    the size is the rest for all messages; `given` is its value at the last count.
     """
 
     __slots__ = ("size", "count", "is_of_all", "given")
@@ -247,13 +247,13 @@ class Budget:
         self.given = size
 
     def take(self, count: i64) -> bool:
-        """Spend `count` records and headers; False when there are not as many left."""
+        """Spend `count` records and headers; return False if fewer are left."""
         self.count -= count
         return self.count >= 0
 
 
 def cut(payload: bytes, start: i64, size: i64) -> bytes | None:
-    """``payload[start:]``, `size` bytes of it; None for a size of -1."""
+    """Bytes ``payload[start:]``, `size` of them; None for a size of -1."""
     if size < 0:
         return None
     return payload[start : start + size]

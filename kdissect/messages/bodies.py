@@ -38,16 +38,16 @@ __all__ = [
 
 
 def decode(api: str | int, version: int, direction: str, data: bytes) -> Body:
-    """A body without its header; `direction` is "request" or "response".
+    """Decode a body without its header; `direction` is "request" or "response".
 
     `api` is a key, a name or a former name. The value is a dict of the fields in wire order, names
     in snake_case; ``layout_of``, first, names the releases when the body is in a layout that later
-    ones changed under the same version, ``unexpected_nulls`` path and offset of nulls where the
-    layout has none. Tagged fields are there when they are on the wire, those
-    that nobody knows are in ``unknown_tags``. Credentials are redacted.
+    ones changed under the same version, ``unexpected_nulls`` path and offset of nulls that the
+    layout does not allow. Tagged fields are present if they are on the wire, unknown ones are in
+    ``unknown_tags``. Credentials are redacted.
 
     Raises DecodeError with the path and the byte offset for missing bytes, with the offset for
-    bytes left over; UnknownApi, a DecodeError, when there is no such API or version.
+    bytes left over; UnknownApi, a DecodeError, for an unknown API or version.
 
     >>> decode("Heartbeat", 0, "response", bytes([0, 27]))
     {'error_code': 27}
@@ -62,10 +62,10 @@ def decode(api: str | int, version: int, direction: str, data: bytes) -> Body:
 def decode_request(
     data: bytes, protocol: GroupProtocol = NO_PROTOCOL, keeps_records: bool = False
 ) -> tuple[Body, Body]:
-    """Header and body of a request without its 4 bytes of size. Raises DecodeError.
+    """Decode header and body of a request without its 4 bytes of size. Raises DecodeError.
 
-    The API and version are in the header. The body is as `decode_frame` gives it: bytes behind the
-    last field are counted in ``trailing_size``.
+    The API and version are in the header. The body is as returned by `decode_frame`: bytes behind
+    the last field are counted in ``trailing_size``.
     """
     header = read_request_header(data)
     key = header.api_key
@@ -78,10 +78,10 @@ def decode_request(
 def decode_response(
     api: str | int, version: int, data: bytes, request: bytes = b""
 ) -> tuple[Body, Body]:
-    """Header and body of a response without its 4 bytes of size. Raises DecodeError.
+    """Decode header and body of a response without its 4 bytes of size. Raises DecodeError.
 
-    `api` and `version` are those of its request, which the response does not say. The body is as
-    `decode_frame` gives it, which also says what `request` is for.
+    `api` and `version` are those of its request, which the response does not contain. The body is
+    as returned by `decode_frame`, which also describes the use of `request`.
     """
     key = find_api(api).key
     body = decode_frame(key, version, data, True, request)
@@ -97,14 +97,13 @@ def decode_frame(
     protocol: GroupProtocol = NO_PROTOCOL,
     keeps_records: bool = False,
 ) -> Body:
-    """The body of a frame whose API key and version are known. Credentials are redacted.
+    """Decode the body of a frame of known API key and version. Credentials are redacted.
 
     Bytes behind the last field are counted in ``trailing_size``; ``layout_of`` names the releases
-    whose layout it is when that is not the newest, ``unexpected_nulls`` where the layout has none.
-    Raises DecodeError.
-    An ApiVersions response may be in an older layout than the one asked for. What Envelope and
-    JoinGroup responses hold is read with the frame of their `request`, what is in SyncGroup with
-    the `protocol` of its group. `keeps_records`: see `redacted`.
+    of a layout that is not the newest, ``unexpected_nulls`` nulls that the layout does not allow.
+    Raises DecodeError. An ApiVersions response may be in an older layout than requested. The
+    contents of Envelope and JoinGroup responses are decoded with the frame of their `request`,
+    those of SyncGroup with the `protocol` of its group. `keeps_records`: see `redacted`.
     """
     if not is_response:
         return decode_request(data, protocol, keeps_records)[1]
@@ -118,7 +117,7 @@ def decode_frame(
 
 
 def header_values(header: RequestHeader, data: bytes) -> Body:
-    """A request header as values: api_key, api_version, correlation_id, client_id."""
+    """Decode a request header: api_key, api_version, correlation_id, client_id."""
     client_id = None
     if header.client_id_size >= 0:
         raw = data[header.client_id_start : header.client_id_start + header.client_id_size]
@@ -132,7 +131,7 @@ def header_values(header: RequestHeader, data: bytes) -> Body:
 
 
 def _request_body(data: bytes) -> Body | None:
-    """The body of a request as it is; None when it is not there or cannot be decoded."""
+    """Decoded body of a request, not opened; None if absent or not decodable."""
     try:
         header = read_request_header(data)
         return decode_body(header.api_key, header.api_version, REQUEST, data, header.body_offset)

@@ -1,4 +1,4 @@
-"""What the frames of snappy, LZ4 and zstd say about themselves, read without unpacking them.
+"""Reads metadata of snappy, LZ4 and zstd frames without decompressing them.
 
 All numbers are little-endian; both formats have skippable frames: 5x 2A 4D 18, u32 size, bytes.
 
@@ -26,7 +26,7 @@ SKIPPABLE_MAGIC: Final = 0x184D_2A50
 XERIAL_START: Final = 0x8253_4E41  # 82 "SNA"
 XERIAL_HEADER_SIZE: Final = 16
 
-# A three-byte copy gives at most 64 bytes, the best that raw snappy can do.
+# A three-byte copy yields at most 64 bytes, the maximum of raw snappy.
 SNAPPY_COPY_SIZE: Final = 3
 SNAPPY_COPY_OUTPUT: Final = 64
 
@@ -37,7 +37,7 @@ LZ4_BLOCK_CHECKSUM: Final = 0x10
 LZ4_CONTENT_SIZE: Final = 0x08
 LZ4_CONTENT_CHECKSUM: Final = 0x04
 LZ4_DICTIONARY: Final = 0x01
-# By 3 bits of BD; the first four no writer may use, and none reads: as large as the largest.
+# By 3 bits of BD; the first four are reserved, and no reader accepts them: as large as the largest.
 LZ4_BLOCK_SIZES: Final = (MIB4, MIB4, MIB4, MIB4, 64 << 10, 256 << 10, 1 << 20, MIB4)
 
 ZSTD_CHECKSUM: Final = 0x04
@@ -54,7 +54,7 @@ PRIME_5: Final = 374761393
 
 
 def claimed_size(codec: i64, data: bytes, start: i64, end: i64) -> i64:
-    """What ``data[start:end]`` says it unpacks to; -1 when it does not say, or does not hold."""
+    """Uncompressed size declared in ``data[start:end]``; -1 if not declared, or not valid."""
     try:
         if codec == SNAPPY:
             return claimed_xerial_size(data, start, end)
@@ -68,7 +68,7 @@ def claimed_size(codec: i64, data: bytes, start: i64, end: i64) -> i64:
 
 
 def claimed_snappy_size(data: bytes, start: i64, end: i64) -> i64:
-    """The size in front of a raw block; -1 when it is none, or one that the block cannot fill."""
+    """The size in front of a raw block; -1 if missing, or more than the block can produce."""
     size: i64 = 0
     shift: i64 = 0
     position = start
@@ -85,7 +85,7 @@ def claimed_snappy_size(data: bytes, start: i64, end: i64) -> i64:
 
 
 def claimed_xerial_size(data: bytes, start: i64, end: i64) -> i64:
-    """The sum over the blocks of a xerial stream, or that of one raw block."""
+    """Sum over the blocks of a xerial stream, or the size of one raw block."""
     if end - start < XERIAL_HEADER_SIZE or uint32_be(data, start) != XERIAL_START:
         return claimed_snappy_size(data, start, end)
     total: i64 = 0
@@ -107,7 +107,7 @@ def claimed_xerial_size(data: bytes, start: i64, end: i64) -> i64:
 
 
 def claimed_lz4_size(data: bytes, start: i64, end: i64) -> i64:
-    """The sum of the frames' content sizes; -1 when one does not say."""
+    """Sum of the frames' content sizes; -1 if one is not declared."""
     total: i64 = 0
     position = start
     while position < end:
@@ -125,7 +125,7 @@ def claimed_lz4_size(data: bytes, start: i64, end: i64) -> i64:
 
 
 def find_lz4_frame_end(data: bytes, start: i64, end: i64) -> i64:
-    """The position after the frame at `start`; CorruptRecords when it is not whole."""
+    """Position after the frame at `start`; CorruptRecords if it is incomplete."""
     if end - start < LZ4_FRAME_MIN:
         raise ends_early("lz4", data, end)
     magic = uint32_le(data, start)
@@ -151,7 +151,7 @@ def find_lz4_frame_end(data: bytes, start: i64, end: i64) -> i64:
 
 
 def largest_lz4_output(frame: bytes) -> i64:
-    """What a frame that `find_lz4_frame_end` found can unpack to at most: all its blocks full."""
+    """Maximum output of a frame that `find_lz4_frame_end` found: all its blocks full."""
     end: i64 = len(frame)
     if uint32_le(frame, 0) != LZ4_MAGIC:
         return 0
@@ -170,7 +170,7 @@ def largest_lz4_output(frame: bytes) -> i64:
 
 
 def lz4_header_size(flags: i64) -> i64:
-    """The bytes before the first block, from the magic number to the header checksum."""
+    """Bytes before the first block, from the magic number to the header checksum."""
     size: i64 = LZ4_FRAME_MIN
     if flags & LZ4_CONTENT_SIZE:
         size += 8
@@ -180,10 +180,10 @@ def lz4_header_size(flags: i64) -> i64:
 
 
 def correct_lz4_checksum(frame: bytes) -> bytes:
-    """`frame` with the header checksum that the LZ4 format wants.
+    """Return `frame` with the header checksum that the LZ4 format requires.
 
-    Java clients of 0.8.2 and 0.9, and all later ones in message format 0, counted the magic number
-    in (KAFKA-3160); readers of that format ignore the byte.
+    Java clients of 0.8.2 and 0.9, and all later ones in message format 0, included the magic number
+    in it (KAFKA-3160); readers of that format ignore the byte.
     """
     if uint32_le(frame, 0) != LZ4_MAGIC:
         return frame
@@ -212,15 +212,15 @@ def xxhash32(data: bytes) -> int:
 
 
 def rotate32(value: int, bits: int) -> int:
-    """The low 32 bits of `value`, turned left."""
+    """The low 32 bits of `value`, rotated left."""
     value &= UINT32
     return ((value << bits) | (value >> (32 - bits))) & UINT32
 
 
 def check_zstd_frames(data: bytes, start: i64, end: i64) -> i64:
-    """The sum of the frames' content sizes, -1 when one does not say.
+    """Sum of the frames' content sizes, -1 if one is not declared.
 
-    CorruptRecords when ``data[start:end]`` is not whole frames.
+    CorruptRecords if ``data[start:end]`` is not whole frames.
     """
     total: i64 = 0
     position = start
@@ -234,7 +234,7 @@ def check_zstd_frames(data: bytes, start: i64, end: i64) -> i64:
 
 
 def read_zstd_frame(data: bytes, start: i64, end: i64) -> tuple[i64, i64]:
-    """The position after the frame at `start`, and its content size or -1."""
+    """Position after the frame at `start`, and its content size or -1."""
     # The magic number, the longest header (14 bytes) and a block may be cut anywhere.
     if end - start < 6 or uint32_le(data, start) != ZSTD_MAGIC:
         raise CorruptRecords("not a zstd frame", offset=start, data=data, length=4)
@@ -256,7 +256,7 @@ def read_zstd_frame(data: bytes, start: i64, end: i64) -> tuple[i64, i64]:
 
 
 def read_zstd_size(data: bytes, at: i64, width: i64) -> i64:
-    """The content size of `width` bytes at `at`; -1 for none, or one beyond all reason."""
+    """Content size of `width` bytes at `at`; -1 if absent, or implausibly large."""
     if width == 0:
         return -1
     if width == 1:
@@ -270,7 +270,7 @@ def read_zstd_size(data: bytes, at: i64, width: i64) -> i64:
 
 
 def find_zstd_blocks_end(data: bytes, start: i64, end: i64) -> i64:
-    """The position after the last block."""
+    """Position after the last block."""
     position = start
     while end - position >= 3:
         header = i64(data[position]) | i64(data[position + 1]) << 8 | i64(data[position + 2]) << 16
@@ -284,12 +284,12 @@ def find_zstd_blocks_end(data: bytes, start: i64, end: i64) -> i64:
 
 
 def is_skippable(magic: i64) -> bool:
-    """One of the sixteen magic numbers of frames that hold no data."""
+    """Whether it is one of the sixteen magic numbers of frames without data."""
     return magic & 0xFFFF_FFF0 == SKIPPABLE_MAGIC
 
 
 def find_skippable_end(data: bytes, start: i64, end: i64) -> i64:
-    """The position after a skippable frame."""
+    """Position after a skippable frame."""
     if end - start < 8 or uint32_le(data, start + 4) > end - start - 8:
         raise ends_early("skippable", data, end)
     return start + 8 + uint32_le(data, start + 4)
@@ -306,5 +306,5 @@ def uint32_be(data: bytes, position: i64) -> i64:
 
 
 def ends_early(codec: str, data: bytes, end: i64) -> CorruptRecords:
-    """The error for a frame that is cut off."""
+    """Error for a truncated frame."""
     return CorruptRecords(f"{codec} frame ends early", offset=end, data=data)

@@ -1,4 +1,4 @@
-"""The four codecs of record batches: bytes → bytes, never more than a limit.
+"""The four codecs of record batches: bytes → bytes, up to a limit.
 
     gzip    RFC 1952, several members may follow each other
     snappy  one raw block, or the xerial stream of the Java clients:
@@ -6,8 +6,8 @@
     lz4     LZ4 frames; in magic 0 with a header checksum that may be wrong, KAFKA-3160
     zstd    RFC 8878 frames, mostly without a content size
 
-Memory: the output is made in steps and refused at the limit, so at most twice `limit` is held
-(the pieces and their sum), plus a zstd window of at most 128 MiB when a frame asks for one.
+Memory: the output is produced in steps and refused at the limit, so at most twice `limit` is held
+(the pieces and their sum), plus a zstd window of at most 128 MiB if a frame requires one.
 """
 
 import threading
@@ -37,18 +37,18 @@ ZSTD: Final = 4
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 # The largest request a broker takes by default (socket.request.max.bytes, 100 MiB): a batch that
-# is larger when unpacked could not have been sent plain.
+# decompresses to more could not have been sent uncompressed.
 DECOMPRESSED_LIMIT: Final = 104_857_600
 
-# gzip members or LZ4 frames in one batch. Nobody writes more than a few; each costs a
-# decompressor (2 to 3 µs) but only 11 to 20 bytes on the wire.
+# gzip members or LZ4 frames in one batch. Writers produce only a few; each costs a decompressor (2
+# to 3 µs) but only 11 to 20 bytes on the wire.
 STREAM_LIMIT: Final = 1_000
 
-FIRST_STEP: Final = 32_768  # output asked for at least: most batches need one step
+FIRST_STEP: Final = 32_768  # minimum output of one step: most batches need one step
 STEP_RATIO: Final = 8  # or this many times the input
-GZIP_STEP: Final = 65_536  # input given at once: what follows a member is copied once a member
+GZIP_STEP: Final = 65_536  # input of one step: the bytes behind a member are copied once a member
 GZIP_WINDOW: Final = 31  # zlib: 15 bits of window, +16 for the gzip header and trailer
-ZSTD_WINDOW_LIMIT: Final = 1 << 27  # what every reader must take, and level 22 writes
+ZSTD_WINDOW_LIMIT: Final = 1 << 27  # required of every reader, and used by level 22
 
 XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 XERIAL_HEADER_SIZE: Final = 16
@@ -57,10 +57,10 @@ thread = threading.local()  # a zstd context is 3 times the price of unpacking a
 
 
 def decompress(codec: i64, data: bytes, limit: i64 = DECOMPRESSED_LIMIT, magic: i64 = 2) -> bytes:
-    """`data` unpacked; CorruptRecords, or DecompressionLimit when that is over `limit` bytes.
+    """Decompress `data`; raise CorruptRecords, or DecompressionLimit for over `limit` bytes.
 
-    `magic` is that of the message format: 0 has its own idea of an LZ4 header checksum, and zstd
-    came with 2.
+    `magic` is that of the message format: 0 has a deviating LZ4 header checksum, and zstd was
+    introduced with 2.
     """
     if codec == NONE:
         return data
@@ -81,7 +81,7 @@ def decompress(codec: i64, data: bytes, limit: i64 = DECOMPRESSED_LIMIT, magic: 
 
 
 class Output:
-    """The pieces unpacked so far, and how much may still come."""
+    """Decompressed pieces so far, and the remaining allowance."""
 
     __slots__ = ("parts", "size", "limit")
 
@@ -91,29 +91,29 @@ class Output:
         self.limit = limit
 
     def room(self, packed_size: i64) -> i64:
-        """How many bytes to ask for next; the one beyond the limit tells that it is passed."""
+        """Number of bytes to request next; one beyond the limit shows that it is exceeded."""
         step: i64 = max(FIRST_STEP, packed_size * STEP_RATIO)
         return min(step, self.limit - self.size + 1)
 
     def add(self, part: bytes) -> None:
-        """Take a piece; DecompressionLimit when it is one too much."""
+        """Add a piece; raise DecompressionLimit if it exceeds the limit."""
         self.reserve(len(part))
         self.size += len(part)
         if part:
             self.parts.append(part)
 
     def reserve(self, size: i64) -> None:
-        """DecompressionLimit when `size` more bytes are too many."""
+        """Raise DecompressionLimit if `size` more bytes exceed the limit."""
         if size > self.limit - self.size:
             raise DecompressionLimit(f"unpacks to more than the limit of {self.limit} bytes")
 
     def joined(self) -> bytes:
-        """All of it."""
+        """Return the whole output."""
         return self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
 
 
 def decompress_gzip(data: bytes, output: Output) -> None:
-    """All members of a gzip stream."""
+    """Decompress all members of a gzip stream."""
     position: i64 = 0
     for _ in range(STREAM_LIMIT):
         position = decompress_gzip_member(data, position, output)
@@ -123,7 +123,7 @@ def decompress_gzip(data: bytes, output: Output) -> None:
 
 
 def decompress_gzip_member(data: bytes, start: i64, output: Output) -> i64:
-    """The member at `start`; gives the position after it."""
+    """Decompress the member at `start`; return the position after it."""
     member = zlib.decompressobj(GZIP_WINDOW)
     step = data[start : start + GZIP_STEP]
     position = start + len(step)
@@ -146,7 +146,7 @@ def decompress_gzip_member(data: bytes, start: i64, output: Output) -> i64:
 
 
 def decompress_snappy(data: bytes, output: Output) -> None:
-    """A raw block, or a xerial stream of them."""
+    """Decompress a raw block, or a xerial stream of them."""
     if not data.startswith(XERIAL_MAGIC):
         decompress_snappy_block(data, output)
         return
@@ -167,7 +167,7 @@ def decompress_snappy(data: bytes, output: Output) -> None:
 
 
 def decompress_snappy_block(block: bytes, output: Output) -> None:
-    """One raw block, whose size stands in front, so it is known before memory is spent."""
+    """Decompress a raw block; its size is in front, so it is checked before memory is allocated."""
     size = claimed_snappy_size(block, 0, len(block))
     if size < 0:
         raise CorruptRecords("snappy block claims a size it cannot have", offset=0, data=block)
@@ -179,7 +179,7 @@ def decompress_snappy_block(block: bytes, output: Output) -> None:
 
 
 def decompress_lz4(data: bytes, output: Output, magic: i64) -> None:
-    """All LZ4 frames."""
+    """Decompress all LZ4 frames."""
     position: i64 = 0
     end: i64 = len(data)
     for _ in range(STREAM_LIMIT):
@@ -196,7 +196,7 @@ def decompress_lz4(data: bytes, output: Output, magic: i64) -> None:
 
 
 def decompress_lz4_frame(frame: bytes, output: Output) -> None:
-    """One whole LZ4 frame."""
+    """Decompress one whole LZ4 frame."""
     decompressor = lz4_decompressor()
     most = largest_lz4_output(frame)
     step = frame
@@ -214,10 +214,10 @@ def decompress_lz4_frame(frame: bytes, output: Output) -> None:
 
 
 def lz4_decompressor() -> lz4.frame.LZ4FrameDecompressor:
-    """One at its beginning: that of the thread's last frame, whose buffers need not be made again.
+    """Return a fresh decompressor: that of the thread's last frame, to reuse its buffers.
 
-    It is kept by who reaches the end of a frame. After another frame a reset is not enough: what
-    is left of its content size would be expected of the next one.
+    It is kept by the caller that reaches the end of a frame. After another frame a reset is not
+    enough: the rest of its content size would be expected of the next one.
     """
     kept: lz4.frame.LZ4FrameDecompressor | None = getattr(thread, "lz4", None)
     if kept is None:
@@ -228,7 +228,7 @@ def lz4_decompressor() -> lz4.frame.LZ4FrameDecompressor:
 
 
 def decompress_zstd(data: bytes, output: Output) -> None:
-    """All zstd frames. The reader takes an early end of its input for the end: checked first."""
+    """Decompress all zstd frames, checked first: the reader takes an early end for the end."""
     check_zstd_frames(data, 0, len(data))
     reader = zstd_decompressor().stream_reader(data, read_across_frames=True)
     try:
@@ -243,7 +243,7 @@ def decompress_zstd(data: bytes, output: Output) -> None:
 
 
 def zstd_decompressor() -> zstandard.ZstdDecompressor:
-    """The one of this thread; every reader made from it starts afresh."""
+    """Decompressor of this thread; every reader made from it starts afresh."""
     decompressor: zstandard.ZstdDecompressor | None = getattr(thread, "zstd", None)
     if decompressor is None:
         decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_LIMIT)

@@ -1,7 +1,7 @@
-"""Opens what bodies carry inside: subscriptions and assignments, forwarded requests, metrics.
+"""Decodes embedded contents of bodies: subscriptions, assignments, forwarded requests, metrics.
 
-Whatever cannot be opened becomes ``{"undecoded": size, "error": text}``; the body around it stays.
-A field that may hold a forwarded credential is never left as bytes.
+Undecodable contents become ``{"undecoded": size, "error": text}``; the body around them stays. A
+field that may contain a forwarded credential is never left as bytes.
 """
 
 from ipaddress import ip_address
@@ -28,7 +28,7 @@ PUSH_TELEMETRY: Final = 72
 ADDRESS_SIZES: Final = (4, 16)
 NEED_REQUEST: Final = frozenset({JOIN_GROUP, ENVELOPE})  # responses read with their request's body
 
-# Protocol type and protocol name of a group; "" where it is not known.
+# Protocol type and protocol name of a group; "" if unknown.
 GroupProtocol = tuple[str, str]
 NO_PROTOCOL: Final[GroupProtocol] = ("", "")
 
@@ -40,12 +40,12 @@ def open_body(
     request: Body | None = None,
     protocol: GroupProtocol = NO_PROTOCOL,
 ) -> None:
-    """Replace the opaque fields of `body`, of API `key`, by what is in them.
+    """Replace the opaque fields of `body`, of API `key`, by their decoded contents.
 
-    A push without metrics stays the empty bytes that it is.
-    `request` is the request's body as decoded and not opened, when there is one: the answer in an
-    Envelope can be read only with it, a JoinGroup response below v7 has its protocol type there.
-    `protocol` is what the group agreed on, which SyncGroup says only from v5 on.
+    A push without metrics stays empty bytes. `request` is the decoded, not opened body of the
+    request, if available: the answer in an Envelope can only be read with it, and a JoinGroup
+    response below v7 has its protocol type there. `protocol` is the one that the group agreed on,
+    which SyncGroup contains only from v5 on.
     """
     if key == JOIN_GROUP:
         open_join(body, is_response, request or {})
@@ -66,7 +66,7 @@ def open_body(
 
 
 def opened(data: bytes | None, decode: Any, *arguments: Any) -> Any:
-    """What `decode` makes of `data`, or its size and the error; None stays."""
+    """Apply `decode` to `data`; on failure return its size and the error; None stays."""
     if data is None:
         return None
     try:
@@ -76,7 +76,7 @@ def opened(data: bytes | None, decode: Any, *arguments: Any) -> Any:
 
 
 def open_join(body: Body, is_response: bool, request: Body) -> None:
-    """Subscriptions; in a response only the leader's has any."""
+    """Decode subscriptions; in a response only the leader's has any."""
     entries = body.get("members" if is_response else "protocols")
     kind = body.get("protocol_type") or request.get("protocol_type")
     for entry in entries or ():
@@ -85,7 +85,7 @@ def open_join(body: Body, is_response: bool, request: Body) -> None:
 
 
 def open_sync(body: Body, is_response: bool, protocol: GroupProtocol) -> None:
-    """Assignments: the leader's request has all, each response one."""
+    """Decode assignments: the leader's request has all, each response one."""
     kind = body.get("protocol_type") or protocol[0]
     name = body.get("protocol_name") or protocol[1]
     for entry in [body] if is_response else body["assignments"] or ():
@@ -100,7 +100,7 @@ def open_described(group: Body) -> None:
 
 
 def decode_forwarded(data: bytes) -> Body:
-    """A request in an Envelope (KIP-590): header and body, without size. Raises DecodeError."""
+    """Decode a request in an Envelope (KIP-590): header and body, no size. Raises DecodeError."""
     header = read_request_header(data)
     if header.api_key == ENVELOPE:
         raise InvalidValue("an Envelope in an Envelope", offset=0, data=data, length=2)
@@ -117,7 +117,7 @@ def decode_forwarded(data: bytes) -> Body:
 
 
 def decode_forwarded_answer(data: bytes, request: bytes) -> Body:
-    """The answer to the forwarded `request`; raises DecodeError."""
+    """Decode the answer to the forwarded `request`; raises DecodeError."""
     if not request:
         raise InvalidValue("the request was not captured", data=data)
     header = read_request_header(request)
@@ -134,12 +134,12 @@ def decode_forwarded_answer(data: bytes, request: bytes) -> Body:
 
 
 def address_text(data: bytes | None) -> str | bytes | None:
-    """The 4 or 16 bytes of an IP address as text; other bytes, and null, as they are."""
+    """Format the 4 or 16 bytes of an IP address; other bytes, and null, stay as they are."""
     return str(ip_address(data)) if data and len(data) in ADDRESS_SIZES else data
 
 
 def decode_principal(data: bytes) -> Body:
-    """Who sent a forwarded request, as Kafka's own principal builder writes it."""
+    """Decode the sender of a forwarded request, as written by Kafka's own principal builder."""
     version, offset = read_int16(data, 0)
     body = decode_message("embedded", "DefaultPrincipalData", int(version), data, int(offset))
     return {"size": len(data), "version": int(version), **body}

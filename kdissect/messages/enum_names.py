@@ -1,4 +1,4 @@
-"""Puts the names of Kafka's small numbers beside them: resource types, ACL operations, sources."""
+"""Adds names of Kafka's enumerated numbers: resource types, ACL operations, sources."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ from kdissect.protocol.enums import EnumFields, enum_fields, enum_text
 
 
 def with_names(message: str, side: str, body: dict[str, Any]) -> dict[str, Any]:
-    """A decoded message with ``operation_name`` behind ``operation`` and so on.
+    """Return a decoded message with ``operation_name`` behind ``operation`` and so on.
 
-    A list of values, or bits, has a list of names. Numbers without a name have nothing beside them.
-    `side` is request, response or layout.
+    A list of values, or bits, gets a list of names. Numbers without a name get none. `side` is
+    request, response or layout.
     """
     fields = enum_fields().get((message, side))
     if fields is None:
@@ -19,7 +19,7 @@ def with_names(message: str, side: str, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _named(fields: EnumFields, value: Any) -> Any:
-    """`value`, a struct or array of them, with names."""
+    """Add names to `value`, a struct or an array of them."""
     if isinstance(value, list):
         return [_named(fields, item) for item in value]
     if not isinstance(value, dict):

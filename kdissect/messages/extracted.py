@@ -1,10 +1,10 @@
-"""Body bytes → the facts that tables are made of, without building the rest of the body.
+"""Extracts the fields that tables need from body bytes, without building the rest of the body.
 
 A projected decode (`protocol.plans`) reads only fields that have a role here and calls
 `FieldSink.row` at the end of each struct that matters: the whole body, a topic, a partition, or any
 struct that holds an error code.
 
-Longer than other modules: the numbers of all roles stand beside the one class that takes them.
+Longer than other modules: the numbers of all roles are next to the one class that uses them.
 """
 
 from typing import Final
@@ -49,7 +49,7 @@ from kdissect.protocol.enums import enum_words
 from kdissect.protocol.plans import Plan
 from kdissect.protocol.readers import NULL, Shape, Sink, text_bytes
 
-# Roles: what a field means to the tables. The number is the index into Shape.slots.
+# Roles: the meaning of a field for the tables. The number is the index into Shape.slots.
 ERROR: Final = 0
 ERROR_MESSAGE: Final = 1
 SECOND_ERROR: Final = 2
@@ -86,9 +86,9 @@ BATCH_INDEX_MESSAGE: Final = 32
 ENTITY_TYPE: Final = 33
 PROTOCOL_TYPE: Final = 34
 PROTOCOL_NAME: Final = 35
-POSITION: Final = 36  # of a piece of a snapshot: only the first begins with a batch
+POSITION: Final = 36  # of a piece of a snapshot: only the first starts with a batch
 ACL_RESOURCE_TYPE: Final = 37  # of an ACL: see ACL_RESOURCES
-ABORTED_COUNT: Final = 38  # aborted transactions of a partition; NULL: the response says nothing
+ABORTED_COUNT: Final = 38  # aborted transactions of a partition; NULL: not in the response
 ABORTED_PRODUCER: Final = 39
 ABORTED_FIRST_OFFSET: Final = 40
 PRODUCER_ID: Final = 41
@@ -98,24 +98,24 @@ COMMITTED: Final = 44
 RACK_ID: Final = 45
 ROLE_COUNT: Final = 46
 
-FIRST_ROWS: Final = 64  # room for as many partitions before the first growth
-KEPT_ROWS: Final = 65_536  # room for more is given back after the body: 7.5 MiB
+FIRST_ROWS: Final = 64  # initial capacity in partitions
+KEPT_ROWS: Final = 65_536  # larger capacity is released after the body: 7.5 MiB
 ROW_BYTES: Final = WIDTH * 8
 
-# Bytes of memory that objects of a body take, about; of text see `interner.text_bytes`.
+# Approximate bytes of memory of a body's objects; for text see `interner.text_bytes`.
 TOPIC_BYTES: Final = 64  # places in two lists, and an id
 ERROR_BYTES: Final = 192  # an ErrorFact with its integers, and its row of 11
-HELD_BYTES: Final = 256  # a HeldBatches with its list, and its place in a dict
+HELD_BYTES: Final = 256  # a HeldBatches with its list, and its dict entry
 BATCH_BYTES: Final = 256  # a Batch of 20 integers
-ABORTED_BYTES: Final = 160  # two integers in two lists, and as a pair that is sorted
-BATCHES_AT_ONCE: Final = 10_000  # of which the objects are only there to be counted
-# Parts of the name that a quota is for: user, client id, address.
+ABORTED_BYTES: Final = 160  # two integers in two lists, and as a sorted pair
+BATCHES_AT_ONCE: Final = 10_000  # batches of which the objects are only counted
+# Parts of a quota's entity name: user, client id, address.
 ENTITY_LIMIT: Final = 16
 
 # Nothing is added to these.
 NO_TOPICS: Final[list[str]] = []
 NO_TOPIC_IDS: Final[list[bytes]] = []
-SINGLE_TOPICS_LIMIT: Final = 10_000  # more than a cluster's clients speak of at a time
+SINGLE_TOPICS_LIMIT: Final = 10_000  # more than a cluster's clients use at a time
 
 # Kinds of structs, as bits.
 BODY: Final = 1
@@ -123,10 +123,10 @@ HAS_TOPIC: Final = 2
 HAS_PARTITION: Final = 4
 HAS_ERROR: Final = 8
 HAS_RECORD_ERROR: Final = 16  # one record of a batch, the code is that of the partition
-HAS_ENTITY: Final = 32  # one part of the name of whom a quota is for
+HAS_ENTITY: Final = 32  # one part of the name of a quota's entity
 HAS_ABORTED: Final = 64  # an aborted transaction of the partition whose row comes next
-HAS_GROUP: Final = 128  # one of the groups that a request is about
-HAS_REPLICA: Final = 256  # the broker that fetches
+HAS_GROUP: Final = 128  # one of the groups in a request
+HAS_REPLICA: Final = 256  # the fetching broker
 
 CONFIG_TOPIC: Final = 2
 CONFIG_GROUP: Final = 32
@@ -136,7 +136,7 @@ CONFIG_RESOURCES: Final[dict[int, str]] = enum_words("config resource")
 
 @mypyc_attr(acyclic=True)
 class ErrorFact:
-    """One error code other than 0, where it stands and what it concerns ("" and NULL: nothing)."""
+    """One error code other than 0, its position and its subject ("" and NULL: none)."""
 
     __slots__ = ("path", "code", "message", "topic", "topic_id", "partition", "group", "resource")
 
@@ -153,7 +153,7 @@ class ErrorFact:
 
 @mypyc_attr(acyclic=True)
 class SingleTopic:
-    """The lists of topics that all bodies share which are of one topic only."""
+    """Lists of a single topic, shared by all bodies."""
 
     __slots__ = ("topics", "topic_ids")
 
@@ -163,10 +163,10 @@ class SingleTopic:
 
 
 class FieldSink(Sink):
-    """Collects the facts of one body at a time; call `begin` before each.
+    """Collects the extracted fields of one body at a time; call `begin` before each.
 
-    `names` maps topic ids to names and grows with every body that holds both. Partitions take
-    `limit` bytes of memory at most, and all else as many; what is beyond is counted only.
+    `names` maps topic ids to names and grows with every body that contains both. Partitions take
+    `limit` bytes of memory at most, and the rest as many; the excess is only counted.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class FieldSink(Sink):
         self.names = names
         self.limit = limit
         self.max_rows: i64 = limit // ROW_BYTES
-        # Bytes that may still be taken beside the partitions, and what had no room.
+        # Remaining bytes for fields beside the partitions, and the number that had no room.
         self.room: i64 = limit
         self.has_unkept: bool = False
         self.unkept_rows: i64 = 0
@@ -187,7 +187,7 @@ class FieldSink(Sink):
         self.keeps_records: bool = False
         self.wants_newest: bool = False
         self.counts = BatchCounts()
-        # Partitions of the body so far, see `partitions`; the cells are used again and again.
+        # Partitions of the body so far, see `partitions`; the cells are reused.
         self.cells: vec[i64] = vec[i64]([NULL] * (FIRST_ROWS * WIDTH))
         self.row_count: i64 = 0
         self.topics: list[str] = NO_TOPICS
@@ -196,7 +196,7 @@ class FieldSink(Sink):
         self.single_topics: dict[object, SingleTopic] = {}
         self.held: dict[int, HeldBatches] | None = None
         self.errors: list[ErrorFact] = []
-        # Those of the last error, whose memory is counted.
+        # Texts of the last error, whose memory is counted.
         self.charged_topic: str = ""
         self.charged_group: str = ""
         self.record_errors: list[ErrorFact] = []
@@ -210,7 +210,7 @@ class FieldSink(Sink):
         self.begin()
 
     def _forget_rare(self) -> None:
-        """What only a few APIs have: one flag says that there is any."""
+        """Clear the fields of a few APIs only; one flag says whether there are any."""
         self.has_rare: bool = False
         self.software_name: str = ""
         self.software_version: str = ""
@@ -224,7 +224,7 @@ class FieldSink(Sink):
         self.committed: i64 = NULL
 
     def begin(self) -> None:
-        """Forget the facts of the body before."""
+        """Clear the fields of the previous body."""
         self.row_count = 0
         if self.has_unkept:
             self.has_unkept = False
@@ -260,13 +260,13 @@ class FieldSink(Sink):
         self.record_count: i64 = 0
         self.record_bytes: i64 = 0
         self.has_records: bool = False
-        self.newest_ms: i64 = NULL  # largest timestamp of all batches, when asked for
+        self.newest_ms: i64 = NULL  # largest timestamp of all batches, if requested
         self.group: str = ""
         self.transactional_id: str = ""
         self.rack_id: str = ""
         if self.has_rare:
             self._forget_rare()
-        # Why entries of a records field were passed over; "" when all hold together.
+        # Why entries of a records field were skipped; "" if all are valid.
         self.corrupt_records: str = ""
         # Topic of the partition rows that follow; spans differ per body, so compare spans first.
         self.topic_span: i64 = NULL
@@ -274,10 +274,10 @@ class FieldSink(Sink):
         self.topic: str = ""
         self.topic_id: bytes = NO_ID
         self.is_log: bool = False  # the topic is the cluster's metadata log
-        self.topic_index: i64 = -1  # in `topics`; -1 as long as there is no partition of it
+        self.topic_index: i64 = -1  # in `topics`; -1 while it has no partition
 
     def take_partitions(self) -> Partitions | None:
-        """The partitions of the body, which are the caller's now; None when it names none."""
+        """Return the partitions of the body, now owned by the caller; None if it names none."""
         count = self.row_count
         if count == 0 and self.unkept_rows == 0:
             return None
@@ -299,11 +299,11 @@ class FieldSink(Sink):
         return taken
 
     def spent(self) -> i64:
-        """Bytes of memory, about, that the facts of the body take."""
+        """Approximate bytes of memory of the body's fields."""
         return self.row_count * ROW_BYTES + self.limit - self.room
 
     def let_go(self) -> None:
-        """Keep no rows of the body, and no errors: they are counted only."""
+        """Drop the rows and errors of the body: they are only counted."""
         self.has_unkept = True
         self.unkept_rows += self.row_count
         self.unkept_errors += len(self.errors)
@@ -312,23 +312,23 @@ class FieldSink(Sink):
         self.errors = []
 
     def take_partial(self, plan: Plan, data: bytes, offset: i64) -> None:
-        """Of a body that ends too soon, or is wrong somewhere: the facts before that place."""
+        """Extract from a truncated or partly invalid body: the fields before that place."""
         if offset < 0:
             self.begin()
         else:
             self._run_partial(plan, data, offset)
 
     def take_cut(self, plan: Plan, data: bytes, offset: i64) -> None:
-        """Of a body that goes on behind the end of `data`: the facts before that place.
+        """Extract from a body that continues behind the end of `data`: fields before that place.
 
-        None by a layout that ends before it, which cannot be the body's.
+        None for a layout that ends before it, which cannot be the body's.
         """
         if offset < 0 or self._run_partial(plan, data, offset):
             self.begin()
 
     def _run_partial(self, plan: Plan, data: bytes, offset: i64) -> bool:
-        """Take the facts that can be read; whether those are all."""
-        # What a struct lacks must not be what another body had there.
+        """Extract the readable fields; return whether those are all."""
+        # Fields missing in a struct must not keep the values of another body.
         self.slots = vec[i64]([NULL] * len(self.slots))
         self.begin()
         try:
@@ -341,7 +341,7 @@ class FieldSink(Sink):
         return True
 
     def row(self, shape: Shape, data: bytes) -> None:
-        """One struct is read: turn its slots into facts, by the bits of its kind."""
+        """Process a struct: convert its slots to fields, by the bits of its kind."""
         kind = shape.kind
         if kind & HAS_PARTITION:
             self._partition_row(shape, data)
@@ -378,18 +378,18 @@ class FieldSink(Sink):
         return self.span_text(data, self.slots[shape.slots[role]])
 
     def span_text(self, data: bytes, span: i64) -> str:
-        """The text at a span, which must be within `data`; "" for NULL."""
+        """Text at a span, which must be within `data`; "" for NULL."""
         if span == NULL:
             return ""
         start = span >> 32
         size = span & 0xFFFFFFFF
         if size > LONGEST_TEXT:
-            # One byte more says that there are more.
+            # One byte more shows that the text is longer.
             size = LONGEST_TEXT + 1
         return self.interner.text(data[start : start + size])
 
     def _has_room(self, size: i64) -> bool:
-        """Take `size` bytes of memory; False, and nothing taken, when they are too many."""
+        """Reserve `size` bytes of memory; return False, and reserve nothing, if too many."""
         if size > self.room:
             self.has_unkept = True
             return False
@@ -397,7 +397,7 @@ class FieldSink(Sink):
         return True
 
     def set_topic(self, data: bytes, span: i64, id_span: i64) -> None:
-        """Make a topic the current one, and learn its name when id and name are there."""
+        """Set the current topic, and learn its name if id and name are present."""
         if span == self.topic_span and id_span == self.topic_id_span:
             return
         self.topic_span = span
@@ -451,7 +451,7 @@ class FieldSink(Sink):
         leader_epoch: i64,
         preferred_read_replica: i64,
     ) -> None:
-        """One more partition of the current topic; NULL for what is not said of it."""
+        """Add a partition of the current topic; NULL for absent values."""
         at = self.row_count * WIDTH
         needs_room = self.topic_index < 0 or at + WIDTH > len(self.cells)
         if needs_room and not self._make_row():
@@ -477,7 +477,7 @@ class FieldSink(Sink):
         self.row_count += 1
 
     def _make_row(self) -> bool:
-        """Make room for one more row, and for its topic; False when there is none for another."""
+        """Make room for one more row, and for its topic; return False without room for another."""
         if self.unkept_rows > 0 or self.row_count >= self.max_rows:
             self.topic_index = -1
             return False
@@ -490,7 +490,7 @@ class FieldSink(Sink):
         return True
 
     def _add_topic(self) -> None:
-        """Put the current topic beside the rows; most bodies have one topic, of few that are."""
+        """Add the current topic to the rows; most bodies have one topic, of few in total."""
         if self.topics is NO_TOPICS and len(self.topic) <= LONGEST_NAME:
             self._add_single_topic()
             return
@@ -503,7 +503,7 @@ class FieldSink(Sink):
         self.topic_ids.append(self.topic_id)
 
     def _add_single_topic(self) -> None:
-        # Old versions name a topic that new ones give the id of too.
+        # Old versions name a topic of which new ones also give the id.
         key: object = self.topic if self.topic_id is NO_ID else self.topic_id
         known = self.single_topics.get(key)
         if known is None or known.topics[0] != self.topic:
@@ -517,10 +517,10 @@ class FieldSink(Sink):
         self.topic_index = 0
 
     def add_records(self, data: bytes, span: i64, position: i64, aborted_count: i64) -> None:
-        """The records at a span, or none for NULL, are of the partition added last.
+        """Process the records at a span, or none for NULL, of the partition added last.
 
-        `position` is that in a snapshot of which they are a piece, `aborted_count` of how many
-        aborted transactions the response says that they touch, NULL when it does not.
+        `position` is the position in a snapshot of a piece of it, `aborted_count` the number of
+        aborted transactions that the response lists for them, NULL if it does not.
         """
         self.has_records = True
         if span != NULL:
@@ -536,7 +536,7 @@ class FieldSink(Sink):
             self.aborted_offsets = []
 
     def _records(self, data: bytes, start: i64, size: i64, aborted_count: i64) -> None:
-        """Walk the batch headers of the last partition's records field and count what they say."""
+        """Count the batch headers of the last partition's records field."""
         counts = self.counts
         if self.wants_newest or self.keeps_batches or self.is_log:
             self._walk(data, start, start + size, aborted_count)
@@ -552,7 +552,7 @@ class FieldSink(Sink):
         cells[at + AT_CODEC] = counts.codec
 
     def _walk(self, data: bytes, start: i64, end: i64, aborted_count: i64) -> None:
-        """Look at each batch, where batches are asked for or something is odd; some at a time."""
+        """Scan each batch, if batches are requested or something is odd; some at a time."""
         counts = self.counts
         counts.clear()
         if self.keeps_batches:
@@ -566,7 +566,7 @@ class FieldSink(Sink):
                 self.unkept_batches += len(scan.batches)
 
     def _keep_batches(self, data: bytes, start: i64, end: i64, aborted_count: i64) -> i64:
-        """Hold as many batches as there is room for; where the next begins, NULL for none."""
+        """Hold as many batches as have room; return the start of the next, NULL for none."""
         if self.unkept_rows > 0 or not self._has_room(HELD_BYTES):
             return start
         scan = scan_batches(data, start, end, self.room // BATCH_BYTES)
@@ -576,13 +576,13 @@ class FieldSink(Sink):
             self.held = {}
         records = data if self.keeps_records and end > start else b""
         self.held[self.row_count - 1] = HeldBatches(scan.batches, records)
-        # Of transactions that were not kept nothing can be said.
+        # Transactions that were not kept cannot be classified.
         if aborted_count == len(self.aborted_producers):
             mark_aborted(data, scan.batches, self.aborted_producers, self.aborted_offsets)
         return scan.next_start
 
     def _note_batches(self, data: bytes, scan: BatchScan) -> None:
-        """Count batches, and take what else they say."""
+        """Count batches, and take their other properties."""
         self.counts.add(scan.batches)
         if scan.error is not None and not self.corrupt_records:
             where = "a partition"
@@ -637,9 +637,9 @@ class FieldSink(Sink):
             self._take_record_errors(fact)
 
     def _charge_texts(self, fact: ErrorFact) -> None:
-        """Take the memory of an error's texts, beyond the limit if need be: the next has none.
+        """Reserve memory for an error's texts, beyond the limit if need be: the next has none.
 
-        Errors that follow each other nearly always share topic and group.
+        Consecutive errors nearly always share topic and group.
         """
         if fact.message:
             self.room -= text_bytes(fact.message)
@@ -653,7 +653,7 @@ class FieldSink(Sink):
             self.room -= text_bytes(fact.group)
 
     def _set_config_resource(self, fact: ErrorFact, kind: i64) -> None:
-        """Say of which kind the resource is that a config belongs to."""
+        """Set the type of the resource that a config belongs to."""
         name = fact.resource
         if kind == CONFIG_TOPIC:
             fact.topic = name
@@ -662,11 +662,11 @@ class FieldSink(Sink):
         fact.resource = f"{CONFIG_RESOURCES.get(kind, f'resource type {kind}')} {name}"
 
     def _set_acl_resource(self, fact: ErrorFact, kind: i64) -> None:
-        """Say of which kind the resource is that an ACL protects."""
+        """Set the type of the resource that an ACL protects."""
         fact.resource = f"{ACL_RESOURCES.get(kind, f'resource type {kind}')} {fact.resource}"
 
     def _record_error_row(self, shape: Shape, data: bytes) -> None:
-        """Keep what is said of one record until the partition's code is known (KIP-467)."""
+        """Keep the error of one record until the partition's code is known (KIP-467)."""
         if not self._has_room(ERROR_BYTES):
             self.unkept_errors += 1
             return
@@ -677,7 +677,7 @@ class FieldSink(Sink):
         self._charge_texts(fact)
 
     def _take_record_errors(self, partition: ErrorFact) -> None:
-        """The records that a partition's error concerns: rows of their own with its code."""
+        """Records of a partition's error: rows of their own with its code."""
         for fact in self.record_errors:
             fact.code = partition.code
             fact.topic = partition.topic
@@ -705,9 +705,9 @@ class FieldSink(Sink):
             self._rare(shape, data)
 
     def _partial_body_row(self, shape: Shape, data: bytes) -> None:
-        """The body itself, of which not all fields could be read: no topic and no partition.
+        """Process the body struct itself, not fully readable: no topic and no partition.
 
-        An error inside is the first one only when the body's own code is known.
+        A nested error is the first one only if the body's own code is known.
         """
         if shape.kind & HAS_ERROR:
             kind = shape.kind & ~(HAS_TOPIC | HAS_PARTITION)
@@ -735,7 +735,7 @@ class FieldSink(Sink):
 
 
 def more_cells(cells: vec[i64], most: i64) -> vec[i64]:
-    """The cells and as many that are NULL behind them, but no more than `most` in all."""
+    """Double the cells with NULL, up to `most` in all."""
     size: i64 = min(len(cells) * 2, most)
     made = extend(vec[i64](capacity=size), cells)
     while len(made) < size:

@@ -1,6 +1,6 @@
-"""What a generated decode does in place of `FieldSink.row`, for structs where nothing went wrong.
+"""Fast paths of generated readers in place of `FieldSink.row`, for structs without errors.
 
-Nearly all structs are such: the values go to the sink without a detour through its slots.
+Nearly all structs are such: their values go directly to the sink, without its slots.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ _BODY_ATTRIBUTES: Final = {
 
 
 def fast_path_of(shape: Shape, value: Callable[[int], str]) -> FastPath | None:
-    """The short way of a struct, by its kind; None when it must go the long one."""
+    """Fast path of a struct, by its kind; None if it must take the slow path."""
     kind = shape.kind
     if kind & _LONG_KINDS or any(shape.slots[role] for role in _LONG_ROLES):
         return None
@@ -57,12 +57,12 @@ def fast_path_of(shape: Shape, value: Callable[[int], str]) -> FastPath | None:
 
 
 def _without_error(shape: Shape, value: Callable[[int], str]) -> str:
-    """The condition that the struct has no error code other than 0."""
+    """Condition that the struct has no error code other than 0."""
     if not shape.kind & extracted.HAS_ERROR:
         return ""
     roles = [role for role in (extracted.ERROR, extracted.SECOND_ERROR) if shape.slots[role]]
     conditions = [f"{value(role)} == 0" for role in roles]
-    # What was said of single records, or of parts of an entity's name, belongs to this code.
+    # Errors of single records, or of parts of an entity's name, belong to this code.
     return " and ".join([*conditions, "not sink.record_errors", "not sink.entities"])
 
 
@@ -75,7 +75,7 @@ def _topic_lines(value: Callable[[int], str]) -> list[str]:
 
 
 def _body_lines(shape: Shape, value: Callable[[int], str]) -> list[str]:
-    """What the body itself says; the rest is as `FieldSink.begin` left it."""
+    """Fields of the body itself; the rest is as `FieldSink.begin` left it."""
     lines = [
         f"sink.{name} = {value(role)}"
         for role, name in _BODY_ATTRIBUTES.items()

@@ -1,4 +1,4 @@
-"""Which fields of the message definitions matter to the tables, and as what (see `extracted`)."""
+"""Field mapping: message fields that tables need, and their roles (see `extracted`)."""
 
 from functools import cache
 from typing import Final
@@ -43,7 +43,7 @@ _REQUEST_FIELDS: Final = {
     "Mechanism": extracted.MECHANISM,
     "AuthBytes": extracted.AUTH_BYTES,
 }
-# Of the body itself; fields of the same names in structs inside are about something else.
+# Of the body itself; fields of the same names in nested structs have other meanings.
 _BODY_FIELDS: Final = {
     "ProtocolType": extracted.PROTOCOL_TYPE,  # JoinGroup, SyncGroup
     "ProtocolName": extracted.PROTOCOL_NAME,
@@ -61,7 +61,7 @@ _REQUEST_BODY_FIELDS: Final = (
         "RackId": extracted.RACK_ID,
     }
 )
-# Names that mean the same in both directions.
+# Names with the same meaning in both directions.
 _SHARED_FIELDS: Final = {
     "TopicId": extracted.TOPIC_ID,
     "PartitionIndex": extracted.PARTITION,
@@ -80,10 +80,10 @@ _PARTITIONS: Final = {
     ("Partitions", "[]int32"),
     ("PartitionIndexes", "[]int32"),
 }
-# Layouts of before 0.9 say nothing of entities.
+# Layouts of before 0.9 have no entities.
 _OLD_NAMES: Final = {"GroupId": extracted.GROUP, "Topic": extracted.TOPIC}
 _RESOURCES: Final = {"ResourceName", "MemberId", "User", "Feature", "LogDir", "Key", "EntityName"}
-# Structs whose partitions are not what the exchange is about: those a fetch session leaves off.
+# Structs whose partitions are not those of the exchange: those a fetch session leaves out.
 _PASSED_OVER: Final = {"ForgottenTopicsData"}
 # Structs whose ResourceType is one of Kafka's ConfigResource, and those where it is of an ACL.
 _CONFIG_RESULTS: Final = {"Results", "Responses"}
@@ -92,7 +92,7 @@ _ABORTED: Final = "AbortedTransactions"
 _ABORTED_FIELDS: Final = {
     "ProducerId": extracted.ABORTED_PRODUCER, "FirstOffset": extracted.ABORTED_FIRST_OFFSET,
 }  # fmt: skip
-# Fields of enclosing structs that also describe the structs inside.
+# Fields of enclosing structs that also describe nested structs.
 INHERITED: Final = frozenset(
     {
         extracted.TOPIC,
@@ -105,7 +105,7 @@ INHERITED: Final = frozenset(
 
 
 def request_role(field: FieldSpec, path: tuple[str, ...]) -> Role | None:
-    """The role of a field of a request; None when it has none."""
+    """Role of a request field; None for no role."""
     if path and path[-1] in _PASSED_OVER:
         return None
     if field.name == "Name" and path and path[-1] == "Topics":
@@ -114,7 +114,7 @@ def request_role(field: FieldSpec, path: tuple[str, ...]) -> Role | None:
 
 
 def response_role(field: FieldSpec, path: tuple[str, ...]) -> Role | None:
-    """The role of a field of a response; None when it has none."""
+    """Role of a response field; None for no role."""
     if field.name == "ResourceType" and path and path[-1] in _CONFIG_RESULTS:
         return Role(extracted.RESOURCE_TYPE)
     if field.name == "ResourceType" and path and path[-1] in _ACL_RESULTS:
@@ -127,7 +127,7 @@ def response_role(field: FieldSpec, path: tuple[str, ...]) -> Role | None:
 
 
 def kind_of(roles: frozenset[int], is_body: bool) -> int:
-    """The kind bits of a struct that has these roles; 0 when it needs no row."""
+    """Kind bits of a struct with these roles; 0 if it needs no row."""
     kind = extracted.BODY if is_body else 0
     if extracted.PARTITION in roles:
         kind |= extracted.HAS_PARTITION
@@ -150,7 +150,7 @@ def kind_of(roles: frozenset[int], is_body: bool) -> int:
 
 @cache
 def fact_plans() -> Plans:
-    """The projected decodes of all API messages, with the roles that `facts.FieldSink` takes.
+    """Projected decodes of all API messages, with the roles of `extracted.FieldSink`.
 
     Always the same, so that each is built once a process.
     """

@@ -1,4 +1,4 @@
-"""Frames → bodies in full, records and all, and as values that JSON knows."""
+"""Frames → bodies in full, including records, and as JSON values."""
 
 import base64
 import json
@@ -27,7 +27,7 @@ UUID_SIZE: Final = 16
 RECORDS_FIELDS: Final = ("records", "unaligned_records")
 RECORD_FIELDS: Final = frozenset({"offset", "time_ms", "key", "value", "headers"})
 CONTROLS: Final = bytes(range(32))
-HIDDEN: Final = ("key", "value", "headers")  # of a record, unless payload is asked for
+HIDDEN: Final = ("key", "value", "headers")  # of a record, unless payload is requested
 
 
 def full_body(
@@ -44,9 +44,9 @@ def full_body(
     """As `decode_frame`, with records fields as lists of batches with their records.
 
     `names` are topics' names by id. Records of Kafka's own topics have their keys and values
-    opened. Small numbers that mean something have their names beside them, see `with_names`.
-    Values take about `limit` bytes of memory; ``left_out`` says how many elements are not there for
-    that, and where the first of them was. `unpacking` says to what records may unpack.
+    decoded. Enumerated numbers have their names beside them, see `with_names`. Values take about
+    `limit` bytes of memory; ``left_out`` contains the number of elements omitted for that, and the
+    place of the first. `unpacking` bounds the decompression of records.
     """
     with spending(limit) as allowance:
         body = decode_frame(key, version, data, is_response, request, protocol, keeps_records=True)
@@ -64,7 +64,7 @@ def _opened(
     size: int,
     unpacking: Unpacking,
 ) -> Body:
-    """A body with names for its numbers, and its records opened."""
+    """Return a body with names for its numbers, and its records decoded."""
     side = RESPONSE if is_response else REQUEST
     body = with_names(find_api(key).name, side, body)
     if key == ENVELOPE:
@@ -77,27 +77,27 @@ def _opened(
 
 
 def topic_names(partitions: Partitions | None, learnt: Mapping[bytes, str]) -> dict[str, str]:
-    """The names of the partitions' topics by id, as bodies write ids; `learnt` are all so far."""
+    """Names of the partitions' topics by id, as bodies write ids; `learnt` are all so far."""
     names: dict[str, str] = {}
     known = zip(partitions.topics, partitions.topic_ids, strict=True) if partitions else ()
     for topic, topic_id in known:
         name = topic or learnt.get(topic_id, "")
         if name and len(topic_id) == UUID_SIZE:
             names[read_uuid(topic_id, 0)[0]] = name
-    # Whatever a message says: its records hold credentials.
+    # Even if a message names another topic: its records contain credentials.
     names[CLUSTER_METADATA_ID] = CLUSTER_METADATA
     return names
 
 
 def body_json(body: Body | None, has_payload: bool, allowance: ValueBudget | None = None) -> str:
-    """A body as `full_body` gives it as JSON; "" for None."""
+    """Format a body of `full_body` as JSON; "" for None."""
     if body is None:
         return ""
     return json.dumps(jsonable(shaped(body, has_payload), allowance), ensure_ascii=False)
 
 
 def shaped(value: Any, has_payload: bool) -> Any:
-    """A body with each record as it is shown: with its payload, or the sizes of it."""
+    """Return a body with each record as shown: with its payload, or its sizes."""
     if isinstance(value, list):
         return [shaped(item, has_payload) for item in value]
     if not isinstance(value, dict):
@@ -108,9 +108,9 @@ def shaped(value: Any, has_payload: bool) -> Any:
 
 
 def jsonable(value: Any, allowance: ValueBudget | None = None) -> Any:
-    """A body as values that JSON knows; bytes see `json_bytes`.
+    """Convert a body to JSON values; bytes see `json_bytes`.
 
-    Those that would take more characters than the allowance has left are ``{"left_out": size}``.
+    Values that would take more characters than the allowance has left are ``{"left_out": size}``.
     """
     if isinstance(value, dict):
         return {str(name): jsonable(field, allowance) for name, field in value.items()}
@@ -121,7 +121,7 @@ def jsonable(value: Any, allowance: ValueBudget | None = None) -> Any:
     if not isinstance(value, bytes):
         return value
     if allowance is not None:
-        # Of a control character JSON makes six; of four bytes base64 makes six at most.
+        # A control character becomes six characters in JSON; four bytes at most six in base64.
         cost = len(value) + 5 * (len(value) - len(value.translate(None, CONTROLS)))
         if cost > allowance.left:
             allowance.leave_out(1, "")
@@ -131,7 +131,7 @@ def jsonable(value: Any, allowance: ValueBudget | None = None) -> Any:
 
 
 def json_bytes(value: bytes) -> str | dict[str, str]:
-    """Text when it is UTF-8, else ``{"base64": "..."}``."""
+    """Text if it is UTF-8, else ``{"base64": "..."}``."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -147,7 +147,7 @@ class _Opener:
         self.limit = limit
 
     def opened(self, name: str, value: Any, topic: str | None) -> Any:
-        """The field `name` with every records field in it decoded; `topic` is whose it is."""
+        """Decode every records field in the field `name`, of the topic `topic`."""
         if isinstance(value, dict):
             named = value.get("topic") or value.get("name")
             topic = named or self.names.get(value.get("topic_id", ""), topic)
@@ -163,7 +163,7 @@ class _Opener:
 
 
 def _not_aligned(partition: Body) -> Body:
-    """The second and later pieces of a snapshot may begin within a batch."""
+    """Mark that the second and later pieces of a snapshot may begin within a batch."""
     size = len(partition["unaligned_records"])
     return {"undecoded": size, "error": f"begins at byte {partition['position']} of a snapshot"}
 
@@ -176,7 +176,7 @@ def _with_opened(batch: dict[str, Any], topic: str | None) -> dict[str, Any]:
 
 
 def _with_record_names(record: Body) -> Body:
-    """A record of the metadata log, whose value says what it is, with names for its numbers."""
+    """Add names for the numbers of a metadata log record, according to its type."""
     value = record["value"]
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         return record
@@ -184,7 +184,7 @@ def _with_record_names(record: Body) -> Body:
 
 
 def _with_inner_names(forwarded: Any, side: str) -> Any:
-    """A message in an Envelope with names for its numbers, if it could be decoded."""
+    """Add names for the numbers of a message in an Envelope, if it could be decoded."""
     if not isinstance(forwarded, dict) or "body" not in forwarded:
         return forwarded
     return forwarded | {"body": with_names(forwarded["api"], side, forwarded["body"])}
@@ -205,7 +205,7 @@ def _with_sizes(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _content_size(content: Any) -> int | None:
-    """Bytes of a key or value; one that was opened says how many it had."""
+    """Bytes of a key or value; a decoded one contains its size."""
     if isinstance(content, dict):
         size: int = content["undecoded"] if "undecoded" in content else content["size"]
         return size

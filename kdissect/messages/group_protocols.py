@@ -1,6 +1,6 @@
-"""The bytes that members of a group give each other through the coordinator (JoinGroup, SyncGroup).
+"""Opaque bytes that members of a group exchange through the coordinator (JoinGroup, SyncGroup).
 
-What they are is told by the protocol type, and the user data in them by the protocol's name:
+The protocol type determines their format, and the protocol's name that of the user data in them:
 
     consumer   int16 version, ConsumerProtocolSubscription or ConsumerProtocolAssignment
     connect    int16 version, ConnectSubscription or ConnectAssignment
@@ -21,10 +21,10 @@ CONNECT: Final = "connect"
 SCHEMA_REGISTRY: Final = "sr"
 SUBSCRIPTION: Final = "Subscription"
 ASSIGNMENT: Final = "Assignment"
-NEWEST_CONSUMER: Final = 3  # a newer one adds fields at its end
+NEWEST_CONSUMER: Final = 3  # newer ones add fields at its end
 STREAMS: Final = "stream"
-# Older requests and responses do not carry the type; these names belong to one.
-# '{"":1},' becomes a dict in a list, of 190 bytes; and as much as a list of numbers, written again.
+# Older requests and responses do not contain the type; these names belong to one.
+# '{"":1},' becomes a dict in a list, of 190 bytes; as much again for a rewritten list of numbers.
 JSON_RATIO: Final = 48
 CONNECT_PROTOCOLS: Final = frozenset({"default", "compatible", "sessioned"})
 
@@ -32,9 +32,9 @@ CONNECT_PROTOCOLS: Final = frozenset({"default", "compatible", "sessioned"})
 def opened_member(
     data: bytes | None, part: str, protocol_type: str | None, name: str | None
 ) -> Any:
-    """A member's subscription or assignment (`part`) as values, with its size.
+    """Decode a member's subscription or assignment (`part`), with its size.
 
-    None and b"" (a member without one) stay. What cannot be decoded is its size and the error.
+    None and b"" (a member without one) stay. Undecodable bytes become their size and the error.
     """
     if not data:
         return data
@@ -47,14 +47,14 @@ def opened_member(
 
 
 def decode_member(data: bytes, part: str, protocol_type: str, name: str | None) -> Body:
-    """`data` of the protocol type; raises DecodeError."""
+    """Decode `data` of the protocol type; raise DecodeError."""
     if protocol_type == SCHEMA_REGISTRY:
         return {"json": decode_json(data)}
     if protocol_type == CONNECT:
         version = read_int16(data, 0)[0]
         body = decode_message("connect", f"Connect{part}", version, data, 2)
         if body.get("allocation"):
-            # What the worker had before (KIP-415): an assignment with its own version.
+            # The worker's previous assignment (KIP-415), with its own version.
             body["allocation"] = opened_member(body["allocation"], ASSIGNMENT, CONNECT, name)
         return {"version": version, **body}
     if protocol_type == CONSUMER:
@@ -63,7 +63,7 @@ def decode_member(data: bytes, part: str, protocol_type: str, name: str | None) 
 
 
 def decode_consumer(data: bytes, part: str, name: str | None) -> Body:
-    """A consumer's subscription or assignment; fields missing at its end are left off."""
+    """Decode a consumer's subscription or assignment; fields missing at its end are left out."""
     version, offset = read_int16(data, 0)
     if version < 0:
         raise InvalidValue(f"version {version}", offset=0, data=data, length=2)
@@ -74,7 +74,7 @@ def decode_consumer(data: bytes, part: str, name: str | None) -> Body:
     allowance = current()
     before = allowance.left_out
     for field_name, field in zip(reader.names, reader.fields, strict=True):
-        # Some clients leave off what stands behind the topics.
+        # Some clients leave out the fields behind the topics.
         if offset == len(data) and len(values) > 1:
             break
         try:
@@ -93,7 +93,7 @@ def decode_consumer(data: bytes, part: str, name: str | None) -> Body:
 
 
 def opened_user_data(data: bytes, part: str, name: str | None) -> Body:
-    """What the assignor `name` put into a subscription or assignment, or its size."""
+    """Decode the user data of the assignor `name` in a subscription or assignment, or its size."""
     try:
         return {"size": len(data), **decode_user_data(data, part, name)}
     except DecodeError as error:
@@ -101,7 +101,7 @@ def opened_user_data(data: bytes, part: str, name: str | None) -> Body:
 
 
 def decode_user_data(data: bytes, part: str, name: str | None) -> Body:
-    """The user data of Kafka's own assignors; raises DecodeError."""
+    """Decode the user data of Kafka's own assignors; raise DecodeError."""
     if name == STREAMS and part == ASSIGNMENT:
         return decode_streams_assignment(data)
     if name == STREAMS:
@@ -118,11 +118,11 @@ def decode_user_data(data: bytes, part: str, name: str | None) -> Body:
 
 
 def decode_json(data: bytes) -> Any:
-    """JSON of a schema registry; raises InvalidValue."""
+    """Decode the JSON of a schema registry; raise InvalidValue."""
     charge(data, JSON_RATIO)
     try:
         value = json.loads(data)
-        # An escape may stand for half a character, which no output could write.
+        # An escape may stand for half a character, which cannot be written as UTF-8.
         json.dumps(value, ensure_ascii=False).encode()
         return value
     except (ValueError, RecursionError) as error:

@@ -6,7 +6,7 @@
     response header   v0 = int32 correlation_id
                       v1 = v0, tags
 
-Which version a frame has is told by the API key and version (`protocol.apis`).
+The API key and version determine the header version (`protocol.apis`).
 """
 
 from typing import Final
@@ -26,7 +26,7 @@ from kdissect.protocol.primitives import check_offset, read_length16, truncated
 from kdissect.protocol.structures import skip_tags
 
 FIXED_HEADER_SIZE: Final = 8
-NO_BODY: Final = -1  # body_offset of a header that is not all there: where it ends is not known
+NO_BODY: Final = -1  # body_offset of an incomplete header, whose end is unknown
 # A field of fewer bits out of 64: exclusive or with its sign bit, minus that, extends the sign.
 U16: Final = 0xFFFF
 SIGN16: Final = 0x8000
@@ -36,17 +36,17 @@ UNSUPPORTED_VERSION: Final = 35
 # A client's version may be newer than the newest known one.
 VERSION_SLACK: Final = 2
 MAX_PLAUSIBLE_CLIENT_ID: Final = 255
-# Keys of AutoMQ and Inkless, forks that add to Apache's keys: see `apis.VENDOR_APIS`.
+# Keys of AutoMQ and Inkless, forks that extend Apache's keys: see `apis.VENDOR_APIS`.
 VENDOR_KEYS: Final = ((500, 521), (600, 603))
 
 
 @mypyc_attr(acyclic=True, free_list_len=1)
 class RequestHeader:
-    """A request header; `client_id_size` is -1 for null and where the version has none.
+    """A request header; `client_id_size` is -1 for null and for versions without it.
 
     `client_id_start` and `body_offset` are offsets in the frame's body. For an unknown API key the
-    header is taken for v1, the oldest that any API still in use has. Of a header that is not all
-    there `body_offset` is NO_BODY.
+    header is taken for v1, the oldest of any API still in use. Of an incomplete header
+    `body_offset` is NO_BODY.
     """
 
     __slots__ = (
@@ -67,7 +67,7 @@ class RequestHeader:
 
 
 def read_request_header(data: bytes) -> RequestHeader:
-    """The header of a request frame; raises DecodeError."""
+    """Read the header of a request frame; raise DecodeError."""
     if len(data) < FIXED_HEADER_SIZE:
         raise truncated(data, 0, FIXED_HEADER_SIZE, "request header")
     header = read_fixed_header(data)
@@ -75,7 +75,7 @@ def read_request_header(data: bytes) -> RequestHeader:
         return header
     start: i64 = FIXED_HEADER_SIZE + 2
     size: i64 = -1
-    # Nearly always there is an id, and it is there.
+    # Nearly always the id is not null and complete.
     if len(data) >= start:
         size = data[FIXED_HEADER_SIZE] << 8 | data[FIXED_HEADER_SIZE + 1]
     if size < 0 or start + size > len(data):
@@ -93,9 +93,9 @@ def read_request_header(data: bytes) -> RequestHeader:
 
 
 def read_cut_header(data: bytes) -> RequestHeader:
-    """The part of a request header that was captured, at least 8 bytes: the rest is missing.
+    """Read the captured part of a request header, at least 8 bytes: the rest is missing.
 
-    The client id is read when all of it is there.
+    The client id is read if it is complete.
     """
     header = read_fixed_header(data)
     start: i64 = FIXED_HEADER_SIZE + 2
@@ -109,7 +109,7 @@ def read_cut_header(data: bytes) -> RequestHeader:
 
 
 def read_fixed_header(data: bytes) -> RequestHeader:
-    """The fields of fixed size at the start of a request frame of at least 8 bytes."""
+    """Read the fields of fixed size at the start of a request frame of at least 8 bytes."""
     fields = read_i64_be(data, 0)
     key = fields >> 48
     version = (fields >> 32 & U16 ^ SIGN16) - SIGN16
@@ -118,16 +118,16 @@ def read_fixed_header(data: bytes) -> RequestHeader:
 
 
 def response_body_offset(key: i64, version: i64, data: bytes) -> i64:
-    """Where the body of a response starts; `key` and `version` are its request's."""
+    """Offset of the body of a response; `key` and `version` are its request's."""
     check_offset(data, 0, 4, "response header")
     return skip_tags(data, 4) if response_header_version(key, version) == 1 else 4
 
 
 def response_layout_version(key: i64, version: i64, data: bytes) -> i64:
-    """The version whose layout the body of a response has; `version` is what was asked for.
+    """Version of a response body's layout; `version` is the requested one.
 
     A broker that does not know the version of an ApiVersions request answers in the layout of v0,
-    with error 35 (KIP-511). Everything else is answered as asked.
+    with error 35 (KIP-511). All other answers are in the requested version.
     """
     if key == API_VERSIONS and version > 0 and len(data) >= 6:
         return 0 if read_i16_be(data, 4) == UNSUPPORTED_VERSION else version
@@ -137,7 +137,7 @@ def response_layout_version(key: i64, version: i64, data: bytes) -> i64:
 def is_plausible_request(data: bytes, is_whole: bool = True) -> bool:
     """Whether `data` may start a request: known key, version in range, printable client id.
 
-    Unless it `is_whole`, the client id may end behind `data`.
+    Unless it `is_whole`, the client id may extend beyond `data`.
     """
     if len(data) < FIXED_HEADER_SIZE:
         return False
@@ -172,7 +172,7 @@ def _is_printable(raw: bytes, is_cut: bool) -> bool:
     try:
         return raw.decode("utf-8").isprintable()
     except UnicodeDecodeError as error:
-        # A character of up to 4 bytes may be the one that is cut.
+        # A character of up to 4 bytes may be the truncated one.
         if is_cut and error.reason == "unexpected end of data":
             return raw[: error.start].decode("utf-8").isprintable()
         return False

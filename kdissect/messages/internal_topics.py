@@ -6,8 +6,8 @@
     MirrorMaker 2     key: fields      value: int16 version (not of offset syncs), fields
     control batches   COMMIT and ABORT: int16 version, fields; else fields that start with a version
 
-What cannot be read is its size and the error, never bytes: there are credentials among them. Of
-MirrorMaker's topics it stays bytes, because anyone may call a topic so.
+Undecodable contents become their size and the error, never bytes: they may contain credentials. Of
+MirrorMaker's topics they stay bytes, because any topic may have such a name.
 """
 
 from functools import cache
@@ -29,7 +29,7 @@ COORDINATORS: Final = {
     "__share_group_state": "share-coordinator",
 }
 METADATA: Final = {CLUSTER_METADATA: "kraft-metadata", "__remote_log_metadata": "storage"}
-# Layouts by how the topic's name ends: "east.heartbeats" is the copy of another cluster's.
+# Layouts by the end of the topic's name: "east.heartbeats" is the copy of another cluster's.
 MIRROR_TOPICS: Final = {
     ".checkpoints.internal": "MirrorCheckpoint",
     ".heartbeats": "MirrorHeartbeat",
@@ -47,7 +47,7 @@ PREVIEW: Final = "2.8"  # the release that wrote metadata in frames of version 0
 
 
 def opened_record(record: Body, topic: str | None) -> Body:
-    """A record as `records` decodes it, with key and value opened when they are Kafka's own.
+    """Decode key and value of a record from `records`, if they are Kafka's own.
 
     Credentials are redacted.
     """
@@ -70,12 +70,12 @@ def opened_record(record: Body, topic: str | None) -> Body:
 
 
 def is_opened(topic: str) -> bool:
-    """Whether the records of a topic of this name are opened."""
+    """Whether the records of a topic of this name are decoded."""
     return topic in COORDINATORS or topic in METADATA or bool(mirror_layout(topic))
 
 
 def mirror_layout(topic: str) -> str:
-    """The layout, without "Key" and "Value", of a topic of MirrorMaker 2; "" for other topics."""
+    """Layout, without "Key" and "Value", of a topic of MirrorMaker 2; "" for other topics."""
     for end, name in MIRROR_TOPICS.items():
         if f".{topic}".endswith(end):
             is_sync = name == "MirrorOffsetSync"
@@ -84,7 +84,7 @@ def mirror_layout(topic: str) -> str:
 
 
 def opened_mirror(key: bytes | None, value: bytes | None, name: str) -> Body:
-    """Key and value of a record of MirrorMaker when both fit the layout `name`, else nothing."""
+    """Decode key and value of a MirrorMaker record if both fit the layout `name`, else nothing."""
     if not name or key is None:
         return {}
     try:
@@ -99,7 +99,7 @@ def opened_mirror(key: bytes | None, value: bytes | None, name: str) -> Body:
 
 
 def decode_control(data: bytes, kind: str | int) -> Body:
-    """The value of a control record; raises DecodeError."""
+    """Decode the value of a control record; raise DecodeError."""
     version = int(read_int16(data, 0)[0])
     if kind in ("ABORT", "COMMIT"):
         marker = decode_message("embedded", "EndTxnMarker", version, data, 2)
@@ -111,7 +111,7 @@ def decode_control(data: bytes, kind: str | int) -> Body:
 
 
 def decode_key(data: bytes, file: str) -> Body:
-    """A coordinator's key; raises DecodeError."""
+    """Decode a coordinator's key; raise DecodeError."""
     name, offset = record_name(data, file)
     definition = load_file(f"messages/{file}")[f"{name}Key"]
     values = decode_message(file, f"{name}Key", min(definition.versions), data, offset)
@@ -119,7 +119,7 @@ def decode_key(data: bytes, file: str) -> Body:
 
 
 def decode_value(data: bytes, file: str, key: bytes | None) -> Body:
-    """A coordinator's value, whose type stands in its key; raises DecodeError."""
+    """Decode a coordinator's value, whose type is in its key; raise DecodeError."""
     name = record_name(key or b"", file)[0]
     version, offset = read_int16(data, 0)
     values = decode_message(file, f"{name}Value", int(version), data, int(offset))
@@ -132,7 +132,7 @@ def decode_value(data: bytes, file: str, key: bytes | None) -> Body:
 
 
 def decode_metadata(data: bytes, file: str) -> Body:
-    """A record of the KRaft log or of remote storage's, credentials and all; raises DecodeError."""
+    """Decode a record of the KRaft log or of remote storage, not redacted; raise DecodeError."""
     frame, offset = read_unsigned_varint(data, 0)
     kind, offset = read_unsigned_varint(data, offset)
     version, offset = read_unsigned_varint(data, offset)
@@ -145,7 +145,7 @@ def decode_metadata(data: bytes, file: str) -> Body:
 
 
 def record_name(key: bytes, file: str) -> tuple[str, int]:
-    """The name of the type a coordinator's key is of, without "Key", and where its fields start."""
+    """Name of the type of a coordinator's key, without "Key", and the offset of its fields."""
     kind, offset = read_int16(key, 0)
     name = names_of(file, "coordinator-key").get(int(kind))
     if name is None:
@@ -155,7 +155,7 @@ def record_name(key: bytes, file: str) -> tuple[str, int]:
 
 @cache
 def names_of(file: str, kind: str) -> dict[int, str]:
-    """The definitions of one kind by their number."""
+    """Definitions of one kind by their number."""
     definitions: Any = load_file(f"messages/{file}").values()
     names = {entry.key: entry.name for entry in definitions if entry.kind == kind}
     if file == "group-coordinator" and kind == "coordinator-key":

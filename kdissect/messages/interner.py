@@ -1,4 +1,4 @@
-"""Equal bytes from the wire as one object."""
+"""Interns equal bytes from the wire as one object."""
 
 from typing import Final
 
@@ -6,19 +6,19 @@ from mypy_extensions import i64
 
 from kdissect.protocol.readers import text_bytes
 
-# Places for those seen last: a power of 2. They are told apart by their sizes and a few bytes.
+# Slots for the most recent ones: a power of 2. They are hashed by their sizes and a few bytes.
 RECENT: Final = 256
-RECENT_SIZE: Final = 64  # bytes; longer ones are no names
+RECENT_SIZE: Final = 64  # bytes; longer ones are not names
 # Characters of a text in a table. Kafka reads no string of more than 32 767 bytes, and the longest
-# that it writes, error messages, have some hundreds.
+# ones it writes, error messages, have some hundreds.
 LONGEST_TEXT: Final = 4096
 ELLIPSIS: Final = "…"
 
 
 class Interner:
-    """Gives equal texts from the wire as one `str`; forgets all when `limit` texts are known.
+    """Returns equal texts from the wire as one `str`; cleared when `limit` texts are known.
 
-    Or when they take `size_limit` bytes of memory. Forgetting costs sharing, never correctness, so
+    Also when they take `size_limit` bytes of memory. Clearing costs sharing, never correctness, so
     hostile captures cannot make it grow.
     """
 
@@ -31,15 +31,15 @@ class Interner:
         self.size_limit = size_limit
         # Texts cut since the owner set it to 0.
         self.cut_count: i64 = 0
-        # Where a text is looked for first, and of what bytes it is.
+        # Slots where a text is looked up first, and the bytes of each.
         self.raws: list[bytes] = [b""] * RECENT
         self.raw_texts: list[str] = [""] * RECENT
         self.ids: list[bytes] = [b""] * RECENT
 
     def text(self, raw: bytes) -> str:
-        """`raw` as text; invalid UTF-8 is written with backslash escapes.
+        """Decode `raw`; invalid UTF-8 is written with backslash escapes.
 
-        What is longer than LONGEST_TEXT is cut, and ends with an ellipsis.
+        A text longer than LONGEST_TEXT is cut, and ends with an ellipsis.
         """
         size: i64 = len(raw)
         if size == 0:
@@ -71,7 +71,7 @@ class Interner:
         return text
 
     def kept(self, topic_id: bytes) -> bytes:
-        """A topic id, nearly always as the object that was given for it before."""
+        """A topic id, nearly always as the object returned for it before."""
         place: i64 = topic_id[len(topic_id) - 1]
         known = self.ids[place]
         if known == topic_id:

@@ -1,12 +1,12 @@
-"""Bytes that are one whole layout → values; the layouts of other releases are tried in turn.
+"""Decodes bytes that are one whole layout; the layouts of other releases are tried in turn.
 
-Kafka changed some layouts in place, under the same key and version (previews and betas). The
-newest is tried first; what does not fit or leaves bytes over is read as the older ones. So is, in
-records, what fits only with a null where the layout has none: no release wrote such a record.
+Kafka changed some layouts in place, under the same key and version (previews and betas). The newest
+is tried first; bytes that do not fit or are left over are read as the older ones. So are records
+that fit only with a null that the layout does not allow: no release wrote such a record.
 
-What this cannot tell: a body of a group, share or quorum API that names nothing (no topics, no
-members) has the same bytes and the same values in both layouts, and counts as the newest; a
-DelegationTokenRecord of 3.0 to 3.5 whose list of renewers looks like a requester is read as one.
+Ambiguous: a body of a group, share or quorum API that names nothing (no topics, no members) has the
+same bytes and the same values in both layouts, and counts as the newest; a DelegationTokenRecord of
+3.0 to 3.5 whose list of renewers looks like a requester is read as one.
 """
 
 from functools import cache
@@ -41,9 +41,9 @@ class Layout(NamedTuple):
 
 
 def decode_body(api: str | int, version: int, direction: str, data: bytes, offset: int = 0) -> Body:
-    """The body from `offset` to the end of `data`, credentials and all. Raises DecodeError.
+    """Decode the body from `offset` to the end of `data`, not redacted. Raises DecodeError.
 
-    What is odd about it is said in front, see `noted`.
+    Oddities are reported in front, see `noted`.
     """
     return read_first(api_readers(api, version, direction, data), data, offset)
 
@@ -61,7 +61,7 @@ def decode_loosely(
 
 
 def api_readers(api: str | int, version: int, direction: str, data: bytes) -> tuple[Layout, ...]:
-    """The layouts of an API's body, see `body_readers`; raises UnknownApi with `data`."""
+    """Layouts of an API's body, see `body_readers`; raise UnknownApi with `data`."""
     known = find_api(api)
     if direction not in (REQUEST, RESPONSE):
         raise ValueError(f"direction is request or response, not {direction!r}")
@@ -73,10 +73,10 @@ def api_readers(api: str | int, version: int, direction: str, data: bytes) -> tu
 def decode_message(
     file: str, name: str, version: int, data: bytes, offset: int = 0, first_release: str = ""
 ) -> Body:
-    """A message of schema/messages/`file` from `offset` to the end of `data`. Raises DecodeError.
+    """Decode a message of schema/messages/`file` from `offset` to the end. Raises DecodeError.
 
-    What is odd about it is said in front, see `noted`. The layout of `first_release`, when it had
-    its own, is tried before all others.
+    Oddities are reported in front, see `noted`. The layout of `first_release`, if it has its own,
+    is tried before all others.
     """
     layouts = body_readers(f"messages/{file}", name, LAYOUT, version)
     if not layouts:
@@ -89,7 +89,7 @@ def decode_message(
 
 
 def read_first(layouts: tuple[Layout, ...], data: bytes, offset: int) -> Body:
-    """What the first layout that fits gives, `noted`; else the first one's error."""
+    """Values of the first layout that fits, `noted`; else raise the first one's error."""
     first_error: DecodeError | None = None
     for layout in layouts:
         try:
@@ -102,11 +102,11 @@ def read_first(layouts: tuple[Layout, ...], data: bytes, offset: int) -> Body:
 
 
 def _without_odd_nulls(layouts: tuple[Layout, ...], data: bytes, offset: int) -> tuple[Layout, ...]:
-    """Those of the layouts that fit without a null that they do not have; all if none does."""
+    """Layouts that fit without a null that they do not allow; all if none does."""
     limit = int(current().left)
     for layout in layouts:
         try:
-            # Read only to be looked at.
+            # Read only to be checked.
             with spending(limit):
                 values = read_whole(layout.reader, data, offset)
         except DecodeError:
@@ -117,10 +117,10 @@ def _without_odd_nulls(layouts: tuple[Layout, ...], data: bytes, offset: int) ->
 
 
 def noted(layout: Layout, values: Body, data: bytes, offset: int) -> Body:
-    """`values` of `data` from `offset` on, with what is odd about them in front.
+    """Return `values` of `data` from `offset` on, with oddities reported in front.
 
-    ``layout_of`` names the releases when the layout is not the newest, ``unexpected_nulls`` are
-    the places of nulls that the layout does not have.
+    ``layout_of`` names the releases of a layout that is not the newest, ``unexpected_nulls`` are
+    the places of nulls that the layout does not allow.
     """
     notes: Body = {"layout_of": layout.releases} if layout.releases else {}
     if layout.required.has_null(values):
@@ -131,7 +131,7 @@ def noted(layout: Layout, values: Body, data: bytes, offset: int) -> Body:
 
 
 def read_whole(reader: StructReader, data: bytes, offset: int) -> Body:
-    """The values from `offset` to the last byte of `data`; raises DecodeError."""
+    """Decode the values from `offset` to the last byte of `data`; raise DecodeError."""
     values, end = read_values(reader, data, offset)
     if end != len(data):
         left = len(data) - end
@@ -140,9 +140,9 @@ def read_whole(reader: StructReader, data: bytes, offset: int) -> Body:
 
 
 def read_values(reader: Reader, data: bytes, offset: int) -> tuple[Body, int]:
-    """The values of a struct at `offset`, and the offset behind it.
+    """Decode the values of a struct at `offset`; also return the offset behind it.
 
-    ``left_out``, in front, says how many elements had no room, and where the first of them is.
+    ``left_out``, in front, is the number of elements without room, and the place of the first.
     """
     allowance = current()
     before = allowance.left_out
@@ -156,7 +156,7 @@ def read_values(reader: Reader, data: bytes, offset: int) -> tuple[Body, int]:
 
 @cache
 def body_readers(file: str, name: str, role: str, version: int) -> tuple[Layout, ...]:
-    """The layouts of one version, the newest first."""
+    """Layouts of one version, the newest first."""
     definition: Definition = load_file(file)[name]
     newest = definition.layouts[role]
     specs = [newest] if version in newest.versions else []
@@ -169,7 +169,7 @@ def body_readers(file: str, name: str, role: str, version: int) -> tuple[Layout,
 
 
 def layout_of(spec: MessageSpec, version: int) -> Layout:
-    """One version of a spec, ready to be read."""
+    """Reader of one version of a spec."""
     return Layout(
         build_reader(spec, version),
         " ".join(spec.releases),

@@ -27,7 +27,7 @@ from kdissect.messages.compressed_frames import claimed_size
 from kdissect.messages.compression import decompress
 
 OFFSET_SIZE: Final = 8
-PREFIX_SIZE: Final = 12  # offset and size, which the size does not count
+PREFIX_SIZE: Final = 12  # offset and size, not included in the size
 CRC_AT: Final = 12
 MAGIC_AT: Final = 16
 ATTRIBUTES_AT: Final = 17
@@ -40,9 +40,9 @@ INT64_MAX: Final = 0x7FFF_FFFF_FFFF_FFFF
 
 
 def scan_message(data: bytes, start: i64, end: i64, magic: i64, batches: list[Batch]) -> str:
-    """Add the message ``data[start:end]`` to `batches`, or to the run that the last of them is.
+    """Add the message ``data[start:end]`` to `batches`, or to the run at their end.
 
-    Gives "" or what is wrong with it.
+    Returns "" or what is wrong with it.
     """
     if magic == 1 and end - start < MAGIC_1_MIN:
         return f"message of {end - start - PREFIX_SIZE} bytes, magic 1 needs 22"
@@ -72,7 +72,7 @@ def scan_message(data: bytes, start: i64, end: i64, magic: i64, batches: list[Ba
 
 
 def extend_run(run: Batch, end: i64, offset: i64, time_ms: i64) -> None:
-    """Take one more plain message, which ends at `end`, into the run."""
+    """Extend the run by a plain message that ends at `end`."""
     run.end = end
     run.compressed_size = end - run.start
     run.uncompressed_size = run.compressed_size
@@ -85,10 +85,11 @@ def extend_run(run: Batch, end: i64, offset: i64, time_ms: i64) -> None:
 def scan_wrapper(
     data: bytes, start: i64, end: i64, magic: i64, attributes: i64, batches: list[Batch]
 ) -> str:
-    """Add the compressed message ``data[start:end]``; gives "" or what is wrong with it."""
+    """Add the compressed message ``data[start:end]``; return "" or what is wrong with it."""
     body = start + (MAGIC_0_BODY_AT if magic == 0 else MAGIC_1_BODY_AT)
     key_size: i64 = i64(read_i32_be(data, body))
-    # Both size fields are there (the callers' minimum); the lie is a key that swallows the second.
+    # Both size fields are present (the callers' minimum); the error is a key that covers the
+    # second.
     if key_size < -1 or key_size > end - body - 8:
         return f"key of {key_size} bytes, {end - body - 8} left"
     value = body + 4 + max(key_size, 0)
@@ -120,7 +121,7 @@ def find_timestamp_type(magic: i64, attributes: i64) -> i64:
 def read_messages(
     data: bytes, batch: Batch, limit: i64, record_limit: i64, scan: RecordScan
 ) -> None:
-    """The messages of a run or of a wrapper, into `scan`; `batch` learns what is inside."""
+    """Read the messages of a run or of a wrapper into `scan`; `batch` gets the inner values."""
     if batch.codec == 0:
         walk_messages(data, batch.start, batch.end, batch.magic, record_limit, scan)
         return
@@ -133,14 +134,14 @@ def read_messages(
 
 
 def place_messages(batch: Batch, records: list[Record], last: i64) -> None:
-    """Give the messages inside a wrapper their offsets and times, and the wrapper its own.
+    """Set offsets and times of the messages inside a wrapper, and of the wrapper itself.
 
-    `last` is the last offset inside, which may be that of a message that is lost.
+    `last` is the last offset inside, which may be that of a lost message.
     """
     if not records:
         return
     if batch.magic == 1:
-        # Producers, and some librdkafka versions ever, leave the wrapper's offset at 0.
+        # Producers, and some librdkafka versions always, leave the wrapper's offset at 0.
         base: i64 = 0
         if batch.last_offset != 0:
             if last < 0 or batch.last_offset < last:
@@ -155,8 +156,8 @@ def place_messages(batch: Batch, records: list[Record], last: i64) -> None:
 
 
 def move_message(record: Record, base: i64, batch: Batch) -> None:
-    """Make the offset absolute, and the time the broker's when the broker set it."""
-    # base >= 0; a relative offset that would wrap is a lie that no log can hold.
+    """Make the offset absolute, and the time the broker's if the broker set it."""
+    # base >= 0; a relative offset that would wrap is impossible in any log.
     if record.offset <= INT64_MAX - base:
         record.offset += base
     if batch.timestamp_type == LOG_APPEND_TIME:
@@ -166,9 +167,9 @@ def move_message(record: Record, base: i64, batch: Batch) -> None:
 def walk_messages(
     payload: bytes, start: i64, end: i64, magic: i64, record_limit: i64, scan: RecordScan
 ) -> i64:
-    """The messages of ``payload[start:end]``, all of `magic` and none compressed.
+    """Read the messages of ``payload[start:end]``, all of `magic` and none compressed.
 
-    Gives the last one's offset, of those that are lost too as far as it is there; -1 for none.
+    Returns the last one's offset, including lost ones as far as present; -1 for none.
     """
     position = start
     last: i64 = -1
@@ -197,7 +198,7 @@ def walk_messages(
 
 
 def read_message(payload: bytes, start: i64, end: i64, magic: i64, records: list[Record]) -> str:
-    """Add the message ``payload[start:end]`` to `records`; gives "" or what is wrong with it."""
+    """Add the message ``payload[start:end]`` to `records`; return "" or what is wrong with it."""
     found: i64 = payload[start + MAGIC_AT]
     if found != magic:
         return f"message of magic {found} among those of magic {magic}"
@@ -224,12 +225,12 @@ def read_message(payload: bytes, start: i64, end: i64, magic: i64, records: list
 
 
 def read_crc(data: bytes, start: i64) -> i64:
-    """The stored CRC-32 of the message at `start`."""
+    """Stored CRC-32 of the message at `start`."""
     return i64(read_i32_be(data, start + CRC_AT)) & 0xFFFF_FFFF
 
 
 def check_inner_crc(records: list[Record]) -> bool:
-    """Whether the CRC-32 of every message that was inside a wrapper is the stored one."""
+    """Whether the CRC-32 of every message inside a wrapper matches the stored one."""
     for record in records:
         # A message's own fields start behind its offset and size, with the checksum.
         stored = i64(read_i32_be(record.payload, record.start)) & 0xFFFF_FFFF
@@ -239,7 +240,7 @@ def check_inner_crc(records: list[Record]) -> bool:
 
 
 def check_messages_crc(data: bytes, batch: Batch) -> bool:
-    """Whether the CRC-32 of every message of a run, or of the wrapper, is the stored one."""
+    """Whether the CRC-32 of every message of a run, or of the wrapper, matches the stored one."""
     position = batch.start
     while position < batch.end:
         after = position + PREFIX_SIZE + i64(read_i32_be(data, position + 8))

@@ -1,7 +1,7 @@
-"""Request and response of a group API → what happened to members of the group.
+"""Request and response of a group API → events of the group's members.
 
-    JoinGroup      join             what the member subscribes to, the generation it joined
-    SyncGroup      assign, sync     the leader's plan, a row a member; what this member got
+    JoinGroup      join             the member's subscription, the generation it joined
+    SyncGroup      assign, sync     the leader's plan, a row a member; this member's assignment
     Heartbeat      heartbeat        only with an error (a rebalance, a member that is not known)
     LeaveGroup     leave            a row a member
     Consumer-, Share- and StreamsGroupHeartbeat (KIP-848, 932, 1071), by the first that is true:
@@ -9,16 +9,16 @@
                    join             epoch 0
                    heartbeat        the broker answers with an error
                    assign           the broker assigns partitions or tasks
-                   owned            the member says what it owns
-                   subscribe        the member says what it subscribes to
+                   owned            the member states what it owns
+                   subscribe        the member states its subscription
                    epoch            the broker answers with another epoch
 
-Heartbeats that change nothing are no events. Assignments are written ``topic:0,1 other:3``, with
-the topic's id where the message has no name.
+Heartbeats that change nothing are not events. Assignments are written ``topic:0,1 other:3``, with
+the topic's id if the message has no name.
 
-Where the response was sent, perhaps, but not captured in full, what it says is not known: nor what
-is chosen of several protocols that the member offers. Whether a heartbeat above epoch 0 is an event
-is not known then, so it is none.
+Where the response may have been sent, but was not captured in full, its fields are unknown, and so
+is the choice among several protocols that the member offers. Whether a heartbeat above epoch 0 is
+an event is unknown then, so it is none.
 """
 
 import json
@@ -35,10 +35,10 @@ TASKS: Final = ("active", "standby", "warmup")
 
 
 class Membership(NamedTuple):
-    """One event; "" and None where the messages say nothing.
+    """One event; "" and None where the messages have no value.
 
     `generation` is the member epoch in groups of the new protocols. `error_code` is None without
-    response. What is not known is None and "", too.
+    response. Unknown values are None and "", too.
     """
 
     event: str
@@ -61,10 +61,10 @@ def memberships(
     protocol_name: str = "",
     is_response_known: bool = True,
 ) -> list[Membership]:
-    """The events of one exchange, from its bodies as `decode_frame` gives them.
+    """Events of one exchange, from its bodies as returned by `decode_frame`.
 
-    `protocol_name` is what the group agreed on, which SyncGroup says only from v5 on. Unless
-    `is_response_known`, there may be one where `response` is None.
+    `protocol_name` is the one that the group agreed on, which SyncGroup contains only from v5 on.
+    Unless `is_response_known`, a response may exist where `response` is None.
     """
     answer = response or {}
     if not is_response_known:
@@ -82,7 +82,7 @@ def memberships(
 
 
 def _certain(key: int, request: Body) -> Body:
-    """The request without what its response decides."""
+    """The request without the fields that its response decides."""
     if key == JOIN_GROUP and len(request.get("protocols") or ()) > 1:
         return {**request, "protocols": [], "topics": None}
     return request
@@ -90,7 +90,7 @@ def _certain(key: int, request: Body) -> Body:
 
 def _joined(request: Body, answer: Body) -> Membership:
     error = answer.get("error_code")
-    # JoinGroup of 0.8.2 had other names for the same.
+    # JoinGroup of 0.8.2 had other names for these fields.
     member = answer.get("member_id") or request.get("member_id") or request.get("consumer_id")
     protocols = request.get("protocols") or []
     chosen = answer.get("protocol_name") or ""
@@ -169,7 +169,7 @@ def _missed(request: Body, answer: Body) -> list[Membership]:
 
 
 def _beat(request: Body, answer: Body) -> Membership | None:
-    """The event of a heartbeat of the new protocols; None when nothing changes."""
+    """Event of a heartbeat of the new protocols; None if nothing changes."""
     error = answer.get("error_code")
     epoch = request["member_epoch"]
     subscription = subscription_text(_subscribed(request))
@@ -205,7 +205,7 @@ def _beat(request: Body, answer: Body) -> Membership | None:
 
 
 def _beat_alone(request: Body) -> Membership | None:
-    """The event of a heartbeat whose response is not known; None when there may be none."""
+    """Event of a heartbeat with unknown response; None if it may be none."""
     epoch = request["member_epoch"]
     if epoch > 0:
         return None
@@ -227,7 +227,7 @@ def _reason(request: Body, answer: Body) -> str:
 
 
 def _subscribed(request: Body) -> Body:
-    """What a heartbeat subscribes to, as in a consumer's subscription."""
+    """Subscription in a heartbeat, as in a consumer's subscription."""
     topics = list(request.get("subscribed_topic_names") or ())
     patterns = [request["subscribed_topic_regex"]] if request.get("subscribed_topic_regex") else []
     for part in (request.get("topology") or {}).get("subtopologies") or ():
@@ -237,7 +237,7 @@ def _subscribed(request: Body) -> Body:
 
 
 def _partitions(body: Body) -> str | None:
-    """Partitions or tasks in a heartbeat or its answer; None when it says nothing of them."""
+    """Partitions or tasks in a heartbeat or its answer; None if absent."""
     parts = body.get("topic_partitions")
     if parts is None:
         # 3.5 and 3.6 had other names.
@@ -255,7 +255,7 @@ def _partitions(body: Body) -> str | None:
 
 
 def subscription_text(value: Any) -> str:
-    """A member's subscription: topics, patterns between slashes, or what else it is."""
+    """Format a member's subscription: topics, patterns between slashes, or other contents."""
     if not isinstance(value, dict):
         return ""
     if "topics" in value:
@@ -267,7 +267,7 @@ def subscription_text(value: Any) -> str:
 
 
 def assignment_text(value: Any) -> str:
-    """A member's assignment: ``topic:0,1``, connectors with their tasks, or what else it is."""
+    """Format a member's assignment: ``topic:0,1``, connectors with tasks, or other contents."""
     if not isinstance(value, dict):
         return ""
     if "assigned_partitions" in value:
@@ -280,7 +280,7 @@ def assignment_text(value: Any) -> str:
 
 
 def partitions_text(entries: Iterable[Body], name: str, numbers: str = "partitions") -> str:
-    """Entries of a topic and its partitions as one text.
+    """Format entries of a topic and its partitions as one text.
 
     >>> partitions_text([{"topic": "a", "partitions": [0, 2]}, {"topic": "b"}], "topic")
     'a:0,2 b:'
@@ -297,5 +297,5 @@ def _other_text(value: Body) -> str:
 
 
 def _text(value: str | None) -> str:
-    """A field that Kafka says is never null, though the wire may have null anywhere."""
+    """A field that the schema declares non-nullable, though the wire may have null anywhere."""
     return "" if value is None else value

@@ -16,7 +16,7 @@ from kdissect.messages.value_budget import current
 def decode_set(
     data: bytes, position: int = 0, budget: Budget | None = None
 ) -> list[dict[str, object]]:
-    """A whole message set as plain values, for `show`; see `records.decode_records`."""
+    """Decode a whole message set to plain values, for `show`; see `records.decode_records`."""
     if budget is None:
         budget = shown_budget(len(data))
     allowance = current()
@@ -27,7 +27,7 @@ def decode_set(
 
 
 def decode_batch(data: bytes, batch: Batch, budget: Budget) -> dict[str, object]:
-    """The fields and the messages of one run or wrapper."""
+    """Fields and messages of one run or wrapper."""
     most = max(current().left // SHOWN_RECORD_BYTES, 0)
     own = Budget(budget.size, min(budget.count, most))
     scan = read_set_within(data, batch, own)

@@ -1,13 +1,13 @@
 """Message sets of Kafka 0.7: bytes → `Batch`es → `Record`s.
 
-    set      messages, one after the other; nothing says how many
+    set      messages, one after the other, without a count
     message  int32 size, int8 magic, [int8 attributes: magic 1], uint32 crc, payload
     wrapper  a message with a codec in the lowest two bits of its attributes: gzip 1, snappy 2;
              its payload is a compressed message set, which may hold wrappers in turn
 
-The size excludes itself. The CRC-32 is of the payload alone. 0.6 wrote magic 0, 0.7 magic 1.
-An offset is a position in bytes: that of the next message is 4 + size further on. What is inside
-a wrapper has no position of its own; a consumer goes on behind the whole wrapper.
+The size excludes itself. The CRC-32 covers the payload alone. 0.6 wrote magic 0, 0.7 magic 1. An
+offset is a position in bytes: that of the next message is 4 + size further on. Messages inside a
+wrapper have no position of their own; a consumer continues behind the whole wrapper.
 """
 
 import zlib
@@ -28,11 +28,11 @@ CODEC_MASK: Final = 3
 LAST_CODEC: Final = 2
 POSITION_MAX: Final = 0x7FFF_FFFF_0000_0000  # any int32 can be added without wrapping
 ANY_NUMBER: Final = 1 << 62
-# Wrappers in wrappers: no writer makes one, the readers of 0.7 follow them. Each is a level of
-# recursion, and all of them together may unpack to the limit once.
+# Nested wrappers: no writer produces them, the readers of 0.7 accept them. Each is a level of
+# recursion, and all of them together may decompress to the limit once.
 NESTING_LIMIT: Final = 8
-# Wrappers inside one wrapper, and messages of a batch that do not hold together: each costs 2 µs
-# and more, of which 100 MiB could hold millions.
+# Wrappers inside one wrapper, and invalid messages of a batch: each costs 2 µs and more, and 100
+# MiB could hold millions of them.
 INNER_WRAPPER_LIMIT: Final = 1_000
 DAMAGED_LIMIT: Final = 1_000
 # A message may take 9 bytes, a `Record` takes 128: 100 MiB of the smallest would take 1.4 GB.
@@ -40,11 +40,11 @@ RECORD_LIMIT: Final = 4_000_000
 
 
 def scan_set(data: bytes, start: i64, end: i64, position: i64, most: i64 = ANY_NUMBER) -> BatchScan:
-    """The runs and wrappers of the set ``data[start:end]``, which starts at `position` of the log.
+    """Scan the runs and wrappers of the set ``data[start:end]``, at `position` of the log.
 
-    Only the first `most` of them, see `BatchScan.next_start`.
-    A batch's `base_offset` is the position of its first byte, its `last_offset` that behind its
-    last, where a consumer goes on. Positions count from 0 where `position` can be none.
+    Only the first `most` of them, see `BatchScan.next_start`. A batch's `base_offset` is the
+    position of its first byte, its `last_offset` that behind its last, where a consumer continues.
+    Positions count from 0 if `position` cannot be one.
     """
     if position < 0 or position > POSITION_MAX:
         position = 0
@@ -62,7 +62,7 @@ def scan_set(data: bytes, start: i64, end: i64, position: i64, most: i64 = ANY_N
         if problem:
             note_corrupt(scan, data, at, after - at, problem)
         elif len(scan.batches) > most:
-            # Only now it is known that the run before goes no further.
+            # Only now the end of the previous run is known.
             del scan.batches[-1]
             scan.next_start = at
             return scan
@@ -79,9 +79,9 @@ def note_corrupt(scan: BatchScan, data: bytes, at: i64, size: i64, reason: str) 
 
 
 def scan_message(data: bytes, start: i64, end: i64, position: i64, batches: list[Batch]) -> str:
-    """Add the message ``data[start:end]`` to `batches`, or to the run that the last of them is.
+    """Add the message ``data[start:end]`` to `batches`, or to the run at their end.
 
-    Gives "" or what is wrong with it.
+    Returns "" or what is wrong with it.
     """
     magic: i64 = data[start + SIZE_SIZE]
     problem = message_problem(data, start, end)
@@ -112,7 +112,7 @@ def scan_message(data: bytes, start: i64, end: i64, position: i64, batches: list
 
 
 def message_problem(data: bytes, start: i64, end: i64) -> str:
-    """Why ``data[start:end]``, of 9 bytes at least, is no message; "" when it is one."""
+    """Why ``data[start:end]``, of 9 bytes at least, is not a message; "" if it is one."""
     magic: i64 = data[start + SIZE_SIZE]
     if magic > 1:
         return f"unknown magic {magic}"
@@ -128,17 +128,17 @@ def header_size(magic: i64) -> i64:
 
 
 def attributes_of(data: bytes, start: i64) -> i64:
-    """The attributes of the message at `start`; 0 for magic 0, which has none."""
+    """Attributes of the message at `start`; 0 for magic 0, which has none."""
     return 0 if data[start + SIZE_SIZE] == 0 else data[start + SIZE_SIZE + 1]
 
 
 def codec_of(data: bytes, start: i64) -> i64:
-    """The codec of the message at `start`."""
+    """Codec of the message at `start`."""
     return attributes_of(data, start) & CODEC_MASK
 
 
 def crc_of(data: bytes, start: i64) -> i64:
-    """The stored CRC-32 of the message at `start`, unsigned."""
+    """Stored CRC-32 of the message at `start`, unsigned."""
     header = header_size(i64(data[start + SIZE_SIZE]))
     return i64(read_i32_be(data, start + header)) & 0xFFFF_FFFF
 
@@ -146,11 +146,11 @@ def crc_of(data: bytes, start: i64) -> i64:
 def read_set(
     data: bytes, batch: Batch, limit: i64 = DECOMPRESSED_LIMIT, record_limit: i64 = RECORD_LIMIT
 ) -> RecordScan:
-    """The messages of a batch that `scan_set` found in `data`; unpacks `limit` bytes at most.
+    """Read the messages of a batch that `scan_set` found; decompresses `limit` bytes at most.
 
-    A record's offset is the position behind its (outermost) message, as 0.7's consumers are given
-    it. Never raises: what cannot be had is counted in the scan, with the reason. The batch of a
-    wrapper learns how many messages and bytes are inside.
+    A record's offset is the position behind its (outermost) message, as 0.7's consumers get it.
+    Never raises: unreadable messages are counted in the scan, with the reason. The batch of a
+    wrapper gets the number of messages and bytes inside.
     """
     walk = Walk(limit, record_limit)
     walk.batch(data, batch)
@@ -160,9 +160,9 @@ def read_set(
 def read_set_within(
     data: bytes, batch: Batch, budget: Budget, limit: i64 = DECOMPRESSED_LIMIT
 ) -> RecordScan:
-    """As `read_set`, within what is left of the budget, which is charged for what is unpacked.
+    """As `read_set`, within the rest of the budget, which is charged for decompressed bytes.
 
-    The caller takes the records that it makes values of.
+    The caller charges the records that it converts to values.
     """
     limit = min(limit, budget.size)
     walk = Walk(limit, min(RECORD_LIMIT, max(budget.count, 0)))
@@ -175,7 +175,7 @@ def read_set_within(
 
 
 class Walk:
-    """One walk over a batch: what it found, and how many bytes it may still unpack."""
+    """One walk over a batch: its results, and the bytes it may still decompress."""
 
     def __init__(self, room: i64, record_limit: i64) -> None:
         self.scan = RecordScan()
@@ -184,7 +184,7 @@ class Walk:
         self.wrappers: i64 = 0
 
     def batch(self, data: bytes, batch: Batch) -> None:
-        """All messages of the batch, into the scan."""
+        """Read all messages of the batch into the scan."""
         scan = self.scan
         try:
             if batch.codec == 0:
@@ -199,15 +199,15 @@ class Walk:
             batch.record_count = len(scan.records) + scan.lost_count
 
     def unpack(self, data: bytes, start: i64, end: i64, codec: i64) -> bytes:
-        """The payload ``data[start:end]`` decompressed; CorruptRecords when it cannot be."""
+        """Decompress the payload ``data[start:end]``; raise CorruptRecords if invalid."""
         payload = decompress(codec, data[start:end], self.room, 1)
         self.room -= len(payload)
         return payload
 
     def messages(self, payload: bytes, start: i64, end: i64, offset: i64, depth: i64) -> None:
-        """The messages of ``payload[start:end]``; CorruptRecords when the rest is lost.
+        """Read the messages of ``payload[start:end]``; raise CorruptRecords when the rest is lost.
 
-        `offset` is that of the first one's start, or inside a wrapper the end of the outermost.
+        `offset` is the start of the first one, or inside a wrapper the end of the outermost.
         """
         at = start
         while at < end:
@@ -222,7 +222,7 @@ class Walk:
             at = after
 
     def message(self, payload: bytes, start: i64, end: i64, offset: i64, depth: i64) -> None:
-        """The message ``payload[start:end]``, or what is inside it."""
+        """Read the message ``payload[start:end]``, or the messages inside it."""
         scan = self.scan
         problem = message_problem(payload, start, end)
         if problem:
@@ -265,7 +265,7 @@ def check_set_crc(data: bytes, batch: Batch) -> bool:
 
 
 def check_read_set_crc(data: bytes, batch: Batch, scan: RecordScan) -> bool:
-    """As `check_set_crc`, and the checksums of the messages that were read from a wrapper."""
+    """As `check_set_crc`, including the checksums of messages read from a wrapper."""
     if batch.codec != 0:
         for record in scan.records:
             stored = i64(read_i32_be(record.payload, record.value_start - 4)) & 0xFFFF_FFFF
@@ -275,10 +275,10 @@ def check_read_set_crc(data: bytes, batch: Batch, scan: RecordScan) -> bool:
 
 
 def set_end(data: bytes, start: i64, end: i64) -> i64:
-    """Where the set that begins at `start` ends, when nothing says it.
+    """End of the set that begins at `start`, if it is not given.
 
-    It holds the messages that are whole and whose checksum is right; the bytes of whatever follows
-    would have to be that too by chance.
+    It contains the whole messages with a right checksum; following bytes would match only by
+    chance.
     """
     at = start
     while end - at >= SIZE_SIZE + MAGIC_0_HEADER:

@@ -1,4 +1,4 @@
-"""TopicRecords of the KRaft log (KIP-500): names of topic ids in what controllers send brokers.
+"""TopicRecords of the KRaft log (KIP-500): names of topic ids in what controllers send to brokers.
 
 record value   varint frame version, varint type (2), varint version (0),
                name (compact; of 2.8, frame version 0: int16 length), uuid
@@ -25,10 +25,10 @@ NAMES_LIMIT: Final = 200_000  # topics of all clusters; each takes about 250 byt
 
 
 def learn_topics(data: bytes, batches: list[Batch], names: dict[bytes, str]) -> None:
-    """Put the topics that batches of the log in `data` create into `names`, by their ids.
+    """Add the topics that batches of the log in `data` create to `names`, by their ids.
 
-    Controllers do not pack their log; one that is packed may unpack to `UNPACKED_LIMIT` bytes and
-    a multiple of its size.
+    Controllers do not compress their log; a compressed one may grow to `UNPACKED_LIMIT` bytes and a
+    multiple of its size.
     """
     size = sum(batch.size for batch in batches)
     budget = make_budget(size, UNPACKED_LIMIT)
@@ -41,7 +41,7 @@ def learn_topics(data: bytes, batches: list[Batch], names: dict[bytes, str]) -> 
 
 
 def learn_topic(value: bytes, names: dict[bytes, str]) -> None:
-    """Put the topic into `names` that a record's value creates; other records say nothing."""
+    """Add the topic that a record's value creates to `names`; other records are ignored."""
     head = value[:NAME_AT]
     if head not in (TOPIC_RECORD, PREVIEW_TOPIC_RECORD):
         return
@@ -56,6 +56,6 @@ def learn_topic(value: bytes, names: dict[bytes, str]) -> None:
 
 
 def remember_name(names: dict[bytes, str], topic_id: bytes, name: str) -> None:
-    """Put a topic into `names`, unless there are too many or no topic has such a name."""
+    """Add a topic to `names`, unless there are too many or the name is invalid."""
     if len(name) <= LONGEST_NAME and (len(names) < NAMES_LIMIT or topic_id in names):
         names[topic_id] = name

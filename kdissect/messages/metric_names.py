@@ -1,4 +1,4 @@
-"""The names in a telemetry push, read from OTLP's protobuf without its definitions.
+"""Metric names in a telemetry push, read from OTLP's protobuf without its definitions.
 
     MetricsData 1: ResourceMetrics 2: ScopeMetrics 2: Metric 1: name
 
@@ -18,7 +18,7 @@ PATH: Final = (1, 2, 2, 1)  # field numbers from MetricsData down to the name
 
 
 def metric_names(data: bytes) -> list[str]:
-    """The names of all metrics in `data`, in its order; raises DecodeError."""
+    """Names of all metrics in `data`, in its order; raises DecodeError."""
     spans = [(0, len(data))]
     for wanted in PATH:
         spans = [
@@ -31,7 +31,7 @@ def metric_names(data: bytes) -> list[str]:
 
 
 def iter_sized(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Number, start and end of each field of ``data[start:end]`` that says its size."""
+    """Number, start and end of each length-delimited field of ``data[start:end]``."""
     while start < end:
         at = start
         tag, start = read_varint64(data, start, end)
@@ -53,7 +53,7 @@ def iter_sized(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, in
 
 
 def read_varint64(data: bytes, start: int, end: int) -> tuple[int, int]:
-    r"""An unsigned varint and the position after it; raises DecodeError.
+    r"""Read an unsigned varint; also return the position after it; raises DecodeError.
 
     >>> read_varint64(b"\x96\x01", 0, 2)
     (150, 2)

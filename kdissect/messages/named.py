@@ -1,4 +1,4 @@
-"""Messages that are not bodies of an API, by name: what bodies carry, and Kafka's own records."""
+"""Messages that are not bodies of an API, by name: embedded messages, and Kafka's own records."""
 
 from functools import cache
 
@@ -10,13 +10,13 @@ from kdissect.protocol.notation import read_index
 
 
 def decode_message(name: str, version: int, data: bytes) -> Body:
-    """The fields of a message of `message_names`, all of `data`. Raises DecodeError.
+    """Decode a message of `message_names` from all of `data`. Raises DecodeError.
 
-    Headers are among them (RequestHeader, ResponseHeader), what group members tell each other
+    These include headers (RequestHeader, ResponseHeader), messages between group members
     (ConsumerProtocolSubscription), control records (EndTxnMarker) and the records of Kafka's own
-    topics (TopicRecord). What says their type and version on the wire is not part of them: the two
-    bytes in front of coordinators' keys and values, the three numbers in front of KRaft records.
-    The value is as `kdissect.decode` gives it, credentials redacted.
+    topics (TopicRecord). Their type and version on the wire are not part of them: the two bytes in
+    front of coordinators' keys and values, the three numbers in front of KRaft records. The value
+    is as returned by `kdissect.decode`, credentials redacted.
 
     >>> decode_message("ControlRecordKey", 0, bytes([0, 0, 0, 1]))
     {'version': 0, 'type': 1}
@@ -31,13 +31,13 @@ def decode_message(name: str, version: int, data: bytes) -> Body:
 
 
 def message_names() -> tuple[str, ...]:
-    """The names that `decode_message` takes, without former ones."""
+    """Names that `decode_message` accepts, without former ones."""
     return tuple(row[0] for row in read_index("messages"))
 
 
 @cache
 def _files() -> dict[str, tuple[str, str]]:
-    """File and newest name of each message by its names of all times."""
+    """File and newest name of each message by its current and former names."""
     rows = list(read_index("messages"))
     former = {name: (row[1], row[0]) for row in rows if row[6] for name in row[6].split(",")}
     return former | {row[0]: (row[1], row[0]) for row in rows}

@@ -3,7 +3,7 @@
     v0 to v2   int16 error, int32 count, entries of int16 key, int16 min, int16 max, ...
     v3 on      int16 error, varint count + 1, entries of the same and a tag section each, ...
 
-Every connection begins with one, of 60 entries and more, so the entries are looked at a column of
+Every connection begins with one, of 60 entries and more, so the entries are processed one column of
 bytes at a time.
 """
 
@@ -17,9 +17,9 @@ ERROR_SIZE: Final = 2
 
 
 def keys_above(data: bytes, offset: int, version: int) -> list[int] | None:
-    """The offered keys of 256 and more, of a body from `offset` on in the layout of `version`.
+    """Offered keys of 256 and more, in a body from `offset` on in the layout of `version`.
 
-    None where that cannot be told: the body ends too soon, or its entries have tags.
+    None if unknown: the body ends too soon, or its entries have tags.
     """
     try:
         if version < FLEXIBLE:

@@ -37,14 +37,14 @@ READERS: Final[dict[str, Callable[[bytes, int], tuple[Any, int]]]] = {
     "string": read_string,
 }
 SMALLEST: Final = 2  # bytes of the smallest element of any array
-# Bytes of memory, about: of an element with its fields, of the row that the tables make of it, and
-# of a byte of its text.
+# Approximate bytes of memory: of an element with its fields, of its row in the tables, and of a
+# byte of its text.
 STRUCT_BYTES: Final = 768
 TEXT_RATIO: Final = 4
 
 
 class SetSpan(NamedTuple):
-    """Where in a frame a message set lies; `ends_frame`: it ends where the frame does."""
+    """Position of a message set in a frame; `ends_frame`: it ends where the frame does."""
 
     start: int
     end: int
@@ -52,7 +52,7 @@ class SetSpan(NamedTuple):
 
 
 class OldRead(NamedTuple):
-    """What was read of a frame: all of it up to `end`, or what stood before the `error`.
+    """Result of reading a frame: all of it up to `end`, or the fields before the `error`.
 
     `left_out` elements of arrays had no room.
     """
@@ -64,7 +64,7 @@ class OldRead(NamedTuple):
 
 
 def decode_old(protocol: str, api: str | int, direction: str, data: bytes) -> Body:
-    """A frame of Kafka 0.7 or of a 2012 draft, without its size field. Raises DecodeError.
+    """Decode a frame of Kafka 0.7 or of a 2012 draft, without its size field. Raises DecodeError.
 
     `protocol` is "0.7", "proposal" or "trunk-2012", `api` a key or a name, `direction` "request" or
     "response". The fields of the header are in the body; message sets stay bytes (`read_set` of
@@ -86,7 +86,7 @@ def decode_old(protocol: str, api: str | int, direction: str, data: bytes) -> Bo
 
 
 def read_old(fields: Sequence[Field], data: bytes, limit: int = DECODED_BYTES) -> OldRead:
-    """The fields of a frame from its first byte on, in about `limit` bytes; never raises."""
+    """Read the fields of a frame from its first byte on, in about `limit` bytes; never raises."""
     reader = _OldReader(data, limit)
     body: Body = {}
     try:
@@ -112,11 +112,10 @@ def full_old_body(
     limit: int = NO_LIMIT,
     unpacking: Unpacking | None = None,
 ) -> Body:
-    """The body of a frame in full: message sets as lists of batches with their records.
+    """Decode the body of a frame in full: message sets as lists of batches with their records.
 
-    Positions in a response count from the offsets that its `request` asks for. Bytes behind the
-    last field are counted in ``trailing_size``; `limit` and `unpacking` see `full_bodies`. Raises
-    DecodeError.
+    Positions in a response count from the offsets in its `request`. Bytes behind the last field are
+    counted in ``trailing_size``; `limit` and `unpacking` see `full_bodies`. Raises DecodeError.
     """
     unpacking = unpacking or Unpacking()
     api = find_old_api(protocol, key)
@@ -137,7 +136,7 @@ def full_old_body(
 
 
 def asked_positions(request: Body) -> list[int]:
-    """The offsets that a fetch request asks for, in the order of its entries."""
+    """Requested offsets of a fetch request, in the order of its entries."""
     if "offset" in request:
         return [request["offset"]]
     fetches = request.get("fetches", ())
@@ -157,7 +156,7 @@ def set_spans(value: Any) -> Iterator[SetSpan]:
 
 
 def with_bytes(value: Any, data: bytes) -> Any:
-    """A body with its message sets as bytes."""
+    """Return a body with its message sets as bytes."""
     if isinstance(value, SetSpan):
         return data[value.start : value.end]
     if isinstance(value, dict):
@@ -166,7 +165,7 @@ def with_bytes(value: Any, data: bytes) -> Any:
 
 
 def _with_sets(value: Any, data: bytes, positions: list[int], budget: Budget) -> Any:
-    """A body with its message sets opened; the nth of them starts at the nth position."""
+    """Return a body with its message sets decoded; the nth of them starts at the nth position."""
     if isinstance(value, SetSpan):
         position = positions.pop(0) if positions else 0
         return decode_set(data[value.start : value.end], position, budget)
@@ -180,16 +179,16 @@ def _with_sets(value: Any, data: bytes, positions: list[int], budget: Budget) ->
 
 
 class _OldReader:
-    """Reads the fields of one frame; every method gives the next offset."""
+    """Reads the fields of one frame; every method returns the next offset."""
 
     def __init__(self, data: bytes, limit: int) -> None:
         self.data = data
         self.allowance = ValueBudget(min(limit, NO_LIMIT))
 
     def struct(self, fields: Sequence[Field], offset: int, into: Body, is_last: bool) -> int:
-        """Read the fields into `into`, which keeps them when a later one fails.
+        """Read the fields into `into`, which keeps them if a later one fails.
 
-        `is_last`: nothing comes behind these fields.
+        `is_last`: nothing follows these fields.
         """
         for field in fields:
             try:
@@ -227,7 +226,7 @@ class _OldReader:
     def element(
         self, field: Field, offset: int, items: list[Any], number: int, is_end: bool
     ) -> int:
-        """Read an element and, when there is room for it, put it among the items."""
+        """Read an element and, if there is room for it, add it to the items."""
         has_room = self.allowance.left > 0
         if not has_room:
             self.allowance.leave_out(1, f"[{number}]")
@@ -247,13 +246,13 @@ class _OldReader:
 
 
 def _read_count(field: Field, data: bytes, offset: int) -> tuple[int, int]:
-    """How many elements follow, -1 for as many as there are, and the next offset."""
+    """Number of elements, -1 for all up to the end, and the next offset."""
     if field.count_type == TO_THE_END:
         return -1, offset
     count, start = READERS[field.count_type](data, offset)
     if count < 0:
         raise InvalidValue(f"count {count}", offset=offset, data=data, length=start - offset)
-    # A count from the wire may say 2^31 - 1, each of which would cost a dict.
+    # A count from the wire may be 2^31 - 1, and each element would cost a dict.
     if count > (len(data) - start) // SMALLEST:
         left = len(data) - start
         raise Truncated(f"{count} elements, only {left} bytes left", offset=offset, data=data)
@@ -264,7 +263,7 @@ def _end_of_set(field: Field, data: bytes, offset: int, into: Body, is_last: boo
     if field.size == TO_THE_END:
         return len(data)
     if not field.size:
-        # What ends the frame ends the set, with a message that is cut off in it.
+        # The end of the frame ends the set, with a truncated message in it.
         return len(data) if is_last else set_end(data, offset, len(data))
     size = into[field.size] - field.size_ahead
     if size < 0:

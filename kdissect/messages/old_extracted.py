@@ -1,4 +1,4 @@
-"""Bodies of the protocols before 0.8 → the facts that tables are made of."""
+"""Extracts the fields that tables need from bodies of the protocols before 0.8."""
 
 from typing import Any, Final
 
@@ -12,15 +12,15 @@ from kdissect.messages.old_protocols import MESSAGE_SET, PROPOSAL
 from kdissect.messages.partitions import NO_ID, Partition
 from kdissect.protocol.readers import NULL
 
-NO_ERROR_HERE: Final = -1  # in the errors of a proposed produce response
+NO_ERROR_HERE: Final = -1  # in the errors of a produce response of the proposal
 
 
 class OldFields:
-    """What a request and then its response say; `rows` are in the order of the request's entries.
+    """Fields of a request and then its response; `rows` are in the order of the request's entries.
 
-    `sink` says what is to be kept; nothing is put into it. `missing` bytes at the end of the frame
-    that is read are not there. A set that they would end is counted with them; its messages, of
-    which the last may go on in what is missing, are not told.
+    `sink` defines which fields are kept; nothing is added to it. `missing` bytes at the end of the
+    frame being read are absent. A set that they would end is counted with them; its messages, of
+    which the last may continue in the missing bytes, are not reported.
     """
 
     def __init__(self, sink: FieldSink) -> None:
@@ -35,12 +35,12 @@ class OldFields:
         self.error_code: int = NULL
         self.corrupt_records = ""
         self.missing = 0
-        # Bytes that batches may still take; and how many had no room.
+        # Remaining bytes for batches; and the number that had no room.
         self.room = int(sink.limit)
         self.unkept_batches = 0
 
     def read_request(self, read: OldRead, data: bytes) -> None:
-        """Take what a request says, or as much of it as could be read."""
+        """Extract from a request, as far as it could be read."""
         body = read.body
         self.acks = body.get("required_acks", NULL)
         self.max_wait_ms = body.get("max_wait", NULL)
@@ -59,7 +59,7 @@ class OldFields:
                 row.fetch_offset = offsets[place] if place < len(offsets) else NULL
 
     def read_response(self, protocol: int, read: OldRead, data: bytes) -> None:
-        """Take what a response says of the request that was read before."""
+        """Extract from a response to the request that was read before."""
         body = read.body
         self.error_code = body.get("error_code", NULL)
         only = self.rows[0] if len(self.rows) == 1 else None
@@ -91,7 +91,7 @@ class OldFields:
         return row
 
     def _several(self, responses: list[Body], data: bytes) -> None:
-        """A MULTIFETCH response: a set for each entry of the request, which alone names them."""
+        """Extract from a MULTIFETCH response: a set for each entry that its request names."""
         for row, entry in zip(self.rows, responses, strict=False):
             row.error_code = entry.get("error_code", NULL)
             self._error("responses[].error_code", row.error_code, row)
@@ -101,14 +101,14 @@ class OldFields:
     def _produced(self, protocol: int, body: Body) -> None:
         """Errors and offsets in the order of the request's message sets."""
         for row, code in zip(self.rows, body["errors"], strict=False):
-            # The proposal writes -1 for none, what was built 0.
+            # The proposal writes -1 for none, the builds 0.
             row.error_code = 0 if protocol == PROPOSAL and code == NO_ERROR_HERE else code
             self._error("errors[]", row.error_code, row)
         for row, offset in zip(self.rows, body.get("offsets", []), strict=False):
             row.base_offset = offset
 
     def _fetched(self, topics: list[Body], data: bytes) -> None:
-        """A Fetch response of 2012, which names its partitions itself."""
+        """Extract from a Fetch response of 2012, which names its partitions itself."""
         asked = {(row.topic, row.partition): row for row in self.rows}
         for topic in topics:
             for entry in topic.get("partition_data", []):
@@ -133,7 +133,7 @@ class OldFields:
     def _records(
         self, row: Partition, span: SetSpan, data: bytes, position: Any | None = None
     ) -> None:
-        """Walk the messages of a set, nothing unpacked, and count them."""
+        """Count the messages of a set, without decompression."""
         if self.missing and span.end == len(data):
             if span.ends_frame:
                 row.record_bytes = span.end - span.start + self.missing

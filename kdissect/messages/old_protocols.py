@@ -1,8 +1,8 @@
-"""Kafka before 0.8: what went over the wire, as data.
+"""Wire formats of Kafka before 0.8, as data.
 
 0.7         every release before 0.8 (0.6 wrote messages of magic 0, else the same)
-proposal    the format that the project discussed in 2012, as its document has it
-trunk-2012  what unreleased builds between February and December 2012 spoke; no release did
+proposal    the format that the project discussed in 2012, as in its document
+trunk-2012  the format of unreleased builds between February and December 2012; no release used it
 
     frame           int32 size, then `size` bytes: 0.7 request = int16 type, fields;
                     0.7 response = int16 error code, fields; the other two have headers of their own
@@ -15,12 +15,12 @@ from typing import Final, NamedTuple
 
 from kdissect.errors import UnknownApi
 
-# Which protocol an exchange is in; 0 is that of 0.8 and later.
+# Protocol of an exchange; 0 is that of 0.8 and later.
 KAFKA: Final = 0
 KAFKA_07: Final = 1
 PROPOSAL: Final = 2
 TRUNK_2012: Final = 3
-# What users call them, and the protocol of a connection.
+# User-visible names, and protocol of a connection.
 PROTOCOLS: Final = ("kafka", "0.7", "proposal", "trunk-2012")
 CONNECTION_PROTOCOLS: Final = ("kafka", "kafka-0.7", "kafka-proposal", "kafka-trunk-2012")
 
@@ -30,7 +30,7 @@ MULTIFETCH: Final = 2
 MULTIPRODUCE: Final = 3
 OFFSETS: Final = 4
 
-# Codes that a table cell holds beside those of today's Kafka: the protocol stands above bit 16.
+# Codes in a table cell beside those of today's Kafka: the protocol is above bit 16.
 PROTOCOL_SHIFT: Final = 16
 CODE_MASK: Final = 0xFFFF
 
@@ -42,8 +42,8 @@ class Field(NamedTuple):
     """One field: a primitive, a message set, or with `count_type` an array of those or of `fields`.
 
     `count_type` is that of an array's count, or TO_THE_END for elements up to the frame's end.
-    `size` of a message set is the earlier field that has its size in bytes, `size_ahead` of which
-    lie before it; or TO_THE_END; or "" when nothing on the wire says it.
+    `size` of a message set is the earlier field with its size in bytes, `size_ahead` of which lie
+    before it; or TO_THE_END; or "" for no size on the wire.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Field(NamedTuple):
 
 
 class OldApi(NamedTuple):
-    """One API; `response` is () when there never is one."""
+    """One API; `response` is () if it never has one."""
 
     key: int
     name: str
@@ -74,7 +74,7 @@ _ERROR: Final = Field("error_code", "int16")
 _SIZE: Final = Field("message_set_size", "int32")
 _PRODUCE: Final = (_TOPIC, _PARTITION, _SIZE, _set("message_set_size"))
 _FETCH: Final = (_TOPIC, _PARTITION, Field("offset", "int64"), Field("max_size", "int32"))
-_ONE_SET: Final = (Field("size", "int32"), _ERROR, _set("size", 2))  # the size counts the error
+_ONE_SET: Final = (Field("size", "int32"), _ERROR, _set("size", 2))  # the size includes the error
 
 KAFKA_07_APIS: Final = (
     OldApi(PRODUCE, "Produce", (_TYPE, *_PRODUCE), ()),
@@ -102,8 +102,8 @@ KAFKA_07_APIS: Final = (
 _KEY: Final = Field("request_type_id", "int16")
 _VERSION: Final = Field("version_id", "int16")
 _CORRELATION: Final = Field("correlation_id", "int32")
-# The listing of FetchRequest has version and correlation id the other way round; the table of
-# common fields, and all that was built of it, has them in this order.
+# The listing of FetchRequest has version and correlation id in reverse order; the table of common
+# fields, and all builds of it, have them in this order.
 _HEADER: Final = (_KEY, _VERSION, _CORRELATION, Field("client_id", "string"))
 _WAITS: Final = (
     Field("replica_id", "int32"), Field("max_wait", "int32"), Field("min_bytes", "int32"),
@@ -228,7 +228,7 @@ OLD_APIS: Final[dict[int, dict[int, OldApi]]] = {
     PROPOSAL: {api.key: api for api in PROPOSAL_APIS},
     TRUNK_2012: {api.key: api for api in TRUNK_2012_APIS},
 }
-# The words of 0.7's own list of errors; the builds of 2012 kept it.
+# The terms of 0.7's own list of errors; the builds of 2012 kept them.
 OLD_ERRORS: Final = {
     -1: "Unknown",
     1: "OffsetOutOfRange",
@@ -239,7 +239,7 @@ OLD_ERRORS: Final = {
 
 
 def find_protocol(name: str) -> int:
-    """The number of an old protocol's name; raises UnknownApi.
+    """Number of an old protocol by its name; raises UnknownApi.
 
     >>> find_protocol("0.7"), find_protocol("trunk-2012")
     (1, 3)
@@ -250,7 +250,7 @@ def find_protocol(name: str) -> int:
 
 
 def find_old_api(protocol: int, name_or_key: str | int) -> OldApi:
-    """The API of a key or a name in any case; raises UnknownApi.
+    """API by its key or a name in any case; raises UnknownApi.
 
     >>> find_old_api(KAFKA_07, "multifetch").key, find_old_api(KAFKA_07, 4).name
     (2, 'Offsets')
@@ -262,7 +262,7 @@ def find_old_api(protocol: int, name_or_key: str | int) -> OldApi:
 
 
 def old_api(protocol: int, key: int) -> OldApi | None:
-    """The API of a key; in the drafts of 2012, which have one header for all, any key has one."""
+    """API by its key; in the drafts of 2012, which have one header for all, any key has one."""
     api = OLD_APIS[protocol].get(key)
     if api is None and protocol != KAFKA_07:
         api = OldApi(key, f"api-{key}", OLD_APIS[protocol][PRODUCE].request[:4], ())
@@ -270,7 +270,7 @@ def old_api(protocol: int, key: int) -> OldApi | None:
 
 
 def old_api_name(protocol: int, key: int) -> str:
-    """The name of a key, or the key itself in words.
+    """Name of a key, or the key itself in words.
 
     >>> old_api_name(KAFKA_07, 2), old_api_name(PROPOSAL, 9)
     ('MultiFetch', 'api-9')
@@ -280,7 +280,7 @@ def old_api_name(protocol: int, key: int) -> str:
 
 
 def old_error_name(code: int) -> str:
-    """The name of an error code, or the code itself in words.
+    """Name of an error code, or the code itself in words.
 
     >>> old_error_name(3), old_error_name(9)
     ('WrongPartition', 'error-9')

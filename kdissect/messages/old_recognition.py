@@ -1,9 +1,9 @@
-"""Is this frame a request of Kafka 0.7? Nothing in it says so; its sizes have to agree.
+"""Recognizes requests of Kafka 0.7, which have no signature, by their consistent sizes.
 
 A request of 0.7 has a topic where later ones have a version, a correlation id and a client id. So
 the topic's length and characters, a partition, sizes that end exactly where the frame ends and
-messages that fill their set exactly are asked for, all of them. The drafts of 2012 have the header
-of later requests, so they are never looked for.
+messages that fill their set exactly are all required. The drafts of 2012 have the header of later
+requests, so they are never searched for.
 """
 
 from typing import Final
@@ -21,7 +21,7 @@ OFFSETS: Final = 4
 
 TOPIC_BYTES: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 MAX_TOPIC: Final = 255
-MAX_PARTITION: Final = 1 << 16  # of one topic on one broker; hundreds were many
+MAX_PARTITION: Final = 1 << 16  # of one topic on one broker; hundreds was a large number then
 FETCH_TAIL: Final = 12  # int64 offset, int32 size; or int64 time, int32 count of offsets
 NO: Final = -1
 
@@ -29,7 +29,7 @@ NO: Final = -1
 def is_request_07(data: bytes, size: i64) -> bool:
     """Whether a frame of `size` bytes, of which `data` are the first, is a request of 0.7.
 
-    Of one that is not whole, the topic and the partition of the first entry must be there.
+    In an incomplete one, the topic and the partition of the first entry must be present.
     """
     if len(data) < 4:
         return False
@@ -51,13 +51,13 @@ def entries_fit(data: bytes, size: i64, kind: i64, count: i64) -> bool:
         before = at
         at = fetch_end(data, at) if kind == MULTIFETCH else produce_end(data, at, size)
         if at < 0:
-            # The entries behind what was captured cannot speak against the first.
+            # Entries behind the captured bytes cannot contradict the first.
             return before > 4 and len(data) < size and before + entry_size(data, before) > len(data)
     return at == size
 
 
 def entry_size(data: bytes, at: i64) -> i64:
-    """The least that the entry at `at` takes: more than is left when its topic is cut off."""
+    """Minimum size of the entry at `at`: more than the rest when its topic is cut off."""
     if at + 2 > len(data):
         return 2
     length: i64 = i64(read_i16_be(data, at))
@@ -65,13 +65,13 @@ def entry_size(data: bytes, at: i64) -> i64:
 
 
 def fetch_end(data: bytes, at: i64) -> i64:
-    """Where a topic, a partition and 12 bytes end; NO when it cannot be them."""
+    """End of a topic, a partition and 12 bytes; NO if they cannot be them."""
     after = partition_end(data, at)
     return after + FETCH_TAIL if after > 0 else NO
 
 
 def produce_end(data: bytes, at: i64, frame_size: i64) -> i64:
-    """Where a topic, a partition and a sized set end; NO when it cannot be them."""
+    """End of a topic, a partition and a sized set; NO if they cannot be them."""
     after = partition_end(data, at)
     if after < 0 or after + 4 > len(data):
         return NO
@@ -86,7 +86,7 @@ def produce_end(data: bytes, at: i64, frame_size: i64) -> i64:
 
 
 def partition_end(data: bytes, at: i64) -> i64:
-    """Where a topic and a partition end; NO when it cannot be them."""
+    """End of a topic and a partition; NO if they cannot be them."""
     if at + 2 > len(data):
         return NO
     length: i64 = i64(read_i16_be(data, at))

@@ -1,8 +1,8 @@
-"""What one exchange says of its topic-partitions: packed rows, and `Partition` for one of them.
+"""Topic-partitions of one exchange: packed rows, and `Partition` for one of them.
 
-A fetch names a thousand of them, so what is said of each is a row of `WIDTH` integers in one
-`cells`, NULL where nothing is said. Topics stand beside, once each. `row` and `rows` make objects
-of them, for those who want few.
+A fetch names a thousand of them, so the values of each are a row of `WIDTH` integers in one
+`cells`, NULL for absent values. Topics are stored separately, once each. `row` and `rows` convert
+them to objects, for callers that need few.
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ from kdissect.protocol.readers import NULL
 NO_ID: Final = bytes(16)
 MIXED_CODEC: Final = 8  # more than any code of 3 bits
 
-# Places in a row. Sizes are bytes, the topic is the index in `topics` and `topic_ids`.
+# Indices in a row. Sizes are bytes, the topic is the index in `topics` and `topic_ids`.
 AT_TOPIC: Final = 0
 AT_PARTITION: Final = 1
 AT_ERROR_CODE: Final = 2
@@ -37,11 +37,11 @@ WIDTH: Final = 15
 
 @mypyc_attr(acyclic=True, free_list_len=1)
 class Partition:
-    """What one exchange says of one topic-partition; NULL, "" and NO_ID where it says nothing.
+    """One topic-partition of one exchange; NULL, "" and NO_ID for absent values.
 
-    `topic` may be "" when only `topic_id` is on the wire. Sizes are in bytes. `batches` are there
-    only where somebody asked for them, and `records`, the bytes that their spans point into, only
-    where records are asked for.
+    `topic` may be "" if only `topic_id` is on the wire. Sizes are in bytes. `batches` are present
+    only on request, and `records`, the bytes that their spans point into, only if records are
+    requested.
     """
 
     __slots__ = (
@@ -74,7 +74,7 @@ class Partition:
 
 @mypyc_attr(acyclic=True, free_list_len=1)
 class HeldBatches:
-    """The batches of one partition, and the bytes that they are in when records are asked for."""
+    """The batches of one partition, and the bytes that they are in if records are requested."""
 
     __slots__ = ("batches", "records")
 
@@ -87,10 +87,10 @@ class HeldBatches:
 class Partitions:
     """The topic-partitions of one exchange: `count` rows in `cells`, see the AT_ places.
 
-    A topic has its name, "" when it is not known, at the index at which `topic_ids` has its id;
-    only those that own these two lists change them. `held` are batches by row, where they were
-    asked for. `unkept` more partitions are named, which have no row for want of memory. `spent`
-    bytes, about, are of topics and batches.
+    A topic has its name, "" if unknown, at the index at which `topic_ids` has its id; only the
+    owners of these two lists change them. `held` are batches by row, where requested. `unkept` more
+    partitions are named, without a row for lack of memory. `spent` is the approximate number of
+    bytes of topics and batches.
     """
 
     __slots__ = (
@@ -117,7 +117,7 @@ class Partitions:
         self.spent: i64 = 0
 
     def row(self, index: i64) -> Partition:
-        """One of them as an object of its own."""
+        """Return one row as an independent object."""
         cells = self.cells
         at = index * WIDTH
         topic = cells[at]
@@ -142,11 +142,11 @@ class Partitions:
         return row
 
     def rows(self) -> list[Partition]:
-        """All of them as objects, in order."""
+        """Return all rows as objects, in order."""
         return [self.row(index) for index in range(self.count)]
 
     def named(self) -> frozenset[tuple[str, int]]:
-        """Topic and partition of each row, as they are at the first call."""
+        """Topic and partition of each row, as at the first call."""
         known = self._named
         if known is None:
             known = frozenset(
@@ -162,7 +162,7 @@ class Partitions:
         return bytes(memoryview(self.cells))
 
     def add(self, other: "Partitions", index: i64) -> None:
-        """One more row, like row `index` of others."""
+        """Add a row, a copy of row `index` of others."""
         at = index * WIDTH
         topic = self.topic_index(other.topics[other.cells[at]], other.topic_ids[other.cells[at]])
         cells = append(self.cells, topic)
@@ -173,11 +173,11 @@ class Partitions:
         self.count += 1
 
     def batches_of(self, index: i64) -> HeldBatches | None:
-        """The batches of one row, where they were asked for."""
+        """The batches of one row, if requested."""
         return None if self.held is None else self.held.get(index)
 
     def hold(self, index: i64, batches: HeldBatches | None) -> None:
-        """Keep batches of a row, when there are any."""
+        """Keep batches of a row, if there are any."""
         if batches is None:
             return
         if self.held is None:
@@ -205,7 +205,7 @@ def unpacked(
     held: dict[int, HeldBatches] | None,
     unkept: int = 0,
 ) -> Partitions:
-    """Partitions out of what `Partitions.packed` gave."""
+    """Restore partitions from the output of `Partitions.packed`."""
     integers = vec[i64](memoryview(cells).cast("q").tolist())
     made = Partitions(topics, topic_ids, integers, len(integers) // WIDTH, held)
     made.unkept = unkept
@@ -213,7 +213,7 @@ def unpacked(
 
 
 def partitions_of(rows: list[Partition]) -> Partitions:
-    """Rows out of objects, in their order."""
+    """Build rows from objects, in their order."""
     made = Partitions([], [], vec[i64](), 0, None)
     for row in rows:
         values = [
@@ -232,7 +232,7 @@ def partitions_of(rows: list[Partition]) -> Partitions:
 
 
 def codec_of(batches: list[Batch]) -> i64:
-    """The codec of all batches of a partition, MIXED_CODEC when they differ, NULL without any."""
+    """Common codec of a partition's batches, MIXED_CODEC when they differ, NULL without any."""
     if not batches:
         return NULL
     codec = batches[0].codec

@@ -1,7 +1,7 @@
-"""The records of a sound magic-2 batch → packed columns, no object for a record.
+"""The records of a valid magic-2 batch → packed columns, without an object for each record.
 
-What is of the whole batch is not here. A batch with anything odd in it leaves nothing behind: the
-caller walks it once more with `records.walk_records`, which says what is wrong with which record.
+Properties of the whole batch are not here. A batch with any irregularity adds nothing: the caller
+walks it again with `records.walk_records`, which reports the errors by record.
 """
 
 from typing import Final
@@ -20,14 +20,14 @@ MS: Final = 1_000_000
 # With it 8 bytes of a varint, 56 bits, can be added to a time without wrapping.
 TIME_MAX: Final = 1 << 61
 
-SHORT_SIZE: Final = 8  # 7 groups of 7 bits and the place of the sign stay clear of bit 63
+SHORT_SIZE: Final = 8  # 7 groups of 7 bits and the sign stay clear of bit 63
 SIZE_BITS: Final = 4
 SIZE_MASK: Final = 15
 
 
 @mypyc_attr(acyclic=True)
 class RecordColumns:
-    """What differs from record to record.
+    """Values that differ from record to record.
 
     64 bits for offsets and times (ns, NULL for none), 32 for the others (-1 for no key or value).
     """
@@ -52,7 +52,7 @@ class RecordColumns:
         write_i32_le(self.header_counts, i32(header_count))
 
     def truncate(self, count: i64) -> None:
-        """Keep the first `count` records only."""
+        """Keep only the first `count` records."""
         self.offsets.truncate(count * 8)
         self.times.truncate(count * 8)
         self.key_sizes.truncate(count * 4)
@@ -68,7 +68,7 @@ def ns_of_ms(ms: i64) -> i64:
 def pack_records(
     payload: bytes, start: i64, end: i64, batch: Batch, columns: RecordColumns
 ) -> bool:
-    """Append all records of ``payload[start:end]``; False, and nothing, when something is odd."""
+    """Append all records of ``payload[start:end]``; return False, without any, if one is odd."""
     base_time = batch.base_time_ms
     if base_time > TIME_MAX or base_time < -TIME_MAX:
         return False
@@ -77,7 +77,7 @@ def pack_records(
         if pack_all(payload, start, end, batch, columns):
             return True
     except (CorruptRecords, IndexError):
-        # A varint or a header that goes on behind the last byte there is.
+        # A varint or a header that extends beyond the last byte.
         pass
     columns.truncate(count)
     return False
@@ -86,8 +86,8 @@ def pack_records(
 def pack_all(payload: bytes, start: i64, end: i64, batch: Batch, columns: RecordColumns) -> bool:
     """As `pack_records`, without cleaning up.
 
-    Positions only grow, and each byte that is read is checked to be one of the payload; so when the
-    last field ends where its record ends, all were read inside the record.
+    Positions only grow, and each byte read is checked to be inside the payload; so when the last
+    field ends where its record ends, all were read inside the record.
     """
     offsets = columns.offsets
     times = columns.times
@@ -100,7 +100,7 @@ def pack_all(payload: bytes, start: i64, end: i64, batch: Batch, columns: Record
     time_ns = ns_of_ms(batch.max_time_ms)
     position = start
     left = batch.record_count
-    # Counted down: the number of a `for` would be an object each time.
+    # Counted down: the variable of a `for` would be an object each time.
     while left > 0:
         left -= 1
         size: i64 = payload[position]
@@ -108,7 +108,7 @@ def pack_all(payload: bytes, start: i64, end: i64, batch: Batch, columns: Record
         if size >= 0x80:
             size = read_longer(payload, position, size)
             position += size & SIZE_MASK
-            # A size of 32 bits is checked by what is left, the lie is one spelt too long.
+            # A size of 32 bits is checked against the rest; an invalid one is encoded too long.
             if size & SIZE_MASK >= VARINT_SIZE:
                 return False
             size >>= SIZE_BITS
@@ -117,7 +117,7 @@ def pack_all(payload: bytes, start: i64, end: i64, batch: Batch, columns: Record
         if size < 0 or size > end - position:
             return False
         record_end = position + size
-        time_delta: i64 = payload[position + 1]  # the attributes before have no meaning yet
+        time_delta: i64 = payload[position + 1]  # the attributes before are unused
         position += 2
         if time_delta >= 0x80:
             time_delta = read_longer(payload, position, time_delta)
@@ -192,9 +192,9 @@ def pack_all(payload: bytes, start: i64, end: i64, batch: Batch, columns: Record
 
 
 def read_longer(payload: bytes, start: i64, first: i64) -> i64:
-    r"""A varint whose `first` byte says that more follow, at `start`.
+    r"""Read a varint whose `first` byte has the continuation bit, at `start`.
 
-    Gives its value times 16 plus the number of bytes that follow, 8 when there are 8 or more.
+    Returns its value times 16 plus the number of bytes that follow, 8 for 8 or more.
     IndexError behind the end of the payload.
 
     >>> read_longer(b"\xac\x02", 1, 0xAC) == 150 * 16 + 1

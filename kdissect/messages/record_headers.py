@@ -11,14 +11,14 @@ HEADER_MIN: Final = 2  # two sizes of one byte
 
 
 def check_size(payload: bytes, start: i64, end: i64, size: i64) -> i64:
-    """The bytes that a key or value of `size` takes: 0 for null."""
+    """Bytes that a key or value of `size` takes: 0 for null."""
     if size < -1 or size > end - start:
         raise CorruptRecords(f"{size} bytes, {end - start} left", offset=start, data=payload)
     return max(size, 0)
 
 
 def skip_headers(payload: bytes, start: i64, end: i64, count: i64) -> i64:
-    """The position after `count` headers."""
+    """Position after `count` headers."""
     if count < 0 or count * HEADER_MIN > end - start:
         raise CorruptRecords(f"{count} headers in {end - start} bytes", offset=start, data=payload)
     position = start

@@ -1,7 +1,7 @@
-"""The records of a batch some at a time: a batch may have millions, each an object while read.
+"""Reads the records of a batch in slices: a batch may have millions, each an object while read.
 
 Batches of magic 2, and runs of plain messages, are read in slices of SLICE records. The messages of
-a compressed wrapper come at once, because the last one says what the offsets of all are.
+a compressed wrapper come at once, because the last one determines the offsets of all.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ WRAPPED_LIMIT: Final = 250_000
 def read_slices(
     data: bytes, batch: Batch, budget: Budget, limit: i64 = DECOMPRESSED_LIMIT
 ) -> Iterator[RecordScan]:
-    """As `records.read_within`, in one scan after the other; the last one has the error, if any."""
+    """As `records.read_within`, in consecutive scans; the last one has the error, if any."""
     if batch.magic == 2:
         yield from slices_of_batch(data, batch, budget, limit)
     elif batch.codec == 0:
@@ -47,7 +47,7 @@ def read_slices(
 def read_set_slices(
     data: bytes, batch: Batch, budget: Budget, limit: i64 = DECOMPRESSED_LIMIT
 ) -> Iterator[RecordScan]:
-    """The same of a message set of Kafka 0.7, see `message_sets.read_set_within`."""
+    """As `read_slices`, for a message set of Kafka 0.7, see `message_sets.read_set_within`."""
     if batch.codec == 0:
         for part in parts_of_run(data, batch, SIZE_SIZE):
             yield read_set_within(data, part, budget, limit)
@@ -59,7 +59,7 @@ def read_set_slices(
 
 
 def slices_of_batch(data: bytes, batch: Batch, budget: Budget, limit: i64) -> Iterator[RecordScan]:
-    """Those of a batch of magic 2."""
+    """Slices of a batch of magic 2."""
     limit = min(limit, budget.size)
     scan = RecordScan()
     left = batch.record_count
@@ -92,9 +92,9 @@ def slices_of_batch(data: bytes, batch: Batch, budget: Budget, limit: i64) -> It
 
 
 def parts_of_run(data: bytes, batch: Batch, prefix: i64) -> Iterator[Batch]:
-    """A run of plain messages as runs of SLICE; before each message are `prefix` bytes.
+    """Split a run of plain messages into runs of SLICE; each message has `prefix` bytes in front.
 
-    The last 4 of those are its size. All were scanned, so they are there.
+    The last 4 of those are its size. All were scanned, so they are present.
     """
     start = batch.start
     position = start

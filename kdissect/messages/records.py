@@ -1,7 +1,7 @@
 """Records fields (Produce, Fetch, log segments): bytes → `Batch`es → `Record`s.
 
 A field is a concatenation of entries, each `int64 offset, int32 size, size bytes`, of any mixture
-of formats; byte 16 of an entry, its magic, tells which. Magic 0 and 1 are in `legacy_records`.
+of formats; byte 16 of an entry, its magic, determines which. Magic 0 and 1 are in `legacy_records`.
 
     batch   int64 base offset, int32 size, int32 leader epoch, int8 magic = 2, uint32 crc,
             int16 attributes, int32 last offset delta, int64 base time, int64 max time,
@@ -11,8 +11,8 @@ of formats; byte 16 of an entry, its magic, tells which. Magic 0 and 1 are in `l
             varint key size, key, varint value size, value,
             varint header count, { varint size, name, varint size, value }
 
-The declared size of an entry or record wins: one that does not hold together is lost alone.
-Over 300 lines, because the fields that are read and the dicts that `show` gets are kept together.
+The declared size of an entry or record is authoritative: an invalid one is lost alone. Over 300
+lines, because the fields that are read and the dicts for `show` are kept together.
 """
 
 from typing import Final
@@ -71,7 +71,7 @@ HEADER_SIZE: Final = 61
 
 MAGIC_AT: Final = 16
 CRC_AT: Final = 17
-CRC_FROM: Final = 21  # what lies before it is the broker's to rewrite
+CRC_FROM: Final = 21  # the broker may rewrite the bytes before it
 
 U32: Final = 0xFFFF_FFFF
 SIGN32: Final = 0x8000_0000  # exclusive or with it, minus it, extends the sign of 32 bits
@@ -86,17 +86,17 @@ DAMAGED_RECORD_LIMIT: Final = 1_000
 # A record may take 7 bytes, a `Record` takes 128: 100 MiB of the smallest would take 2 GB.
 RECORD_LIMIT: Final = 4_000_000
 
-# No codec packs better: a zstd block of 4 bytes stands for 128 KiB.
+# The best compression ratio: a zstd block of 4 bytes represents 128 KiB.
 PACKED_RATIO: Final = 32_768
 
-# Of one message beyond the limit of one batch. Text packs to a tenth, a broker's answer holds
-# 50 MiB (fetch.max.bytes) of it.
+# Of one message beyond the limit of one batch. Text compresses to a tenth, a broker's answer
+# contains 50 MiB (fetch.max.bytes) of it.
 LARGE_RATIO: Final = 16
-# Of any message: producers send batches of 1 MiB at most by default, which may pack to nothing.
+# Of any message: producers send batches of 1 MiB at most by default, of any compression ratio.
 UNPACKED_FLOOR: Final = 16 << 20
 ANY_NUMBER: Final = 1 << 62
 
-# Bytes of memory, about, as values for `show`.
+# Approximate bytes of memory, as values for `show`.
 SHOWN_BATCH_BYTES: Final = 2_048
 SHOWN_RECORD_BYTES: Final = 300
 SHOWN_HEADER_BYTES: Final = 150
@@ -104,10 +104,10 @@ SHOWN_LIMIT: Final = 500_000  # records and headers
 
 
 def scan_batches(data: bytes, start: i64, end: i64, most: i64 = ANY_NUMBER) -> BatchScan:
-    """The entries of the records field ``data[start:end]``, nothing decompressed.
+    """Scan the entries of the records field ``data[start:end]``, without decompression.
 
-    The scan stops where an entry's size makes no sense, and at an entry that is cut off; or behind
-    `most` batches, see `BatchScan.next_start`.
+    The scan stops at an entry with an impossible size, at a truncated entry, or behind `most`
+    batches, see `BatchScan.next_start`.
     """
     scan = BatchScan()
     position = start
@@ -129,7 +129,7 @@ def scan_batches(data: bytes, start: i64, end: i64, most: i64 = ANY_NUMBER) -> B
         if problem:
             note_corrupt(scan, data, position, size, problem)
         elif len(scan.batches) > most:
-            # Only now it is known that the run before goes no further.
+            # Only now the end of the previous run is known.
             del scan.batches[-1]
             scan.next_start = position
             return scan
@@ -146,7 +146,7 @@ def note_corrupt(scan: BatchScan, data: bytes, position: i64, size: i64, reason:
 
 
 def scan_batch(data: bytes, start: i64, end: i64, batches: list[Batch]) -> str:
-    """Add the magic-2 batch ``data[start:end]``; gives "" or what is wrong with it."""
+    """Add the magic-2 batch ``data[start:end]``; return "" or what is wrong with it."""
     packed_size = end - start - HEADER_SIZE
     if packed_size < 0:
         return f"record batch of {end - start} bytes, its header alone has 61"
@@ -160,7 +160,7 @@ def scan_batch(data: bytes, start: i64, end: i64, batches: list[Batch]) -> str:
     codec = attributes & CODEC_MASK
     counts = read_i64_be(data, start + 53)
     record_count = (counts & U32 ^ SIGN32) - SIGN32
-    # Counts are added up before a record is read: what is plain has a byte for each at least.
+    # Counts are added up before records are read: uncompressed records have a byte each at least.
     if record_count < 0 or (codec == 0 and record_count > packed_size):
         return f"{record_count} records in {packed_size} bytes"
     unpacked_size = packed_size
@@ -196,7 +196,7 @@ def scan_batch(data: bytes, start: i64, end: i64, batches: list[Batch]) -> str:
 
 
 def check_crc(data: bytes, batch: Batch) -> bool:
-    """Whether the checksums of the batch (each message of a run) are the stored ones.
+    """Whether the checksums of the batch (each message of a run) match the stored ones.
 
     CRC-32C from the attributes on (magic 2), CRC-32 from the magic on (magic 0 and 1).
     """
@@ -207,12 +207,12 @@ def check_crc(data: bytes, batch: Batch) -> bool:
 
 
 def has_inner_crc(batch: Batch) -> bool:
-    """Whether the messages in a batch have checksums of their own: those in a wrapper."""
+    """Whether messages in a batch have checksums of their own: those in a wrapper."""
     return batch.magic != 2 and batch.codec != 0
 
 
 def check_read_crc(data: bytes, batch: Batch, scan: RecordScan) -> bool:
-    """As `check_crc`, and the checksums of the messages that were read from a wrapper."""
+    """As `check_crc`, including the checksums of messages read from a wrapper."""
     if has_inner_crc(batch) and not check_inner_crc(scan.records):
         return False
     return check_crc(data, batch)
@@ -221,21 +221,21 @@ def check_read_crc(data: bytes, batch: Batch, scan: RecordScan) -> bool:
 def make_budget(
     record_bytes: i64, limit: i64 = DECOMPRESSED_LIMIT, ratio: i64 = UNPACKED_RATIO
 ) -> Budget:
-    """What the records of a message may become that has `record_bytes` of them on the wire."""
+    """Budget for the records of a message with `record_bytes` of them on the wire."""
     return Budget(unpacked_size(record_bytes, limit, ratio), RECORD_LIMIT + record_bytes)
 
 
 def unpacked_size(size: i64, limit: i64, ratio: i64) -> i64:
-    """To how many bytes the records of a message of `size` bytes may unpack, see `unpacking`."""
+    """Bytes to which the records of a message of `size` bytes may decompress, see `unpacking`."""
     return min(limit + size * LARGE_RATIO, UNPACKED_FLOOR + size * ratio)
 
 
 def read_within(
     data: bytes, batch: Batch, budget: Budget, limit: i64 = DECOMPRESSED_LIMIT
 ) -> RecordScan:
-    """As `read_records`, within what is left of the budget, which is charged for what is unpacked.
+    """As `read_records`, within the rest of the budget, which is charged for decompressed bytes.
 
-    The caller takes the records that it makes values of.
+    The caller charges the records that it converts to values.
     """
     limit = min(limit, budget.size)
     scan = read_records(data, batch, limit, min(RECORD_LIMIT, max(budget.count, 0)))
@@ -250,9 +250,9 @@ def pack_within(
     columns: RecordColumns,
     limit: i64 = DECOMPRESSED_LIMIT,
 ) -> RecordScan:
-    """As `read_within`, but the records of a sound magic-2 batch go into `columns`.
+    """As `read_within`, but the records of a valid magic-2 batch go into `columns`.
 
-    They are taken from the budget, and `packed_count` of the scan is their number.
+    They are charged to the budget, and `packed_count` of the scan is their number.
     """
     if batch.magic != 2:
         return read_within(data, batch, budget, limit)
@@ -273,7 +273,7 @@ def pack_within(
 
 
 def charge(budget: Budget, batch: Batch, scan: RecordScan, limit: i64) -> None:
-    """Take what was unpacked from the budget, of which `limit` was there."""
+    """Charge the decompressed bytes to the budget, of which `limit` was left."""
     if isinstance(scan.error, DecompressionLimit):
         budget.size -= limit
     elif batch.codec != 0:
@@ -286,10 +286,10 @@ def read_records(
     limit: i64 = DECOMPRESSED_LIMIT,
     record_limit: i64 = RECORD_LIMIT,
 ) -> RecordScan:
-    """The records of a batch that `scan_batches` found in `data`; unpacks `limit` bytes at most.
+    """Read the records of a batch that `scan_batches` found; decompresses `limit` bytes at most.
 
-    Never raises: what cannot be had is counted in the scan, with the reason. See `Batch` for what
-    it learns here.
+    Never raises: unreadable records are counted in the scan, with the reason. See `Batch` for the
+    fields that are set here.
     """
     scan = RecordScan()
     try:
@@ -303,13 +303,13 @@ def read_records(
 
 
 def read_batch(data: bytes, batch: Batch, limit: i64, record_limit: i64, scan: RecordScan) -> None:
-    """The records of a magic-2 batch, into `scan`; CorruptRecords when the rest is lost."""
+    """Read the records of a magic-2 batch into `scan`; CorruptRecords when the rest is lost."""
     payload, start, end = unpacked(data, batch, limit)
     walk_records(payload, start, end, batch, record_limit, scan)
 
 
 def unpacked(data: bytes, batch: Batch, limit: i64) -> tuple[bytes, i64, i64]:
-    """Where the records of a magic-2 batch are, decompressed: in what, from where to where."""
+    """Decompressed records of a magic-2 batch: the bytes, start and end."""
     if batch.codec == 0:
         return data, batch.records_start, batch.end
     payload = decompress(batch.codec, data[batch.records_start : batch.end], limit, 2)
@@ -320,7 +320,7 @@ def unpacked(data: bytes, batch: Batch, limit: i64) -> tuple[bytes, i64, i64]:
 def walk_records(
     payload: bytes, start: i64, end: i64, batch: Batch, record_limit: i64, scan: RecordScan
 ) -> None:
-    """The records of ``payload[start:end]``, as many as the batch declares."""
+    """Read the records of ``payload[start:end]``, as many as the batch declares."""
     position = step_records(payload, start, end, batch, min(batch.record_count, record_limit), scan)
     if batch.record_count > record_limit:
         raise CorruptRecords(f"batch of more than {record_limit} records")
@@ -328,7 +328,7 @@ def walk_records(
 
 
 def check_records_end(payload: bytes, position: i64, end: i64, batch: Batch) -> None:
-    """CorruptRecords when bytes are left behind the records of a batch."""
+    """Raise CorruptRecords if bytes are left behind the records of a batch."""
     if position != end:
         left = f"{end - position} bytes after {batch.record_count} records"
         raise CorruptRecords(left, offset=position, data=payload)
@@ -337,7 +337,7 @@ def check_records_end(payload: bytes, position: i64, end: i64, batch: Batch) -> 
 def step_records(
     payload: bytes, start: i64, end: i64, batch: Batch, count: i64, scan: RecordScan
 ) -> i64:
-    """Add `count` records from `start` on; gives the position behind them."""
+    """Add `count` records from `start` on; return the position behind them."""
     position = start
     records = scan.records
     for _ in range(count):
@@ -357,8 +357,8 @@ def step_records(
 
 
 def read_record(payload: bytes, start: i64, end: i64, batch: Batch) -> Record:
-    """The record ``payload[start:end]`` (its size not included); CorruptRecords when it lies."""
-    # The attributes at `start` have no meaning yet.
+    """Read the record ``payload[start:end]`` (without its size); CorruptRecords if invalid."""
+    # The attributes at `start` are unused.
     time_delta, position = read_varlong(payload, start + 1, end)
     offset_delta, position = read_varint(payload, position, end)
     key_size, key_start = read_varint(payload, position, end)
@@ -389,18 +389,17 @@ def find_time(batch: Batch, time_delta: i64) -> i64:
 
 
 def shown_budget(size: i64, limit: i64 = DECOMPRESSED_LIMIT, ratio: i64 = UNPACKED_RATIO) -> Budget:
-    """What the records of a message of `size` bytes may become in `show`."""
+    """Budget for the records of a message of `size` bytes in `show`."""
     return Budget(unpacked_size(size, limit, ratio), SHOWN_LIMIT)
 
 
 def decode_records(
     data: bytes, limit: i64 = DECOMPRESSED_LIMIT, budget: Budget | None = None
 ) -> list[dict[str, object]]:
-    """A whole records field as plain values, for `show`.
+    """Decode a whole records field to plain values, for `show`.
 
-    A batch is a dict of its header's fields and "records"; of what is cut off, corrupt or too much
-    for the allowance, one dict of its size and error at the end. `budget` is what is left for the
-    whole message.
+    A batch is a dict of its header's fields and "records"; truncated, corrupt or omitted bytes are
+    one dict of their size and error at the end. `budget` is the rest for the whole message.
     """
     if budget is None:
         budget = shown_budget(len(data), limit)
@@ -412,7 +411,7 @@ def decode_records(
 
 
 def passed_over(scan: BatchScan, size: i64) -> list[dict[str, object]]:
-    """What a scan of `size` bytes passed over, as one more value behind those of the batches."""
+    """One more value behind the batches for the bytes that a scan of `size` bytes skipped."""
     rest: dict[str, object] = {}
     if scan.next_start != NULL:
         rest["left_out_size"] = int(size - scan.next_start)
@@ -426,7 +425,7 @@ def passed_over(scan: BatchScan, size: i64) -> list[dict[str, object]]:
 
 
 def decode_batch(data: bytes, batch: Batch, limit: i64, budget: Budget) -> dict[str, object]:
-    """The header's fields and the records of one batch."""
+    """Header fields and records of one batch."""
     scan = read_shown(data, batch, budget, limit)
     decoded: dict[str, object] = {
         "magic": batch.magic,
@@ -469,13 +468,13 @@ def read_shown(data: bytes, batch: Batch, budget: Budget, limit: i64) -> RecordS
 
 
 def shown_records(batch: Batch, scan: RecordScan, budget: Budget) -> list[dict[str, object]]:
-    """The records of a scan as values, as far as budget and allowance go."""
+    """Convert the records of a scan to values, as far as budget and allowance go."""
     allowance = current()
     records: list[dict[str, object]] = []
     for record in scan.records:
         cost = SHOWN_RECORD_BYTES + SHOWN_HEADER_BYTES * record.header_count
         if batch.codec != 0:
-            # What is not packed has its bytes in the message.
+            # Records that are not compressed have their bytes in the message.
             cost += record.end - record.start
         text = ""
         if not budget.take(1 + record.header_count):
@@ -492,7 +491,7 @@ def shown_records(batch: Batch, scan: RecordScan, budget: Budget) -> list[dict[s
 
 
 def decode_record(record: Record, is_control: bool) -> dict[str, object]:
-    """One record; of a control batch, with the name of its type (the number when it has none)."""
+    """One record; of a control batch, with the name of its type (the number if unknown)."""
     decoded: dict[str, object] = {
         "offset": record.offset,
         "time_ms": record.time_ms,

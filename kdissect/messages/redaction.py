@@ -1,14 +1,14 @@
-"""Takes credentials out of decoded messages; the only place that does.
+"""Removes credentials from decoded messages; the only place that does.
 
-schema/secrets.tsv lists every field that is one, or has some in it, and its kind:
+schema/secrets.tsv lists every field that is or contains a credential, and its kind:
 
     credential   always: SASL tokens, SCRAM salts and keys, HMACs of delegation tokens
-    config       the value of a config, unless `is_secret_config` knows that it is none
+    config       the value of a config, unless `is_secret_config` excludes it
     message      another message in bytes, whose own fields count; redacted while it is bytes
     records      payload; redacted while it is bytes when it is of Kafka's metadata log
 
-Messages that the list does not name cost nothing. Of those it names, errors have no bytes with
-them, and tags that no layout knows have no content.
+Messages that are not listed cost nothing. For listed messages, errors contain no bytes, and unknown
+tags have no content.
 """
 
 import re
@@ -28,12 +28,12 @@ CONFIG: Final = "config"
 MESSAGE: Final = "message"
 RECORDS: Final = "records"
 KINDS: Final = (CREDENTIAL, CONFIG, MESSAGE, RECORDS)
-# The metadata log by name and, always the same, by id.
+# The metadata log by name and by its constant id.
 SECRET_TOPICS: Final = ("__cluster_metadata", "AAAAAAAAAAAAAAAAAAAAAQ")
 UNKNOWN_TAGS: Final = "unknown_tags"
 PASSWORD: Final = "password"  # noqa: S105  # the name of a type
-# Configs of one listener, and those of SASL of one mechanism there, have Kafka's names behind it.
-# Where the name of a listener has a dot it is not found.
+# Configs of one listener, and those of SASL of one mechanism there, end with Kafka's names. A
+# listener name with a dot is not recognized.
 OF_LISTENER: Final = re.compile(r"listener\.name\.[^.]+\.(?P<name>.+)")
 OF_MECHANISM: Final = re.compile(r"[a-z0-9_-]+\.(?P<name>sasl\..+|connections\.max\.reauth\.ms)")
 # Of resources of this type, KIP-412.
@@ -42,7 +42,7 @@ LOG_LEVELS: Final = ("ALL", "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", 
 
 
 class Secrets(NamedTuple):
-    """The listed fields of a struct by name: kinds of its own, and what is in structs of it."""
+    """Listed fields of a struct by name: their kinds, and those of nested structs."""
 
     kinds: dict[str, str]
     structs: dict[str, "Secrets"]
@@ -51,10 +51,10 @@ class Secrets(NamedTuple):
 def redacted(
     message: str, side: str, body: dict[str, Any], keeps_records: bool = False
 ) -> dict[str, Any]:
-    """A decoded message with ``<redacted, 32 bytes>`` in place of every credential.
+    """Return a decoded message with ``<redacted, 32 bytes>`` in place of every credential.
 
-    `side` is request, response or layout. With `keeps_records` records stay bytes whatever topic
-    they are of, for the caller to open.
+    `side` is request, response or layout. With `keeps_records` records stay bytes for any topic,
+    for the caller to decode.
     """
     secrets = listed().get((message, side))
     if secrets is None:
@@ -65,7 +65,7 @@ def redacted(
 
 @contextmanager
 def withholding(message: str | int, side: str) -> Iterator[None]:
-    """Take the bytes out of a DecodeError when credentials or payload may be among them."""
+    """Remove the bytes from a DecodeError if they may include credentials or payload."""
     try:
         yield
     except DecodeError as error:
@@ -75,7 +75,7 @@ def withholding(message: str | int, side: str) -> Iterator[None]:
 
 
 def has_secrets(message: str | int, side: str) -> bool:
-    """Whether credentials or payload may be in a message; in those of an unknown API they may.
+    """Whether a message may contain credentials or payload; those of an unknown API may.
 
     `message` is the key or name of an API, or with side layout another message's name.
     """
@@ -88,11 +88,11 @@ def has_secrets(message: str | int, side: str) -> bool:
 
 
 def is_secret_config(name: object, value: object = None, is_logger: bool = False) -> bool:
-    """Whether the value of the config of this name may be a credential.
+    """Whether the value of a config may be a credential.
 
-    It is none when Kafka's own ConfigDefs know the name, in any release, and in none as a password
-    (schema/configs.tsv). That holds behind ``listener.name.LISTENER.`` and a mechanism too. Where
-    `is_logger`, names are those of classes, and a level is no credential. All else may be one.
+    It is not if Kafka's own ConfigDefs contain the name, in any release, and never as a password
+    (schema/configs.tsv). That holds behind ``listener.name.LISTENER.`` and a mechanism too. With
+    `is_logger`, names are those of classes, and a level is not a credential. All others may be.
 
     >>> is_secret_config("sasl.jaas.config"), is_secret_config("basic.auth.user.info")
     (True, True)
@@ -110,13 +110,13 @@ def is_secret_config(name: object, value: object = None, is_logger: bool = False
 
 @cache
 def public_configs() -> frozenset[str]:
-    """Names of the configs that Kafka knows and that are no passwords."""
+    """Names of the configs that Kafka defines and that are not passwords."""
     return frozenset(name for name, type_, *_ in read_index("configs") if type_ != PASSWORD)
 
 
 @cache
 def listed() -> dict[tuple[str, str], Secrets]:
-    """The fields of schema/secrets.tsv by message and side, by their names in decoded messages."""
+    """Fields of schema/secrets.tsv by message and side, by their names in decoded messages."""
     found: dict[tuple[str, str], Secrets] = {}
     for message, side, path, kind in read_index("secrets"):
         *structs, field = (snake_case(step) for step in path.split("."))
@@ -128,7 +128,7 @@ def listed() -> dict[tuple[str, str], Secrets]:
 
 
 def _own_names(name: str) -> Iterator[str]:
-    """Kafka's names behind a listener, and behind a listener and a mechanism."""
+    """Config names behind a listener, and behind a listener and a mechanism."""
     of_listener = OF_LISTENER.fullmatch(name)
     if of_listener:
         yield of_listener["name"]
@@ -140,9 +140,9 @@ def _own_names(name: str) -> Iterator[str]:
 def _redacted(
     secrets: Secrets, value: Any, is_secret: bool, keeps_records: bool, is_logger: bool = False
 ) -> Any:
-    """`value`, a struct or array of them; `is_secret` says that its configs or records are.
+    """Redact `value`, a struct or array of them; `is_secret`: its configs or records are secret.
 
-    `is_logger` says that its configs are levels of loggers.
+    `is_logger`: its configs are levels of loggers.
     """
     if isinstance(value, list):
         return [_redacted(secrets, item, is_secret, keeps_records, is_logger) for item in value]
@@ -163,7 +163,7 @@ def _redacted(
 
 
 def is_hidden(kind: str, value: Any, is_secret: bool, keeps_records: bool) -> bool:
-    """Whether a field of this kind is taken out; `is_secret` is of the struct that it is in."""
+    """Whether a field of this kind is removed; `is_secret` is of its struct."""
     if kind == MESSAGE:
         return isinstance(value, bytes)
     if kind == RECORDS:
@@ -172,7 +172,7 @@ def is_hidden(kind: str, value: Any, is_secret: bool, keeps_records: bool) -> bo
 
 
 def is_secret_struct(secrets: Secrets, struct: dict[str, Any], is_logger: bool) -> bool:
-    """Whether a struct is a config entry with a value that may be one, or the metadata log's."""
+    """Whether a struct is a config entry with a possibly secret value, or the metadata log's."""
     if CONFIG in secrets.kinds.values():
         return bool(struct.get("is_sensitive")) or is_secret_config(
             struct.get("name"), struct.get("value"), is_logger

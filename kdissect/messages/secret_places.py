@@ -1,7 +1,7 @@
-"""Where credentials are in a frame: as `redaction` takes them out of values, but in the bytes.
+"""Locates credentials in the bytes of a frame, as `redaction` removes them from values.
 
-A layout is read once more, field by field, so that each has its place; what is a credential is
-decided by `redaction`.
+A layout is read again, field by field, so that each has its place; `redaction` decides which are
+credentials.
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ RESPONSE_HEADER: Final = 4
 
 
 class Place(NamedTuple):
-    """Bytes from `start` to `end` of a frame; `field` is the name of the field they are."""
+    """Bytes from `start` to `end` of a frame; `field` is the name of their field."""
 
     start: int
     end: int
@@ -51,10 +51,10 @@ class Place(NamedTuple):
 
 
 def secret_places(key: int, version: int, data: bytes, is_response: bool) -> list[Place]:
-    """The contents of all fields of a frame that are credentials, or may be.
+    """Contents of all fields of a frame that are, or may be, credentials.
 
-    Messages in others and records of the metadata log are places as a whole. Raises DecodeError
-    where the frame is in no known layout, to its last byte.
+    Embedded messages and records of the metadata log are places as a whole. Raises DecodeError if
+    the frame fits no known layout to its last byte.
     """
     side = RESPONSE if is_response else REQUEST
     secrets = listed().get((find_api(key).name, side))
@@ -70,7 +70,7 @@ def secret_places(key: int, version: int, data: bytes, is_response: bool) -> lis
 
 
 def header_size(data: bytes, is_response: bool) -> int:
-    """How many bytes of a frame are certainly its header, and no credential."""
+    """Number of bytes of a frame that are certainly its header, without credentials."""
     if is_response:
         return RESPONSE_HEADER
     try:
@@ -104,7 +104,7 @@ class _Walk:
     def struct(
         self, reader: StructReader, secrets: Secrets, offset: int, is_secret: bool, is_logger: bool
     ) -> Iterator[Place]:
-        """The places in a struct; see `redaction` for what the flags say."""
+        """Places in a struct; see `redaction` for the flags."""
         data = self.data
         starts: dict[str, tuple[Reader, int]] = {}
         values: dict[str, Any] = {}
@@ -129,7 +129,7 @@ class _Walk:
         starts: dict[str, tuple[Reader, int]],
         values: dict[str, Any],
     ) -> Iterator[Place]:
-        """Fields in tags are noted; tags that no layout knows are places."""
+        """Note fields in tags; unknown tags are places."""
         count, offset = read_unsigned_varint(self.data, offset)
         for _ in range(count):
             tag, start, offset = read_tag(self.data, offset)
@@ -144,7 +144,7 @@ class _Walk:
     def inside(
         self, reader: Reader, offset: int, secrets: Secrets, is_secret: bool, is_logger: bool
     ) -> Iterator[Place]:
-        """The places in a struct, which may be null, or in an array of them."""
+        """Places in a struct, which may be null, or in an array of them."""
         if isinstance(reader, NullableStructReader):
             is_null, offset = is_null_struct(self.data, offset, reader.is_tagged)
             if not is_null:
@@ -159,7 +159,7 @@ class _Walk:
             yield from self.struct(reader, secrets, offset, is_secret, is_logger)
 
     def content(self, reader: Reader, offset: int, name: str) -> Iterator[Place]:
-        """The content of a string or bytes, behind its length."""
+        """Content of a string or bytes, behind its length."""
         if isinstance(reader, CompactReader):
             length, start = read_compact_length(self.data, offset)
         elif isinstance(reader, StringReader):

@@ -1,4 +1,4 @@
-"""What the leader of a Kafka Streams group sends each member: AssignmentInfo, written by hand.
+"""Decodes AssignmentInfo, which the leader of a Kafka Streams group sends to each member.
 
     info        int32 version, [3+] int32 newest version, int32 n, n * task,
                 int32 n, n * { task, partitions }, hosts, [4+] int32 error code, [7+] int64 time
@@ -10,7 +10,7 @@
     map         int32 n, n * { host, int32 n, n * { int32 index, int32 partition } }
     text        uint16 size, modified UTF-8
 
-Counts are believed only when as many bytes are left as their elements take at least.
+Counts are accepted only if the remaining bytes suffice for the minimum size of their elements.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ Read = Callable[[bytes, int], tuple[Any, int]]
 
 
 def decode_streams_assignment(data: bytes) -> Body:
-    """The whole of `data`; raises DecodeError."""
+    """Decode all of `data`; raise DecodeError."""
     charge(data, RATIO)
     version, offset = read_int32(data, 0)
     if not 1 <= version <= NEWEST:
@@ -64,7 +64,7 @@ def decode_streams_assignment(data: bytes) -> Body:
 
 
 def read_hosts(data: bytes, offset: int, version: int, values: Body) -> int:
-    """Put the partitions of each host into `values`."""
+    """Add the partitions of each host to `values`."""
     if version < 5:
         values["partitions_by_host"], offset = read_list(data, offset, read_host, 10)
         return offset
@@ -78,7 +78,7 @@ def read_hosts(data: bytes, offset: int, version: int, values: Body) -> int:
 
 
 def read_list(data: bytes, offset: int, read: Read, min_size: int) -> tuple[list[Any], int]:
-    """A counted list; each element takes `min_size` bytes at least."""
+    """Read a counted list; each element takes `min_size` bytes at least."""
     count, offset = read_count(data, offset, False, min_size)
     values = []
     for _ in range(max(0, count)):
@@ -88,7 +88,7 @@ def read_list(data: bytes, offset: int, read: Read, min_size: int) -> tuple[list
 
 
 def read_text(data: bytes, offset: int) -> tuple[str, int]:
-    """Java's writeUTF."""
+    """Read a string of Java's writeUTF."""
     size, start = read_uint16(data, offset)
     check_offset(data, start, size, "text")
     return text_of(data, start, start + size), start + size
@@ -130,7 +130,7 @@ def read_host(data: bytes, offset: int) -> tuple[Body, int]:
 
 
 def read_indexed_hosts(data: bytes, offset: int, names: dict[int, str]) -> tuple[list[Body], int]:
-    """Hosts whose topics are numbers; one that `names` does not have stays a number."""
+    """Read hosts whose topics are numbers; one that `names` does not have stays a number."""
     count, offset = read_count(data, offset, False, 10)
     hosts = []
     for _ in range(max(0, count)):

@@ -1,7 +1,7 @@
-"""What PushTelemetry carries (KIP-714): a packed OTLP MetricsData → its values, or its names.
+"""Payload of PushTelemetry (KIP-714): a compressed OTLP MetricsData → its values, or its names.
 
-Values need the package opentelemetry-proto (extra `telemetry`). Without it the names are given,
-and how to have the values.
+Values need the package opentelemetry-proto (extra `telemetry`). Without it the names are returned,
+and how to get the values.
 """
 
 from functools import cache
@@ -14,15 +14,15 @@ from kdissect.messages.metric_names import metric_names
 from kdissect.messages.value_budget import charge
 from kdissect.system.extras import missing_extra
 
-# Twice what a broker takes packed by default (telemetry.max.bytes, 1 MiB). A client's hundred
-# metrics are 10 KB.
+# Twice the compressed size that a broker accepts by default (telemetry.max.bytes, 1 MiB). A
+# client's hundred metrics are 10 KB.
 UNPACKED_LIMIT: Final = 2 << 20
 # Two bytes may become an empty struct, which takes 64, and a dict of 72 in a list.
 RATIO: Final = 72
 
 
 def decode_metrics(data: bytes, codec: int) -> Body:
-    """The metrics of a push, packed with `codec`; raises DecodeError."""
+    """Decode the metrics of a push, compressed with `codec`; raise DecodeError."""
     unpacked = decompress(codec, data, UNPACKED_LIMIT)
     charge(unpacked, RATIO)
     sizes = {"size": len(data), "unpacked_size": len(unpacked)}
@@ -41,7 +41,7 @@ def decode_metrics(data: bytes, codec: int) -> Body:
 
 @cache
 def metrics_definition() -> Any:
-    """The class of MetricsData; None when opentelemetry-proto is not installed."""
+    """The class of MetricsData; None if opentelemetry-proto is not installed."""
     try:
         from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
     except ImportError:
@@ -50,19 +50,19 @@ def metrics_definition() -> Any:
 
 
 def message_values(message: Any) -> Body:
-    """The fields that are set, by name; an attribute's value is what it holds."""
+    """Fields that are set, by name; an attribute's value is its contents."""
     return {field.name: field_value(field, value) for field, value in message.ListFields()}
 
 
 def field_value(field: Any, value: Any) -> Any:
-    """One field: a message as its fields, an enum as its name when it has one."""
+    """Convert one field: a message to its fields, an enum to its name if it has one."""
     if field.is_repeated:
         return [single_value(field, item) for item in value]
     return single_value(field, value)
 
 
 def single_value(field: Any, value: Any) -> Any:
-    """One value of a field, see `field_value`."""
+    """Convert one value of a field, see `field_value`."""
     if field.message_type is not None:
         values = message_values(value)
         if field.message_type.name == "AnyValue":

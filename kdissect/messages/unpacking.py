@@ -1,10 +1,10 @@
-"""What compressed records may unpack to: of one message, and of all messages of a capture.
+"""Limits on decompressed records: of one message, and of all messages of a capture.
 
     one message    16 MiB + ratio * its records, and never more than 100 MiB + 16 * its records
     all            1 GiB + ratio in all * captured bytes
 
-Both ratios and the 100 MiB are limits of the user. The 16 MiB are room for the largest batches that
-are usual (1 MiB) however well they pack, the 1 GiB for a capture that has little else.
+Both ratios and the 100 MiB are user limits. The 16 MiB are room for the largest usual batches (1
+MiB) at any compression ratio, the 1 GiB for a capture with little else.
 """
 
 from typing import Final
@@ -20,9 +20,9 @@ FLOOR_IN_ALL: Final = 1 << 30
 
 
 class Unpacking:
-    """Gives each message its budget, and takes what it spent from what all may.
+    """Assigns each message its budget, and charges its use to the total.
 
-    `captured` are the bytes captured so far, which the owner counts; `limit` those of one batch.
+    `captured` are the bytes captured so far, counted by the owner; `limit` is that of one batch.
     """
 
     def __init__(
@@ -38,11 +38,11 @@ class Unpacking:
         self.unpacked: i64 = 0
 
     def budget(self, record_bytes: i64) -> Budget:
-        """The budget of a message with so many bytes of records; to be settled."""
+        """Budget of a message with so many bytes of records; to be settled."""
         return self._given(make_budget(record_bytes, self.limit, self.ratio))
 
     def shown_budget(self, size: i64) -> Budget:
-        """The same for a body of `size` bytes that is decoded in full."""
+        """As `budget`, for a body of `size` bytes that is decoded in full."""
         return self._given(shown_budget(size, self.limit, self.ratio))
 
     def _given(self, budget: Budget) -> Budget:
@@ -54,6 +54,6 @@ class Unpacking:
         return budget
 
     def settle(self, budget: Budget) -> None:
-        """Count what a message has spent until now."""
+        """Charge the bytes that a message has used so far."""
         self.unpacked += budget.given - max(budget.size, 0)
         budget.given = max(budget.size, 0)

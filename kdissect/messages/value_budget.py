@@ -1,7 +1,7 @@
-"""What the values of one message may take in memory, for all decoders of a full body.
+"""Memory allowance of one message's values, shared by all decoders of a full body.
 
-A body is decoded by many: its layout, those of what is embedded in it, those of records. They share
-the allowance that is open in their thread; where none is, nothing is limited.
+A body is decoded by many: its layout, those of embedded messages, those of records. They share the
+open allowance of their thread; without one, nothing is limited.
 """
 
 import threading
@@ -24,7 +24,7 @@ _open = _Open()
 
 @contextmanager
 def spending(limit: int) -> Iterator[ValueBudget]:
-    """Open an allowance of `limit` bytes for what is decoded in this thread; one at a time."""
+    """Open an allowance of `limit` bytes for decoding in this thread; one at a time."""
     before = _open.allowance
     allowance = _open.allowance = ValueBudget(min(limit, NO_LIMIT))
     try:
@@ -34,13 +34,13 @@ def spending(limit: int) -> Iterator[ValueBudget]:
 
 
 def current() -> ValueBudget:
-    """The allowance that is open, else one without limit."""
+    """The open allowance, else one without limit."""
     return _open.allowance or ValueBudget()
 
 
 @contextmanager
 def taken_back() -> Iterator[None]:
-    """Give back what is taken inside where a DecodeError, or anything else, is raised."""
+    """Refund the bytes taken inside if a DecodeError, or any other exception, is raised."""
     allowance = current()
     before = int(allowance.left), int(allowance.left_out), allowance.path
     try:
@@ -51,9 +51,9 @@ def taken_back() -> Iterator[None]:
 
 
 def charge(data: bytes, ratio: int) -> None:
-    """Take what bytes may become that are decoded whole: `ratio` times their size.
+    """Charge the maximum result of bytes that are decoded whole: `ratio` times their size.
 
-    Raises InvalidValue, and takes nothing, when there is not as much left.
+    Raises InvalidValue, and charges nothing, if not enough is left.
     """
     allowance = current()
     cost = len(data) * ratio
@@ -63,5 +63,5 @@ def charge(data: bytes, ratio: int) -> None:
 
 
 def note_of(count: int, path: str) -> dict[str, Any]:
-    """What a body says of elements that had no room; the path where it is known."""
+    """Describe elements of a body that had no room; with the path if known."""
     return {LEFT_OUT: {"path": path, "count": count} if path else {"count": count}}

@@ -2,7 +2,7 @@
 
     varint   32 bits, 1-5 bytes          varlong  64 bits, 1-10 bytes
 
-Both builds give the same values: nothing here can wrap unless it is meant to.
+Both builds return the same values: nothing here wraps unintentionally.
 """
 
 from typing import Final
@@ -53,7 +53,7 @@ def read_varlong(data: bytes, position: i64, end: i64) -> tuple[i64, i64]:
             raise CorruptRecords(
                 "varlong of more than 64 bits", offset=position, data=data, length=at - position
             )
-        # Compiled, bit 63 is the sign bit, which >> copies: the mask takes the copy off again.
+        # Compiled, bit 63 is the sign bit, which >> copies: the mask removes the copies.
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return ((value >> 1) & INT63_MASK) ^ -(value & 1), at

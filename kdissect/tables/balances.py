@@ -1,4 +1,4 @@
-"""What became of captured bytes, as files of a dataset or a live capture tell it."""
+"""Byte balances as read from the files of a dataset or a live capture."""
 
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ FIELDS: Final = frozenset((*NUMBERS, *COUNTS))
 
 
 def checked_balance(value: Any) -> dict[str, Any]:
-    """A balance, which has all fields; raises DatasetError for another value."""
+    """Return a balance with all fields; raise DatasetError for another value."""
     balance = strict_json.mapping(value, "balance")
     if balance.keys() != FIELDS:
         raise DatasetError("a balance has other numbers than kdissect counts")

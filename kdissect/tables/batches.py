@@ -48,7 +48,7 @@ from kdissect.tables.schemas import Column, Table
 
 # About 150 bytes a row in Arrow: 75 MB at the most.
 DEFAULT_HELD_ROWS: Final = 500_000
-# And what they take with the texts of the batches that they were in.
+# And what they take with the texts of their batches.
 HELD_BYTES: Final = 96 << 20
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
@@ -56,9 +56,9 @@ Flags = np.ndarray[Any, np.dtype[np.bool_]]
 # An id as text, or a name that looks like one.
 ID_IN_ASSIGNMENT: Final = re.compile(r"(?:^| )[\w-]{22}:", re.ASCII)
 
-PARTITION_RUN: Final = 5  # columns that the partitions of a topic in an exchange have in common
+PARTITION_RUN: Final = 5  # columns that the partitions of a topic in an exchange share
 CODES: Final = 1 << 16  # API keys, error codes and status bits are 16 bits wide
-CODE_MAX: Final = CODES // 2 - 1  # what is more is a code of an old protocol, see rows.code_in
+CODE_MAX: Final = CODES // 2 - 1  # larger values are codes of an old protocol, see rows.code_in
 
 TEXT_TYPE: Final = pa.dictionary(pa.int32(), pa.string())
 ARROW_TYPES: Final[dict[str, pa.DataType]] = {
@@ -116,10 +116,10 @@ def status_text(status: int) -> str:
 class BatchBuilder:
     """Makes record batches of one table; `captures` and `names` are shared with the run.
 
-    Rows whose topic id has no name yet are held back until the end, when it may have been learnt;
-    at most `held_limit` of them, or `held_bytes`, and one batch; what is beyond goes out with a
-    null topic. So are assignments with such an id in them.
-    `columns` (all when None) says what is made, in that order.
+    Rows whose topic id has no name yet are held back until the end, when the name may have been
+    learnt; at most `held_limit` of them, or `held_bytes`, and one batch; the rest goes out with a
+    null topic. The same holds for assignments that contain such an id.
+    `columns` (all when None) selects the columns, in that order.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class BatchBuilder:
         self.memory = Memory()
 
     def batch(self, rows: Rows) -> pa.RecordBatch:
-        """One record batch of the rows in the buffer, without those held back."""
+        """Build one record batch of the rows in the buffer, without those held back."""
         made = columns_of(self, rows).record_batch()
         if self.held_rows < self.held_limit and self.held_size < self.held_bytes:
             if "topic" in self.wanted:
@@ -160,9 +160,9 @@ class BatchBuilder:
         return made.select(self.wanted)
 
     def take(self, made: pa.RecordBatch) -> pa.RecordBatch:
-        """The same of a batch that another builder made of all the columns of `schema`.
+        """As `batch`, for a batch that another builder made with all columns of `schema`.
 
-        Topics whose names only this builder knows get them.
+        Topics whose names only this builder knows are filled in.
         """
         made = self.named(made.select(self.schema.names))
         if "topic" in self.wanted:
@@ -172,7 +172,7 @@ class BatchBuilder:
         return made.select(self.wanted)
 
     def named(self, made: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch of another builder, with the names that this one knows; holds nothing back."""
+        """Add the names known here to a batch of another builder; holds nothing back."""
         if "topic" in self.wanted:
             return self._with_topics(made)
         if "assignment" in self.wanted:
@@ -181,7 +181,7 @@ class BatchBuilder:
         return made
 
     def _with_topics(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the names that are known of topics of which it has only the id."""
+        """Add the known names of topics that the batch has only as ids."""
         topics, ids = batch["topic"], batch["topic_id"]
         if topics.null_count == 0 or ids.null_count == len(ids):
             return batch
@@ -201,7 +201,7 @@ class BatchBuilder:
         return batch.set_column(index, self.schema.field("topic"), dictionary(values, texts))
 
     def finish(self) -> list[pa.RecordBatch]:
-        """The rows that were held back, with the names that were learnt since."""
+        """Return the rows that were held back, with the names learnt since."""
         held, self.held, self.held_rows, self.held_size = self.held, [], 0, 0
         names = {topic_id_text(raw): name for raw, name in self.names.items()}
         name = self._named if "topic" in self.wanted else self._named_assignments
@@ -225,7 +225,7 @@ class BatchBuilder:
     def _hold(self, batch: pa.RecordBatch, is_nameless: Flags) -> pa.RecordBatch:
         if not is_nameless.any():
             return batch
-        # Only here, as they import pyarrow.compute, which is 30 ms of a start-up of 150.
+        # Imported here because pyarrow.compute takes 30 ms of a start-up of 150.
         held = batch.filter(mask(is_nameless))
         self.held.append(held)
         self.held_rows += held.num_rows
@@ -235,7 +235,7 @@ class BatchBuilder:
     def _named(self, batch: pa.RecordBatch, names: dict[str, str]) -> pa.RecordBatch:
         ids = batch["topic_id"]
         known = [names.get(text) for text in ids.dictionary.to_pylist()]
-        # The last place is of rows without an id.
+        # The last place is for rows without an id.
         place = np.array([NULL if name is None else i for i, name in enumerate([*known, None])])
         indices = ints_of(ids.indices)
         values = place[np.where(indices == NULL, -1, indices)]
@@ -253,10 +253,10 @@ class BatchBuilder:
 
 
 class Columns:
-    """The columns of one batch while it is made.
+    """The columns of one batch under construction.
 
-    A row of the buffer stands for one row of the table, or for as many as `repeats` says; what
-    differs between those is in `single`, without nulls and as wide as it is, or named in `own`.
+    A row of the buffer stands for one row of the table, or for as many as `repeats` says; values
+    that differ between those are in `single`, at column width without nulls, or listed in `own`.
     """
 
     def __init__(
@@ -276,7 +276,7 @@ class Columns:
         self.own = own
 
     def record_batch(self) -> pa.RecordBatch:
-        """Make the columns that the builder's schema names."""
+        """Build the columns of the builder's schema."""
         by_name = {column.name: column for column in self.builder.table.columns}
         arrays = [self._array(by_name[name]) for name in self.builder.schema.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self.builder.schema)
@@ -317,7 +317,7 @@ class Columns:
         return dictionary(values, texts)
 
     def _topics(self, values: Ints) -> pa.Array:
-        """Topic names, those that only an id stands for looked up in what was learnt."""
+        """Topic names; names of rows with only an id are looked up among the learnt ones."""
         texts = list(self.rows.texts["topic"].indices)
         ids = self.ints("topic_id")
         nameless = (values == NULL) & (ids != NULL)
@@ -334,7 +334,7 @@ class Columns:
 
 
 def columns_of(builder: BatchBuilder, rows: Rows) -> Columns:
-    """The packed rows as columns of integers."""
+    """Return the packed rows as columns of integers."""
     names = list(builder.position)
     packed_rows = np.frombuffer(rows.buffer.getvalue(), np.int64)
     if isinstance(rows, PartitionRows):
@@ -351,7 +351,7 @@ def columns_of(builder: BatchBuilder, rows: Rows) -> Columns:
 def partition_columns(
     builder: BatchBuilder, rows: PartitionRows, names: list[str], packed_rows: Ints
 ) -> Columns:
-    """The columns of partitions: runs, and cells without their first, which is the run's topic."""
+    """Columns of partitions: runs, and cells without their first, which is the run's topic."""
     runs = builder.memory.turned(packed_rows.reshape(-1, PARTITION_RUN + 1))
     cells = np.frombuffer(rows.cells.getvalue(), np.int64).reshape(rows.count, WIDTH)
     by_name = dict(zip(names, runs, strict=False))
@@ -361,7 +361,7 @@ def partition_columns(
 
 
 def record_columns(rows: RecordRows) -> dict[str, Ints]:
-    """The columns in which the records of a batch differ, as wide as they are packed."""
+    """Columns in which the records of a batch differ, at their packed width."""
     columns = rows.columns
     wide = {"offset": columns.offsets, "time": columns.times}
     sizes = {
@@ -376,7 +376,7 @@ def record_columns(rows: RecordRows) -> dict[str, Ints]:
 
 
 def with_names(assignment: str, by_id: Mapping[str, str]) -> str:
-    """An assignment with the names of topics in place of their ids.
+    """Return an assignment with topic ids replaced by names.
 
     >>> with_names("cjI4FDbRahK6PF_HbOOekA:0,1 other:2", {"cjI4FDbRahK6PF_HbOOekA": "orders"})
     'orders:0,1 other:2'
@@ -386,7 +386,7 @@ def with_names(assignment: str, by_id: Mapping[str, str]) -> str:
 
 
 def numbers(values: Ints, arrow_type: pa.DataType, repeats: Ints | None = None) -> pa.Array:
-    """Integers as an Arrow array, each `repeats` times; NULL becomes null.
+    """Convert integers to an Arrow array, each `repeats` times; NULL becomes null.
 
     Widths were proven when they were decoded.
     """
@@ -401,20 +401,20 @@ def numbers(values: Ints, arrow_type: pa.DataType, repeats: Ints | None = None) 
 
 
 def narrow(values: Ints, arrow_type: pa.DataType) -> pa.Array:
-    """As `numbers`, of integers that are as wide as the column; of 32 bits, -1 becomes null."""
+    """As `numbers`, for integers at column width; of 32 bits, -1 becomes null."""
     missing = values == (NULL if values.itemsize == 8 else -1)
     return packed(values, arrow_type, len(values), missing if missing.any() else None)
 
 
 def expanded(values: np.ndarray[Any, Any], repeats: Ints | None) -> np.ndarray[Any, Any]:
-    """Each value as often as `repeats` says; once when that is None."""
+    """Repeat each value as often as `repeats` says; once when that is None."""
     return values if repeats is None else np.repeat(values, repeats)
 
 
 def ints_of(array: pa.Array) -> Ints:
-    """The integers of an Arrow array, NULL where it has none: `numbers` the other way.
+    """Integers of an Arrow array, NULL for nulls: the inverse of `numbers`.
 
-    Not by `to_numpy`, which imports pandas too.
+    Avoids `to_numpy`, which imports pandas too.
     """
     width = array.type.bit_width // 8
     validity, content = array.buffers()
@@ -429,9 +429,9 @@ def ints_of(array: pa.Array) -> Ints:
 def packed(
     values: np.ndarray[Any, Any], arrow_type: pa.DataType, count: int, missing: Flags | None
 ) -> pa.Array:
-    """An Arrow array over the bytes of `count` values, null where `missing`.
+    """Build an Arrow array over the bytes of `count` values, null where `missing`.
 
-    Not by `pa.array`, which imports pandas (0.2 s) to see what it is given.
+    Avoids `pa.array`, which imports pandas (0.2 s) to inspect its argument.
     """
     validity = None
     if missing is not None:
@@ -440,7 +440,7 @@ def packed(
 
 
 def mask(flags: Flags) -> pa.Array:
-    """Flags as an Arrow array; not by `pa.array`, see `packed`."""
+    """Flags as an Arrow array; avoids `pa.array`, see `packed`."""
     return packed(np.packbits(flags, bitorder="little"), pa.bool_(), len(flags), None)
 
 
@@ -461,7 +461,7 @@ def dictionary(values: Ints, texts: Sequence[str], repeats: Ints | None = None) 
 
 
 def strings(texts: Iterable[str]) -> pa.Array:
-    """Texts as an Arrow array; not by `pa.array`, see `packed`.
+    """Texts as an Arrow array; avoids `pa.array`, see `packed`.
 
     Names of files that are not UTF-8 have lone surrogates, which become escapes.
     """
@@ -472,9 +472,9 @@ def strings(texts: Iterable[str]) -> pa.Array:
 
 
 def distinct(codes: Ints) -> tuple[list[int], Ints]:
-    """The different 16-bit codes of a column and each row's place among them; NULL is a code too.
+    """Distinct 16-bit codes of a column and each row's index among them; NULL is a code too.
 
-    By a table of all codes, as sorting 65 536 rows takes longer than all the rest of the column.
+    Uses a table of all codes: sorting 65 536 rows takes longer than all the rest of the column.
     """
     shifted = np.where(codes == NULL, CODES, codes & (CODES - 1))
     present = np.flatnonzero(np.bincount(shifted, minlength=CODES + 1))
@@ -485,14 +485,14 @@ def distinct(codes: Ints) -> tuple[list[int], Ints]:
 
 
 def minus(later: Ints, earlier: Ints) -> Ints:
-    """Later - earlier, NULL where either is NULL."""
+    """Difference later - earlier, NULL where either is NULL."""
     result = later - earlier
     result[(later == NULL) | (earlier == NULL)] = NULL
     return result
 
 
 def passed(later: str, earlier: str) -> Callable[[Columns], pa.Array]:
-    """A derived column of `exchanges`: the time from `earlier` to `later`, see `_passed`."""
+    """Derived column of `exchanges`: the time from `earlier` to `later`, see `_passed`."""
 
     def make(columns: Columns) -> pa.Array:
         return numbers(_passed(columns, later, earlier), pa.int64())
@@ -501,9 +501,9 @@ def passed(later: str, earlier: str) -> Callable[[Columns], pa.Array]:
 
 
 def _passed(columns: Columns, later: str, earlier: str) -> Ints:
-    """The time between two moments; NULL where it is not known.
+    """Time between two moments; NULL where unknown.
 
-    So it is where packets are not in order of time, and where the capture's clock was set.
+    It is unknown where packets are not in order of time, and where the capture's clock was set.
     """
     result = minus(columns.ints(later), columns.ints(earlier))
     result[(result < 0) | (columns.ints("decode_status") & CLOCK_SET != 0)] = NULL
@@ -523,7 +523,7 @@ def _work(columns: Columns) -> Ints:
 
 
 def _named(column: str, name: Callable[[int], str]) -> Callable[[Columns], pa.Array]:
-    """A derived column: the name of each code in `column`; null where there is no name."""
+    """Derived column: the name of each code in `column`; null for codes without a name."""
 
     def make(columns: Columns) -> pa.Array:
         codes, inverse = distinct_codes(columns.ints(column))
@@ -536,7 +536,7 @@ def _named(column: str, name: Callable[[int], str]) -> Callable[[Columns], pa.Ar
 
 
 def distinct_codes(codes: Ints) -> tuple[list[int], Ints]:
-    """As `distinct`, of codes among which those of old protocols may be."""
+    """As `distinct`, for codes that may include those of old protocols."""
     if not (codes > CODE_MAX).any():
         return distinct(codes)
     different, inverse = np.unique(codes, return_inverse=True)
@@ -558,7 +558,7 @@ def _error_text(code: int) -> str:
 
 
 def in_protocol(code: int) -> tuple[int, int]:
-    """Which old protocol a code is of, 0 for none, and the code there; see `rows.code_in`.
+    """Split a code into its old protocol, 0 for none, and its code there; see `rows.code_in`.
 
     >>> in_protocol(-1), in_protocol(0x1_FFFF), in_protocol(0x2_0003)
     ((0, -1), (1, -1), (2, 3))
@@ -571,13 +571,13 @@ def in_protocol(code: int) -> tuple[int, int]:
 
 def _retriable(columns: Columns) -> pa.Array:
     codes, inverse = distinct_codes(columns.ints("code"))
-    # No error of the old protocols is one: their clients raise them all.
+    # No error of the old protocols is retriable: their clients raise them all.
     flags = np.array([code <= CODE_MAX and is_retriable(code) for code in codes], np.int64)
     return numbers(flags[inverse], pa.bool_())
 
 
 def _payload(name: str) -> Callable[[Columns], pa.Array]:
-    """A derived column of `records`: null everywhere unless payload was asked for."""
+    """Derived column of `records`: null everywhere unless payload was requested."""
 
     def make(columns: Columns) -> pa.Array:
         rows = columns.rows

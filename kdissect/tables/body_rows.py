@@ -1,4 +1,4 @@
-"""Rows of the tables that are made of bodies in full: `members` and `bodies`."""
+"""Rows of the tables built from fully decoded bodies: `members` and `bodies`."""
 
 from librt.strings import write_i64_le
 from mypy_extensions import i64
@@ -40,7 +40,7 @@ class BodyRows(Rows):
     """Rows of `bodies`."""
 
     def add(self, x: Exchange, request: str, response: str) -> None:
-        """Append the two bodies of an exchange as JSON; "" for what is not there."""
+        """Append the two bodies of an exchange as JSON; "" for a missing one."""
         b = self.buffer
         write_i64_le(b, x.capture)
         write_i64_le(b, x.connection_id)

@@ -1,4 +1,4 @@
-"""Ids of several taps: each has a range of its own, so that rows of different taps do not mix up.
+"""Ids of several taps: each tap has its own range, so that rows of different taps do not collide.
 
 `connection_id` counts the packets of a tap. The ids of tap number N begin at ``N << 36``; those of
 tap 0 are the library's.
@@ -15,7 +15,7 @@ FACTORS: Final = {"connection_id": 1, "exchange_id": int(EXCHANGES_PER_PACKET)}
 
 
 def id_offsets(tap: int) -> dict[str, int]:
-    """What is added to the ids of a tap, by column.
+    """Return the offsets added to the ids of a tap, by column.
 
     >>> id_offsets(1)
     {'connection_id': 68719476736, 'exchange_id': 6871947673600000}

@@ -1,7 +1,7 @@
-"""Rows turned into columns, in memory that is used again.
+"""Transpose rows to columns in reused memory.
 
-Memory that is new to a process is cleared by the kernel page by page, which takes longer than what
-is written there.
+The kernel clears memory that is new to a process page by page, which takes longer than writing
+the columns.
 """
 
 import sys
@@ -12,31 +12,31 @@ import numpy as np
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 BLOCK_ROWS: Final = 512  # of 31 columns: 127 KB, which stays in the cache of a core
-# Smaller ones malloc has at hand.
+# malloc has smaller ones at hand.
 LARGE: Final = 1 << 17  # integers
 # As many as wait for a row group of a Parquet file, two for each batch, and those of one more.
 KEPT: Final = 10
 
 
 def references(matrices: list[Ints], index: int) -> int:
-    """How many there are to one of a list: whatever is made of it, Arrow's arrays too, has one."""
+    """Reference count of a list: each object made of it, Arrow arrays too, holds one reference."""
     return sys.getrefcount(matrices[index])
 
 
-# To one that nobody uses; that depends on the interpreter.
+# Count of an unused list; depends on the interpreter.
 UNUSED: Final = references([np.empty(1, np.int64)], 0)
 
 
 class Memory:
-    """Gives matrices; those of which no column is left it gives again."""
+    """Allocates matrices; reuses those of which no column is referenced any more."""
 
     def __init__(self) -> None:
         self.kept: list[Ints] = []
 
     def turned(self, by_row: Ints) -> Ints:
-        """The matrix turned around, so that columns lie in one piece.
+        """Transpose the matrix so that columns are contiguous.
 
-        Block by block, as a column of the whole matrix touches every cache line of it.
+        Works block by block, as a column of the whole matrix touches every cache line of it.
         """
         by_column = self.take(by_row.size).reshape(by_row.shape[::-1])
         for start in range(0, len(by_row), BLOCK_ROWS):
@@ -44,13 +44,13 @@ class Memory:
         return by_column
 
     def take(self, size: int) -> Ints:
-        """So many integers, of whatever value."""
+        """Return so many integers with arbitrary values."""
         if size < LARGE:
             return np.empty(size, np.int64)
         for index in range(len(self.kept)):
             if references(self.kept, index) == UNUSED and len(self.kept[index]) >= size:
                 return self.kept[index][:size]
-        # The next batch has a few more rows, or less.
+        # The next batch has slightly more or fewer rows.
         made = np.empty(size + size // 16, np.int64)
         self.kept.append(made)
         if len(self.kept) > KEPT:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def pandas_frame(table: "pa.Table") -> "pd.DataFrame":
-    """A DataFrame of the rows; raises `MissingExtra` without pandas."""
+    """Return a DataFrame of the rows; raise `MissingExtra` without pandas."""
     try:
         import pandas  # noqa: F401  # pyarrow's own error does not name the extra
     except ImportError as error:

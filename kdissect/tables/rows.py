@@ -1,6 +1,6 @@
-"""Exchange, connection, problem → packed rows: one 64-bit integer a stored column.
+"""Exchange, connection, problem → packed rows: one 64-bit integer for each stored column.
 
-The hot side of the tables: rows of a table are appended to one buffer, column after column in the
+The hot path of the tables: rows of a table are appended to one buffer, column after column in the
 order of `schemas.py`; texts become indices into a dictionary of the batch. `batches.py` turns the
 buffer into Arrow a column at a time.
 """
@@ -33,18 +33,18 @@ from kdissect.tls.session_properties import SessionProperties
 # Codec column: index into this; -1 codecs and runs that differ are "mixed".
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", "codec-7", "mixed")
 TIMESTAMP_TYPES: Final = ("create", "append")
-# Vendors stand behind the protocols before 0.8 in codes, by their place in `apis.VENDORS`.
+# Vendors follow the protocols before 0.8 in codes, by their index in `apis.VENDORS`.
 VENDOR_BASE: Final = 16
-# From so many partitions on it is faster to copy their cells through an object of bytes.
+# From this many partitions on it is faster to copy their cells through a bytes object.
 MANY_ROWS: Final = 8
-HEADER_BYTES: Final = 150  # a record's header as a pair, about
+HEADER_BYTES: Final = 150  # a record's header as a pair, approximately
 COPIED_ROWS: Final = 16_384  # at once: 2 MB
 
 
 class Texts:
     """The dictionary of one text column of one batch: text → index, in order of appearance.
 
-    `size` is the number of characters of all.
+    `size` is the total number of characters.
     """
 
     __slots__ = ("indices", "size")
@@ -54,7 +54,7 @@ class Texts:
         self.size: i64 = 0
 
     def index(self, text: str) -> i64:
-        """Index of `text`, added when new."""
+        """Index of `text`, added if new."""
         known = self.indices.get(text)
         if known is not None:
             return known
@@ -69,7 +69,7 @@ class Texts:
 
 
 class TopicIds:
-    """The dictionary of a topic_id column: 16 raw bytes → index; the text form is made once."""
+    """The dictionary of a topic_id column: 16 raw bytes → index; the text form is computed once."""
 
     __slots__ = ("indices",)
 
@@ -77,7 +77,7 @@ class TopicIds:
         self.indices: dict[bytes, int] = {}
 
     def index_or_null(self, topic_id: bytes) -> i64:
-        """Index of `topic_id`, added when new; NULL for the zero id."""
+        """Index of `topic_id`, added if new; NULL for the zero id."""
         if topic_id == NO_ID:
             return NULL
         known = self.indices.get(topic_id)
@@ -89,14 +89,14 @@ class TopicIds:
 
 
 def topic_id_text(topic_id: bytes) -> str:
-    """The text form that Kafka uses: URL-safe base64 without padding."""
+    """Return the text form that Kafka uses: URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(topic_id).decode("ascii").rstrip("=")
 
 
 class Rows:
-    """The rows of one table since the last batch: a buffer, their number, and dictionaries.
+    """Rows of one table since the last batch: a buffer, their number, and dictionaries.
 
-    `text_size` is about how many characters of long texts they hold beside their dictionaries.
+    `text_size` approximates the characters of long texts held beside the dictionaries.
     """
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class Rows:
         self.topic_ids = TopicIds()
 
     def column(self, name: str) -> Texts:
-        """The dictionary of the text column `name`."""
+        """Return the dictionary of the text column `name`."""
         texts = self.texts.get(name)
         if texts is None:
             texts = Texts()
@@ -115,7 +115,7 @@ class Rows:
         return texts
 
     def all_text_size(self) -> i64:
-        """About how many characters they hold in all."""
+        """Approximate number of characters held in all."""
         size = self.text_size
         for texts in self.texts.values():
             size += texts.size
@@ -194,10 +194,10 @@ class ExchangeRows(Rows):
 
 
 class PartitionRows(Rows):
-    """Rows of `partitions`: `cells`, and in the buffer what many of them have in common.
+    """Rows of `partitions`: `cells`, and in the buffer the values that many of them share.
 
-    A run is of one topic of an exchange: its columns in the order of the table, and the number of
-    its partitions. The cells are those of `messages.partitions`, in that order.
+    A run covers one topic of an exchange: its columns in the order of the table, and its number of
+    partitions. The cells are those of `messages.partitions`, in that order.
     """
 
     def __init__(self) -> None:
@@ -235,7 +235,7 @@ class PartitionRows(Rows):
                 at += 1
 
     def _write_some(self, cells: vec[i64]) -> None:
-        """Copy very many rows, some at a time."""
+        """Copy very many rows in portions."""
         size: i64 = COPIED_ROWS * WIDTH
         at: i64 = 0
         while at < len(cells):
@@ -291,17 +291,17 @@ class BatchRows(Rows):
 
 
 def aborted_or_null(batch: Batch) -> i64:
-    """1 when a batch is of an aborted transaction, 0 when not, NULL when nothing says it."""
+    """1 when a batch is of an aborted transaction, 0 when not, NULL when unknown."""
     if batch.aborted >= 0:
         return batch.aborted
     return NULL if batch.is_transactional and not batch.is_control else 0
 
 
 class RecordRows(Rows):
-    """Rows of `records`: `columns`, and in the buffer what many of them have in common.
+    """Rows of `records`: `columns`, and in the buffer the values that many of them share.
 
-    A run is of one batch: its columns in the order of the table, and the number of its records.
-    Keys, values and headers are beside them when payload is asked for.
+    A run covers one batch: its columns in the order of the table, and its number of records.
+    Keys, values and headers are kept beside them when payload is requested.
     """
 
     def __init__(self) -> None:
@@ -313,7 +313,7 @@ class RecordRows(Rows):
         self.headers: list[list[tuple[bytes, bytes | None]]] = []
 
     def add_run(self, x: Exchange, p: Partition, count: i64, aborted: i64 = NULL) -> None:
-        """The last `count` records that went into the columns; `aborted`: 1, 0 or NULL."""
+        """Append a run for the last `count` records in the columns; `aborted`: 1, 0 or NULL."""
         if count == 0:
             return
         b = self.buffer
@@ -328,13 +328,13 @@ class RecordRows(Rows):
         self.count += count
 
     def add(self, record: Record) -> None:
-        """Append one record to the columns; `add_run` says of which batch."""
+        """Append one record to the columns; `add_run` assigns it to a batch."""
         self.columns.add(
             record.offset, record.time_ms, record.key_size, record.value_size, record.header_count
         )
 
     def add_payload(self, record: Record, is_secret: bool = False) -> None:
-        """Key, value and headers of the record; of a secret one they are null."""
+        """Append key, value and headers of the record; null for a secret one."""
         if is_secret:
             self.keys.append(None)
             self.values.append(None)
@@ -358,7 +358,7 @@ class ErrorRows(Rows):
         self.resources = self.column("resource")
 
     def add(self, x: Exchange) -> None:
-        """Append the errors of one exchange; its own group where the error names none."""
+        """Append the errors of one exchange; its own group where the error has none."""
         errors = x.errors
         if errors is None:
             return
@@ -412,7 +412,7 @@ class ConnectionRows(Rows):
         skipped: tuple[int, int],
         facts: SessionProperties | None,
     ) -> None:
-        """Append a connection that is over; framed and skipped bytes are by direction."""
+        """Append a closed connection; framed and skipped bytes are by direction."""
         connection = state.connection
         b = self.buffer
         # An undecided connection is shown as if its opener were the client.
@@ -505,14 +505,14 @@ class ConnectionRows(Rows):
 
 
 def retransmitted_bytes(counts: DirectionCounts) -> i64:
-    """Payload that was sent again, as far as one can tell."""
+    """Retransmitted payload bytes, as far as they can be determined."""
     return counts.duplicate_bytes - counts.duplicate_packet_bytes
 
 
 def code_in(dialect: i64, code: i64) -> i64:
-    """An API key or error code of an exchange, with the protocol it is of above its 16 bits.
+    """Combine an API key or error code of an exchange with its protocol above the lower 16 bits.
 
-    The columns of codes take the lower 16 bits, those of names all of them.
+    The columns of codes take the lower 16 bits, the columns of names all of them.
     """
     if dialect == 0 or code == NULL:
         return code
@@ -520,23 +520,23 @@ def code_in(dialect: i64, code: i64) -> i64:
 
 
 def api_code(x: Exchange) -> i64:
-    """The API key of an exchange, with whose it is above its 16 bits: see `code_in`."""
+    """API key of an exchange, with its protocol or vendor above the 16 bits: see `code_in`."""
     return code_in(x.dialect if x.vendor == 0 else VENDOR_BASE + x.vendor, x.api_key)
 
 
 def write_pair(b: BytesWriter, to_broker: i64, to_client: i64) -> None:
-    """The two columns of a both-ways count."""
+    """Write the two columns of a count in both directions."""
     write_i64_le(b, to_broker)
     write_i64_le(b, to_client)
 
 
 def or_null(value: i64) -> i64:
-    """`value`, or NULL for the -1 that means "none" in a count, time or number."""
+    """Return `value`, or NULL for the -1 that means "none" in a count, time or number."""
     return NULL if value == -1 else value
 
 
 def address_text(address: bytes) -> str:
-    """An IP address of 4 or 16 bytes as text, IPv6 in the shortest form (RFC 5952).
+    """Format an IP address of 4 or 16 bytes, IPv6 in the shortest form (RFC 5952).
 
     >>> address_text(bytes([127, 0, 0, 1]))
     '127.0.0.1'

@@ -1,8 +1,8 @@
-"""The tables: every column's name, type, unit and meaning, declared once.
+"""Table schemas: every column's name, type, unit and meaning, declared once.
 
-The Arrow schema, the row layout of `rows.py`, the Spark schema and docs/tables.md all come from
-here. A `stored` column is one packed integer a row (text is an index into the batch's dictionary);
-the others are computed a column at a time when a batch is closed (`batches.py`).
+The Arrow schema, the row layout of `rows.py`, the Spark schema and docs/tables.md are all derived
+from here. A `stored` column is one packed integer a row (text is an index into the batch's
+dictionary); the others are computed a column at a time when a batch is closed (`batches.py`).
 """
 
 from typing import Final, NamedTuple
@@ -28,7 +28,7 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """One table: what a row is, and its columns in order."""
+    """One table: the meaning of a row, and its columns in order."""
 
     name: str
     row: str
@@ -37,7 +37,7 @@ class Table(NamedTuple):
 
     @property
     def stored(self) -> tuple[Column, ...]:
-        """The columns that are packed a row at a time, in order."""
+        """Columns that are packed a row at a time, in order."""
         return tuple(column for column in self.columns if column.stored)
 
 

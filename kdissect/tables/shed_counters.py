@@ -1,4 +1,4 @@
-"""What was left out of the tables because there was too much to do; compiled, as rows are."""
+"""Counters of rows left out of the tables by shedding; compiled, as rows are."""
 
 from mypy_extensions import i64
 
@@ -6,11 +6,11 @@ from kdissect.messages.partitions import AT_BATCH_COUNT, AT_RECORD_COUNT, WIDTH,
 
 
 class ShedCounters:
-    """Rows that were not made, by table, since the beginning.
+    """Rows not made because of shedding, by table, since the start.
 
-    `records` are as many as the headers of batches say; of what a compressed wrapper of magic 0 or
-    1 holds nothing is known without unpacking it. `record_batches` are the batches, such wrappers
-    among them, whose records these are.
+    `records` are counted by the headers of batches; the records inside a compressed wrapper of
+    magic 0 or 1 cannot be counted without unpacking it. `record_batches` are the batches of these
+    records, such wrappers included.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class ShedCounters:
         self.batches: i64 = 0
 
     def add_records(self, partitions: Partitions, reads_kept: bool) -> None:
-        """The records of an exchange; with `reads_kept`, those whose bytes were kept are made."""
+        """Count the records of an exchange; with `reads_kept`, those with kept bytes are made."""
         cells = partitions.cells
         index: i64 = 0
         while index < partitions.count:
@@ -33,7 +33,7 @@ class ShedCounters:
             index += 1
 
     def add_batches(self, partitions: Partitions) -> None:
-        """The batches of an exchange, of which none is made yet."""
+        """Count the batches of an exchange, none of which is made yet."""
         cells = partitions.cells
         index: i64 = 0
         while index < partitions.count:
@@ -41,7 +41,7 @@ class ShedCounters:
             index += 1
 
     def counts(self) -> dict[str, int]:
-        """All of them, by name."""
+        """All counters, by name."""
         return {
             "records": int(self.records),
             "record_batches": int(self.record_batches),

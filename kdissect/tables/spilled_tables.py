@@ -1,4 +1,4 @@
-"""Tables kept for questions that may be asked: in memory while they are small, else in files."""
+"""Tables kept for possible later queries: in memory while small, else in files."""
 
 import shutil
 import tempfile
@@ -11,14 +11,14 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from kdissect.tables.writers import ParquetDirectory
 
-# So much of all tables together stays in memory: 150 000 exchanges with what belongs to them.
+# Bound on all tables in memory: 150 000 exchanges with their associated rows.
 KEPT_BYTES: Final = 32_000_000
 
 
 class KeptTables:
-    """Takes record batches and gives a directory of Parquet files, which the end takes away.
+    """Collects record batches into a directory of Parquet files, which is removed at the end.
 
-    `columns` are those wanted of each table; others, and other tables, are passed over.
+    `columns` are the wanted columns of each table; other columns and tables are ignored.
     """
 
     def __init__(self, columns: Mapping[str, Sequence[str]], limit: int = KEPT_BYTES) -> None:
@@ -50,7 +50,7 @@ class KeptTables:
             self._open()
 
     def files(self) -> Path:
-        """The directory, with a file for every table; nothing can be added any more."""
+        """Return the directory, with a file for every table; no batch can be added afterwards."""
         output = self.output or self._open()
         output.__exit__(None, None, None)
         return output.directory

@@ -1,12 +1,12 @@
-"""Files of rows on their way, and files that are there whole or not at all.
+"""Spools of rows, and files that are complete or absent.
 
-A spool is a stream of Arrow (IPC, lz4) in pieces, each of whole messages:
+A spool is a stream of Arrow (IPC, lz4) in pieces of whole messages each:
 
     spool = *piece
     piece = "kds1" crc32 (4 bytes) size (8 bytes) content
 
-Sizes are little endian, the CRC is that of the content. A piece is what was written at once: who
-reads a spool that was cut short or damaged gets all batches of the pieces before that.
+Sizes are little endian, the CRC covers the content. A piece is one write: a reader of a spool that
+was truncated or damaged gets all batches of the pieces before that.
 """
 
 import os
@@ -28,17 +28,17 @@ MAGIC: Final = b"kds1"
 
 
 class Spool:
-    """Takes record batches of one table; they are on disk when `write` has returned.
+    """Collects record batches of one table; they are on disk when `write` has returned.
 
-    The file appears with the first of them. Where a write fails, the file stays as it was and what
-    is to be written stays in memory: `write` may be called again. Also a context manager, which
+    The file is created with the first batch. If a write fails, the file stays as it was and the
+    unwritten batches stay in memory: `write` may be called again. Also a context manager, which
     writes and closes.
     """
 
     def __init__(self, path: Path, mode: int = PUBLIC) -> None:
         self.path = path
         self.mode = mode
-        self.size = 0  # bytes that are on disk for certain
+        self.size = 0  # bytes known to be on disk
         self.rows = 0
         self._waiting = Collected()
         self._sink = pa.PythonFile(self._waiting, mode="w")
@@ -51,7 +51,7 @@ class Spool:
         return self._waiting.size
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take a batch; all of a spool have the same schema."""
+        """Add a batch; all batches of a spool have the same schema."""
         if self._writer is None:
             options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
             self._writer = pa.ipc.new_stream(self._sink, batch.schema, options=options)
@@ -59,7 +59,7 @@ class Spool:
         self.rows += batch.num_rows
 
     def write(self, *, is_synced: bool = False) -> None:
-        """Append what was taken since; with `is_synced` it outlives the machine. OSError."""
+        """Append the batches added since; with `is_synced` they survive a system crash. OSError."""
         if not self.unwritten:
             return
         if self._file < 0:
@@ -77,13 +77,13 @@ class Spool:
         self.size += len(piece)
 
     def close(self) -> None:
-        """Nothing more will be written; what was not is lost."""
+        """Close without writing; unwritten batches are lost."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
 
     def _back(self) -> None:
-        """Take away what was written of a piece; a reader passes over what stays of it."""
+        """Remove a partly written piece; a reader skips what remains of it."""
         with suppress(OSError):
             os.ftruncate(self._file, self.size)
         os.lseek(self._file, self.size, os.SEEK_SET)
@@ -100,7 +100,7 @@ class Spool:
 
 
 class Collected:
-    """A file in memory, as far as Arrow's writer asks for one."""
+    """An in-memory file with the methods that Arrow's writer needs."""
 
     closed = False
 
@@ -109,29 +109,29 @@ class Collected:
         self.size = 0
 
     def write(self, content: Any) -> int:
-        """Take some bytes."""
+        """Append bytes."""
         part = bytes(content)
         self.parts.append(part)
         self.size += len(part)
         return len(part)
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Discard the content."""
         self.parts = []
         self.size = 0
 
     def flush(self) -> None:
-        """All is here already."""
+        """No-op: everything is in memory already."""
 
     def close(self) -> None:
-        """It ends with whoever has it."""
+        """No-op: the owner keeps the content."""
 
 
 class SpoolReader:
-    """Iterate over it for the whole batches of a spool; afterwards `damage` says what is lost.
+    """Iterate over it for the whole batches of a spool; afterwards `damage` describes the loss.
 
-    It is "" when nothing is. A file that is not there has no batches; DatasetError for a link, or
-    what is no regular file.
+    `damage` is "" if nothing was lost. A missing file has no batches; DatasetError for a link, or
+    any file that is not regular.
     """
 
     def __init__(self, path: Path) -> None:
@@ -162,7 +162,7 @@ class SpoolReader:
                     batch.validate(full=True)
                     yield batch
         except (pa.ArrowException, OSError) as error:
-            # A checksum that is right by chance, or a piece of another spool.
+            # A checksum that matches by chance, or a piece of another spool.
             pieces.damage = f"is not what was written ({error})"
 
     def _note(self, what: str, at: int) -> None:
@@ -172,7 +172,7 @@ class SpoolReader:
 
 
 def whole_spool(path: Path) -> Iterator[pa.RecordBatch]:
-    """All batches of a spool; raises KdissectError behind the last whole one of a damaged one."""
+    """Read all batches of a spool; raise KdissectError after the last whole one if damaged."""
     reader = SpoolReader(path)
     yield from reader
     if reader.damage:
@@ -180,23 +180,23 @@ def whole_spool(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 class Pieces:
-    """The content of a spool's sound pieces as a file for Arrow; stops where one is not sound."""
+    """The content of a spool's valid pieces as a file for Arrow; stops at the first invalid one."""
 
     closed = False
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
         self.damage = ""
-        self.at = 0  # where the piece begins that is read
+        self.at = 0  # start of the current piece
         self._content = b""
         self._read = 0
 
     def has_more(self) -> bool:
-        """Whether there is another byte."""
+        """Whether more bytes follow."""
         return self._read < len(self._content) or self._next()
 
     def read(self, size: int = -1) -> bytes:
-        """So many bytes, fewer at the end."""
+        """Read so many bytes, fewer at the end."""
         found: list[bytes] = []
         while size and self.has_more():
             end = len(self._content) if size < 0 else self._read + size
@@ -207,7 +207,7 @@ class Pieces:
         return b"".join(found)
 
     def close(self) -> None:
-        """The file is closed by who opened it."""
+        """No-op: the opener closes the file."""
 
     def _next(self) -> bool:
         if self.damage:
@@ -234,12 +234,12 @@ class Pieces:
 
 
 def framed(content: bytes) -> bytes:
-    """A piece."""
+    """Build a piece."""
     return HEADER.pack(MAGIC, zlib.crc32(content), len(content)) + content
 
 
 def spooled(batches: Iterable[pa.RecordBatch]) -> bytes:
-    """A whole spool in memory."""
+    """Build a whole spool in memory."""
     made = Spool(Path())
     for batch in batches:
         made.add(batch)
@@ -247,16 +247,16 @@ def spooled(batches: Iterable[pa.RecordBatch]) -> bytes:
 
 
 def write_all(file: int, content: bytes) -> None:
-    """Write all of it to an open file."""
+    """Write all bytes to an open file."""
     view = memoryview(content)
     while view:
         view = view[os.write(file, view) :]
 
 
 def write_whole(path: Path, content: bytes, *, is_synced: bool = False, mode: int = PUBLIC) -> None:
-    """A file that is there whole or not at all; raises OSError and leaves nothing of it.
+    """Write a file that is complete or absent; raise OSError and leave no part of it.
 
-    Without `is_synced` that holds as long as the machine runs.
+    Without `is_synced` that holds only while the machine runs.
     """
     temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
     try:
@@ -277,7 +277,7 @@ def write_whole(path: Path, content: bytes, *, is_synced: bool = False, mode: in
 
 
 def sync(path: Path) -> None:
-    """Let a file or the names in a directory outlive the machine."""
+    """Sync a file, or the names in a directory, to disk."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(file)

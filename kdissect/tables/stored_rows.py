@@ -1,4 +1,4 @@
-"""Parquet files that others may have written, as the rows that kdissect declares."""
+"""Parquet files of unverified origin, read as the rows that kdissect declares."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,15 +8,15 @@ import pyarrow as pa
 
 from kdissect.errors import DatasetError
 
-# What Arrow and numpy raise of bytes, types and values that do not fit. Arrow's own errors are
-# ValueError, KeyError, TypeError or OSError besides.
+# Exceptions of Arrow and numpy for bytes, types and values that do not fit. Arrow's own errors are
+# subclasses of ValueError, KeyError, TypeError or OSError.
 UNSOUND: Final = (pa.ArrowException, OSError, LookupError, ValueError, TypeError, RuntimeError)
 UNKNOWN_ROWS: Final = -1
 
 
 @contextmanager
 def believed(where: str) -> Iterator[None]:
-    """Read a file that others may have written; raises DatasetError where it is not ours.
+    """Read a file of unverified origin; raise DatasetError if it is not a kdissect file.
 
     `where` names the file.
     """
@@ -29,18 +29,18 @@ def believed(where: str) -> Iterator[None]:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, on one line."""
+    """First line of an error's message."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0]
 
 
 def check_rows(file: Any, rows: int, where: str) -> None:
-    """Raise DatasetError where a Parquet file has not so many rows."""
+    """Raise DatasetError if a Parquet file does not have so many rows."""
     found = file.metadata.num_rows
     if rows not in (UNKNOWN_ROWS, found):
         raise DatasetError(f"{where}: {found} rows in place of {rows}")
 
 
 def as_declared(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows with the columns and types of a schema; raises what `believed` takes."""
+    """Cast the rows to the columns and types of a schema; raises what `believed` handles."""
     return rows.select(schema.names).cast(schema)

@@ -1,4 +1,4 @@
-"""Record batches → Parquet files that appear whole or not at all."""
+"""Record batches → Parquet files that are complete or absent."""
 
 import os
 import uuid
@@ -15,23 +15,23 @@ from kdissect.tables.spool import sync
 
 # Rows of one Parquet row group: about 50 MB of exchanges in memory, and 10 row groups a GB.
 ROW_GROUP_ROWS: Final = 262_144
-# And bytes of one, where rows hold long texts: three copies of them are there while it is written.
+# Bytes of one, for rows with long texts: three copies of them exist while it is written.
 ROW_GROUP_SIZE: Final = 64 << 20
 # Ids, times and offsets grow from row to row: half the size and half the time of dictionaries.
 DELTA: Final = "DELTA_BINARY_PACKED"
-# Differences leave little to compress: zstd makes files 4 % smaller and takes a fifth longer.
+# Differences compress little: zstd makes files 4 % smaller and takes a fifth longer.
 COMPRESSION: Final = "snappy"
-# Integers that readers skip row groups by; the smallest and largest of all others would take a
-# fifth of the time of writing. Times have them too.
+# Integers with statistics, by which readers skip row groups; minimum and maximum of all others
+# would take a fifth of the time of writing. Times have them too.
 SOUGHT: Final = frozenset(("connection_id", "exchange_id", "base_offset", "offset"))
 
 
 class ParquetFile:
     """Writes one Parquet file under a temporary name beside it: `finish` it, then `publish` it.
 
-    A row group has `group_size` bytes in memory at the most, about; `mode` are the file's
-    permissions, and with `is_synced` a finished file outlives the machine. Raises OutputError when
-    the file exists (unless `force`), or the disk is full or not writable.
+    A row group takes about `group_size` bytes in memory at most; `mode` are the file's permissions,
+    and with `is_synced` a finished file survives a system crash. Raises OutputError if the file
+    exists (unless `force`), or the disk is full or not writable.
     """
 
     def __init__(
@@ -58,10 +58,10 @@ class ParquetFile:
         self.waiting_size = 0
         self.rows = 0
         try:
-            # Made here, so that no link is followed: Arrow opens it by its name.
+            # Created here, so that no link is followed: Arrow opens it by its name.
             os.close(os.open(self.temporary, NEW_FILE, mode))
             self.writer = ParquetWriter(
-                # Arrow would take "a:b/c" for a URI.
+                # Arrow would parse "a:b/c" as a URI.
                 str(self.temporary.absolute()),
                 schema,
                 version="2.6",
@@ -76,7 +76,7 @@ class ParquetFile:
             ) from error
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take a batch; it is on disk when a row group is full or the file is closed."""
+        """Add a batch; it is on disk when a row group is full or the file is closed."""
         self.waiting.append(batch)
         self.waiting_rows += batch.num_rows
         self.waiting_size += batch.nbytes
@@ -85,7 +85,7 @@ class ParquetFile:
             self._flush()
 
     def finish(self) -> None:
-        """Write what is left: afterwards nothing but the name is missing."""
+        """Write the remaining rows: afterwards only the final name is missing."""
         try:
             self._flush()
             self.writer.close()
@@ -95,16 +95,16 @@ class ParquetFile:
             raise OutputError(f"cannot write {self.path}: {error.strerror or error}") from error
 
     def publish(self) -> None:
-        """Give the finished file its name."""
+        """Rename the finished file to its final name."""
         try:
             self.temporary.replace(self.path)
         except OSError as error:
             raise OutputError(f"cannot write {self.path}: {error.strerror or error}") from error
 
     def discard(self) -> None:
-        """Drop what was written so far; the destination stays as it was."""
+        """Delete the temporary file; the destination stays as it was."""
         self.writer.is_open = False
-        # As long as it is open, it takes room on the disk.
+        # An open file keeps its disk space.
         with suppress(OSError):
             self.writer.file_handle.close()
         self.temporary.unlink(missing_ok=True)
@@ -126,17 +126,17 @@ def is_text(field: pa.Field) -> bool:
 
 
 def is_integer(field: pa.Field) -> bool:
-    """Whether a column can be stored as differences: Parquet has integers of 32 and 64 bits."""
+    """Whether a column can be delta encoded: Parquet has integers of 32 and 64 bits."""
     return bool(pa.types.is_integer(field.type) or pa.types.is_timestamp(field.type))
 
 
 def is_sought(field: pa.Field) -> bool:
-    """Whether it is worth to know of a column which values a row group has."""
+    """Whether row group statistics of a column are worthwhile."""
     return bool(field.name in SOUGHT or pa.types.is_timestamp(field.type))
 
 
 class ParquetDirectory:
-    """One Parquet file per table in a directory; all appear together at the end, or none.
+    """One Parquet file per table in a directory; all are published together at the end, or none.
 
     As a context manager: an exception inside leaves the directory as it was.
     """

@@ -1,7 +1,7 @@
-"""The values between and inside the stages as bytes: for other processes, machines and days.
+"""Encodes values between and inside the stages as bytes, for other processes, machines and days.
 
-Each class is declared with its fields and their types (`kdissect.encoding`), so that only these
-classes, with values of these types, can come out of bytes. Both builds read each other's.
+Each class is declared with its fields and their types (`kdissect.encoding`), so that decoding can
+only produce these classes, with values of these types. Both builds read each other's bytes.
 """
 
 from typing import Final
@@ -23,5 +23,5 @@ FIELDS: Final[dict[type, tuple[str, ...]]] = {
 
 
 def fields_of(kind: type) -> tuple[str, ...]:
-    """The fields of one of these classes, sorted by name; nothing for other classes."""
+    """The fields of one of these classes, sorted by name; none for other classes."""
     return FIELDS.get(kind, ())

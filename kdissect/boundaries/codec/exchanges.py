@@ -77,12 +77,12 @@ HELD_BATCHES: Final = Fields(
 
 
 def split_partitions(value: Partitions) -> Sequence[Any]:
-    """What is written of partitions."""
+    """Fields of partitions as encoded."""
     return value.topics, value.topic_ids, value.packed, value.held, int(value.unkept)
 
 
 def made_partitions(fields: Sequence[Any]) -> Partitions:
-    """The partitions again; raises EncodingError for cells that fit no topics."""
+    """Restore the partitions; raise EncodingError for cells that do not fit the topics."""
     topics, topic_ids, packed, held, unkept = fields
     check_cells(packed, WIDTH)
     named = memoryview(packed).cast("q")[::WIDTH]
@@ -94,13 +94,13 @@ def made_partitions(fields: Sequence[Any]) -> Partitions:
 
 
 def made_positions(packed: bytes) -> TopicPositions:
-    """The positions of packed cells; raises EncodingError for what are no rows."""
+    """Positions from packed cells; raise EncodingError if they are not rows."""
     check_cells(packed, POSITION_WIDTH)
     return unpacked_positions(packed)
 
 
 def check_cells(packed: bytes, width: int) -> None:
-    """Raise EncodingError for what are no rows of so many cells."""
+    """Raise EncodingError for bytes that are not rows of so many cells."""
     if len(packed) % (width * CELL):
         raise EncodingError(f"{len(packed)} bytes are no rows of {width} integers")
 
@@ -110,7 +110,7 @@ PARTITIONS: Final = Converted(
     split_partitions,
     made_partitions,
 )
-# A connection and the sessions of the broker share them.
+# Shared by a connection and the sessions of the broker.
 OF_POSITIONS: Final = SharedDict(
     OneOf(none=(type(None), Nothing()), name=(str, TEXT), id=(bytes, BYTES), lost=(bool, BOOL)),
     Converted(BYTES, lambda value: value.packed, made_positions),
@@ -193,7 +193,7 @@ OF_STATE: Final = Fields(
     old=Ref(OldConversation, or_none=True),
     refusal=Maybe(PROBLEM),
     proxied_ip=BYTES,
-    left_out={"by_id": None},  # it is made again when it is needed
+    left_out={"by_id": None},  # rebuilt when needed
 )
 
 EXCHANGE_VALUES: Final = (

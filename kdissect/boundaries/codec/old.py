@@ -1,4 +1,4 @@
-"""Values of connections that speak a protocol from before 0.8."""
+"""Values of connections that use a protocol from before 0.8."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -17,7 +17,7 @@ from kdissect.messages.interner import Interner
 from kdissect.messages.old_extracted import OldFields
 from kdissect.messages.old_protocols import OLD_APIS, OldApi, old_api
 
-# `OldConversation.move_to` fills these in.
+# Set by `OldConversation.move_to`.
 NO_SINK: Final = FieldSink(Interner(), {})
 NO_HOLDING: Final = MemoryBudget()
 
@@ -31,7 +31,7 @@ def split_api(api: OldApi) -> Sequence[int]:
 
 
 def made_api(fields: Sequence[int]) -> OldApi:
-    """The API of a protocol and a key; raises EncodingError where there is none."""
+    """API of a protocol and a key; raise EncodingError if it does not exist."""
     protocol, key = fields
     api = old_api(protocol, key) if protocol in OLD_APIS else None
     if api is None:
@@ -40,7 +40,7 @@ def made_api(fields: Sequence[int]) -> OldApi:
 
 
 def made_waiting(asked: Sequence[Asked]) -> OldWaiting:
-    """The queue of these requests, in their order."""
+    """Queue of these requests, in their order."""
     waiting = OldWaiting()
     for one in asked:
         waiting.add(one)

@@ -31,7 +31,7 @@ from kdissect.streams.receiver import Receiver
 from kdissect.streams.recent_chunks import RecentChunks
 from kdissect.streams.tcp_analysis import TcpAnalysis
 
-# In place of fields that are set when an object is read.
+# Placeholder for fields that are set when an object is read.
 NO_CONNECTION: Final = Connection(-1, 0, b"", 0, 0)
 NO_ALLOWANCE: Final = ReassemblyBudget(0)
 NO_RECENT: Final = RecentChunks()
@@ -58,7 +58,7 @@ PROBLEM: Final = named(
     capture=INT,
 )
 PROBLEMS: Final = Many(PROBLEM)
-# By direction, as lists that change.
+# By direction, as mutable lists.
 TWO_INTS: Final = Fixed(INT, INT, made=list)
 TWO_BOOLS: Final = Fixed(BOOL, BOOL, made=list)
 
@@ -189,7 +189,7 @@ for number, layout in enumerate((DIRECTION_COUNTS, OF_CONNECTION, OF_CHUNK, OF_G
     declare(number, layout)
 declare(5, OF_FRAME)
 
-# Thousands of these are in a boundary state.
+# A boundary state has thousands of these.
 SEGMENTS: Final = Converted(
     Fixed(BYTES, BYTES), packed_segments, lambda value: unpacked_segments(*value)
 )
@@ -208,7 +208,7 @@ HAS_64_BITS: Final = wraps()
 
 
 def fields_of_mark(mark: Mark) -> Sequence[int]:
-    """The fields of a mark; sequence and acknowledgment number take all of 64 bits."""
+    """Fields of a mark; sequence and acknowledgment number take all of 64 bits."""
     return (
         mark.stream,
         signed(mark.numbers),
@@ -222,7 +222,7 @@ def fields_of_mark(mark: Mark) -> Sequence[int]:
 def make_mark(
     stream: int, numbers: int, identity: int, state: int, options: int, time_ns: int
 ) -> Mark:
-    """A mark of its fields in their order."""
+    """Build a mark from its fields in their order."""
     mark = Mark()
     mark.stream = stream
     mark.numbers = signed(numbers) if HAS_64_BITS else numbers & U64
@@ -231,13 +231,13 @@ def make_mark(
 
 
 def split_placed(placed: tuple[int, Mark]) -> Sequence[int]:
-    """The place of a mark among the last segments, and its fields."""
+    """Place of a mark among the last segments, and its fields."""
     at, mark = placed
     return (at, *fields_of_mark(mark))
 
 
 def placed_mark(at: int, *fields: int) -> tuple[int, Mark]:
-    """A mark with its place."""
+    """Build a mark with its place."""
     return at, make_mark(*fields)
 
 

@@ -1,4 +1,4 @@
-"""Values of the TLS stage: sessions without keys, so that no secret is written down."""
+"""Values of the TLS stage: sessions without keys, so that no secret is written."""
 
 from typing import Final
 
@@ -30,7 +30,7 @@ from kdissect.tls.stage import Watch
 
 BYTE_ARRAY: Final = Bytes(bytearray)
 GAP_OR_NONE: Final = Ref(Gap, or_none=True)
-# `Session.move_to` fills these in.
+# Set by `Session.move_to`.
 NO_KEYS: Final = KeyLog()
 NO_MASTERS: Final = Masters()
 
@@ -64,7 +64,7 @@ HALF: Final = Fields(
     bools="is_changed is_given_up is_hello_lost _is_count_sure has_early_data _is_padded",
     cutter=Inline(RECORD_CUTTER),
     messages=Inline(MESSAGES),
-    # The keys of records: a session that has them is not written.
+    # The keys of records: a session with keys is not written.
     epochs=Nothing(),
     waiting=Many(OneOf(record=(Record, RECORD), hole=(Hole, HOLE))),
     hole=Maybe(HOLE),
