@@ -32,7 +32,7 @@ class CaptureError(KdissectError):
 
 
 class UnknownCaptureFormat(CaptureError):
-    """Not a capture file, or an unsupported format; the text says what it looks like."""
+    """Not a capture file, or an unsupported format; the text describes the content."""
 
 
 class TruncatedCapture(CaptureError):

@@ -45,7 +45,7 @@ def open_captures(
 
     Of a directory, the captures are read; other files are listed in `passed_over`. With
     `keeps_blocks`, blocks that packets depend on can be taken too, see `Capture.take_blocks`.
-    `names` are shown for files in rows and messages, for copies of others. Raises `CaptureError`
+    `names` replace the file names in rows and messages, as for copies. Raises `CaptureError`
     for missing files and files that are not captures.
     """
     files: list[CaptureFile] = []

@@ -284,5 +284,5 @@ def padded(data: bytes) -> bytes:
 
 
 def text_value(text: str) -> bytes:
-    """Truncate a text to the size of an option."""
+    """Encode a text, truncated to the size of an option."""
     return text.encode("utf-8", "replace")[:LONGEST_OPTION]

@@ -5,7 +5,7 @@
     record = 4 bytes seconds, 4 bytes fraction, 4 bytes captured length, 4 bytes original length,
              (modified format: 8 bytes more,) then the captured bytes
 
-The magic number tells the byte order, the unit of the fraction (µs or ns), and the modified format
+The magic number gives the byte order, the unit of the fraction (µs or ns), and the modified format
 of A. Kuznetzov's Linux patches. Records have no start marker, so after a corrupt one the next is
 guessed (by plausible times), confirmed by the records after it, and then trusted.
 """

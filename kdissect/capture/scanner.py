@@ -224,8 +224,8 @@ class Scanner:
 def find_either(data: bytes, first: bytes, second: bytes, at: i64) -> i64:
     """Index of `first` or `second`, of equal size, from `at` on; the end if not found.
 
-    Searches at most twice as far as the nearer match: a value that never occurs is not searched up
-    to the end each time.
+    Searches in steps that double in size: a value that never occurs is not searched up to the end
+    each time.
     """
     end: i64 = len(data)
     size: i64 = len(first)

@@ -1,6 +1,4 @@
-"""`PacketSource`: what all sources of live packets have in common; who reads one knows no more of
-it.
-"""
+"""`PacketSource`: common interface of all sources of live packets."""
 
 from abc import ABC, abstractmethod
 from typing import NamedTuple

@@ -5,7 +5,7 @@ kernel supplies the ethertype (SKF_AD_PROTOCOL). The outermost VLAN tag is not i
 when the program runs; one more may be. Undecidable packets pass: later fragments of TCP, IPv6 with
 many extension headers, an authentication header.
 
-    loopback's own copy of what is sent         drop
+    loopback's own copy of sent packets         drop
     ethertype, perhaps behind a tag             IPv4, IPv6, else drop
     IPv4: protocol, fragment offset, options    TCP, else drop
     IPv6: next header, up to 4 extensions       TCP, else drop

@@ -70,7 +70,7 @@ class TailSource(PacketSource):
             self._file.close()
 
     def backlog(self) -> float:
-        # Data not read yet stays in the files, where it does no harm.
+        # Data not read yet stays in the files.
         return 0.0
 
     def take_problems(self) -> list[Problem]:

@@ -58,7 +58,7 @@ SWEEPS_PER_IDLE: Final = 4
 UNSURE: Final = -2  # as epoch of a connection: the time of its last segment was wrong
 REPORTED_STEPS: Final = 100  # of the capture's clock, one by one
 LATEST_NS: Final = (1 << 63) - 1
-EVICTED_SHARE: Final = 16  # One in so many is evicted when the table is full, to amortize sorting
+EVICTED_SHARE: Final = 16  # one in so many is evicted when the table is full, to amortize sorting
 
 CONTROL: Final = SYN | FIN | RST | ACK
 NEVER: Final = (1 << 63) - 1

@@ -6,11 +6,11 @@ retransmission, which was sent again, a copy has the same TCP header (except the
 sender's network card fills in late), and in addition, in the order of the code:
 
 IP id of both not 0    the same id, within SAME_ID_NS, whatever the options say. Every sender that
-                       counts its packets gives a retransmission another id; ids come again after
+                       counts its packets gives a retransmission another id; ids recur after
                        65536 packets at the soonest.
 timestamps option      the same timestamps (being part of the header), within SAME_TIMESTAMP_NS.
-                       For IPv6, which has no id, and for senders that say 0 for packets nobody may
-                       fragment. Timestamps tick every 1 to 10 ms.
+                       For IPv6, which has no id, and for senders that set 0 in packets that must
+                       not be fragmented. Timestamps tick every 1 to 10 ms.
 neither                within SAME_HEADER_NS: too soon for a retransmission, which takes a round
                        trip and more packets in between, or a timer of 200 ms.
 

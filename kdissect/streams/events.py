@@ -21,10 +21,10 @@ CAPTURE_ENDED: Final = "capture-end"
 
 # `Connection.edge`: relation of a connection to the left edge of a split (docs/splits.md).
 INSIDE: Final = 0  # began in the split, or the split is the whole capture
-SUPPRESSED: Final = 1  # its rows may be incomplete: the merger produces them
+SUPPRESSED: Final = 1  # its results are not known to be right: the merger supplies them
 FIRST_SEEN: Final = 2  # the same, and a request and its response were seen whole
 SYNCHRONIZED: Final = (
-    3  # what it gives from here on is right when the whole comes to the same state
+    3  # results from here on are right if the whole capture comes to the same state
 )
 # `Connection.history_used`, bits: which history beyond the split was needed.
 OWN_PAST: Final = 1  # of the connection

@@ -15,7 +15,8 @@ from kdissect.streams.events import Chunk, Connection
 from kdissect.streams.reassembly_buffer import differs
 
 RECENT_SEGMENTS: Final = 64
-# A segment that fills a hole delivers everything that waited after it: only the first chunks count.
+# A segment that fills a hole delivers everything that waited after it: only that many chunks of it
+# are remembered.
 CHUNKS_EACH: Final = 4
 # A power of two: room for all of the segments above, twice, as `merger` inserts some later.
 SLOTS: Final = 512
