@@ -561,7 +561,7 @@ class Frames:
         return frames
 
     def _pass_gap(self, framing: FramingState, gap: Gap, frames: list[Frame]) -> None:
-        """Process a hole whose content is known, or no longer is."""
+        """Process a gap; only the states IN_BODY and AT_SIZE are affected."""
         if framing.state == IN_BODY:
             framing.is_holed = True
             if gap.length < framing.wanted and gap.is_exact:

@@ -69,7 +69,7 @@ def note_syn(receiver: Receiver, segment: Segment) -> None:
 
 
 def note_handshake(receiver: Receiver, segment: Segment) -> None:
-    """Process an acknowledgment for the timing of the handshake."""
+    """Process an acknowledgment as part of the handshake."""
     peer = receiver.peer
     connection = receiver.connection
     if peer.next_sequence < 0 and receiver.syn_sequence >= 0:
